@@ -1,0 +1,3 @@
+//! `repo-gc`, the compactor.
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! The bytes of a program repository.
+//!
+//! This crate owns the on-disk record types, the digests and their canonical
+//! encodings, and `SPEC.md`, the normative description of the file. It does no
+//! I/O and knows no policy: the `store` crate reads and writes these records.
+//!
+//! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
+//! * [`ids`]: file addresses and the dense ids of names and pieces.
+//! * [`program`]: the records of the program model (fragments, compilations, …).
+//!
+//! Every multi-byte integer is little-endian; every record starts at an address
+//! that is a multiple of 8.
+
+pub mod digest;
+pub mod ids;
+pub mod program;

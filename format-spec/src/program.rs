@@ -1,0 +1,321 @@
+//! Records of the program model: what the values under the indices look like.
+//!
+//! ```text
+//! compilation ──members──▶ fragment ──sections──▶ bytes
+//!      │                      ├──targets──▶ name │ section │ anonymous fragment │ piece
+//!      │                      └──fixups───▶ (offset, type, target, addend)
+//!      ├──symbols (as in ELF: locals, defined globals, undefined globals)
+//!      └──bindings: for each member, which symbol each of its targets is
+//! ```
+//!
+//! A fragment says *what* it refers to (by name or content), so that it is the
+//! same for every translation unit; the compilation says *which symbol* that is
+//! here. A reader that has a compilation therefore needs no hashing at all to
+//! follow a fixup: fixup → target → binding → symbol.
+
+use crate::ids::{Address, NameId};
+use bytemuck::{Pod, Zeroable};
+
+/// The hash-trie indices of a repository, by slot number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Index {
+    /// BLAKE3 of a name → its bytes.
+    Names = 0,
+    /// Digest of a piece → [`PieceHeader`].
+    Pieces = 1,
+    /// Digest of a fragment → [`FragmentHeader`].
+    Fragments = 2,
+    /// Digest of a compilation → [`CompilationHeader`].
+    Compilations = 3,
+    /// BLAKE3 of a ticket file's absolute path → [`TicketHeader`]. Replaceable.
+    Tickets = 4,
+    /// DWARF type signature → [`TypeHeader`].
+    Types = 5,
+    /// BLAKE3 of an output file's absolute path → [`ImageHeader`]. Replaceable.
+    Images = 6,
+    /// Definition digest (before code generation) → fragment (reserved).
+    Definitions = 7,
+    /// Compiler invocation → manifest of inputs (reserved).
+    Manifests = 8,
+}
+
+/// The dense vectors of a repository, by slot number. An element is an
+/// [`Address`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Vector {
+    /// [`NameId`] → address of the name's record.
+    Names = 0,
+    /// [`PieceId`](crate::ids::PieceId) → address of the piece's record.
+    Pieces = 1,
+}
+
+/// What a section of a fragment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SectionKind {
+    /// Executable code.
+    Text = 0,
+    /// Writable initialised data.
+    Data = 1,
+    /// Writable zero-initialised data (`SHT_NOBITS`).
+    Bss = 2,
+    /// Constant data.
+    ReadOnly = 3,
+    /// Initialised thread-local data.
+    ThreadData = 4,
+    /// Zero-initialised thread-local data.
+    ThreadBss = 5,
+    /// Frame descriptions: one or more FDEs, or one CIE, of `.eh_frame`.
+    Unwind = 6,
+    /// Language-specific exception tables (`.gcc_except_table`).
+    ExceptionTable = 7,
+    /// DWARF debug sections.
+    Debug = 8,
+    /// Arrays of pointers to constructors and destructors.
+    InitArray = 9,
+    /// Everything else, kept byte for byte.
+    Other = 10,
+}
+
+/// Head of a fragment's value. After it come, in this order:
+/// `section_count` × [`SectionRecord`], `anonymous_count` × [`Address`],
+/// `target_count` × [`TargetRecord`], then the fixups and bytes to which the
+/// section records point.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct FragmentHeader {
+    /// Number of [`SectionRecord`]s.
+    pub section_count: u32,
+    /// Number of addresses of anonymous fragments.
+    pub anonymous_count: u32,
+    /// Number of [`TargetRecord`]s.
+    pub target_count: u32,
+    /// The first `bindable_count` targets are bound through the compilation.
+    pub bindable_count: u32,
+}
+
+/// One section of a fragment.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct SectionRecord {
+    /// Size in memory, bytes (for `SHT_NOBITS` no bytes are stored).
+    pub size: u64,
+    /// ELF section name; without its suffix if [`SectionRecord::SUFFIXED`].
+    pub name: NameId,
+    /// ELF `sh_type`.
+    pub sh_type: u32,
+    /// ELF `sh_flags`, without `SHF_GROUP`, `SHF_INFO_LINK` and `SHF_COMPRESSED`.
+    pub sh_flags: u32,
+    /// ELF `sh_entsize`.
+    pub entsize: u32,
+    /// A [`SectionKind`].
+    pub kind: u8,
+    /// Alignment as a power of two.
+    pub align_log2: u8,
+    /// [`SectionRecord::SUFFIXED`] and its like.
+    pub bits: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// For `SHF_LINK_ORDER`: 1 + the index of the target that `sh_link` names; else 0.
+    pub link: u32,
+    /// Offset of the section's fixups from the start of the value, a multiple of 4.
+    pub fixups: u32,
+    /// Number of fixups.
+    pub fixup_count: u32,
+    /// Offset of the section's bytes from the start of the value.
+    pub data: u32,
+    /// Zero.
+    pub reserved2: u32,
+}
+
+impl SectionRecord {
+    /// The section's full name is `name` + "." + the member's suffix.
+    pub const SUFFIXED: u8 = 1;
+    /// The fixups are [`WideFixupRecord`]s.
+    pub const WIDE_FIXUPS: u8 = 2;
+}
+
+/// What a target of a fixup is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum TargetKind {
+    /// A global or weak symbol, by name. Bound through the compilation.
+    Global = 0,
+    /// A local symbol of the translation unit, by name. Bound through the compilation.
+    Local = 1,
+    /// Another section of the translation unit, named by the first symbol
+    /// defined in it. Bound through the compilation to a section symbol.
+    OwnNamed = 2,
+    /// An anonymous fragment of the translation unit, named by its content:
+    /// `value` indexes the fragment's anonymous addresses. Bound through the
+    /// compilation to a section symbol.
+    OwnAnonymous = 3,
+    /// A section of this fragment: `value` is its index.
+    Section = 4,
+    /// A mergeable piece: `value` is its [`PieceId`](crate::ids::PieceId).
+    Piece = 5,
+}
+
+/// What fixups of a fragment refer to. Bindable kinds come first.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct TargetRecord {
+    /// A [`TargetKind`].
+    pub kind: u32,
+    /// By kind: a [`NameId`], a [`PieceId`](crate::ids::PieceId) or an index.
+    pub value: u32,
+}
+
+/// A relocation of a fragment's section, packed.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct FixupRecord {
+    /// Offset of the place within the section.
+    pub offset: u32,
+    /// Constant addend.
+    pub addend: i32,
+    /// Low 8 bits: `R_X86_64_*` or [`FIXUP_CIE`]; high 24: index of the target.
+    pub target_and_type: u32,
+}
+
+/// A relocation whose numbers do not fit [`FixupRecord`].
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct WideFixupRecord {
+    /// Offset of the place within the section.
+    pub offset: u64,
+    /// Constant addend.
+    pub addend: i64,
+    /// Index of the target, or [`WideFixupRecord::NO_TARGET`].
+    pub target: u32,
+    /// `R_X86_64_*` or [`FIXUP_CIE`].
+    pub fixup_type: u32,
+}
+
+/// A fixup type of our own: the CIE pointer of an FDE. Its target is the
+/// section of the CIE's fragment; the place is the 4-byte CIE pointer field.
+pub const FIXUP_CIE: u32 = 0xff;
+
+/// Head of a compilation's value. After it come, in this order and each
+/// aligned to 8: `member_count` × [`MemberRecord`], `symbol_count` ×
+/// [`SymbolRecord`], `group_count` × [`GroupRecord`], `binding_count` × `u32`
+/// symbol indices, `wide_count` × `u64`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct CompilationHeader {
+    /// Number of members.
+    pub member_count: u32,
+    /// Number of sections of all members together.
+    pub section_count: u32,
+    /// Number of symbols; symbol 0 is the null symbol, as in ELF.
+    pub symbol_count: u32,
+    /// Index of the first symbol that is not local.
+    pub first_global: u32,
+    /// Number of section groups.
+    pub group_count: u32,
+    /// Number of bindings of all members together.
+    pub binding_count: u32,
+    /// Number of 64-bit values for wide symbols.
+    pub wide_count: u32,
+    /// ELF `e_flags`.
+    pub e_flags: u32,
+    /// ELF `e_machine`.
+    pub machine: u16,
+    /// ELF `EI_OSABI`.
+    pub os_abi: u8,
+    /// ELF `EI_ABIVERSION`.
+    pub abi_version: u8,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One fragment as part of a compilation. Members stand in the order of their
+/// first section in the object; sections are numbered through all members.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct MemberRecord {
+    /// Address of the fragment's record.
+    pub fragment: Address,
+    /// Number of the member's first section within the compilation.
+    pub first_section: u32,
+    /// Index of the member's first binding; it has `bindable_count` of them.
+    pub first_binding: u32,
+    /// What the names of suffixed sections end in.
+    pub suffix: NameId,
+    /// 1 + index of the section group, or 0.
+    pub group: u32,
+}
+
+/// A symbol of a compilation, as in ELF's symbol table (gABI, "Symbol Table").
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct SymbolRecord {
+    /// Its name.
+    pub name: NameId,
+    /// 1 + number of the defining section, or one of the `SECTION_` constants.
+    pub section: u32,
+    /// Offset in the section; absolute value; alignment of a common symbol. If
+    /// [`SymbolRecord::WIDE`]: index of two wide words, value and size.
+    pub value: u32,
+    /// Size in bytes.
+    pub size: u32,
+    /// ELF `st_info`: binding and type.
+    pub info: u8,
+    /// ELF `st_other`: visibility.
+    pub other: u8,
+    /// [`SymbolRecord::WIDE`].
+    pub bits: u16,
+}
+
+impl SymbolRecord {
+    /// Value and size are 64-bit words of the compilation's wide table.
+    pub const WIDE: u16 = 1;
+    /// An undefined symbol.
+    pub const SECTION_UNDEFINED: u32 = 0;
+    /// An absolute symbol.
+    pub const SECTION_ABSOLUTE: u32 = 0xffff_fff1;
+    /// A common symbol.
+    pub const SECTION_COMMON: u32 = 0xffff_fff2;
+}
+
+/// A section group (gABI, "Section Groups").
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct GroupRecord {
+    /// Name of the signature symbol.
+    pub signature: NameId,
+    /// `GRP_COMDAT` or 0.
+    pub flags: u32,
+}
+
+/// Head of a piece's value; its bytes follow.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct PieceHeader {
+    /// Name of the sections that pieces of this class come from, without suffixes.
+    pub section_name: NameId,
+    /// ELF `sh_flags`: `SHF_MERGE`, perhaps `SHF_STRINGS`, `SHF_ALLOC`, ….
+    pub sh_flags: u32,
+    /// Size of an element (of a character, for strings), in bytes.
+    pub entsize: u32,
+    /// Alignment as a power of two.
+    pub align_log2: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+    /// The piece's dense id.
+    pub id: crate::ids::PieceId,
+    /// Number of bytes that follow.
+    pub size: u32,
+}
+
+/// Head of a ticket file's record; the absolute path follows.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct TicketHeader {
+    /// The compilation that the ticket named when it was written.
+    pub compilation: Address,
+    /// When, in nanoseconds since 1970.
+    pub written: u64,
+}

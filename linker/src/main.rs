@@ -1,0 +1,3 @@
+//! `repo-ld`, in place of `ld`.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! `repo-cc`.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! `repo-dump`.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! `cargo xtask`: developer commands.
+
+fn main() {}
