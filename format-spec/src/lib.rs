@@ -4,6 +4,7 @@
 //! encodings, and `SPEC.md`, the normative description of the file. It does no
 //! I/O and knows no policy: the `store` crate reads and writes these records.
 //!
+//! * [`canonical`]: what is digested, byte by byte.
 //! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
@@ -11,6 +12,7 @@
 //! Every multi-byte integer is little-endian; every record starts at an address
 //! that is a multiple of 8.
 
+pub mod canonical;
 pub mod digest;
 pub mod ids;
 pub mod program;

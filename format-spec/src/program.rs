@@ -20,7 +20,7 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Index {
-    /// BLAKE3 of a name → its bytes.
+    /// BLAKE3 of a name → [`NameHeader`] and the name's bytes.
     Names = 0,
     /// Digest of a piece → [`PieceHeader`].
     Pieces = 1,
@@ -79,6 +79,15 @@ pub enum SectionKind {
     Other = 10,
 }
 
+/// Head of an interned name's value; the name's bytes follow, without a
+/// terminator. Names are byte strings: nothing says that they are UTF-8.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct NameHeader {
+    /// The name's dense id.
+    pub id: NameId,
+}
+
 /// Head of a fragment's value. After it come, in this order:
 /// `section_count` × [`SectionRecord`], `anonymous_count` × [`Address`],
 /// `target_count` × [`TargetRecord`], then the fixups and bytes to which the
@@ -133,8 +142,17 @@ pub struct SectionRecord {
 impl SectionRecord {
     /// The section's full name is `name` + "." + the member's suffix.
     pub const SUFFIXED: u8 = 1;
-    /// The fixups are [`WideFixupRecord`]s.
+    /// The fixups are [`WideFixupRecord`]s (so that no reader has to look at
+    /// every fixup to know: all of a section are of one form, and the narrow one
+    /// is used whenever it can hold them all).
     pub const WIDE_FIXUPS: u8 = 2;
+    /// A section of kind [`SectionKind::Unwind`] that holds exactly one CIE. Without
+    /// this bit and [`SectionRecord::WHOLE_UNWIND`], such a section holds only
+    /// FDEs, whose CIE pointers are zero and have a [`FIXUP_CIE`].
+    pub const CIE: u8 = 4;
+    /// A section of kind [`SectionKind::Unwind`] that is a whole `.eh_frame` as the object
+    /// had it: CIEs, FDEs with their CIE pointers in place, perhaps a terminator.
+    pub const WHOLE_UNWIND: u8 = 8;
 }
 
 /// What a target of a fixup is.
@@ -146,7 +164,9 @@ pub enum TargetKind {
     /// A local symbol of the translation unit, by name. Bound through the compilation.
     Local = 1,
     /// Another section of the translation unit, named by the first symbol
-    /// defined in it. Bound through the compilation to a section symbol.
+    /// defined in it (or, where no symbol is, by its section name: debug
+    /// sections, and sections of an object that was not split). Bound through the
+    /// compilation to a section symbol.
     OwnNamed = 2,
     /// An anonymous fragment of the translation unit, named by its content:
     /// `value` indexes the fragment's anonymous addresses. Bound through the
@@ -168,7 +188,8 @@ pub struct TargetRecord {
     pub value: u32,
 }
 
-/// A relocation of a fragment's section, packed.
+/// A relocation of a fragment's section, packed. A section's fixups are in
+/// ascending order of their offsets.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct FixupRecord {
@@ -178,6 +199,23 @@ pub struct FixupRecord {
     pub addend: i32,
     /// Low 8 bits: `R_X86_64_*` or [`FIXUP_CIE`]; high 24: index of the target.
     pub target_and_type: u32,
+}
+
+impl FixupRecord {
+    /// The target index of a fixup that has no symbol (ELF symbol index 0). It is
+    /// also one more than the greatest index that this form can hold.
+    pub const NO_TARGET: u32 = 0x00ff_ffff;
+
+    /// The fixup type.
+    pub fn fixup_type(self) -> u32 {
+        self.target_and_type & 0xff
+    }
+
+    /// Index of the target among the fragment's targets; `None` without a symbol.
+    pub fn target(self) -> Option<u32> {
+        let target = self.target_and_type >> 8;
+        (target != Self::NO_TARGET).then_some(target)
+    }
 }
 
 /// A relocation whose numbers do not fit [`FixupRecord`].
@@ -192,6 +230,11 @@ pub struct WideFixupRecord {
     pub target: u32,
     /// `R_X86_64_*` or [`FIXUP_CIE`].
     pub fixup_type: u32,
+}
+
+impl WideFixupRecord {
+    /// The target index of a fixup that has no symbol (ELF symbol index 0).
+    pub const NO_TARGET: u32 = u32::MAX;
 }
 
 /// A fixup type of our own: the CIE pointer of an FDE. Its target is the
@@ -227,8 +270,14 @@ pub struct CompilationHeader {
     pub os_abi: u8,
     /// ELF `EI_ABIVERSION`.
     pub abi_version: u8,
-    /// Zero.
-    pub reserved: u32,
+    /// [`CompilationHeader::ADDRSIG`].
+    pub bits: u32,
+}
+
+impl CompilationHeader {
+    /// The object said which symbols' addresses are significant; those without
+    /// [`SymbolRecord::ADDRESS_SIGNIFICANT`] may share an address with others.
+    pub const ADDRSIG: u32 = 1;
 }
 
 /// One fragment as part of a compilation. Members stand in the order of their
@@ -254,7 +303,8 @@ pub struct MemberRecord {
 pub struct SymbolRecord {
     /// Its name.
     pub name: NameId,
-    /// 1 + number of the defining section, or one of the `SECTION_` constants.
+    /// 1 + number of the defining section, or one of the `SECTION_` constants;
+    /// with [`SymbolRecord::PIECE`], the [`PieceId`](crate::ids::PieceId).
     pub section: u32,
     /// Offset in the section; absolute value; alignment of a common symbol. If
     /// [`SymbolRecord::WIDE`]: index of two wide words, value and size.
@@ -265,13 +315,20 @@ pub struct SymbolRecord {
     pub info: u8,
     /// ELF `st_other`: visibility.
     pub other: u8,
-    /// [`SymbolRecord::WIDE`].
+    /// [`SymbolRecord::WIDE`] and its like.
     pub bits: u16,
 }
 
 impl SymbolRecord {
     /// Value and size are 64-bit words of the compilation's wide table.
     pub const WIDE: u16 = 1;
+    /// A local symbol defined in a mergeable piece; `value` is its offset there.
+    /// No binding is ever to such a symbol (fixups go to the piece itself), so it
+    /// matters only to who writes a symbol table.
+    pub const PIECE: u16 = 2;
+    /// The symbol's address is compared or escapes (it is in the object's
+    /// `SHT_LLVM_ADDRSIG`); says something only with [`CompilationHeader::ADDRSIG`].
+    pub const ADDRESS_SIGNIFICANT: u16 = 4;
     /// An undefined symbol.
     pub const SECTION_UNDEFINED: u32 = 0;
     /// An absolute symbol.
@@ -318,4 +375,77 @@ pub struct TicketHeader {
     pub compilation: Address,
     /// When, in nanoseconds since 1970.
     pub written: u64,
+}
+
+/// Head of a DWARF type entry's value; its references and then its bytes follow.
+///
+/// The bytes are the canonical form of the type's DIE tree (DWARF 5, section
+/// 7.32, "Type Signature Computation") with a reference to another type
+/// replaced by that type's index among the references: so types are vertices of a
+/// graph, shared by all compilations that mention them.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct TypeHeader {
+    /// Name of the type, qualified; the empty name for anonymous types.
+    pub name: NameId,
+    /// DWARF tag (`DW_TAG_*`).
+    pub tag: u16,
+    /// Zero.
+    pub reserved: u16,
+    /// Number of [`Address`]es of other types that follow.
+    pub reference_count: u32,
+    /// Number of bytes that follow the references.
+    pub size: u32,
+}
+
+/// Head of a linked image's value. After it come, in this order and each
+/// aligned to 8: the output's absolute path (`path_size` bytes), `input_count` ×
+/// [`ImageInputRecord`], `placement_count` × [`PlacementRecord`] in ascending
+/// order of their addresses.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct ImageHeader {
+    /// Digest of the options that shape the output.
+    pub options: crate::digest::Digest,
+    /// When it was linked, in nanoseconds since 1970.
+    pub written: u64,
+    /// Size of the output file, bytes.
+    pub output_size: u64,
+    /// Number of bytes of the path.
+    pub path_size: u32,
+    /// Number of inputs.
+    pub input_count: u32,
+    /// Number of placements.
+    pub placement_count: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One input of a link, in command-line order.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct ImageInputRecord {
+    /// The compilation's record; zero for an input that is none (a shared
+    /// object, a script).
+    pub compilation: Address,
+    /// Path of the file, `archive(member)` for a member of an archive.
+    pub path: NameId,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Where one section of one member of one input went.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct PlacementRecord {
+    /// Virtual address.
+    pub address: u64,
+    /// Offset in the output file; `u64::MAX` for what has no bytes there.
+    pub file_offset: u64,
+    /// Bytes set aside, at least the section's size: the rest is slack.
+    pub reserved_size: u64,
+    /// Index of the input.
+    pub input: u32,
+    /// Number of the section within that input's compilation.
+    pub section: u32,
 }
