@@ -1,1 +1,3 @@
 //! The `linker` crate.
+
+pub mod arch;

@@ -1,0 +1,3 @@
+//! What depends on the instruction set.
+
+pub mod x86_64;

@@ -1,0 +1,9 @@
+//! x86-64, as the System V psABI (version 1.0) has it: relocations, the code
+//! that may be relaxed, and the procedure linkage table. Pure functions on
+//! bytes: nothing here knows symbols or sections.
+
+pub mod relax;
+pub mod reloc;
+
+#[cfg(test)]
+mod test_asm;

@@ -1,0 +1,59 @@
+//! Assembling snippets with the system's assembler, for tests. Where there is
+//! none, the tests that need it say so and pass.
+
+use object::{Object, ObjectSection, RelocationFlags};
+use std::process::Command;
+
+/// The text section of an assembled snippet.
+pub struct Assembled {
+    /// Its bytes.
+    pub text: Vec<u8>,
+    /// Its relocations in order: offset, type, addend.
+    pub relocs: Vec<(u64, u32, i64)>,
+}
+
+/// Assembles `source` (AT&T syntax). `None`, with a remark on standard error, if
+/// there is no assembler, or if `may_fail` and it does not know an instruction.
+pub fn assemble_with(source: &str, may_fail: bool) -> Option<Assembled> {
+    let directory = tempfile::tempdir().unwrap();
+    let (input, output) = (directory.path().join("a.s"), directory.path().join("a.o"));
+    std::fs::write(&input, format!("{source}\n")).unwrap();
+    let result = Command::new("as")
+        .arg("--64")
+        .arg("-o")
+        .arg(&output)
+        .arg(&input)
+        .output();
+    let result = match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("not tested: no assembler (as)");
+            return None;
+        }
+        result => result.unwrap(),
+    };
+    if !result.status.success() {
+        let message = String::from_utf8_lossy(&result.stderr).into_owned();
+        assert!(may_fail, "{message}");
+        eprintln!("not tested: this assembler does not take {source:?}");
+        return None;
+    }
+    let data = std::fs::read(&output).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let section = file.section_by_name(".text").unwrap();
+    let relocs = section
+        .relocations()
+        .map(|(offset, reloc)| match reloc.flags() {
+            RelocationFlags::Elf { r_type } => (offset, r_type, reloc.addend()),
+            flags => panic!("{flags:?}"),
+        })
+        .collect();
+    Some(Assembled {
+        text: section.data().unwrap().to_vec(),
+        relocs,
+    })
+}
+
+/// As [`assemble_with`], where the snippet must assemble.
+pub fn assemble(source: &str) -> Option<Assembled> {
+    assemble_with(source, false)
+}
