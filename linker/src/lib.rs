@@ -1,3 +1,4 @@
-//! The `linker` crate.
+//! The linker: tickets, ELF objects, archives and shared objects in, ELF executables and shared objects out.
 
 pub mod arch;
+pub mod args;
