@@ -2,3 +2,5 @@
 
 pub mod arch;
 pub mod args;
+
+pub mod output_file;
