@@ -4,3 +4,4 @@ pub mod arch;
 pub mod args;
 
 pub mod output_file;
+pub mod eh_frame;

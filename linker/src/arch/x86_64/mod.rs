@@ -6,4 +6,4 @@ pub mod relax;
 pub mod reloc;
 
 #[cfg(test)]
-mod test_asm;
+pub(crate) mod test_asm;

@@ -4,17 +4,18 @@
 use object::{Object, ObjectSection, RelocationFlags};
 use std::process::Command;
 
-/// The text section of an assembled snippet.
+/// A section of an assembled snippet.
 pub struct Assembled {
     /// Its bytes.
-    pub text: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Its relocations in order: offset, type, addend.
     pub relocs: Vec<(u64, u32, i64)>,
 }
 
-/// Assembles `source` (AT&T syntax). `None`, with a remark on standard error, if
-/// there is no assembler, or if `may_fail` and it does not know an instruction.
-pub fn assemble_with(source: &str, may_fail: bool) -> Option<Assembled> {
+/// Assembles `source` (AT&T syntax) and takes a section of it. `None`, with a
+/// remark on standard error, if there is no assembler, or if `may_fail` and it does
+/// not know an instruction.
+fn run(source: &str, section: &str, may_fail: bool) -> Option<Assembled> {
     let directory = tempfile::tempdir().unwrap();
     let (input, output) = (directory.path().join("a.s"), directory.path().join("a.o"));
     std::fs::write(&input, format!("{source}\n")).unwrap();
@@ -39,7 +40,7 @@ pub fn assemble_with(source: &str, may_fail: bool) -> Option<Assembled> {
     }
     let data = std::fs::read(&output).unwrap();
     let file = object::File::parse(&*data).unwrap();
-    let section = file.section_by_name(".text").unwrap();
+    let section = file.section_by_name(section).unwrap();
     let relocs = section
         .relocations()
         .map(|(offset, reloc)| match reloc.flags() {
@@ -48,12 +49,22 @@ pub fn assemble_with(source: &str, may_fail: bool) -> Option<Assembled> {
         })
         .collect();
     Some(Assembled {
-        text: section.data().unwrap().to_vec(),
+        bytes: section.data().unwrap().to_vec(),
         relocs,
     })
 }
 
-/// As [`assemble_with`], where the snippet must assemble.
+/// The text section of a snippet.
 pub fn assemble(source: &str) -> Option<Assembled> {
-    assemble_with(source, false)
+    run(source, ".text", false)
+}
+
+/// The text section of a snippet that not every assembler knows.
+pub fn assemble_if_known(source: &str) -> Option<Assembled> {
+    run(source, ".text", true)
+}
+
+/// Some other section of a snippet.
+pub fn assemble_section(source: &str, section: &str) -> Option<Assembled> {
+    run(source, section, false)
 }
