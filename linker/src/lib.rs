@@ -3,5 +3,6 @@
 pub mod arch;
 pub mod args;
 
-pub mod output_file;
 pub mod eh_frame;
+pub mod merge;
+pub mod output_file;
