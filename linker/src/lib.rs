@@ -6,3 +6,5 @@ pub mod args;
 pub mod eh_frame;
 pub mod merge;
 pub mod output_file;
+pub mod strtab;
+pub mod versions;
