@@ -8,3 +8,8 @@ pub mod merge;
 pub mod output_file;
 pub mod strtab;
 pub mod versions;
+pub mod build_id;
+pub mod eh_frame;
+pub mod hash_tables;
+pub mod output_file;
+pub mod relr;

@@ -2,6 +2,7 @@
 //! that may be relaxed, and the procedure linkage table. Pure functions on
 //! bytes: nothing here knows symbols or sections.
 
+pub mod plt;
 pub mod relax;
 pub mod reloc;
 
