@@ -3,13 +3,11 @@
 pub mod arch;
 pub mod args;
 
-pub mod eh_frame;
-pub mod merge;
-pub mod output_file;
-pub mod strtab;
-pub mod versions;
 pub mod build_id;
 pub mod eh_frame;
 pub mod hash_tables;
+pub mod merge;
 pub mod output_file;
 pub mod relr;
+pub mod strtab;
+pub mod versions;
