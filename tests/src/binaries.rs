@@ -1,0 +1,131 @@
+//! This project's own programs, built once for the tests.
+//!
+//! `cargo test` builds the programs of a package for that package's own tests
+//! only, so the end-to-end tests ask cargo for them: with the same profile and
+//! target directory as the test that asks, so that nearly everything is there
+//! already. Cargo's own lock serialises test binaries that ask at once.
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Where the project's programs are.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    programs: HashMap<String, PathBuf>,
+}
+
+impl Binaries {
+    /// The programs of the profile in which the calling test was built.
+    ///
+    /// # Panics
+    /// If they cannot be built.
+    pub fn get() -> &'static Binaries {
+        static BINARIES: OnceLock<Binaries> = OnceLock::new();
+        BINARIES.get_or_init(|| match build(&like_this_test()) {
+            Ok(binaries) => binaries,
+            Err(error) => panic!("{error:#}"),
+        })
+    }
+
+    /// The programs, optimised.
+    ///
+    /// # Errors
+    /// If they cannot be built.
+    pub fn release() -> Result<Binaries> {
+        build(&["--release".into()])
+    }
+
+    /// The absolute path of the program called `name`.
+    ///
+    /// # Panics
+    /// If the workspace has none of that name.
+    #[track_caller]
+    pub fn path(&self, name: &str) -> &Path {
+        match self.programs.get(name) {
+            Some(path) => path,
+            None => panic!("the workspace has no program {name}"),
+        }
+    }
+
+    /// The directory in which they all are.
+    #[track_caller]
+    pub fn directory(&self) -> &Path {
+        self.path("repo-ld")
+            .parent()
+            .expect("a program is in a directory")
+    }
+}
+
+/// Cargo's arguments for the profile and the target directory of this test:
+/// it is `TARGET_DIR[/TRIPLE]/PROFILE/deps/NAME-HASH`.
+fn like_this_test() -> Vec<String> {
+    let mut arguments = Vec::new();
+    let Ok(test) = std::env::current_exe() else {
+        return arguments;
+    };
+    let directories: Vec<&Path> = test.ancestors().skip(1).collect();
+    let Some(root) = directories
+        .iter()
+        .position(|d| d.join("CACHEDIR.TAG").exists())
+    else {
+        return arguments;
+    };
+    arguments.push(format!("--target-dir={}", directories[root].display()));
+    let name = |index: usize| {
+        directories[index]
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+    };
+    // Inwards from the target directory: a triple, perhaps; the profile; deps.
+    let inner: Vec<_> = (0..root)
+        .rev()
+        .map(name)
+        .filter(|name| name != "deps")
+        .collect();
+    if let [triple, _] = &inner[..] {
+        arguments.push(format!("--target={triple}"));
+    }
+    match inner.last().map(|name| &**name) {
+        None | Some("debug") => {}
+        Some(profile) => arguments.push(format!("--profile={profile}")),
+    }
+    arguments
+}
+
+fn build(arguments: &[String]) -> Result<Binaries> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--bins",
+            "--message-format=json",
+        ])
+        .args(arguments)
+        .current_dir(crate::sources::project_root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("the project's programs cannot be built");
+    }
+    let mut programs = HashMap::new();
+    for line in output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let message: Value = serde_json::from_slice(line).context("cargo's messages")?;
+        let name = message["target"]["name"].as_str();
+        if let (Some(name), Some(path)) = (name, message["executable"].as_str()) {
+            programs.insert(name.to_owned(), PathBuf::from(path));
+        }
+    }
+    Ok(Binaries { programs })
+}
