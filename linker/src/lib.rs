@@ -1,6 +1,7 @@
 //! The linker: tickets, ELF objects, archives and shared objects in, ELF executables and shared objects out.
 
 pub mod arch;
+pub mod archive;
 pub mod args;
 
 pub mod build_id;
