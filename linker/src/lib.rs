@@ -12,3 +12,4 @@ pub mod output_file;
 pub mod relr;
 pub mod strtab;
 pub mod versions;
+pub mod diag;

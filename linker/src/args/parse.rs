@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use super::options::{IGNORED, Id, SPECS, Takes, UNSUPPORTED};
 use super::zopt::{self, Elsewhere, Outcome};
 use super::*;
+use crate::diag::edit_distance;
 
 /// What a name on the command line leads to.
 #[derive(Clone, Copy)]
@@ -197,25 +198,10 @@ fn nearest(name: &[u8]) -> Option<String> {
     NAMES
         .keys()
         .filter(|known| known.len() > 2)
-        .map(|known| (distance(name, known), *known))
+        .map(|known| (edit_distance(name.as_bytes(), known.as_bytes()), *known))
         .filter(|(distance, _)| *distance <= name.len() / 3)
         .min()
         .map(|(_, known)| format!("--{known}"))
-}
-
-/// Levenshtein's distance, in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// `Args` in the making, and what only matters until all words are read.
