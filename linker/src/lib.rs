@@ -5,11 +5,12 @@ pub mod archive;
 pub mod args;
 
 pub mod build_id;
+pub mod diag;
 pub mod eh_frame;
 pub mod hash_tables;
+pub mod lto;
 pub mod merge;
 pub mod output_file;
 pub mod relr;
 pub mod strtab;
 pub mod versions;
-pub mod diag;

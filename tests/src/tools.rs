@@ -81,10 +81,7 @@ pub fn describe(name: &str) -> &'static Tool {
 /// Where the tool called `name` is on this machine.
 #[track_caller]
 pub fn find(name: &str) -> Option<PathBuf> {
-    describe(name)
-        .executables
-        .iter()
-        .find_map(on_path)
+    describe(name).executables.iter().find_map(on_path)
 }
 
 /// The first file on `PATH` that is called `executable` and can be executed.

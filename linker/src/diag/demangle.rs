@@ -37,7 +37,10 @@ fn rust(name: &str) -> Option<String> {
 }
 
 fn cpp(name: &str) -> Option<String> {
-    cpp_demangle::Symbol::new(name).ok()?.demangle(&cpp_demangle::DemangleOptions::new()).ok()
+    cpp_demangle::Symbol::new(name)
+        .ok()?
+        .demangle(&cpp_demangle::DemangleOptions::new())
+        .ok()
 }
 
 #[cfg(test)]
