@@ -1,1 +1,3 @@
-//! The `tools` crate.
+//! `repo-cc` and what the other tools share.
+
+pub mod cc;

@@ -1,3 +1,5 @@
-//! `repo-cc`.
+//! `repo-cc COMPILER ARGUMENTS…`: see [`tools::cc`].
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tools::cc::main()
+}

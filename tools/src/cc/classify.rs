@@ -1,0 +1,368 @@
+//! What a compiler's command line asks for.
+//!
+//! Three things are told apart: compiling to objects (which become tickets),
+//! linking (which gets `repo-ld` as its linker), and everything else (which is
+//! run as it stands). The answer need not be perfect in one direction: where
+//! an output is expected that the compiler does not write, or does not write
+//! as an ELF object, nothing happens to it. So whatever is doubtful is
+//! [`Action::PassThrough`], with a reason for the log.
+
+use super::compiler::{Family, is_x86_64_elf};
+use super::options::separate_arguments;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// What to do about a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Run it as it stands. The reason is for the log.
+    PassThrough(&'static str),
+    /// A compile whose outputs are to become tickets.
+    Compile {
+        /// The objects that the compiler is expected to write.
+        outputs: Vec<PathBuf>,
+        /// Whether to ask for a section for each definition.
+        split_sections: bool,
+    },
+    /// A link, or a question about which linker will be used.
+    Link {
+        /// How many of the arguments stand before a `--` that ends the options.
+        end_of_options: usize,
+    },
+}
+
+/// What an input is, by its language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    /// A source that a compiler proper turns into assembly.
+    Source,
+    /// Assembly, with or without preprocessing.
+    Assembly,
+    /// A header, to be precompiled.
+    Header,
+    /// For devices besides the host.
+    Offload,
+    /// Anything else: objects, archives, linker scripts.
+    ForLinker,
+}
+
+/// Classifies the arguments of a compiler of this family. `args` does not
+/// hold the compiler's name, and response files are expanded already.
+pub fn classify(family: Family, args: &[OsString]) -> Action {
+    let mut line = Line::default();
+    if let Some(reason) = line.read(family, args) {
+        return Action::PassThrough(reason);
+    }
+    line.action(family, args.len())
+}
+
+/// What has been read of a command line.
+#[derive(Default)]
+struct Line {
+    /// `-E`, `-M`, `-fsyntax-only`, …: the compiler writes no object.
+    no_object: Option<&'static str>,
+    /// `-S`.
+    assembly: bool,
+    /// `-c`.
+    compile_only: bool,
+    /// The last of `-flto` and `-fno-lto`.
+    lto: bool,
+    /// The last of `-m32`, `-mx32` and `-m64`.
+    other_machine: bool,
+    /// `-print-prog-name=ld`.
+    asks_for_linker: bool,
+    /// The last `-o`.
+    output: Option<OsString>,
+    /// Inputs in order. What stands in the options for the linker counts as an
+    /// input for it, as it does for the drivers.
+    inputs: Vec<(Input, OsString)>,
+    /// Position of a `--`.
+    end_of_options: Option<usize>,
+}
+
+impl Line {
+    /// Reads the arguments. Gives a reason at once where nothing else matters.
+    fn read(&mut self, family: Family, args: &[OsString]) -> Option<&'static str> {
+        // The language that the last -x gave to what follows.
+        let mut language: Option<Input> = None;
+        let mut index = 0;
+        while let Some(arg) = args.get(index) {
+            let position = index;
+            index += 1;
+            let bytes = arg.as_bytes();
+            if self.end_of_options.is_some() || bytes == b"-" || bytes.first() != Some(&b'-') {
+                let input = language.unwrap_or_else(|| input_by_suffix(arg));
+                self.inputs.push((input, arg.clone()));
+                continue;
+            }
+            let text = option_name(bytes);
+            if text.len() < bytes.len() {
+                // More follows, so its argument is joined to it.
+                if let Some(reason) = self.read_joined(text, bytes, &mut language) {
+                    return Some(reason);
+                }
+                continue;
+            }
+            let value = args.get(index).map(OsString::as_os_str);
+            index += separate_arguments(family, text);
+            match text {
+                "--" if family == Family::Clang => self.end_of_options = Some(position),
+                "-###" => return Some("only shows what would be run"),
+                "-cc1" | "-cc1as" | "-cc1gen-reproducer" if position == 0 => {
+                    return Some("not a driver's command line");
+                }
+                "-E" | "--preprocess" | "-M" | "-MM" | "--dependencies" | "--user-dependencies" => {
+                    self.no_object = Some("preprocesses only");
+                }
+                "-fsyntax-only"
+                | "--analyze"
+                | "--precompile"
+                | "-emit-ast"
+                | "-verify-pch"
+                | "-module-file-info"
+                | "-rewrite-objc"
+                | "-extract-api"
+                | "-emit-interface-stubs"
+                | "-fdriver-only" => self.no_object = Some("makes no object"),
+                "-emit-llvm" => self.no_object = Some("makes LLVM bitcode"),
+                "-S" | "--assemble" => self.assembly = true,
+                "-c" | "--compile" => self.compile_only = true,
+                "-flto" => self.lto = true,
+                "-fno-lto" => self.lto = false,
+                "-m32" | "-mx32" | "-m16" => self.other_machine = true,
+                "-m64" => self.other_machine = false,
+                "-target" => self.set_target(value),
+                "-o" | "--output" => self.output = value.map(OsStr::to_owned),
+                "-x" | "--language" => language = value.and_then(input_by_language),
+                "-l" | "-Xlinker" | "--for-linker" => {
+                    self.inputs.push((Input::ForLinker, arg.clone()));
+                }
+                "--print-prog-name" => self.asks_for_linker = value.is_some_and(is_linker),
+                "-working-directory" => return Some("works in another directory"),
+                "--help" | "--target-help" | "--version" | "-dumpmachine" | "-dumpversion"
+                | "-dumpfullversion" | "-dumpspecs" => return Some("asks about the compiler"),
+                _ => {
+                    if let Some(reason) = self.read_joined(text, bytes, &mut language) {
+                        return Some(reason);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads an option whose argument, if any, is joined to it. `text` is its
+    /// name as far as `option_name` tells, `bytes` the whole of it.
+    fn read_joined(
+        &mut self,
+        text: &str,
+        bytes: &[u8],
+        language: &mut Option<Input>,
+    ) -> Option<&'static str> {
+        let joined = |prefix: &str| {
+            bytes
+                .strip_prefix(prefix.as_bytes())
+                .map(|rest| OsString::from_vec(rest.to_vec()))
+        };
+        if text.starts_with("--help=") || text.starts_with("--autocomplete=") {
+            return Some("asks about the compiler");
+        }
+        if let Some(rest) = joined("-print-prog-name=").or_else(|| joined("--print-prog-name=")) {
+            self.asks_for_linker = is_linker(&rest);
+            if !self.asks_for_linker {
+                return Some("asks about the compiler");
+            }
+        } else if text.starts_with("-print-") || text.starts_with("--print-") {
+            return Some("asks about the compiler");
+        } else if text.starts_with("--driver-mode=") {
+            if !matches!(text, "--driver-mode=gcc" | "--driver-mode=g++") {
+                return Some("not a driver of C or C++ on ELF");
+            }
+        } else if text.starts_with("-working-directory=") {
+            return Some("works in another directory");
+        } else if text.starts_with("-fopenmp-targets=")
+            || text.starts_with("--offload-arch=")
+            || text.starts_with("--offload=")
+            || text.starts_with("--cuda-")
+            || text.starts_with("-foffload=")
+        {
+            return Some("makes code for devices");
+        } else if text.starts_with("-flto=") {
+            self.lto = true;
+        } else if let Some(target) = joined("--target=") {
+            self.set_target(Some(&target));
+        } else if let Some(output) = joined("--output=") {
+            self.output = Some(output);
+        } else if let Some(name) = joined("--language=") {
+            *language = input_by_language(&name);
+        } else if let Some(name) = joined("-x") {
+            *language = input_by_language(&name);
+        } else if let Some(output) = joined("-o") {
+            // Other options of clang begin with these letters.
+            if !text.starts_with("-objcmt-") && !text.starts_with("-object") {
+                self.output = Some(output);
+            }
+        } else if text.starts_with("-l") || text.starts_with("-Wl,") {
+            self.inputs
+                .push((Input::ForLinker, OsString::from_vec(bytes.to_vec())));
+        }
+        None
+    }
+
+    /// Notes a target triple.
+    fn set_target(&mut self, triple: Option<&OsStr>) {
+        self.other_machine = !triple.is_some_and(|triple| {
+            let triple = triple.to_string_lossy();
+            (triple.starts_with("x86_64") || triple.starts_with("amd64")) && is_x86_64_elf(&triple)
+        });
+    }
+
+    /// Decides, in the drivers' order of precedence: preprocessing before
+    /// assembly before objects, wherever the options stand.
+    fn action(self, family: Family, count: usize) -> Action {
+        let pass = Action::PassThrough;
+        let link = Action::Link {
+            end_of_options: self.end_of_options.unwrap_or(count),
+        };
+        if self.asks_for_linker {
+            return link;
+        }
+        if let Some(reason) = self.no_object {
+            return pass(reason);
+        }
+        if self.assembly {
+            return pass("makes assembly");
+        }
+        if self.inputs.is_empty() {
+            return pass("has no input");
+        }
+        if self.other_machine {
+            return pass("not for x86-64");
+        }
+        let has = |wanted: Input| self.inputs.iter().any(|(input, _)| *input == wanted);
+        if has(Input::Offload) {
+            return pass("makes code for devices");
+        }
+        if self.lto {
+            return pass("link-time optimization");
+        }
+        if !self.compile_only {
+            return if self.inputs.iter().all(|(input, _)| *input == Input::Header) {
+                pass("makes a precompiled header")
+            } else {
+                link
+            };
+        }
+        let makes_object = |input: &Input| matches!(input, Input::Source | Input::Assembly);
+        let outputs: Vec<PathBuf> = match &self.output {
+            _ if !self.inputs.iter().any(|(input, _)| makes_object(input)) => {
+                return pass("no source among the inputs");
+            }
+            Some(output) if output == "-" => return pass("writes to standard output"),
+            Some(output) => vec![PathBuf::from(output)],
+            None => self
+                .inputs
+                .iter()
+                .filter(|(input, _)| makes_object(input))
+                .map(|(_, name)| default_object(name))
+                .collect(),
+        };
+        Action::Compile {
+            outputs,
+            // clang warns of options that it has no use for.
+            split_sections: family == Family::Gcc || has(Input::Source),
+        }
+    }
+}
+
+/// The part of an option in which its name is: up to a comma, after which may
+/// stand anything, and up to bytes that are not UTF-8, which no name has.
+fn option_name(bytes: &[u8]) -> &str {
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == b',')
+        .map_or(bytes.len(), |comma| comma + 1);
+    let name = &bytes[..end];
+    match std::str::from_utf8(name) {
+        Ok(name) => name,
+        Err(error) => std::str::from_utf8(&name[..error.valid_up_to()]).unwrap_or_default(),
+    }
+}
+
+/// Whether a program's name, as asked for with `-print-prog-name`, is one of
+/// the linker's.
+fn is_linker(name: &OsStr) -> bool {
+    matches!(
+        name.as_bytes(),
+        b"ld" | b"ld.bfd" | b"ld.gold" | b"ld.lld" | b"ld.mold"
+    )
+}
+
+/// The object that a source makes if no `-o` says where: in the current
+/// directory, with the source's name (GCC's manual, "Overall Options", `-c`).
+fn default_object(source: &OsStr) -> PathBuf {
+    let bytes = source.as_bytes();
+    let name = bytes.rsplit(|&byte| byte == b'/').next().unwrap_or(bytes);
+    let stem = match name.iter().rposition(|&byte| byte == b'.') {
+        Some(dot) => &name[..dot],
+        None => name,
+    };
+    let mut object = stem.to_vec();
+    object.extend_from_slice(b".o");
+    PathBuf::from(OsString::from_vec(object))
+}
+
+/// The kind of an input from the end of its name (GCC's manual, "Options
+/// Controlling the Kind of Output", and what clang has besides).
+fn input_by_suffix(name: &OsStr) -> Input {
+    let bytes = name.as_bytes();
+    let Some(dot) = bytes.iter().rposition(|&byte| byte == b'.') else {
+        return Input::ForLinker;
+    };
+    match &bytes[dot + 1..] {
+        b"c" | b"i" | b"ii" | b"m" | b"mi" | b"mm" | b"M" | b"mii" => Input::Source,
+        b"cc" | b"cp" | b"cxx" | b"cpp" | b"CPP" | b"c++" | b"C" => Input::Source,
+        b"CC" | b"CXX" | b"C++" | b"iim" => Input::Source,
+        b"cppm" | b"ccm" | b"cxxm" | b"c++m" | b"pcm" | b"ll" | b"bc" => Input::Source,
+        b"f" | b"for" | b"ftn" | b"F" | b"FOR" | b"fpp" | b"FPP" | b"FTN" | b"f90" | b"f95"
+        | b"f03" | b"f08" | b"F90" | b"F95" | b"F03" | b"F08" => Input::Source,
+        b"go" | b"d" | b"dd" | b"ads" | b"adb" | b"mod" => Input::Source,
+        b"s" | b"S" | b"sx" => Input::Assembly,
+        b"h" | b"hh" | b"H" | b"hp" | b"hxx" | b"hpp" | b"HPP" | b"h++" | b"tcc" | b"hlsl" => {
+            Input::Header
+        }
+        b"cu" | b"cui" | b"hip" | b"hipi" | b"cl" | b"clcpp" => Input::Offload,
+        _ => Input::ForLinker,
+    }
+}
+
+/// The kind of input that a language names; `None` for `none`, which gives the
+/// decision back to the suffix.
+fn input_by_language(language: &OsStr) -> Option<Input> {
+    let language = language.to_str().unwrap_or_default();
+    match language {
+        "none" => None,
+        "assembler" | "assembler-with-cpp" => Some(Input::Assembly),
+        _ if language.ends_with("-header")
+            || language.ends_with("-header-unit")
+            || language.ends_with("-user-header")
+            || language.ends_with("-system-header")
+            || language.ends_with("-header-cpp-output") =>
+        {
+            Some(Input::Header)
+        }
+        _ if language.starts_with("cuda")
+            || language.starts_with("hip")
+            || language.starts_with("cl")
+            || language == "hlsl" =>
+        {
+            Some(Input::Offload)
+        }
+        _ => Some(Input::Source),
+    }
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

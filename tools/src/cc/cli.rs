@@ -1,0 +1,124 @@
+//! `repo-cc`'s own command line.
+//!
+//! Our options stand before the compiler's name; everything from the name on
+//! belongs to the compiler. As a link with a compiler's name we have no options
+//! at all.
+
+use super::compiler::Name;
+use clap::Parser;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Runs a compiler and keeps what it defines in a repository.
+///
+/// Objects that COMPILER writes with -c are replaced by tickets, small ELF
+/// objects that name what the repository holds; links are done by repo-ld.
+/// Everything else (dependency files, diagnostics, exit codes) is the
+/// compiler's own. Use it as CC="repo-cc gcc", as CMAKE_C_COMPILER_LAUNCHER, or
+/// through links with compilers' names (--install-links) in front of PATH.
+#[derive(Debug, Parser)]
+#[command(
+    name = "repo-cc",
+    version,
+    override_usage = "repo-cc [OPTIONS] COMPILER [ARGUMENTS]...\n       repo-cc --install-links DIR"
+)]
+pub struct Options {
+    /// The repository [default: $REPO_FILE, else the nearest program.repo in
+    /// the output's directory or above, else the user's own]
+    #[arg(long, value_name = "FILE")]
+    pub repo: Option<PathBuf>,
+
+    /// Append one line about each command to this file [default: $REPO_LOG]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+
+    /// Say on standard error what is done, and why not
+    #[arg(long, short)]
+    pub verbose: bool,
+
+    /// Make links with the names of compilers to this program, to be put in
+    /// front of PATH
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub install_links: Option<PathBuf>,
+
+    /// The compiler and its arguments
+    #[arg(
+        value_name = "COMPILER",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "install_links"
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// Reads the words that this process was started with. Ends the process for
+/// `--help`, `--version` and wrong options, as clap does.
+pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
+    let mut words = words.into_iter();
+    let own_name = words.next().unwrap_or_default();
+    let rest: Vec<OsString> = words.collect();
+    let plain = |command: Vec<OsString>| Options {
+        repo: None,
+        log: None,
+        verbose: false,
+        install_links: None,
+        command,
+    };
+    if is_compiler_link(&own_name) {
+        // The name without its directory is looked for on PATH again.
+        let name = Path::new(&own_name)
+            .file_name()
+            .unwrap_or(&own_name)
+            .to_owned();
+        return plain([name].into_iter().chain(rest).collect());
+    }
+    match rest.first() {
+        // Without options of ours there is nothing for clap to do.
+        Some(first) if !first.is_empty() && !first.as_bytes().starts_with(b"-") => plain(rest),
+        _ => Options::parse_from([own_name].into_iter().chain(rest)),
+    }
+}
+
+/// Whether we were called by the name of a compiler.
+fn is_compiler_link(own_name: &OsStr) -> bool {
+    Name::parse(own_name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn clap_accepts_the_definition() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn options_end_at_the_compiler() {
+        let options = read(words("/bin/repo-cc gcc --version --verbose --repo x"));
+        assert_eq!(options.command, words("gcc --version --verbose --repo x"));
+        assert!(!options.verbose && options.repo.is_none());
+        let options = read(words("repo-cc --verbose --repo r gcc -c a.c --log y -- -z"));
+        assert_eq!(options.command, words("gcc -c a.c --log y -- -z"));
+        assert!(options.verbose);
+        assert_eq!(options.repo, Some("r".into()));
+        assert!(options.log.is_none());
+        let options = read(words("repo-cc --install-links d"));
+        assert_eq!(options.install_links, Some("d".into()));
+    }
+
+    #[test]
+    fn links_have_no_options_of_ours() {
+        let options = read(words("/links/gcc-12 --version"));
+        assert_eq!(options.command, words("gcc-12 --version"));
+        let options = read(words("clang++ --verbose"));
+        assert_eq!(options.command, words("clang++ --verbose"));
+        assert!(!options.verbose);
+    }
+}

@@ -1,0 +1,56 @@
+//! What is told to the user, and what to the log.
+//!
+//! On success nothing is written to the standard streams. With `--verbose`,
+//! each decision is one line on standard error; with `--log` or `$REPO_LOG`, one
+//! line in a file that many processes append to.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where decisions are reported.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// The log file.
+    pub file: Option<PathBuf>,
+    /// Also to standard error.
+    pub verbose: bool,
+}
+
+impl Log {
+    /// Whether anybody wants to know.
+    pub fn wanted(&self) -> bool {
+        self.verbose || self.file.is_some()
+    }
+
+    /// Reports a decision, in one line. A log that cannot be written does not
+    /// fail a build.
+    pub fn note(&self, line: impl Display) {
+        if !self.wanted() {
+            return;
+        }
+        let line = format!("repo-cc: {line}\n");
+        if self.verbose {
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+        if let Some(path) = &self.file {
+            // One write at the end of the file, so that lines of processes
+            // that run at once do not mix.
+            let _ = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(path)
+                .and_then(|mut file| file.write_all(line.as_bytes()));
+        }
+    }
+
+    /// Tells the user something that the log should have as well.
+    pub fn warn(&self, line: impl Display) {
+        let line = format!("warning: {line}");
+        if !self.verbose {
+            let _ = writeln!(std::io::stderr(), "repo-cc: {line}");
+        }
+        self.note(line);
+    }
+}

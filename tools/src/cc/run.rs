@@ -1,0 +1,289 @@
+//! Running the compiler so that nobody notices that we stand before it.
+//!
+//! Where nothing follows, it takes our place by `exec`. Where something
+//! follows it is a child, and then the signals need care:
+//!
+//! * A signal to the whole process group (Ctrl-C, ninja's interrupt) reaches
+//!   the compiler without us, and it must not get it twice, because a second
+//!   one would end it while it removes its temporary files. A signal to us alone
+//!   (make's `SIGTERM`) must be handed on. Both look the same from here, so a
+//!   signal is handed on if the compiler has not ended shortly afterwards.
+//! * We end only after the compiler has, and as it has: with its exit code, or
+//!   by the same signal.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::ptr;
+use std::time::Duration;
+
+/// How long the compiler may take to end by itself before a signal that we
+/// got is handed on to it.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Signals that ask a program to end.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited with this code.
+    Exit(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// Becomes the program. Returns only if that fails.
+pub fn exec(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Error {
+    Command::new(program).arg0(argv0).args(args).exec()
+}
+
+/// A set of signals.
+fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set, and sigaddset changes it;
+    // numbers that are no signals are refused without effect.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Holds back signals that would end this process, from `new` to drop.
+pub struct HeldSignals {
+    before: libc::sigset_t,
+}
+
+impl HeldSignals {
+    /// Holds back the signals that ask a program to end.
+    pub fn ending() -> HeldSignals {
+        HeldSignals::hold(&signal_set(&ENDING))
+    }
+
+    fn hold(set: &libc::sigset_t) -> HeldSignals {
+        let mut before = signal_set(&[]);
+        // SAFETY: both pointers are to initialised sets that live through the call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, set, &mut before);
+        }
+        HeldSignals { before }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is to the set that pthread_sigmask filled in.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut());
+        }
+    }
+}
+
+/// Whether this process ignores a signal (as under `nohup`).
+fn ignored(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null new action, sigaction only fills in the current one;
+    // zeroed memory is a valid value for it if it does not.
+    let action = unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Runs the program as a child, with our standard streams and environment,
+/// and waits until it has ended.
+pub fn run(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Result<Ending> {
+    let heeded: Vec<libc::c_int> = ENDING
+        .into_iter()
+        .filter(|&signal| !ignored(signal))
+        .collect();
+    let mut waited_for = heeded.clone();
+    waited_for.push(libc::SIGCHLD);
+    let waited_for = signal_set(&waited_for);
+    // SAFETY: sets the action to its default; no handler is replaced, because
+    // this program installs none. (An ignored SIGCHLD would lose the status.)
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+    let held = HeldSignals::hold(&waited_for);
+    let child = spawn(program, argv0, args, &held.before)?;
+    let mut to_hand_on = None;
+    loop {
+        if let Some(ending) = ended(child)? {
+            return Ok(ending);
+        }
+        match next_signal(&waited_for, to_hand_on.map(|_| GRACE)) {
+            Some(libc::SIGCHLD) => {}
+            // A second signal while one waits: no reason to wait longer.
+            Some(signal) if to_hand_on.is_none() => to_hand_on = Some(signal),
+            Some(signal) => {
+                to_hand_on = None;
+                send(child, signal);
+            }
+            None => {
+                if let Some(signal) = to_hand_on.take() {
+                    send(child, signal);
+                }
+            }
+        }
+    }
+}
+
+/// Starts the program with the signal mask `mask`.
+fn spawn(
+    program: &Path,
+    argv0: &OsStr,
+    args: &[OsString],
+    mask: &libc::sigset_t,
+) -> io::Result<libc::pid_t> {
+    unsafe extern "C" {
+        static environ: *const *mut libc::c_char;
+    }
+    let program = CString::new(program.as_os_str().as_bytes())?;
+    let words: Vec<CString> = std::iter::once(argv0)
+        .chain(args.iter().map(OsString::as_os_str))
+        .map(|word| CString::new(word.as_bytes()))
+        .collect::<Result<_, _>>()?;
+    let argv: Vec<*mut libc::c_char> = words
+        .iter()
+        .map(|word| word.as_ptr().cast_mut())
+        .chain([ptr::null_mut()])
+        .collect();
+    let mut attributes = MaybeUninit::uninit();
+    let mut child = 0;
+    // SAFETY: the attributes are initialised before their use and destroyed
+    // after it; argv and the environment are arrays of C strings with a null
+    // at the end, which posix_spawnp does not change; this process has one
+    // thread, so that nobody changes the environment meanwhile. posix_spawnp
+    // runs a script without an interpreter line by the shell, as execvp does;
+    // the program's path has a slash or stands in the current directory.
+    let error = unsafe {
+        let error = libc::posix_spawnattr_init(attributes.as_mut_ptr());
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // The Rust runtime ignores SIGPIPE; the compiler must not inherit that.
+        libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), &signal_set(&[libc::SIGPIPE]));
+        libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), mask);
+        libc::posix_spawnattr_setflags(
+            attributes.as_mut_ptr(),
+            (libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK) as libc::c_short,
+        );
+        let error = libc::posix_spawnp(
+            &mut child,
+            program.as_ptr(),
+            ptr::null(),
+            attributes.as_ptr(),
+            argv.as_ptr(),
+            environ,
+        );
+        libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
+        error
+    };
+    if error == 0 {
+        Ok(child)
+    } else {
+        Err(io::Error::from_raw_os_error(error))
+    }
+}
+
+/// How the child ended, if it has.
+fn ended(child: libc::pid_t) -> io::Result<Option<Ending>> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a local.
+    match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+        0 => Ok(None),
+        pid if pid == child => Ok(if libc::WIFEXITED(status) {
+            Some(Ending::Exit(libc::WEXITSTATUS(status)))
+        } else if libc::WIFSIGNALED(status) {
+            Some(Ending::Signal(libc::WTERMSIG(status)))
+        } else {
+            None
+        }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits for one of the (held) signals; `None` if the time passes first or the
+/// wait is interrupted.
+fn next_signal(set: &libc::sigset_t, time: Option<Duration>) -> Option<libc::c_int> {
+    let limit = time.map(|time| libc::timespec {
+        tv_sec: 0,
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the pointers are to initialised values that live through the
+    // call, or null where that is allowed.
+    let signal = unsafe { libc::sigtimedwait(set, ptr::null_mut(), limit) };
+    (signal > 0).then_some(signal)
+}
+
+/// Sends a signal to the child.
+fn send(child: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: no memory is concerned; the child has not been waited for yet, so
+    // its number is not another's.
+    unsafe {
+        libc::kill(child, signal);
+    }
+}
+
+/// Ends this process as the compiler ended.
+pub fn end_like(ending: Ending) -> ! {
+    match ending {
+        Ending::Exit(code) => std::process::exit(code),
+        Ending::Signal(signal) => {
+            let limit = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            let set = signal_set(&[signal]);
+            // SAFETY: the pointers are to locals; setting an action to its
+            // default installs no handler. The core limit keeps our own core
+            // file from replacing the compiler's.
+            unsafe {
+                libc::setrlimit(libc::RLIMIT_CORE, &limit);
+                libc::signal(signal, libc::SIG_DFL);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
+                libc::raise(signal);
+            }
+            // The signal does not end a process by default after all.
+            std::process::exit(128 + signal)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn sh(script: &str) -> Ending {
+        run(
+            &PathBuf::from("/bin/sh"),
+            OsStr::new("sh"),
+            &["-c".into(), script.into()],
+        )
+        .expect("a shell")
+    }
+
+    #[test]
+    fn endings() {
+        assert_eq!(sh("exit 0"), Ending::Exit(0));
+        assert_eq!(sh("exit 77"), Ending::Exit(77));
+        assert_eq!(sh("kill -SEGV $$"), Ending::Signal(libc::SIGSEGV));
+        assert_eq!(sh("kill -KILL $$"), Ending::Signal(libc::SIGKILL));
+        let missing = run(Path::new("/no/such/program"), OsStr::new("x"), &[]);
+        assert_eq!(
+            missing.expect_err("no such program").kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+}
