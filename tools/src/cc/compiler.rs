@@ -127,14 +127,9 @@ pub fn is_x86_64_elf(triple: &str) -> bool {
         && !OTHER_FORMATS.iter().any(|format| triple.contains(format))
 }
 
-/// A compiler that can be run.
-#[derive(Clone, Debug)]
+/// What is known of a compiler.
+#[derive(Clone, Copy, Debug)]
 pub struct Compiler {
-    /// Its file.
-    pub path: PathBuf,
-    /// How it is to see its own name (`argv[0]`): as the user wrote it, or its
-    /// path where a search by that name would find us.
-    pub argv0: OsString,
     /// Whose options it understands.
     pub family: Family,
     /// Its major version, if a name tells.
@@ -230,28 +225,28 @@ fn executable(path: &Path) -> Option<fs::Metadata> {
     (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(metadata)
 }
 
-impl Compiler {
-    /// The compiler that running `program` means. `None` inside `Ok` if the
-    /// program has not the name of a compiler, nor a file behind its links.
-    pub fn find(
-        program: &OsStr,
-        ourselves: &Ourselves,
-    ) -> Result<(PathBuf, OsString, Option<Compiler>), NotFound> {
-        let (path, passed_over) = ourselves.find(program)?;
-        // A driver finds its own files by its name on PATH: where that would
-        // lead to us it must see its path instead.
-        let argv0 = if passed_over {
-            path.clone().into_os_string()
-        } else {
-            program.to_owned()
-        };
-        let own = Name::parse(program);
+/// A program that can be run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// How it is to see its own name (`argv[0]`): as the user wrote it, or its
+    /// path where a search by that name would find us.
+    pub argv0: OsString,
+    /// What is known of it if it is a compiler.
+    pub compiler: Option<Compiler>,
+}
+
+impl Program {
+    /// The program that running `name` means. It is a compiler if its name or
+    /// that of the file behind its links is one's.
+    pub fn find(name: &OsStr, ourselves: &Ourselves) -> Result<Program, NotFound> {
+        let (path, passed_over) = ourselves.find(name)?;
+        let given = Name::parse(name);
         let resolved = fs::canonicalize(&path)
             .ok()
             .and_then(|file| Name::parse(file.as_os_str()));
-        let compiler = own.as_ref().or(resolved.as_ref()).map(|name| Compiler {
-            path: path.clone(),
-            argv0: argv0.clone(),
+        let compiler = given.as_ref().or(resolved.as_ref()).map(|name| Compiler {
             family: name
                 .family
                 .or(resolved.as_ref().and_then(|name| name.family))
@@ -262,7 +257,18 @@ impl Compiler {
             our_target: name.may_target_x86_64_elf()
                 && resolved.as_ref().is_none_or(Name::may_target_x86_64_elf),
         });
-        Ok((path, argv0, compiler))
+        // A driver finds its own files by its name on PATH: where that would
+        // lead to us it must see its path instead.
+        let argv0 = if passed_over {
+            path.clone().into_os_string()
+        } else {
+            name.to_owned()
+        };
+        Ok(Program {
+            path,
+            argv0,
+            compiler,
+        })
     }
 }
 

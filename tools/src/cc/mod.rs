@@ -25,7 +25,7 @@ mod response;
 mod run;
 
 use classify::Action;
-use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves};
+use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
 use log::Log;
 use publish::{Expected, Ordinary};
 use run::Ending;
@@ -50,13 +50,12 @@ const NOT_THERE: u8 = 127;
 
 /// A command that can be run.
 struct Invocation {
-    program: PathBuf,
-    argv0: OsString,
+    program: Program,
     /// Words between the program and the compiler's own arguments: with a
     /// launcher, the compiler.
     lead: Vec<OsString>,
     args: Vec<OsString>,
-    /// What is known of the compiler; nothing if it is not one.
+    /// What is known of the compiler, if there is one.
     compiler: Option<Compiler>,
 }
 
@@ -94,7 +93,7 @@ fn fail(code: u8, message: &str) -> ExitCode {
 
 /// Sets what the compiler and `repo-ld` behind it must know.
 fn hand_on_environment(invocation: &Invocation, ourselves: &Ourselves, repo: Option<&Path>) {
-    let chosen = ourselves.chosen_with(&invocation.program);
+    let chosen = ourselves.chosen_with(&invocation.program.path);
     // SAFETY: this process has one thread; nobody reads the environment meanwhile.
     unsafe {
         if let Some(chosen) = chosen {
@@ -122,8 +121,8 @@ impl Invocation {
                 ),
             }
         };
-        let (program, argv0, mut compiler) =
-            Compiler::find(&name, ourselves).map_err(|error| not_found(&name, error))?;
+        let program = Program::find(&name, ourselves).map_err(|error| not_found(&name, error))?;
+        let mut compiler = program.compiler;
         let mut lead = Vec::new();
         let is_launcher = Path::new(&name)
             .file_name()
@@ -134,14 +133,13 @@ impl Invocation {
             && args.first().is_some_and(|a| Name::parse(a).is_some())
         {
             let behind = args.remove(0);
-            let (_, _, found) =
-                Compiler::find(&behind, ourselves).map_err(|error| not_found(&behind, error))?;
-            compiler = found;
+            compiler = Program::find(&behind, ourselves)
+                .map_err(|error| not_found(&behind, error))?
+                .compiler;
             lead.push(behind);
         }
         Ok(Invocation {
             program,
-            argv0,
             lead,
             args,
             compiler,
@@ -213,7 +211,7 @@ impl Invocation {
     /// Becomes the program.
     fn exec(&self, args: &[OsString]) -> Result<Infallible, (u8, String)> {
         let args: Vec<OsString> = self.lead.iter().chain(args).cloned().collect();
-        Err(self.cannot_run(run::exec(&self.program, &self.argv0, &args)))
+        Err(self.cannot_run(run::exec(&self.program.path, &self.program.argv0, &args)))
     }
 
     /// Why the program cannot be run.
@@ -222,7 +220,7 @@ impl Invocation {
             std::io::ErrorKind::NotFound => NOT_THERE,
             _ => CANNOT_RUN,
         };
-        (code, format!("{}: {error}", self.program.display()))
+        (code, format!("{}: {error}", self.program.path.display()))
     }
 
     /// The arguments of a link, with `repo-ld` as the linker.
@@ -288,8 +286,8 @@ impl Invocation {
             .chain(ours.iter().map(OsString::from))
             .chain(self.args.iter().cloned())
             .collect();
-        let ending =
-            run::run(&self.program, &self.argv0, &args).map_err(|error| self.cannot_run(error))?;
+        let ending = run::run(&self.program.path, &self.program.argv0, &args)
+            .map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
             make_tickets(expected, log, repo);
         } else if log.wanted() {
@@ -300,7 +298,7 @@ impl Invocation {
 
     /// The command for the log: the compiler's name is enough to find it.
     fn shown(&self) -> String {
-        let words: Vec<_> = [&self.argv0]
+        let words: Vec<_> = [&self.program.argv0]
             .into_iter()
             .chain(&self.lead)
             .chain(&self.args)
