@@ -5,11 +5,13 @@ pub mod archive;
 pub mod args;
 
 pub mod build_id;
+pub mod debug_compress;
 pub mod diag;
 pub mod eh_frame;
 pub mod hash_tables;
 pub mod lto;
 pub mod merge;
+pub mod note_property;
 pub mod output_file;
 pub mod relr;
 pub mod strtab;
