@@ -1,3 +1,54 @@
-//! `cargo xtask`: developer commands.
+//! `cargo xtask`: what one does with the project from its source tree.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
-fn main() {}
+mod packages;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    bin_name = "cargo xtask",
+    about = "Developer commands of the program repository"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run every test of the workspace
+    ///
+    /// As root, installs the programs that tests need and that are missing
+    /// (apt-get); otherwise names their packages. At the end, lists the tests
+    /// that could not run for want of a program.
+    Test {
+        /// Install nothing
+        #[arg(long)]
+        no_install: bool,
+        /// Further arguments of `cargo test`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().verb {
+        Verb::Test {
+            no_install,
+            arguments,
+        } => test::test(no_install, &arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
