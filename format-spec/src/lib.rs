@@ -6,6 +6,8 @@
 //!
 //! * [`canonical`]: what is digested, byte by byte.
 //! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
+//! * [`file`]: the file's header, log items and trailers.
+//! * [`table`]: the hash table of an index.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
 //!
@@ -14,5 +16,7 @@
 
 pub mod canonical;
 pub mod digest;
+pub mod file;
 pub mod ids;
 pub mod program;
+pub mod table;

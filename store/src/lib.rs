@@ -1,1 +1,5 @@
-//! The `store` crate.
+//! The program repository's storage.
+//!
+//! * [`engine`]: a transactional, content-addressed store in one file.
+
+pub mod engine;

@@ -1,0 +1,125 @@
+//! What can go wrong, each with the file and, where there is one, the offset.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the storage engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused something.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The repository.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file does not start as a repository does.
+    #[error("{}: not a repository", path.display())]
+    NotARepository {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is a repository of another version of the format.
+    #[error("{}: repository format {found}, but this program knows only {known}; make a new repository", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's version.
+        found: u32,
+        /// The version that this program reads and writes.
+        known: u32,
+    },
+    /// The file was written on a machine of the other byte order.
+    #[error("{}: repository of a machine with another byte order", path.display())]
+    ByteOrder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file ends before its newest transaction does.
+    #[error("{}: truncated: {length} bytes, but transactions reach to {needed}", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Its length, bytes.
+        length: u64,
+        /// Where its newest transaction ends.
+        needed: u64,
+    },
+    /// Something in the file is not as SPEC.md says it must be.
+    #[error("{}: damaged at offset {offset:#x}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A transaction was asked of a repository opened for reading only.
+    #[error("{}: opened for reading only", path.display())]
+    ReadOnly {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// The file was opened for reading only, but needs a writer to recover it.
+    #[error("{}: was not closed by this system's last boot and needs recovery at offset {offset:#x} ({what}); open it once for writing", path.display())]
+    NeedsRecovery {
+        /// The repository.
+        path: PathBuf,
+        /// Where it differs from what recovery would make.
+        offset: u64,
+        /// What differs.
+        what: &'static str,
+    },
+    /// Another file has taken this one's place (a compaction); open it anew.
+    #[error("{}: was replaced; open it again", path.display())]
+    Replaced {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// There is no such revision.
+    #[error("{}: no revision {revision}", path.display())]
+    NoSuchRevision {
+        /// The repository.
+        path: PathBuf,
+        /// What was asked for.
+        revision: u64,
+    },
+    /// The repository would become larger than the format or the mapping allows.
+    #[error("{}: too large: {what}", path.display())]
+    TooLarge {
+        /// The repository.
+        path: PathBuf,
+        /// Which limit.
+        what: &'static str,
+    },
+}
+
+/// What the functions of the engine return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Damage before it is known which file it is in: small, for the fast paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub offset: u64,
+    pub what: &'static str,
+}
+
+impl Fault {
+    pub fn new(offset: u64, what: &'static str) -> Fault {
+        Fault { offset, what }
+    }
+
+    #[cold]
+    pub fn at(self, path: &Path) -> Error {
+        Error::Damaged {
+            path: path.to_owned(),
+            offset: self.offset,
+            what: self.what,
+        }
+    }
+}

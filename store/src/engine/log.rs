@@ -1,0 +1,286 @@
+//! Reading the log: items, records, trailers, and whole transactions.
+//!
+//! Nothing here trusts the file: every length is checked against the view
+//! before it is used.
+
+use super::error::Fault;
+use super::map::View;
+use bytemuck::Zeroable;
+use format_spec::digest::Digest;
+use format_spec::file::{
+    ITEM_ALIGN, ItemHead, ItemKind, LOG_OFFSET, MAX_ADDRESS, TABLE_ALIGN, TRAILER_SIZE, Trailer,
+};
+use format_spec::ids::Address;
+use std::mem::offset_of;
+
+/// A key and its value, borrowed from the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'s> {
+    /// Where the record is: what other records and vectors refer to it by.
+    pub address: Address,
+    /// Its key.
+    pub key: &'s Digest,
+    /// Its value. Starts at a multiple of 8 in the file and in memory.
+    pub value: &'s [u8],
+}
+
+/// The least multiple of `align` (a power of two) that is not below `offset`.
+pub(super) fn align_up(offset: u64, align: u64) -> Option<u64> {
+    Some(offset.checked_add(align - 1)? & !(align - 1))
+}
+
+/// Parses the record at the start of `bytes`, which is at `address`, and
+/// returns it with the index that it belongs to.
+#[inline]
+pub(super) fn parse_record(bytes: &[u8], address: Address) -> Result<(u8, Record<'_>), Fault> {
+    let fault = |what| Fault::new(address.0, what);
+    let Some((head, rest)) = bytes.split_first_chunk::<8>() else {
+        return Err(fault("record reaches beyond the end"));
+    };
+    let head = ItemHead(u64::from_le_bytes(*head));
+    if !matches!(head.kind(), Some(ItemKind::Record | ItemKind::Replacement)) {
+        return Err(fault("is not a record"));
+    }
+    let Some((key, value)) = rest
+        .get(..head.length() as usize)
+        .and_then(|body| body.split_first_chunk::<32>())
+    else {
+        return Err(fault("record reaches beyond the end"));
+    };
+    let record = Record {
+        address,
+        key: bytemuck::cast_ref(key),
+        value,
+    };
+    Ok((head.slot(), record))
+}
+
+/// The record at `address`, and its index.
+#[inline]
+pub(super) fn record_at(view: View<'_>, address: Address) -> Result<(u8, Record<'_>), Fault> {
+    if address.0 % ITEM_ALIGN != 0 || address.0 < LOG_OFFSET || address.0 > view.end() {
+        return Err(Fault::new(address.0, "is not the address of a record"));
+    }
+    parse_record(view.bytes(address.0, view.end() - address.0)?, address)
+}
+
+/// One item of the log.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'s> {
+    pub offset: u64,
+    pub kind: ItemKind,
+    pub slot: u8,
+    /// What follows the head, without padding; for tables, their contents.
+    pub body_offset: u64,
+    /// Length of the body.
+    pub length: u64,
+    /// Where the next item is.
+    pub end: u64,
+    view: View<'s>,
+}
+
+impl<'s> Item<'s> {
+    /// The item at `offset`.
+    pub fn at(view: View<'s>, offset: u64) -> Result<Item<'s>, Fault> {
+        let bytes = view.bytes(offset, 8)?;
+        let head = ItemHead(bytemuck::pod_read_unaligned(bytes));
+        let Some(kind) = head.kind() else {
+            return Err(Fault::new(offset, "is not an item of the log"));
+        };
+        let align = match kind {
+            ItemKind::IndexTable | ItemKind::VectorTable => TABLE_ALIGN,
+            _ => ITEM_ALIGN,
+        };
+        // Lengths are below 2^40 and offsets below the file's length.
+        let body_offset = align_up(offset + 8, align).unwrap_or(u64::MAX);
+        let end = body_offset
+            .checked_add(head.length())
+            .and_then(|end| align_up(end, ITEM_ALIGN))
+            .filter(|&end| end <= view.end())
+            .ok_or(Fault::new(offset, "item reaches beyond the end"))?;
+        Ok(Item {
+            offset,
+            kind,
+            slot: head.slot(),
+            body_offset,
+            length: head.length(),
+            end,
+            view,
+        })
+    }
+
+    /// Whether the body is a table, which changes in place.
+    pub fn is_table(&self) -> bool {
+        matches!(self.kind, ItemKind::IndexTable | ItemKind::VectorTable)
+    }
+
+    /// The body of an item that is not a table.
+    pub fn body(&self) -> Result<&'s [u8], Fault> {
+        debug_assert!(!self.is_table());
+        self.view.bytes(self.body_offset, self.length)
+    }
+
+    /// The record that the item is, if it is one.
+    pub fn record(&self) -> Result<Option<Record<'s>>, Fault> {
+        match self.kind {
+            ItemKind::Record | ItemKind::Replacement => {
+                record_at(self.view, Address(self.offset)).map(|(_, record)| Some(record))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The addresses that the item pushes, if it is a push.
+    pub fn pushed(&self) -> Result<&'s [Address], Fault> {
+        if self.kind != ItemKind::Push {
+            return Ok(&[]);
+        }
+        bytemuck::try_cast_slice(self.body()?)
+            .map_err(|_| Fault::new(self.offset, "push is not a number of addresses"))
+    }
+}
+
+/// The items from `start` until `end`.
+pub(super) fn items(
+    view: View<'_>,
+    start: u64,
+    end: u64,
+) -> impl Iterator<Item = Result<Item<'_>, Fault>> {
+    let view = view.up_to(end);
+    let mut next = Some(start);
+    std::iter::from_fn(move || {
+        let offset = next.filter(|&offset| offset < view.end())?;
+        let item = Item::at(view, offset);
+        next = item.as_ref().ok().map(|item| item.end);
+        Some(item)
+    })
+}
+
+/// The checksum that a trailer should have.
+pub(super) fn trailer_checksum(trailer: &Trailer) -> u32 {
+    crc32fast::hash(&bytemuck::bytes_of(trailer)[..offset_of!(Trailer, checksum)])
+}
+
+/// The head of a trailer.
+pub(super) fn trailer_head() -> ItemHead {
+    ItemHead::new(ItemKind::Trailer, 0, TRAILER_SIZE - 8).unwrap_or(ItemHead::zeroed())
+}
+
+/// The trailer at `offset`, with its own checksum and bounds checked.
+pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault> {
+    let fault = |what| Fault::new(offset, what);
+    if offset % ITEM_ALIGN != 0 || offset < LOG_OFFSET {
+        return Err(fault("is not the address of a trailer"));
+    }
+    let bytes = view.bytes(offset, TRAILER_SIZE)?;
+    let trailer: &Trailer = bytemuck::try_from_bytes(bytes).map_err(|_| fault("is not aligned"))?;
+    if trailer.head != trailer_head() || trailer.offset != offset {
+        return Err(fault("is not a trailer"));
+    }
+    if trailer.checksum != trailer_checksum(trailer) {
+        return Err(fault("trailer's checksum is wrong"));
+    }
+    // From here on these are as some writer of this format left them, or made
+    // by someone who can compute a CRC.
+    let first = trailer.revision == 0;
+    let in_order = if first {
+        trailer.start == LOG_OFFSET && trailer.previous == 0 && trailer.jump == 0
+    } else {
+        trailer.start <= offset
+            && trailer.previous >= LOG_OFFSET
+            && trailer.previous.checked_add(TRAILER_SIZE) == Some(trailer.start)
+            && trailer.jump >= LOG_OFFSET
+            && trailer.jump <= trailer.previous
+    };
+    if !in_order || offset >= MAX_ADDRESS {
+        return Err(fault("trailer's links are wrong"));
+    }
+    Ok(trailer)
+}
+
+/// Where the transaction of `trailer` ends and the next begins.
+pub(super) fn end_of(trailer: &Trailer) -> u64 {
+    trailer.offset + TRAILER_SIZE
+}
+
+/// Reads the transaction that follows `previous` and checks it as a whole: the
+/// chain and the CRC. An error says why there is no (further) transaction.
+pub(super) fn next_transaction<'s>(
+    view: View<'s>,
+    previous: &Trailer,
+) -> Result<&'s Trailer, Fault> {
+    let start = end_of(previous);
+    let mut crc = crc32fast::Hasher::new();
+    let mut hashed = start;
+    for item in items(view, start, view.end()) {
+        let item = item?;
+        if item.kind == ItemKind::Trailer {
+            crc.update(view.bytes(hashed, item.offset - hashed)?);
+            let trailer = trailer_at(view, item.offset)?;
+            let follows = trailer.start == start
+                && trailer.previous == previous.offset
+                && trailer.previous_nonce == previous.nonce
+                && Some(trailer.revision) == previous.revision.checked_add(1);
+            if !follows {
+                return Err(Fault::new(
+                    item.offset,
+                    "trailer does not follow its predecessor",
+                ));
+            }
+            if trailer.payload_crc != crc.finalize() {
+                return Err(Fault::new(start, "transaction's checksum is wrong"));
+            }
+            return Ok(trailer);
+        }
+        if item.is_table() {
+            crc.update(view.bytes(hashed, item.body_offset - hashed)?);
+            hashed = item.end;
+        }
+    }
+    Err(Fault::new(start, "transaction has no trailer"))
+}
+
+/// The jump pointer of the trailer that follows `previous` (Myers, "An
+/// applicative random-access stack": each jump is as long as the two before it
+/// together, if those are of equal length, else one step).
+pub(super) fn jump_after(view: View<'_>, previous: &Trailer) -> Result<u64, Fault> {
+    let first = jump_of(view, previous)?;
+    let second = jump_of(view, &first)?;
+    let first_length = previous.revision.wrapping_sub(first.revision);
+    let second_length = first.revision.wrapping_sub(second.revision);
+    Ok(if first_length == second_length {
+        second.offset
+    } else {
+        previous.offset
+    })
+}
+
+/// Where a trailer's jump pointer leads; the first one's leads to itself.
+fn jump_of(view: View<'_>, trailer: &Trailer) -> Result<Trailer, Fault> {
+    if trailer.revision == 0 {
+        return Ok(*trailer);
+    }
+    trailer_at(view, trailer.jump).copied()
+}
+
+/// The trailer of `revision`, which is not newer than `newest`.
+pub(super) fn find_revision<'s>(
+    view: View<'s>,
+    newest: &'s Trailer,
+    revision: u64,
+) -> Result<Option<&'s Trailer>, Fault> {
+    let mut trailer = newest;
+    while trailer.revision > revision {
+        let far = trailer_at(view, trailer.jump)?;
+        let next = if far.revision >= revision {
+            far
+        } else {
+            trailer_at(view, trailer.previous)?
+        };
+        if next.revision >= trailer.revision {
+            return Err(Fault::new(trailer.offset, "trailer's links are wrong"));
+        }
+        trailer = next;
+    }
+    Ok((trailer.revision == revision).then_some(trailer))
+}

@@ -1,0 +1,112 @@
+//! The mapping of the file, and the only `unsafe` code of the engine.
+//!
+//! The file is mapped once, read-only, far beyond its end, so that it can grow
+//! without any reader noticing. Touching a page beyond the end of the file
+//! would be fatal (`SIGBUS`), so all access goes through a [`View`], which ends
+//! where the file certainly has bytes.
+//!
+//! The bytes below a view's end are of two sorts. Items of the log never
+//! change once they are committed and are borrowed as `&[u8]`. Words of tables
+//! and of the file's state change in place and are read atomically, one by
+//! one. Who truncates or overwrites the file from outside breaks every mapping
+//! of it; no user of `mmap` can defend against that.
+
+use super::error::Fault;
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::AtomicU64;
+
+/// The whole file and room for it to grow.
+pub(super) struct Mapping {
+    raw: MmapRaw,
+}
+
+impl Mapping {
+    /// Maps `file`, if possible `wanted` bytes of address space; less, but at
+    /// least `least`, where the process may not have so much.
+    pub fn new(file: &File, wanted: u64, least: u64) -> io::Result<Mapping> {
+        let mut length = wanted.max(least);
+        loop {
+            let attempt = usize::try_from(length)
+                .map_err(|_| io::ErrorKind::OutOfMemory.into())
+                .and_then(|length| MmapOptions::new().len(length).map_raw_read_only(file));
+            match attempt {
+                Ok(raw) => return Ok(Mapping { raw }),
+                Err(error) if length / 2 < least || length < 1 << 20 => return Err(error),
+                Err(_) => length /= 2,
+            }
+        }
+    }
+
+    /// Number of bytes of address space.
+    pub fn length(&self) -> u64 {
+        self.raw.len() as u64
+    }
+
+    /// A view of the first `end` bytes.
+    ///
+    /// # Safety
+    /// The file must be at least `end` bytes long, and no one may shorten it.
+    pub unsafe fn view(&self, end: u64) -> View<'_> {
+        View {
+            mapping: self,
+            end: end.min(self.length()),
+        }
+    }
+}
+
+/// The file's first bytes.
+#[derive(Clone, Copy)]
+pub(super) struct View<'s> {
+    mapping: &'s Mapping,
+    end: u64,
+}
+
+impl<'s> View<'s> {
+    /// Where the view ends.
+    #[inline]
+    pub fn end(self) -> u64 {
+        self.end
+    }
+
+    /// The same view, ending at `end` if that is earlier.
+    pub fn up_to(self, end: u64) -> View<'s> {
+        View {
+            end: end.min(self.end),
+            ..self
+        }
+    }
+
+    /// Bytes of the log.
+    #[inline]
+    pub fn bytes(self, offset: u64, length: u64) -> Result<&'s [u8], Fault> {
+        if offset.checked_add(length).is_none_or(|end| end > self.end) {
+            return Err(Fault::new(offset, "reaches beyond the end"));
+        }
+        // SAFETY: in bounds of the view, hence of the mapping and the file
+        // (`Mapping::view`); committed items do not change.
+        Ok(unsafe {
+            let start = self.mapping.raw.as_ptr().add(offset as usize);
+            std::slice::from_raw_parts(start, length as usize)
+        })
+    }
+
+    /// Words that change in place. `offset` must be a multiple of 8.
+    #[inline]
+    pub fn words(self, offset: u64, count: u64) -> Result<&'s [AtomicU64], Fault> {
+        let length = count.checked_mul(8).unwrap_or(u64::MAX);
+        if offset.checked_add(length).is_none_or(|end| end > self.end) {
+            return Err(Fault::new(offset, "reaches beyond the end"));
+        }
+        if offset % 8 != 0 {
+            return Err(Fault::new(offset, "is not aligned"));
+        }
+        // SAFETY: in bounds as above; aligned, because mappings start at pages;
+        // `AtomicU64` allows for others writing the memory meanwhile.
+        Ok(unsafe {
+            let start = self.mapping.raw.as_ptr().add(offset as usize);
+            std::slice::from_raw_parts(start.cast::<AtomicU64>(), count as usize)
+        })
+    }
+}

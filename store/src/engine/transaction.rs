@@ -1,0 +1,444 @@
+//! Writing: one transaction at a time, appended to the log and published whole.
+//!
+//! A commit does, in this order:
+//!
+//! 1. writes the rest of the log's items, new tables, and the trailer;
+//! 2. if durable, waits until that is on the disk;
+//! 3. publishes the trailer as `head`: the transaction is committed;
+//! 4. adds words to the tables that were there before;
+//! 5. publishes the trailer as `visible`: readers see it.
+//!
+//! Killed before 3, a writer leaves bytes beyond the head that the next one
+//! overwrites. Killed between 3 and 5, it leaves it to the next one to repeat
+//! 4, which is the same however much of it was done. So no table ever has a
+//! word for a record that is not committed.
+
+use super::error::{Error, Fault, Result};
+use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
+use super::replay::Additions;
+use super::snapshot::Snapshot;
+use super::store::{Store, WriteLock};
+use super::table;
+use super::update::{self, Plan};
+use format_spec::digest::Digest;
+use format_spec::file::{
+    FileState, INDEX_SLOTS, ITEM_ALIGN, ItemHead, ItemKind, MAX_ADDRESS, TABLE_ALIGN, TableRef,
+    Trailer, VECTOR_SLOTS,
+};
+use format_spec::ids::Address;
+use format_spec::table::{LINE_WORDS, Shape};
+use std::mem::offset_of;
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing. Survives the death of any process; a power cut may take the
+    /// newest transactions away, whole, newest first.
+    Lazy,
+    /// The disk. Once the commit has returned, a power cut cannot take it away.
+    Durable,
+}
+
+/// Items are written when so many bytes of them have gathered.
+const FLUSH_AT: usize = 4 << 20;
+/// A durable commit moves the checkpoint when it is so far behind, in bytes:
+/// this bounds what recovery has to read.
+const CHECKPOINT_EVERY: u64 = 64 << 20;
+
+/// A transaction: what it adds is seen by nobody else before it is committed.
+/// Dropped without a commit, it leaves nothing behind.
+///
+/// Holds the file's write lock, so prepare everything before.
+pub struct Transaction<'s> {
+    store: &'s Store,
+    base: Snapshot<'s>,
+    durability: Durability,
+    /// Items that are not yet written, and the offset where they belong.
+    buffer: Vec<u8>,
+    buffer_offset: u64,
+    /// CRC of the items that are written.
+    crc: crc32fast::Hasher,
+    additions: Additions,
+    own: [OwnTable; INDEX_SLOTS],
+    _lock: WriteLock<'s>,
+}
+
+impl<'s> Transaction<'s> {
+    pub(super) fn new(
+        store: &'s Store,
+        lock: WriteLock<'s>,
+        base: Snapshot<'s>,
+        durability: Durability,
+    ) -> Result<Transaction<'s>> {
+        Ok(Transaction {
+            store,
+            base,
+            durability,
+            buffer: Vec::new(),
+            buffer_offset: end_of(base.trailer()),
+            crc: crc32fast::Hasher::new(),
+            additions: Additions::default(),
+            own: Default::default(),
+            _lock: lock,
+        })
+    }
+
+    /// The newest committed transaction, on which this one builds.
+    pub fn base(&self) -> Snapshot<'s> {
+        self.base
+    }
+
+    /// The record of `key` in `index`, as of this transaction.
+    pub fn get(&self, index: u8, key: &Digest) -> Result<Option<Record<'_>>> {
+        if let Some(own) = self.own.get(usize::from(index)) {
+            let found = own.find(key, |address| self.own_record(address));
+            if let Some(record) = found.map_err(|fault| self.store.error(fault))? {
+                return Ok(Some(record));
+            }
+        }
+        self.base.get(index, key)
+    }
+
+    /// The record at `address`, as of this transaction.
+    pub fn record_at(&self, address: Address) -> Result<Record<'_>> {
+        if address.0 < end_of(self.base.trailer()) {
+            return self.base.record_at(address);
+        }
+        let record = self.own_record(address);
+        record.map_err(|fault| self.store.error(fault))
+    }
+
+    /// Number of elements of `vector`, as of this transaction.
+    pub fn vector_len(&self, vector: u8) -> u64 {
+        let pushed = self.additions.vectors.get(usize::from(vector));
+        self.base.vector_len(vector) + pushed.map_or(0, |pushed| pushed.len() as u64)
+    }
+
+    /// An element of `vector`, as of this transaction; `None` beyond its end.
+    pub fn vector_get(&self, vector: u8, element: u32) -> Result<Option<Address>> {
+        let old = self.base.vector_len(vector);
+        match u64::from(element).checked_sub(old) {
+            None => self.base.vector_get(vector, element),
+            Some(own) => {
+                let pushed = self.additions.vectors.get(usize::from(vector));
+                Ok(pushed.and_then(|pushed| pushed.get(own as usize)).copied())
+            }
+        }
+    }
+
+    /// Adds a record to `index`, unless there is one of this key already.
+    /// Returns the address of the one that is there then.
+    pub fn insert(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+        if let Some(record) = self.get(index, key)? {
+            return Ok(record.address);
+        }
+        self.append(ItemKind::Record, index, key, value)
+    }
+
+    /// Adds a record to `index` that takes the place of any older one of this
+    /// key. Snapshots of earlier revisions still have that.
+    pub fn replace(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+        let kind = match self.get(index, key)? {
+            Some(record) if record.value == value => return Ok(record.address),
+            Some(_) => ItemKind::Replacement,
+            None => ItemKind::Record,
+        };
+        self.append(kind, index, key, value)
+    }
+
+    /// Adds an element to the end of `vector` and returns its number.
+    pub fn push(&mut self, vector: u8, element: Address) -> Result<u32> {
+        let number = self.vector_len(vector);
+        let number = u32::try_from(number).map_err(|_| self.too_large("vector is full"))?;
+        let Some(pushed) = self.additions.vectors.get_mut(usize::from(vector)) else {
+            return Err(self.too_large("no such vector"));
+        };
+        pushed.push(element);
+        Ok(number)
+    }
+
+    /// Makes what was added the newest revision, and returns its number. A
+    /// transaction that added nothing makes none.
+    ///
+    /// # Errors
+    /// If the file cannot be written, above all because the disk is full: the
+    /// repository is then as before the transaction. Only if the error comes
+    /// from writing into pages that the file already has (a broken disk) may
+    /// the transaction have been committed nevertheless; the next writer sees.
+    pub fn commit(mut self) -> Result<u64> {
+        let added = self.additions.indices.iter().any(|of| !of.is_empty())
+            || self.additions.vectors.iter().any(|of| !of.is_empty());
+        if !added {
+            return Ok(self.base.revision());
+        }
+        self.append_pushes()?;
+        let mut trailer = *self.base.trailer();
+        let plans = self.plan_tables(&mut trailer)?;
+        self.append_trailer(&mut trailer)?;
+
+        let (mut checkpoint, mut durable) = self.store.durable_state()?;
+        let base = self.base.trailer().offset;
+        if self.durability == Durability::Durable {
+            let whole = self.buffer_offset == end_of(self.base.trailer());
+            let far = trailer.offset - checkpoint.min(trailer.offset) > CHECKPOINT_EVERY;
+            if whole && durable == base && !far {
+                self.store
+                    .write_at_durably(&self.buffer, self.buffer_offset)?;
+            } else {
+                self.store.write_at(&self.buffer, self.buffer_offset)?;
+                self.store.sync_file()?;
+                // The tables have everything up to the base.
+                checkpoint = base;
+            }
+            durable = trailer.offset;
+        } else {
+            self.store.write_at(&self.buffer, self.buffer_offset)?;
+        }
+
+        let head = trailer.offset;
+        self.store
+            .write_state(offset_of!(FileState, head), &[head])?;
+        for (table, plan) in &plans {
+            update::write(self.store, *table, plan)?;
+        }
+        self.store
+            .write_state(offset_of!(FileState, visible), &[head, checkpoint, durable])?;
+        Ok(trailer.revision)
+    }
+
+    fn own_record(&self, address: Address) -> Result<Record<'_>, Fault> {
+        match address.0.checked_sub(self.buffer_offset) {
+            Some(start) => {
+                let bytes = self.buffer.get(start as usize..).unwrap_or_default();
+                Ok(parse_record(bytes, address)?.1)
+            }
+            // Written already, so the file has it.
+            None => {
+                let view = self.store.view(self.buffer_offset);
+                let view = view.map_err(|_| Fault::new(address.0, "is beyond the file"))?;
+                Ok(record_at(view, address)?.1)
+            }
+        }
+    }
+
+    fn append(&mut self, kind: ItemKind, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+        let slot = usize::from(index);
+        if slot >= INDEX_SLOTS {
+            return Err(self.too_large("no such index"));
+        }
+        let address = self.append_item(kind, index, &[&key.0, value])?;
+        let hash = format_spec::table::hash(key);
+        self.additions.indices[slot].push((hash, address));
+        if kind == ItemKind::Record {
+            self.additions.new_keys[slot] += 1;
+        }
+        self.own[slot].add(&self.additions.indices[slot]);
+        Ok(address)
+    }
+
+    /// Appends an item and returns where it is.
+    fn append_item(&mut self, kind: ItemKind, slot: u8, parts: &[&[u8]]) -> Result<Address> {
+        if self.buffer.len() >= FLUSH_AT {
+            self.flush()?;
+        }
+        let length = parts.iter().map(|part| part.len() as u64).sum();
+        let head = ItemHead::new(kind, slot, length);
+        let head = head.ok_or_else(|| self.too_large("value"))?;
+        let address = self.buffer_offset + self.buffer.len() as u64;
+        self.check_room(address, 8 + length)?;
+        self.buffer.extend_from_slice(&head.0.to_le_bytes());
+        for part in parts {
+            self.buffer.extend_from_slice(part);
+        }
+        self.pad(ITEM_ALIGN);
+        Ok(Address(address))
+    }
+
+    fn check_room(&self, address: u64, length: u64) -> Result<()> {
+        // Some more for what ends the transaction.
+        let end = address + length + 2 * size_of::<Trailer>() as u64;
+        if end > MAX_ADDRESS {
+            return Err(self.too_large("file"));
+        }
+        if end > self.store.reserve() {
+            return Err(self.too_large("beyond the reserved address space; open it again"));
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, align: u64) {
+        let end = self.buffer_offset + self.buffer.len() as u64;
+        let padding = end.next_multiple_of(align) - end;
+        self.buffer.resize(self.buffer.len() + padding as usize, 0);
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.store.write_at(&self.buffer, self.buffer_offset)?;
+        self.crc.update(&self.buffer);
+        self.buffer_offset += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn append_pushes(&mut self) -> Result<()> {
+        for slot in 0..VECTOR_SLOTS {
+            let elements = std::mem::take(&mut self.additions.vectors[slot]);
+            if !elements.is_empty() {
+                let bytes = bytemuck::cast_slice(&elements);
+                self.append_item(ItemKind::Push, slot as u8, &[bytes])?;
+            }
+            self.additions.vectors[slot] = elements;
+        }
+        Ok(())
+    }
+
+    /// Decides about all tables, writes the new ones, and enters all into the
+    /// trailer. Returns what is to be done to the old ones.
+    fn plan_tables(&mut self, trailer: &mut Trailer) -> Result<Vec<(TableRef, Plan)>> {
+        let mut plans = Vec::new();
+        for slot in 0..INDEX_SLOTS {
+            let entries = &self.additions.indices[slot];
+            if entries.is_empty() {
+                continue;
+            }
+            let mut root = trailer.indices[slot];
+            let added = entries.len() as u64;
+            let plan = update::plan_index(&self.base, &root, entries)
+                .map_err(|error| error.at(self.store))?;
+            if let Plan::New(words) = &plan {
+                root.table = self.append_table(ItemKind::IndexTable, slot as u8, words)?;
+                root.used = root.count;
+            }
+            root.used += added;
+            root.count += self.additions.new_keys[slot];
+            trailer.indices[slot] = root;
+            plans.push((root.table, plan));
+        }
+        for slot in 0..VECTOR_SLOTS {
+            let elements = &self.additions.vectors[slot];
+            if elements.is_empty() {
+                continue;
+            }
+            let mut root = trailer.vectors[slot];
+            let added = elements.len() as u64;
+            let plan = update::plan_vector(&self.base, &root, elements)
+                .map_err(|fault| self.store.error(fault))?;
+            if let Plan::New(words) = &plan {
+                root.table = self.append_table(ItemKind::VectorTable, slot as u8, words)?;
+            }
+            root.length += added;
+            trailer.vectors[slot] = root;
+            plans.push((root.table, plan));
+        }
+        Ok(plans)
+    }
+
+    fn append_table(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<TableRef> {
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        let head = ItemHead::new(kind, slot, bytes.len() as u64);
+        let head = head.ok_or_else(|| self.too_large("table"))?;
+        let end = self.buffer_offset + self.buffer.len() as u64;
+        self.check_room(end, 8 + TABLE_ALIGN + bytes.len() as u64)?;
+        self.buffer.extend_from_slice(&head.0.to_le_bytes());
+        self.pad(TABLE_ALIGN);
+        // The head belongs to what the CRC is of, the contents do not.
+        self.flush()?;
+        let address = Address(self.buffer_offset);
+        self.store.write_at(bytes, address.0)?;
+        self.buffer_offset += bytes.len() as u64;
+        Ok(TableRef::new(address, words.len().trailing_zeros()))
+    }
+
+    fn append_trailer(&mut self, trailer: &mut Trailer) -> Result<()> {
+        let base = self.base.trailer();
+        self.crc.update(&self.buffer);
+        trailer.head = log::trailer_head();
+        trailer.offset = self.buffer_offset + self.buffer.len() as u64;
+        trailer.revision = base.revision + 1;
+        // Time does not go backwards, whatever the clock does.
+        trailer.time = self.store.system().now().max(base.time);
+        trailer.start = end_of(base);
+        trailer.previous = base.offset;
+        trailer.jump =
+            log::jump_after(self.base.view(), base).map_err(|fault| self.store.error(fault))?;
+        trailer.previous_nonce = base.nonce;
+        let random = self.store.system().random();
+        trailer.nonce =
+            random.map_err(|source| self.store.io_error("get random bits for", source))?;
+        trailer.payload_crc = self.crc.clone().finalize();
+        trailer.checksum = trailer_checksum(trailer);
+        self.buffer.extend_from_slice(bytemuck::bytes_of(trailer));
+        Ok(())
+    }
+
+    fn too_large(&self, what: &'static str) -> Error {
+        Error::TooLarge {
+            path: self.store.path().to_owned(),
+            what,
+        }
+    }
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("base", &self.base)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A hash table in memory of a transaction's own records in one index.
+#[derive(Default)]
+struct OwnTable {
+    shape: Option<Shape>,
+    words: Vec<u64>,
+}
+
+impl OwnTable {
+    /// The newest of the transaction's own records of `key`.
+    fn find<'t>(
+        &self,
+        key: &Digest,
+        record: impl Fn(Address) -> Result<Record<'t>, Fault>,
+    ) -> Result<Option<Record<'t>>, Fault> {
+        let Some(shape) = self.shape else {
+            return Ok(None);
+        };
+        let hash = format_spec::table::hash(key);
+        let first = shape.home(hash) * LINE_WORDS;
+        let mut newest = None;
+        for step in 0..shape.reach() * LINE_WORDS {
+            let word = self.words[((first + step) & (shape.words() - 1)) as usize];
+            if word == 0 {
+                break;
+            }
+            if format_spec::table::tag(word) == shape.tag(hash) {
+                let found = record(format_spec::table::address(word))?;
+                if found.key == key {
+                    newest = Some(found);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Adds the last of `entries`; the others are there.
+    fn add(&mut self, entries: &[(u64, Address)]) {
+        let last = entries.len().saturating_sub(1);
+        if let Some(shape) = self.shape
+            && !table::is_full(shape, entries.len() as u64)
+            && table::add_all(&mut self.words, shape, &entries[last..])
+        {
+            return;
+        }
+        for log2 in table::log2_for(entries.len() as u64 * 2)..=format_spec::table::MAX_LOG2 {
+            self.shape = Shape::new(log2);
+            let Some(shape) = self.shape else { return };
+            self.words = vec![0; shape.words() as usize];
+            if table::add_all(&mut self.words, shape, entries) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The engine against a model: any sequence of operations must give what a
+//! hash map and a vector give, in the newest snapshot and in all earlier ones,
+//! before and after opening the file again.
+
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use store::engine::{Durability, OpenOptions, Snapshot, Store};
+
+const INDICES: u8 = 3;
+
+/// One step of a transaction.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert { index: u8, key: u16, value: u16 },
+    Replace { index: u8, key: u16, value: u16 },
+    Push { vector: u8, key: u16 },
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Transaction {
+        steps: Vec<Step>,
+        durable: bool,
+        commit: bool,
+    },
+    Reopen,
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Few keys, so that they come again; sometimes many.
+    let key = prop_oneof![0..8u16, 0..200u16, any::<u16>()];
+    let value = 0..600u16;
+    prop_oneof![
+        6 => (0..INDICES, key.clone(), value.clone())
+            .prop_map(|(index, key, value)| Step::Insert { index, key, value }),
+        3 => (0..INDICES, key.clone(), value)
+            .prop_map(|(index, key, value)| Step::Replace { index, key, value }),
+        2 => (0..2u8, key).prop_map(|(vector, key)| Step::Push { vector, key }),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let steps = prop_oneof![
+        prop::collection::vec(step(), 0..12),
+        prop::collection::vec(step(), 0..300),
+    ];
+    prop_oneof![
+        8 => (steps, prop::bool::weighted(0.1), prop::bool::weighted(0.9))
+            .prop_map(|(steps, durable, commit)| Operation::Transaction { steps, durable, commit }),
+        1 => Just(Operation::Reopen),
+        1 => Just(Operation::Sync),
+    ]
+}
+
+/// Some keys share their first bytes, so that tags collide.
+fn digest(key: u16) -> Digest {
+    let mut digest = Digest::of(&key.to_le_bytes());
+    if key % 5 == 0 {
+        digest.0[..8].copy_from_slice(&Digest::of(b"same").0[..8]);
+    }
+    digest
+}
+
+fn bytes(value: u16) -> Vec<u8> {
+    (0..value).map(|i| (i ^ value) as u8).collect()
+}
+
+#[derive(Clone, Default)]
+struct Model {
+    indices: [HashMap<Digest, Vec<u8>>; INDICES as usize],
+    vectors: [Vec<Address>; 2],
+}
+
+impl Model {
+    fn check(&self, snapshot: Snapshot<'_>, keys: &[u16]) {
+        for (index, expected) in (0..).zip(&self.indices) {
+            assert_eq!(snapshot.count(index), expected.len() as u64);
+            for &key in keys {
+                let found = snapshot.get(index, &digest(key)).unwrap();
+                assert_eq!(
+                    found.map(|record| record.value),
+                    expected.get(&digest(key)).map(Vec::as_slice)
+                );
+                if let Some(record) = found {
+                    assert_eq!(snapshot.record_at(record.address).unwrap(), record);
+                }
+            }
+            let all: HashMap<_, _> = snapshot
+                .iter(index)
+                .map(|record| record.map(|record| (*record.key, record.value.to_vec())))
+                .collect::<Result<_, _>>()
+                .unwrap();
+            assert_eq!(&all, expected);
+        }
+        for (vector, expected) in (0..).zip(&self.vectors) {
+            let length = snapshot.vector_len(vector) as u32;
+            let all: Vec<_> = (0..length)
+                .map(|element| snapshot.vector_get(vector, element).unwrap().unwrap())
+                .collect();
+            assert_eq!(&all, expected);
+            assert_eq!(snapshot.vector_get(vector, length).unwrap(), None);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn behaves_as_the_model(operations in prop::collection::vec(operation(), 1..24)) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.repo");
+        let options = OpenOptions { create: true, ..OpenOptions::default() };
+        let mut store = Store::open(&path, &options).unwrap();
+        let mut history = vec![Model::default()];
+        let mut keys = Vec::new();
+        for operation in operations {
+            match operation {
+                Operation::Reopen => {
+                    drop(store);
+                    store = Store::open(&path, &options).unwrap();
+                }
+                Operation::Sync => store.sync().unwrap(),
+                Operation::Transaction { steps, durable, commit } => {
+                    let durability = if durable { Durability::Durable } else { Durability::Lazy };
+                    let mut model = history.last().unwrap().clone();
+                    let mut changed = false;
+                    let mut transaction = store.begin(durability).unwrap();
+                    for step in steps {
+                        match step {
+                            Step::Insert { index, key, value } => {
+                                keys.push(key);
+                                let address = transaction.insert(index, &digest(key), &bytes(value)).unwrap();
+                                let entry = model.indices[usize::from(index)].entry(digest(key));
+                                let expected = entry.or_insert_with(|| { changed = true; bytes(value) });
+                                prop_assert_eq!(transaction.record_at(address).unwrap().value, &expected[..]);
+                            }
+                            Step::Replace { index, key, value } => {
+                                keys.push(key);
+                                transaction.replace(index, &digest(key), &bytes(value)).unwrap();
+                                let old = model.indices[usize::from(index)].insert(digest(key), bytes(value));
+                                changed |= old != Some(bytes(value));
+                                let found = transaction.get(index, &digest(key)).unwrap().unwrap();
+                                prop_assert_eq!(found.value, &bytes(value)[..]);
+                            }
+                            Step::Push { vector, key } => {
+                                let address = Address(u64::from(key) * 8);
+                                let elements = &mut model.vectors[usize::from(vector)];
+                                let number = transaction.push(vector, address).unwrap();
+                                prop_assert_eq!(number as usize, elements.len());
+                                prop_assert_eq!(transaction.vector_get(vector, number).unwrap(), Some(address));
+                                elements.push(address);
+                                changed = true;
+                            }
+                        }
+                    }
+                    if commit {
+                        let revision = transaction.commit().unwrap();
+                        if changed {
+                            history.push(model);
+                        }
+                        prop_assert_eq!(revision as usize, history.len() - 1);
+                    }
+                }
+            }
+            let newest = store.snapshot().unwrap();
+            history.last().unwrap().check(newest, &keys[keys.len().saturating_sub(50)..]);
+        }
+        store.verify().unwrap();
+        for (revision, model) in history.iter().enumerate() {
+            model.check(store.snapshot_at(revision as u64).unwrap(), &keys);
+        }
+        let revisions: Vec<_> = store.snapshot().unwrap().revisions()
+            .map(|snapshot| snapshot.unwrap().revision()).collect();
+        prop_assert!(revisions.into_iter().rev().eq(0..history.len() as u64));
+    }
+}
