@@ -1,0 +1,164 @@
+//! `.eh_frame` taken apart: one record for each CIE and FDE (LSB, "Exception
+//! Frames"; DWARF 5, section 6.4.1).
+//!
+//! Only what splitting needs is looked at: lengths, the CIE pointer, and the
+//! relocation at `pc_begin`, which says to which section an FDE belongs. The
+//! instructions are bytes that the linker carries along.
+
+use object::LittleEndian as LE;
+use object::elf::Rela64;
+use std::ops::Range;
+
+/// An entry of `.eh_frame`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its bytes, length field included.
+    pub bytes: Range<usize>,
+    /// Its relocations, by index.
+    pub relocations: Range<usize>,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A common information entry.
+    Cie,
+    /// A frame description entry and the index of its CIE among the entries.
+    Fde {
+        /// Index of the CIE.
+        cie: usize,
+    },
+    /// The zero length that ends the section.
+    Terminator,
+}
+
+/// Offset of the CIE pointer in an FDE.
+pub const CIE_POINTER: usize = 4;
+/// Offset of `pc_begin` in an FDE.
+pub const PC_BEGIN: usize = 8;
+
+/// Takes a section apart. `relocations` are sorted by offset. The error says why
+/// this is not a section whose entries can be moved.
+pub fn parse(data: &[u8], relocations: &[Rela64<LE>]) -> Result<Vec<Entry>, &'static str> {
+    let word = |at: usize| -> Option<u32> {
+        let bytes = data.get(at..at.checked_add(4)?)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    // Offsets of CIEs with their entry index, ascending.
+    let mut cies: Vec<(usize, usize)> = Vec::new();
+    let mut at = 0;
+    let mut relocation = 0;
+    while at < data.len() {
+        let length = word(at).ok_or("an entry is cut off")? as usize;
+        if length == 0 {
+            if at + 4 != data.len() {
+                return Err("there are bytes after the terminator");
+            }
+            entries.push(Entry {
+                bytes: at..at + 4,
+                relocations: relocation..relocation,
+                kind: EntryKind::Terminator,
+            });
+            break;
+        }
+        if length == 0xffff_ffff {
+            return Err("it has 64-bit entries");
+        }
+        let end = at
+            .checked_add(4 + length)
+            .filter(|end| *end <= data.len() && length >= 4)
+            .ok_or("an entry is longer than the section")?;
+        let first = relocation;
+        while relocations
+            .get(relocation)
+            .is_some_and(|entry| entry.r_offset.get(LE) < end as u64)
+        {
+            relocation += 1;
+        }
+        let relocated = first..relocation;
+        let pointer = word(at + CIE_POINTER).ok_or("an entry is cut off")? as usize;
+        // Neither the length nor the CIE pointer may be relocated.
+        if relocations[relocated.clone()]
+            .iter()
+            .any(|entry| entry.r_offset.get(LE) < (at + PC_BEGIN) as u64)
+        {
+            return Err("the head of an entry is relocated");
+        }
+        let kind = if pointer == 0 {
+            cies.push((at, entries.len()));
+            EntryKind::Cie
+        } else {
+            let cie = (at + CIE_POINTER)
+                .checked_sub(pointer)
+                .and_then(|cie| cies.binary_search_by_key(&cie, |&(offset, _)| offset).ok())
+                .ok_or("an FDE's CIE pointer points at no CIE before it")?;
+            if !relocations[relocated.clone()]
+                .first()
+                .is_some_and(|entry| entry.r_offset.get(LE) == (at + PC_BEGIN) as u64)
+            {
+                return Err("an FDE's beginning is not relocated");
+            }
+            EntryKind::Fde { cie: cies[cie].1 }
+        };
+        entries.push(Entry {
+            bytes: at..end,
+            relocations: relocated,
+            kind,
+        });
+        at = end;
+    }
+    if relocation != relocations.len() {
+        return Err("a relocation is beyond the last entry");
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relocation(offset: u64) -> Rela64<LE> {
+        Rela64 {
+            r_offset: object::U64::new(LE, offset),
+            r_info: object::U64::new(LE, 2),
+            r_addend: object::I64::new(LE, 0),
+        }
+    }
+
+    fn section() -> Vec<u8> {
+        let mut data = Vec::new();
+        data.extend_from_slice(&12u32.to_le_bytes());
+        data.extend_from_slice(&0u32.to_le_bytes());
+        data.extend_from_slice(&[1; 8]);
+        data.extend_from_slice(&12u32.to_le_bytes());
+        data.extend_from_slice(&20u32.to_le_bytes());
+        data.extend_from_slice(&[0; 8]);
+        data
+    }
+
+    #[test]
+    fn a_cie_and_its_fde() {
+        let entries = parse(&section(), &[relocation(24)]).unwrap();
+        assert_eq!(entries[0].kind, EntryKind::Cie);
+        assert_eq!(entries[1].kind, EntryKind::Fde { cie: 0 });
+        assert_eq!(entries[1].bytes, 16..32);
+        assert_eq!(entries[1].relocations, 0..1);
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_refused() {
+        assert!(parse(&section(), &[]).is_err());
+        assert!(parse(&section(), &[relocation(20)]).is_err());
+        assert!(parse(&section()[..30], &[relocation(24)]).is_err());
+        assert!(parse(&section(), &[relocation(24), relocation(99)]).is_err());
+        let mut wrong = section();
+        wrong[20] = 19;
+        assert!(parse(&wrong, &[relocation(24)]).is_err());
+        let mut after = section();
+        after.extend_from_slice(&[0; 8]);
+        assert!(parse(&after, &[relocation(24)]).is_err());
+    }
+}

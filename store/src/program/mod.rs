@@ -1,0 +1,5 @@
+//! The program model on the engine: names, pieces, fragments, compilations, tickets.
+//!
+//! Knows no object file format: constants of ELF appear only as numbers that are kept.
+
+pub mod build;
