@@ -1,0 +1,181 @@
+//! Digests of everything in a compilation, computed before any lock is taken.
+
+use super::ProgramError;
+use super::build::{Compilation, Place, Section, Target};
+use format_spec::canonical::{Encoder, SectionFacts};
+use format_spec::digest::Digest;
+use format_spec::program::{CompilationHeader, SymbolRecord};
+
+/// A compilation with the digests of its parts: ready to be added to any
+/// repository.
+pub struct Prepared<'a> {
+    /// The compilation.
+    pub compilation: Compilation<'a>,
+    /// Its digest.
+    pub digest: Digest,
+    /// The digests of its fragments.
+    pub fragments: Vec<Digest>,
+    /// The digests of its pieces.
+    pub pieces: Vec<Digest>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Computes the digests.
+    ///
+    /// # Errors
+    /// [`ProgramError::Malformed`] if anonymous fragments refer to each other in a circle, or if
+    /// `digest_order` does not have each fragment once.
+    pub fn new(compilation: Compilation<'a>) -> Result<Prepared<'a>, ProgramError> {
+        let mut encoder = Encoder::new();
+        let pieces = compilation
+            .pieces
+            .iter()
+            .map(|piece| {
+                encoder.piece(
+                    compilation.name(piece.section_name),
+                    piece.sh_flags,
+                    piece.entsize,
+                    piece.align_log2,
+                    piece.bytes,
+                )
+            })
+            .collect::<Vec<_>>();
+        let mut fragments: Vec<Option<Digest>> = vec![None; compilation.fragments.len()];
+        for &number in &compilation.digest_order {
+            let digest =
+                fragment_digest(&compilation, number, &fragments, &pieces, &mut encoder)?;
+            fragments[number as usize] = Some(digest);
+        }
+        let fragments = fragments
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| ProgramError::malformed("a fragment is missing in the digest order"))?;
+        let digest = compilation_digest(&compilation, &fragments, &pieces, &mut encoder);
+        Ok(Prepared {
+            compilation,
+            digest,
+            fragments,
+            pieces,
+        })
+    }
+}
+
+/// What the encoder wants to know of a section.
+pub(super) fn facts(section: &Section<'_>) -> SectionFacts {
+    SectionFacts {
+        size: section.size,
+        sh_type: section.sh_type,
+        sh_flags: section.sh_flags,
+        entsize: section.entsize,
+        kind: section.kind as u8,
+        align_log2: section.align_log2,
+        bits: Compilation::section_bits(section),
+        link: section.link,
+    }
+}
+
+fn fragment_digest(
+    compilation: &Compilation<'_>,
+    number: u32,
+    known: &[Option<Digest>],
+    pieces: &[Digest],
+    encoder: &mut Encoder,
+) -> Result<Digest, ProgramError> {
+    let fragment = compilation
+        .fragments
+        .get(number as usize)
+        .ok_or_else(|| ProgramError::malformed("the digest order names no fragment"))?;
+    let mut writer = encoder.fragment(
+        fragment.sections.len() as u32,
+        fragment.targets.len() as u32,
+        fragment.bindings.len() as u32,
+    );
+    let targets = fragment.targets.start as usize..fragment.targets.end as usize;
+    for target in &compilation.targets[targets] {
+        let kind = target.kind();
+        match *target {
+            Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => {
+                writer.target_name(kind, compilation.name(name));
+            }
+            Target::OwnAnonymous(other) => {
+                let digest = known
+                    .get(other as usize)
+                    .copied()
+                    .flatten()
+                    .ok_or_else(|| {
+                        ProgramError::malformed("anonymous fragments refer to each other in a circle")
+                    })?;
+                writer.target_content(kind, &digest);
+            }
+            Target::Section(index) => writer.target_section(index),
+            Target::Piece(piece) => writer.target_content(kind, &pieces[piece as usize]),
+        }
+    }
+    let sections = fragment.sections.start as usize..fragment.sections.end as usize;
+    for section in &compilation.sections[sections] {
+        writer.section(
+            compilation.name(section.name),
+            &facts(section),
+            compilation.fixup_bytes(section),
+            section.bytes,
+        );
+    }
+    Ok(writer.finish())
+}
+
+/// The header as it is recorded.
+pub(super) fn header(compilation: &Compilation<'_>, wide_count: u32) -> CompilationHeader {
+    CompilationHeader {
+        member_count: compilation.fragments.len() as u32,
+        section_count: compilation.sections.len() as u32,
+        symbol_count: compilation.symbols.len() as u32,
+        first_global: compilation.first_global,
+        group_count: compilation.groups.len() as u32,
+        binding_count: compilation.bindings.len() as u32,
+        wide_count,
+        e_flags: compilation.e_flags,
+        machine: compilation.machine,
+        os_abi: compilation.os_abi,
+        abi_version: compilation.abi_version,
+        bits: compilation.bits,
+    }
+}
+
+fn compilation_digest(
+    compilation: &Compilation<'_>,
+    fragments: &[Digest],
+    pieces: &[Digest],
+    encoder: &mut Encoder,
+) -> Digest {
+    let mut writer = encoder.compilation(&header(compilation, 0));
+    for (fragment, digest) in compilation.fragments.iter().zip(fragments) {
+        writer.member(digest, compilation.name(fragment.suffix), fragment.group);
+    }
+    for symbol in &compilation.symbols {
+        let piece = match symbol.place {
+            Place::Piece(piece) => Some(&pieces[piece as usize]),
+            _ => None,
+        };
+        let record = SymbolRecord {
+            name: format_spec::ids::NameId(0),
+            section: symbol.section_field(),
+            value: 0,
+            size: 0,
+            info: symbol.info,
+            other: symbol.other,
+            bits: symbol.bits | if piece.is_some() { SymbolRecord::PIECE } else { 0 },
+        };
+        writer.symbol(
+            compilation.name(symbol.name),
+            &record,
+            symbol.value,
+            symbol.size,
+            piece,
+        );
+    }
+    for group in &compilation.groups {
+        writer.group(compilation.name(group.signature), group.flags);
+    }
+    writer.bindings(&compilation.bindings);
+    writer.finish()
+}
