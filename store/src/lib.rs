@@ -3,6 +3,5 @@
 //! * [`engine`]: a transactional, content-addressed store in one file.
 
 pub mod engine;
-//! The `store` crate.
 
 pub mod program;

@@ -42,8 +42,7 @@ impl<'a> Prepared<'a> {
             .collect::<Vec<_>>();
         let mut fragments: Vec<Option<Digest>> = vec![None; compilation.fragments.len()];
         for &number in &compilation.digest_order {
-            let digest =
-                fragment_digest(&compilation, number, &fragments, &pieces, &mut encoder)?;
+            let digest = fragment_digest(&compilation, number, &fragments, &pieces, &mut encoder)?;
             fragments[number as usize] = Some(digest);
         }
         let fragments = fragments
@@ -103,7 +102,9 @@ fn fragment_digest(
                     .copied()
                     .flatten()
                     .ok_or_else(|| {
-                        ProgramError::malformed("anonymous fragments refer to each other in a circle")
+                        ProgramError::malformed(
+                            "anonymous fragments refer to each other in a circle",
+                        )
                     })?;
                 writer.target_content(kind, &digest);
             }
@@ -163,7 +164,12 @@ fn compilation_digest(
             size: 0,
             info: symbol.info,
             other: symbol.other,
-            bits: symbol.bits | if piece.is_some() { SymbolRecord::PIECE } else { 0 },
+            bits: symbol.bits
+                | if piece.is_some() {
+                    SymbolRecord::PIECE
+                } else {
+                    0
+                },
         };
         writer.symbol(
             compilation.name(symbol.name),
