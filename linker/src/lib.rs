@@ -3,11 +3,11 @@
 pub mod arch;
 pub mod archive;
 pub mod args;
-
 pub mod build_id;
 pub mod debug_compress;
 pub mod diag;
 pub mod eh_frame;
+pub mod glob;
 pub mod hash_tables;
 pub mod join;
 pub mod lto;
@@ -16,5 +16,6 @@ pub mod note_property;
 pub mod output_file;
 pub mod relr;
 pub mod split;
+pub mod search;
 pub mod strtab;
 pub mod versions;

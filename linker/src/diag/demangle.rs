@@ -37,10 +37,32 @@ fn rust(name: &str) -> Option<String> {
 }
 
 fn cpp(name: &str) -> Option<String> {
-    cpp_demangle::Symbol::new(name)
+    let options = cpp_demangle::DemangleOptions::new();
+    let shown = cpp_demangle::Symbol::new(name)
         .ok()?
-        .demangle(&cpp_demangle::DemangleOptions::new())
-        .ok()
+        .demangle(&options)
+        .ok()?;
+    Some(in_gnu_words(name, shown))
+}
+
+/// The crate writes `{vtable(X)}` where everybody else's demangler, and so every build script and version script, has
+/// `vtable for X`.
+fn in_gnu_words(name: &str, shown: String) -> String {
+    let inner = |prefix: &str| shown.strip_prefix(prefix)?.strip_suffix(")}");
+    // `{virtual override thunk({offset(-8)}, X)}`
+    let thunk = || {
+        inner("{virtual override thunk(")?
+            .split_once("}, ")
+            .map(|(_, target)| target)
+    };
+    match name.as_bytes().get(2..4) {
+        Some(b"TV") => inner("{vtable(").map(|inner| format!("vtable for {inner}")),
+        Some(b"TT") => inner("{vtt(").map(|inner| format!("VTT for {inner}")),
+        Some(b"Th") => thunk().map(|target| format!("non-virtual thunk to {target}")),
+        Some(b"Tv") => thunk().map(|target| format!("virtual thunk to {target}")),
+        _ => None,
+    }
+    .unwrap_or(shown)
 }
 
 #[cfg(test)]
@@ -54,7 +76,17 @@ mod tests {
             demangle(b"_ZNSt6vectorIiSaIiEE9push_backEOi"),
             "std::vector<int, std::allocator<int> >::push_back(int&&)"
         );
-        assert_eq!(demangle(b"_ZTV3Foo"), "{vtable(Foo)}");
+        assert_eq!(demangle(b"_ZTV3Foo"), "vtable for Foo");
+        assert_eq!(demangle(b"_ZTT3Foo"), "VTT for Foo");
+        assert_eq!(demangle(b"_ZTS3Foo"), "typeinfo name for Foo");
+        assert_eq!(
+            demangle(b"_ZThn8_N3Foo3barEv"),
+            "non-virtual thunk to Foo::bar()"
+        );
+        assert_eq!(
+            demangle(b"_ZTv0_n24_N3Foo3barEv"),
+            "virtual thunk to Foo::bar()"
+        );
         assert_eq!(
             demangle(b"_ZN4core3fmt5write17h0123456789abcdefE"),
             "core::fmt::write"
