@@ -183,11 +183,12 @@ pub fn got_load(section: &[u8], offset: u64, r_type: u32, addend: i64) -> Option
     })
 }
 
-/// Whether the byte before the instruction may be the operand size prefix. It
-/// may also be the last byte of the instruction before: declining is harmless.
+/// Whether the byte before the instruction may be the operand size prefix, which
+/// counts unless the operands are 64 bits wide. It may also be the last byte of the
+/// instruction before: declining is harmless.
 fn has_operand_size_prefix(section: &[u8], offset: u64, prefix: Prefix) -> bool {
     let before = -(prefix.distance() as isize) - 1;
-    bytes_at::<1>(section, offset, before) == Some(&[0x66])
+    !prefix.is_wide() && bytes_at::<1>(section, offset, before) == Some(&[0x66])
 }
 
 impl GotLoad {

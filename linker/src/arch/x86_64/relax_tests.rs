@@ -200,6 +200,9 @@ fn got_not_relaxable() {
         got_load(&[0xff, 0x35, 0, 0, 0, 0], 2, R_X86_64_GOTPCRELX, -4),
         None
     );
+    // With 64-bit operands the prefix means nothing.
+    let wide = [0x66, 0x48, 0x03, 0x05, 0, 0, 0, 0];
+    assert!(got_load(&wide, 4, R_X86_64_REX_GOTPCRELX, -4).is_some());
     // addw x@GOTPCREL(%rip), %ax
     assert_eq!(
         got_load(&[0x66, 0x03, 0x05, 0, 0, 0, 0], 3, R_X86_64_GOTPCRELX, -4),
