@@ -301,7 +301,7 @@ fn address_ranges(
 ///
 /// ```text
 /// length │ u16 version = 2 │ offset of the unit │ length of the unit
-/// (offset of the entry, not 0 │ u8 kind │ name, zero-terminated)… │ offset 0
+/// (offset of the entry │ u8 kind │ name, zero-terminated)… │ offset 0
 /// ```
 ///
 /// Offsets are 4 bytes wide, or 8 if the length begins with 0xffff_ffff (DWARF 4,
@@ -357,7 +357,13 @@ fn read_table<'a>(
     if version != 2 {
         return Some((None, entries));
     }
-    while take_number(&mut table, width)? != 0 {
+    loop {
+        // gcc gives 0 as the offset of types that have a unit of their own. So a zero is
+        // the end only if no name follows.
+        let entry = take_number(&mut table, width)?;
+        if entry == 0 && table.iter().all(|byte| *byte == 0) {
+            break;
+        }
         let (kind, text) = table.split_first()?;
         let end = memchr::memchr(0, text)?;
         entries.push((*kind, &text[..end]));

@@ -116,6 +116,17 @@ fn by_hand() {
     assert_eq!(find(&index, "nowhere"), None);
     assert_eq!(find(&index, "x"), None);
 
+    // An offset of zero before a name is not the end of the table.
+    let mut zero = name_table(0, &[(0x10, "first"), (0x10, "second")]);
+    zero[14..18].fill(0);
+    let index = build(&DebugSections {
+        gnu_pubnames: &zero,
+        ..sections
+    })
+    .unwrap()
+    .bytes;
+    assert!(find(&index, "first").is_some() && find(&index, "second").is_some());
+
     let sections = DebugSections {
         gnu_pubnames: &[],
         ..sections
