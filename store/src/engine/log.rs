@@ -8,9 +8,11 @@ use super::map::View;
 use bytemuck::Zeroable;
 use format_spec::digest::Digest;
 use format_spec::file::{
-    ITEM_ALIGN, ItemHead, ItemKind, LOG_OFFSET, MAX_ADDRESS, TABLE_ALIGN, TRAILER_SIZE, Trailer,
+    ITEM_ALIGN, IndexRoot, ItemHead, ItemKind, LOG_OFFSET, MAX_ADDRESS, TABLE_ALIGN, TRAILER_SIZE,
+    TableRef, Trailer, VectorRoot,
 };
 use format_spec::ids::Address;
+use format_spec::table::{MAX_LOG2, MIN_LOG2};
 use std::mem::offset_of;
 
 /// A key and its value, borrowed from the file.
@@ -194,6 +196,26 @@ pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault>
     };
     if !in_order || offset >= MAX_ADDRESS {
         return Err(fault("trailer's links are wrong"));
+    }
+    let holds = |table: TableRef, used: u64| {
+        let words = 1u64.checked_shl(table.log2()).unwrap_or(u64::MAX);
+        let end = words
+            .checked_mul(8)
+            .and_then(|length| length.checked_add(table.address()));
+        (MIN_LOG2..=MAX_LOG2).contains(&table.log2())
+            && table.address() > LOG_OFFSET
+            && end.is_some_and(|end| end <= offset)
+            && used <= words
+    };
+    let indices = trailer.indices.iter().all(|root| {
+        *root == IndexRoot::default() || root.count <= root.used && holds(root.table, root.used)
+    });
+    let vectors = trailer
+        .vectors
+        .iter()
+        .all(|root| *root == VectorRoot::default() || holds(root.table, root.length));
+    if !indices || !vectors {
+        return Err(fault("trailer's tables are wrong"));
     }
     Ok(trailer)
 }

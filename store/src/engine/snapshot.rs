@@ -143,7 +143,7 @@ impl<'s> Snapshot<'s> {
             {
                 let previous =
                     log::trailer_at(snapshot.view, current.trailer.previous).and_then(|previous| {
-                        let ordered = previous.revision + 1 == current.revision();
+                        let ordered = previous.revision == current.revision() - 1;
                         let fault = Fault::new(previous.offset, "trailer's links are wrong");
                         ordered.then_some(previous).ok_or(fault)
                     });

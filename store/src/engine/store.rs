@@ -210,9 +210,17 @@ impl Store {
     /// Checks everything up to the newest transaction: every transaction's
     /// checksum, the chain, and every word of every table against the log.
     pub fn verify(&self) -> Result<()> {
-        // With nobody writing, more can be demanded.
-        let lock = self.try_lock()?;
+        // With nobody writing, more can be demanded; but not if a writer was
+        // killed and nobody may finish its work.
+        let mut lock = self.try_lock()?;
+        if lock.is_some() && !self.read_only {
+            self.catch_up()?;
+        }
+        let head = self.state_offset(offset_of!(FileState, head))?;
         let newest = self.snapshot()?;
+        if head != newest.trailer().offset {
+            lock = None;
+        }
         let view = newest.view();
         let verify = || -> Result<(), Fault> {
             self.check_reserved(view)?;

@@ -354,7 +354,10 @@ impl<'s> Transaction<'s> {
         self.crc.update(&self.buffer);
         trailer.head = log::trailer_head();
         trailer.offset = self.buffer_offset + self.buffer.len() as u64;
-        trailer.revision = base.revision + 1;
+        trailer.revision = base
+            .revision
+            .checked_add(1)
+            .ok_or_else(|| self.too_large("no more revisions"))?;
         // Time does not go backwards, whatever the clock does.
         trailer.time = self.store.system().now().max(base.time);
         trailer.start = end_of(base);

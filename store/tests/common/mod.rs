@@ -1,0 +1,266 @@
+//! What the engine's tests share: an operating system that can be told what to
+//! do, and a small deterministic workload.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use store::engine::{Durability, OpenOptions, Snapshot, Store, System, Transaction};
+
+/// Something that the engine did to the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Write {
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    /// As a write and a sync of what was written, but of nothing else.
+    DurableWrite {
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Sync,
+}
+
+/// What is to become of an operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Fate {
+    Done,
+    /// Only so many bytes are written, and then there is this error (errno).
+    Failed(usize, i32),
+    /// Only so many bytes are written, and then the process is killed.
+    Killed(usize),
+}
+
+/// A system with a given boot id, time and random numbers, which records what
+/// is done and asks a hook what to make of it.
+pub struct TestSystem {
+    pub boot: u8,
+    pub recorded: Mutex<Vec<Op>>,
+    counter: AtomicU64,
+    hook: Box<dyn Fn(usize, &Op) -> Fate + Send + Sync>,
+}
+
+impl TestSystem {
+    pub fn new(boot: u8) -> Arc<TestSystem> {
+        TestSystem::with_hook(boot, |_, _| Fate::Done)
+    }
+
+    /// The hook is given the number of the operation (from 0) and the operation.
+    pub fn with_hook(
+        boot: u8,
+        hook: impl Fn(usize, &Op) -> Fate + Send + Sync + 'static,
+    ) -> Arc<TestSystem> {
+        Arc::new(TestSystem {
+            boot,
+            recorded: Mutex::default(),
+            counter: AtomicU64::new(u64::from(boot) << 32),
+            hook: Box::new(hook),
+        })
+    }
+
+    pub fn ops(&self) -> usize {
+        self.recorded.lock().unwrap().len()
+    }
+
+    fn perform(&self, file: &File, op: Op) -> io::Result<()> {
+        let fate = {
+            let mut recorded = self.recorded.lock().unwrap();
+            recorded.push(op.clone());
+            (self.hook)(recorded.len() - 1, &op)
+        };
+        let (offset, bytes) = match &op {
+            Op::Write { offset, bytes } | Op::DurableWrite { offset, bytes } => {
+                (*offset, &bytes[..])
+            }
+            Op::Sync => (0, &[][..]),
+        };
+        match fate {
+            Fate::Done => file.write_all_at(bytes, offset),
+            Fate::Failed(written, error) => {
+                file.write_all_at(&bytes[..written.min(bytes.len())], offset)?;
+                Err(io::Error::from_raw_os_error(error))
+            }
+            Fate::Killed(written) => {
+                file.write_all_at(&bytes[..written.min(bytes.len())], offset)?;
+                kill_self();
+            }
+        }
+    }
+}
+
+/// As if somebody had sent SIGKILL.
+pub fn kill_self() -> ! {
+    // SAFETY: sends a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    unreachable!("survived SIGKILL")
+}
+
+impl System for TestSystem {
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.perform(file, Op::Write { offset, bytes })
+    }
+
+    fn write_at_durably(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.perform(file, Op::DurableWrite { offset, bytes })
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.perform(file, Op::Sync)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        [self.boot; 16]
+    }
+
+    fn inode(&self, _: &File) -> io::Result<u64> {
+        Ok(1)
+    }
+
+    fn now(&self) -> u64 {
+        1_000_000_000 + self.counter.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        Ok(mix(self.counter.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+pub fn options(system: Arc<TestSystem>) -> OpenOptions {
+    OpenOptions {
+        create: true,
+        system,
+        ..OpenOptions::default()
+    }
+}
+
+/// A small generator of pseudo-random numbers (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+pub fn key(number: u64) -> Digest {
+    Digest::of(&number.to_le_bytes())
+}
+
+/// Index whose records are inserted, and that whose records are replaced.
+pub const PLAIN: u8 = 2;
+pub const REPLACED: u8 = 5;
+pub const VECTOR: u8 = 1;
+
+/// What the repository should hold after each revision of [`workload`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    pub plain: HashMap<u64, Vec<u8>>,
+    pub replaced: HashMap<u64, Vec<u8>>,
+    pub vector: Vec<Address>,
+}
+
+impl Expected {
+    /// Adds what transaction number `number` of the workload adds.
+    pub fn add(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        number: u64,
+    ) -> store::engine::Result<()> {
+        let mut random = Random(number);
+        // Mostly few records; now and then enough to make tables grow.
+        let records = match random.below(8) {
+            0 => 1,
+            7 => 60,
+            other => other * 3,
+        };
+        for _ in 0..records {
+            let length = random.below(70) as usize;
+            let value = random.next().to_le_bytes().repeat(9)[..length].to_vec();
+            let number = random.below(2000);
+            let address = transaction.insert(PLAIN, &key(number), &value)?;
+            self.plain.entry(number).or_insert(value);
+            if random.below(3) == 0 {
+                transaction.push(VECTOR, address)?;
+                self.vector.push(address);
+            }
+        }
+        let value = number.to_le_bytes().to_vec();
+        let number = random.below(4);
+        transaction.replace(REPLACED, &key(number), &value)?;
+        self.replaced.insert(number, value);
+        Ok(())
+    }
+
+    /// Panics unless the snapshot holds just this.
+    pub fn check(&self, snapshot: Snapshot<'_>) {
+        for (index, expected) in [(PLAIN, &self.plain), (REPLACED, &self.replaced)] {
+            assert_eq!(snapshot.count(index), expected.len() as u64);
+            assert_eq!(snapshot.iter(index).count(), expected.len());
+            for (&number, value) in expected {
+                let found = snapshot.get(index, &key(number)).unwrap();
+                let found = found.unwrap_or_else(|| panic!("record {number} is lost"));
+                assert_eq!(found.value, value);
+            }
+        }
+        assert_eq!(snapshot.vector_len(VECTOR), self.vector.len() as u64);
+        for (element, &expected) in (0..).zip(&self.vector) {
+            let found = snapshot.vector_get(VECTOR, element).unwrap();
+            assert_eq!(found, Some(expected));
+        }
+    }
+}
+
+/// Runs transaction number `number` on `store`, on top of `expected`, which is
+/// what it holds.
+pub fn run_transaction(
+    store: &Store,
+    expected: &Expected,
+    number: u64,
+    durability: Durability,
+) -> store::engine::Result<Expected> {
+    let mut expected = expected.clone();
+    let mut transaction = store.begin(durability)?;
+    expected.add(&mut transaction, number)?;
+    transaction.commit()?;
+    Ok(expected)
+}
+
+/// Runs the calling test binary's test `name` in a process of its own.
+pub fn spawn(name: &str, environment: &[(&str, String)]) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::inherit())
+        .spawn()
+        .unwrap()
+}
+
+/// The number in an environment variable, for running a test at length by hand.
+pub fn effort(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
