@@ -10,6 +10,7 @@
 //! | [`programs`] | the real programs that are built, as lists of sources |
 //! | [`build`] | compiling and linking such a program, in parallel |
 //! | [`process`] | running a program with a time limit, and saying what it said |
+//! | [`compare`] | the same command with and without `repo-cc` |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
 //! Every test that builds something builds it twice: by the compiler as it is,
@@ -18,6 +19,7 @@
 
 pub mod binaries;
 pub mod build;
+pub mod compare;
 pub mod process;
 pub mod programs;
 pub mod scratch;
