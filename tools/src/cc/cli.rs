@@ -46,7 +46,6 @@ pub struct Options {
     #[arg(
         value_name = "COMPILER",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present = "install_links"
     )]
     pub command: Vec<OsString>,

@@ -162,6 +162,9 @@ impl Invocation {
                 self.exec(&self.args)
             }
             Action::Link { end_of_options } => {
+                if log.wanted() {
+                    log.note(format_args!("{}: links with repo-ld", self.shown()));
+                }
                 let args = self.with_linker(end_of_options, log);
                 self.exec(&args)
             }
@@ -220,7 +223,10 @@ impl Invocation {
             std::io::ErrorKind::NotFound => NOT_THERE,
             _ => CANNOT_RUN,
         };
-        (code, format!("{}: {error}", self.program.path.display()))
+        let text = error.to_string();
+        // The words are enough; the number in parentheses is Rust's addition.
+        let text = text.split(" (os error").next().unwrap_or_default();
+        (code, format!("{}: {text}", self.program.path.display()))
     }
 
     /// The arguments of a link, with `repo-ld` as the linker.
@@ -291,7 +297,7 @@ impl Invocation {
         if ending == Ending::Exit(0) {
             make_tickets(expected, log, repo);
         } else if log.wanted() {
-            log.note(format_args!("{}: failed: {ending:?}", self.shown()));
+            log.note(format_args!("{}: failed: {ending}", self.shown()));
         }
         run::end_like(ending)
     }

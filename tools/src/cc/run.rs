@@ -3,15 +3,17 @@
 //! Where nothing follows, it takes our place by `exec`. Where something
 //! follows it is a child, and then the signals need care:
 //!
-//! * A signal to the whole process group (Ctrl-C, ninja's interrupt) reaches
-//!   the compiler without us, and it must not get it twice, because a second
-//!   one would end it while it removes its temporary files. A signal to us alone
-//!   (make's `SIGTERM`) must be handed on. Both look the same from here, so a
-//!   signal is handed on if the compiler has not ended shortly afterwards.
+//! * A signal to the whole process group reaches the compiler without us, and
+//!   it must not get it twice, because a second one would end it while it
+//!   removes its temporary files. A signal to us alone (make's `SIGTERM`) must be
+//!   handed on. What the terminal sends (Ctrl-C) goes to the group. What a
+//!   process sends looks the same either way (ninja interrupts groups), so it
+//!   is handed on if the compiler has not ended shortly afterwards.
 //! * We end only after the compiler has, and as it has: with its exit code, or
 //!   by the same signal.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 /// How long the compiler may take to end by itself before a signal that we
 /// got is handed on to it.
-const GRACE: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Signals that ask a program to end.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -35,6 +37,15 @@ pub enum Ending {
     Exit(i32),
     /// This signal ended it.
     Signal(i32),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Exit(code) => write!(f, "exit code {code}"),
+            Ending::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
 }
 
 /// Becomes the program. Returns only if that fails.
@@ -121,10 +132,10 @@ pub fn run(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Result<Endin
             return Ok(ending);
         }
         match next_signal(&waited_for, to_hand_on.map(|_| GRACE)) {
-            Some(libc::SIGCHLD) => {}
+            Some((libc::SIGCHLD, _) | (_, libc::SI_KERNEL)) => {}
             // A second signal while one waits: no reason to wait longer.
-            Some(signal) if to_hand_on.is_none() => to_hand_on = Some(signal),
-            Some(signal) => {
+            Some((signal, _)) if to_hand_on.is_none() => to_hand_on = Some(signal),
+            Some((signal, _)) => {
                 to_hand_on = None;
                 send(child, signal);
             }
@@ -212,18 +223,24 @@ fn ended(child: libc::pid_t) -> io::Result<Option<Ending>> {
     }
 }
 
-/// Waits for one of the (held) signals; `None` if the time passes first or the
+/// Waits for one of the (held) signals and gives it with its `si_code`, which
+/// tells whether the kernel sent it; `None` if the time passes first or the
 /// wait is interrupted.
-fn next_signal(set: &libc::sigset_t, time: Option<Duration>) -> Option<libc::c_int> {
+fn next_signal(set: &libc::sigset_t, time: Option<Duration>) -> Option<(libc::c_int, libc::c_int)> {
     let limit = time.map(|time| libc::timespec {
         tv_sec: 0,
         tv_nsec: time.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointers are to initialised values that live through the
-    // call, or null where that is allowed.
-    let signal = unsafe { libc::sigtimedwait(set, ptr::null_mut(), limit) };
-    (signal > 0).then_some(signal)
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointers are to values that live through the call, or null
+    // where that is allowed; zeroed memory is a valid siginfo_t if the call does
+    // not fill it in.
+    let (signal, info) = unsafe {
+        let signal = libc::sigtimedwait(set, info.as_mut_ptr(), limit);
+        (signal, info.assume_init())
+    };
+    (signal > 0).then_some((signal, info.si_code))
 }
 
 /// Sends a signal to the child.
