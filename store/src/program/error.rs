@@ -1,11 +1,58 @@
 //! What can go wrong with a repository's programs.
 
+use crate::engine;
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
+use std::path::PathBuf;
+
 /// An error of the program model.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProgramError {
+    /// The engine's.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// A record is not what SPEC.md, part 2, says.
+    #[error("{}: damaged at offset {:#x}: {what}", path.display(), address.0)]
+    Damaged {
+        /// The repository.
+        path: PathBuf,
+        /// The record.
+        address: Address,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// There is no such compilation.
+    #[error("{}: has no compilation {digest:.16}; build again what needs it", path.display())]
+    NoCompilation {
+        /// The repository.
+        path: PathBuf,
+        /// Its digest.
+        digest: Digest,
+    },
     /// A compilation to be added contradicts itself. A splitter's mistake, not a user's.
     #[error("malformed compilation: {0}")]
     Malformed(String),
+    /// A fragment does not fit its 32-bit offsets.
+    #[error(
+        "a fragment of {0} bytes is too large for a repository (its value must be less than 4 GiB)"
+    )]
+    TooLarge(u64),
+    /// No place for a repository could be found.
+    #[error(
+        "no repository: neither --repo, $REPO_FILE, $XDG_CACHE_HOME nor $HOME says where one could be"
+    )]
+    Nowhere,
+    /// A directory or file name could not be used.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
 }
 
 impl ProgramError {
@@ -13,3 +60,6 @@ impl ProgramError {
         ProgramError::Malformed(what.into())
     }
 }
+
+/// What the functions of the program model return.
+pub type Result<T, E = ProgramError> = std::result::Result<T, E>;

@@ -1,10 +1,25 @@
 //! The program model on the engine: names, pieces, fragments, compilations, tickets.
 //!
+//! [`Repository`] is where to begin: it adds compilations (made by a splitter as
+//! [`build::Compilation`], given digests by [`Prepared`]) and gives [`Programs`], which
+//! reads a snapshot through borrowed views. [`locate`] finds the file.
+//!
 //! Knows no object file format: constants of ELF appear only as numbers that are kept.
 
+mod add;
 pub mod build;
 mod error;
+mod load;
+pub mod locate;
 mod prepare;
+mod repository;
+mod view;
 
-pub use error::ProgramError;
+pub use add::{Added, Addition};
+pub use error::{ProgramError, Result};
 pub use prepare::Prepared;
+pub use repository::Repository;
+pub use view::{
+    CompilationView, FixupsView, FragmentView, PieceView, Programs, TicketView, section_kind,
+    target_kind,
+};

@@ -1,0 +1,220 @@
+//! Reading a whole compilation back into memory: to join it, to verify its
+//! digests, or to add it to another repository.
+
+use super::build::{
+    Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
+};
+use super::view::{CompilationView, FixupsView, Programs, section_kind, target_kind};
+use super::{ProgramError, Result};
+use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::program::{SectionRecord, SymbolRecord, TargetKind, TargetRecord};
+use std::collections::HashMap;
+
+struct Loader<'s> {
+    programs: Programs<'s>,
+    out: Compilation<'s>,
+    names: HashMap<NameId, Name>,
+    pieces: HashMap<PieceId, u32>,
+    /// The first member that a fragment is.
+    member_of: HashMap<Address, u32>,
+    address: Address,
+}
+
+/// Reads the compilation back. The result has the digest that `view` has as its key,
+/// unless the repository is damaged; [`Prepared::new`](super::Prepared::new) tells.
+pub(super) fn load<'s>(
+    programs: &Programs<'s>,
+    view: &CompilationView<'s>,
+) -> Result<Compilation<'s>> {
+    let header = view.header();
+    let mut loader = Loader {
+        programs: *programs,
+        out: Compilation {
+            machine: header.machine,
+            os_abi: header.os_abi,
+            abi_version: header.abi_version,
+            e_flags: header.e_flags,
+            bits: header.bits,
+            names: vec![&[]],
+            first_global: header.first_global,
+            ..Compilation::default()
+        },
+        names: HashMap::from([(NameId(0), Name(0))]),
+        pieces: HashMap::new(),
+        member_of: HashMap::new(),
+        address: view.record().address,
+    };
+    for (index, member) in view.members().iter().enumerate() {
+        loader
+            .member_of
+            .entry(member.fragment)
+            .or_insert(index as u32);
+    }
+    for index in 0..view.members().len() {
+        loader.member(view, index)?;
+    }
+    for symbol in view.symbols() {
+        loader.symbol(view, symbol)?;
+    }
+    for group in view.groups() {
+        let signature = loader.name(group.signature)?;
+        loader.out.groups.push(Group {
+            signature,
+            flags: group.flags,
+        });
+    }
+    // A fragment is added after those that it refers to, so its address is higher.
+    let mut order: Vec<u32> = (0..view.members().len() as u32).collect();
+    order.sort_by_key(|member| view.members()[*member as usize].fragment);
+    loader.out.digest_order = order;
+    Ok(loader.out)
+}
+
+impl<'s> Loader<'s> {
+    fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
+        ProgramError::Damaged {
+            path: self.programs.snapshot().store().path().to_owned(),
+            address,
+            what,
+        }
+    }
+
+    fn name(&mut self, id: NameId) -> Result<Name> {
+        if let Some(name) = self.names.get(&id) {
+            return Ok(*name);
+        }
+        let name = Name(self.out.names.len() as u32);
+        self.out.names.push(self.programs.name(id)?);
+        self.names.insert(id, name);
+        Ok(name)
+    }
+
+    fn piece(&mut self, id: PieceId) -> Result<u32> {
+        if let Some(piece) = self.pieces.get(&id) {
+            return Ok(*piece);
+        }
+        let view = self.programs.piece(id)?;
+        let number = self.out.pieces.len() as u32;
+        let section_name = self.name(view.header.section_name)?;
+        self.out.pieces.push(Piece {
+            section_name,
+            sh_flags: view.header.sh_flags,
+            entsize: view.header.entsize,
+            align_log2: view.header.align_log2,
+            bytes: view.bytes,
+        });
+        self.pieces.insert(id, number);
+        Ok(number)
+    }
+
+    fn member(&mut self, view: &CompilationView<'s>, index: usize) -> Result<()> {
+        let member = &view.members()[index];
+        let fragment = self.programs.fragment(member.fragment)?;
+        let sections = view.sections_of(index);
+        let bindings = view.bindings_of(index);
+        if sections.len() != fragment.sections().len()
+            || bindings.len() != fragment.bindable_count() as usize
+        {
+            return Err(self.damaged(
+                self.address,
+                "a member's numbers of sections and bindings are not its fragment's",
+            ));
+        }
+        let first_target = self.out.targets.len() as u32;
+        for target in fragment.targets() {
+            let target = self.target(target, fragment.anonymous(), member.fragment)?;
+            self.out.targets.push(target);
+        }
+        for section in fragment.sections() {
+            let fixups = match fragment.fixups(section) {
+                FixupsView::Narrow(fixups) => {
+                    let start = self.out.fixups.len() as u32;
+                    self.out.fixups.extend_from_slice(fixups);
+                    Fixups::Narrow(start..self.out.fixups.len() as u32)
+                }
+                FixupsView::Wide(fixups) => {
+                    let start = self.out.wide_fixups.len() as u32;
+                    self.out.wide_fixups.extend_from_slice(fixups);
+                    Fixups::Wide(start..self.out.wide_fixups.len() as u32)
+                }
+            };
+            let name = self.name(section.name)?;
+            let kind = section_kind(section)
+                .ok_or_else(|| self.damaged(member.fragment, "a section's kind is unknown"))?;
+            self.out.sections.push(Section {
+                name,
+                kind,
+                sh_type: section.sh_type,
+                sh_flags: section.sh_flags,
+                entsize: section.entsize,
+                align_log2: section.align_log2,
+                bits: section.bits & !SectionRecord::WIDE_FIXUPS,
+                link: section.link,
+                size: section.size,
+                bytes: fragment.bytes(section),
+                fixups,
+            });
+        }
+        let first_binding = self.out.bindings.len() as u32;
+        self.out.bindings.extend_from_slice(bindings);
+        let suffix = self.name(member.suffix)?;
+        self.out.fragments.push(Fragment {
+            sections,
+            targets: first_target..self.out.targets.len() as u32,
+            bindings: first_binding..self.out.bindings.len() as u32,
+            suffix,
+            group: member.group,
+        });
+        Ok(())
+    }
+
+    fn target(
+        &mut self,
+        target: &TargetRecord,
+        anonymous: &[Address],
+        fragment: Address,
+    ) -> Result<Target> {
+        Ok(match target_kind(target) {
+            Some(TargetKind::Global) => Target::Global(self.name(NameId(target.value))?),
+            Some(TargetKind::Local) => Target::Local(self.name(NameId(target.value))?),
+            Some(TargetKind::OwnNamed) => Target::OwnNamed(self.name(NameId(target.value))?),
+            Some(TargetKind::OwnAnonymous) => {
+                let member = anonymous
+                    .get(target.value as usize)
+                    .filter(|address| **address < fragment)
+                    .and_then(|address| self.member_of.get(address));
+                Target::OwnAnonymous(*member.ok_or_else(|| {
+                    self.damaged(fragment, "an anonymous fragment is not in the compilation")
+                })?)
+            }
+            Some(TargetKind::Section) => Target::Section(target.value),
+            Some(TargetKind::Piece) => Target::Piece(self.piece(PieceId(target.value))?),
+            None => return Err(self.damaged(fragment, "a target's kind is unknown")),
+        })
+    }
+
+    fn symbol(&mut self, view: &CompilationView<'s>, symbol: &SymbolRecord) -> Result<()> {
+        let place = if symbol.bits & SymbolRecord::PIECE != 0 {
+            Place::Piece(self.piece(PieceId(symbol.section))?)
+        } else {
+            match symbol.section {
+                SymbolRecord::SECTION_UNDEFINED => Place::Undefined,
+                SymbolRecord::SECTION_ABSOLUTE => Place::Absolute,
+                SymbolRecord::SECTION_COMMON => Place::Common,
+                section => Place::Section(section - 1),
+            }
+        };
+        let (value, size) = view.value_and_size(symbol);
+        let name = self.name(symbol.name)?;
+        self.out.symbols.push(Symbol {
+            name,
+            place,
+            value,
+            size,
+            info: symbol.info,
+            other: symbol.other,
+            bits: symbol.bits & !(SymbolRecord::WIDE | SymbolRecord::PIECE),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! A repository, open.
+
+use super::add::{self, Added, Addition};
+use super::build::Compilation;
+use super::load;
+use super::view::{CompilationView, Programs};
+use super::{ProgramError, Result};
+use crate::engine::{OpenOptions, Store};
+use std::path::Path;
+
+/// A repository of programs, open for reading or writing. Can be shared between threads;
+/// any number of processes can have one open at the same time.
+#[derive(Debug)]
+pub struct Repository {
+    store: Store,
+}
+
+impl Repository {
+    /// Opens the repository at `path`, and makes it (with the directories above
+    /// it) if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be made or opened, is no repository, or is damaged.
+    pub fn open_or_create(path: &Path) -> Result<Repository> {
+        if let Some(directory) = path.parent()
+            && !directory.as_os_str().is_empty()
+        {
+            std::fs::create_dir_all(directory).map_err(|source| ProgramError::Io {
+                path: directory.to_owned(),
+                action: "make the repository's directory",
+                source,
+            })?;
+        }
+        let options = OpenOptions {
+            create: true,
+            ..OpenOptions::default()
+        };
+        Ok(Repository {
+            store: Store::open(path, &options)?,
+        })
+    }
+
+    /// Opens the repository at `path`, which must be there.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is no repository, or is damaged.
+    pub fn open(path: &Path) -> Result<Repository> {
+        Ok(Repository {
+            store: Store::open(path, &OpenOptions::default())?,
+        })
+    }
+
+    /// Opens the repository at `path` for reading only.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is no repository, or is damaged.
+    pub fn open_read_only(path: &Path) -> Result<Repository> {
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        Ok(Repository {
+            store: Store::open(path, &options)?,
+        })
+    }
+
+    /// The engine below.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// What tells it from every other repository.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.store.uuid()
+    }
+
+    /// The programs of the newest revision.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn programs(&self) -> Result<Programs<'_>> {
+        Ok(Programs::new(self.store.snapshot()?))
+    }
+
+    /// Adds compilations, and the records of the tickets that will name them, in
+    /// one transaction. The results are in the same order. What is there already
+    /// is not written again; if everything is, the write lock is not even taken.
+    ///
+    /// Look at what was added through a snapshot taken afterwards
+    /// ([`Repository::programs`]).
+    ///
+    /// # Errors
+    /// If the repository is damaged, read-only, replaced by another file, or the disk
+    /// is full. Then nothing was added.
+    pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
+        add::add(&self.store, additions)
+    }
+}
+
+impl<'s> Programs<'s> {
+    /// Reads a whole compilation back into memory.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn load(&self, compilation: &CompilationView<'s>) -> Result<Compilation<'s>> {
+        load::load(self, compilation)
+    }
+}

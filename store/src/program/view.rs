@@ -1,0 +1,549 @@
+//! Reading: views of records, borrowed from a snapshot's mapping.
+//!
+//! Making a view checks the record once: counts against the value's length, and
+//! every range and index that its accessors use. After that, accessors cannot fail
+//! and nothing is allocated or copied. What a view refers to by address or dense
+//! id is another record, checked when that is opened.
+
+use super::{ProgramError, Result};
+use crate::engine::{Record, Snapshot};
+use bytemuck::Pod;
+use format_spec::digest::Digest;
+use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::program::{
+    CompilationHeader, FixupRecord, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader,
+    PieceHeader, SectionKind, SectionRecord, SymbolRecord, TargetKind, TargetRecord, TicketHeader,
+    Vector, WideFixupRecord,
+};
+use std::ops::Range;
+
+/// ELF's `SHT_NOBITS`: a section without bytes.
+const SHT_NOBITS: u32 = 8;
+
+/// The programs of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'s> {
+    snapshot: Snapshot<'s>,
+}
+
+/// Cuts records off the front of a value.
+struct Cutter<'s> {
+    value: &'s [u8],
+    at: usize,
+}
+
+impl<'s> Cutter<'s> {
+    fn new(value: &'s [u8]) -> Self {
+        Cutter { value, at: 0 }
+    }
+
+    /// `count` records, beginning at the next multiple of 8.
+    fn slice<T: Pod>(&mut self, count: usize) -> Option<&'s [T]> {
+        let start = self.at.checked_next_multiple_of(8)?;
+        let end = start.checked_add(count.checked_mul(size_of::<T>())?)?;
+        let slice = bytemuck::try_cast_slice(self.value.get(start..end)?).ok()?;
+        self.at = end;
+        Some(slice)
+    }
+
+    fn one<T: Pod>(&mut self) -> Option<&'s T> {
+        self.slice(1)?.first()
+    }
+
+    fn rest(&self) -> &'s [u8] {
+        &self.value[self.at..]
+    }
+}
+
+impl<'s> Programs<'s> {
+    /// The programs of `snapshot`.
+    pub fn new(snapshot: Snapshot<'s>) -> Programs<'s> {
+        Programs { snapshot }
+    }
+
+    /// The snapshot.
+    pub fn snapshot(&self) -> Snapshot<'s> {
+        self.snapshot
+    }
+
+    fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
+        ProgramError::Damaged {
+            path: self.snapshot.store().path().to_owned(),
+            address,
+            what,
+        }
+    }
+
+    fn parse<T>(&self, record: &Record<'s>, view: Option<T>, what: &'static str) -> Result<T> {
+        view.ok_or_else(|| self.damaged(record.address, what))
+    }
+
+    /// Number of interned names; ids are below it.
+    pub fn name_count(&self) -> u64 {
+        self.snapshot.vector_len(Vector::Names as u8)
+    }
+
+    /// Number of pieces; ids are below it.
+    pub fn piece_count(&self) -> u64 {
+        self.snapshot.vector_len(Vector::Pieces as u8)
+    }
+
+    /// The bytes of an interned name.
+    ///
+    /// # Errors
+    /// If there is no such name, or the repository is damaged.
+    pub fn name(&self, id: NameId) -> Result<&'s [u8]> {
+        let record = self.element(Vector::Names, id.0, "there is no name of this id")?;
+        let (header, bytes) = self.parse(&record, name_parts(&record), "not a name")?;
+        if header.id != id {
+            return Err(self.damaged(record.address, "a name's id is not its place"));
+        }
+        Ok(bytes)
+    }
+
+    /// The id of a name, if it is interned.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn find_name(&self, name: &[u8]) -> Result<Option<NameId>> {
+        self.find_name_by_digest(&Digest::of(name))
+    }
+
+    pub(super) fn find_name_by_digest(&self, digest: &Digest) -> Result<Option<NameId>> {
+        match self.snapshot.get(Index::Names as u8, digest)? {
+            None => Ok(None),
+            Some(record) => {
+                let (header, _) = self.parse(&record, name_parts(&record), "not a name")?;
+                Ok(Some(header.id))
+            }
+        }
+    }
+
+    fn element(&self, vector: Vector, id: u32, what: &'static str) -> Result<Record<'s>> {
+        match self.snapshot.vector_get(vector as u8, id)? {
+            Some(address) => Ok(self.snapshot.record_at(address)?),
+            None => Err(self.damaged(Address(0), what)),
+        }
+    }
+
+    /// A mergeable piece by its dense id.
+    ///
+    /// # Errors
+    /// If there is no such piece, or the repository is damaged.
+    pub fn piece(&self, id: PieceId) -> Result<PieceView<'s>> {
+        let record = self.element(Vector::Pieces, id.0, "there is no piece of this id")?;
+        let view = self.parse(&record, PieceView::new(record), "not a piece")?;
+        if view.header.id != id {
+            return Err(self.damaged(record.address, "a piece's id is not its place"));
+        }
+        Ok(view)
+    }
+
+    pub(super) fn find_piece(&self, digest: &Digest) -> Result<Option<PieceId>> {
+        match self.snapshot.get(Index::Pieces as u8, digest)? {
+            None => Ok(None),
+            Some(record) => {
+                let view = self.parse(&record, PieceView::new(record), "not a piece")?;
+                Ok(Some(view.header.id))
+            }
+        }
+    }
+
+    /// A fragment by the address of its record.
+    ///
+    /// # Errors
+    /// If there is none, or the repository is damaged.
+    pub fn fragment(&self, address: Address) -> Result<FragmentView<'s>> {
+        let record = self.snapshot.record_at(address)?;
+        self.parse(&record, FragmentView::new(record), "not a fragment")
+    }
+
+    /// A compilation by its digest.
+    ///
+    /// # Errors
+    /// [`ProgramError::NoCompilation`] if there is none; or the repository is damaged.
+    pub fn compilation(&self, digest: &Digest) -> Result<CompilationView<'s>> {
+        match self.snapshot.get(Index::Compilations as u8, digest)? {
+            Some(record) => self.parse(&record, CompilationView::new(record), "not a compilation"),
+            None => Err(ProgramError::NoCompilation {
+                path: self.snapshot.store().path().to_owned(),
+                digest: *digest,
+            }),
+        }
+    }
+
+    /// A compilation by the address of its record.
+    ///
+    /// # Errors
+    /// If there is none, or the repository is damaged.
+    pub fn compilation_at(&self, address: Address) -> Result<CompilationView<'s>> {
+        let record = self.snapshot.record_at(address)?;
+        self.parse(&record, CompilationView::new(record), "not a compilation")
+    }
+
+    /// The records of an index, in no particular order.
+    pub fn records(&self, index: Index) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
+        self.snapshot
+            .iter(index as u8)
+            .map(|record| record.map_err(ProgramError::from))
+    }
+
+    /// A ticket's record taken apart.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn ticket(&self, record: &Record<'s>) -> Result<TicketView<'s>> {
+        let mut cutter = Cutter::new(record.value);
+        let header = cutter.one::<TicketHeader>();
+        self.parse(record, header, "not a ticket's record")
+            .map(|header| TicketView {
+                header,
+                path: cutter.rest(),
+            })
+    }
+}
+
+fn name_parts<'s>(record: &Record<'s>) -> Option<(&'s NameHeader, &'s [u8])> {
+    let mut cutter = Cutter::new(record.value);
+    let header = cutter.one()?;
+    Some((header, cutter.rest()))
+}
+
+pub(super) fn name_id(record: &Record<'_>) -> Option<NameId> {
+    name_parts(record).map(|(header, _)| header.id)
+}
+
+pub(super) fn piece_id(record: &Record<'_>) -> Option<PieceId> {
+    PieceView::new(*record).map(|view| view.header.id)
+}
+
+/// What the repository knows of a ticket file.
+#[derive(Clone, Copy, Debug)]
+pub struct TicketView<'s> {
+    /// The record.
+    pub header: &'s TicketHeader,
+    /// The file's absolute path.
+    pub path: &'s [u8],
+}
+
+/// A mergeable piece.
+#[derive(Clone, Copy, Debug)]
+pub struct PieceView<'s> {
+    /// Its record.
+    pub record: Record<'s>,
+    /// The head of its value.
+    pub header: &'s PieceHeader,
+    /// Its bytes, with a string's terminator.
+    pub bytes: &'s [u8],
+}
+
+impl<'s> PieceView<'s> {
+    fn new(record: Record<'s>) -> Option<Self> {
+        let mut cutter = Cutter::new(record.value);
+        let header: &PieceHeader = cutter.one()?;
+        let bytes = cutter.rest();
+        (bytes.len() == header.size as usize && header.align_log2 < 64).then_some(PieceView {
+            record,
+            header,
+            bytes,
+        })
+    }
+}
+
+/// The fixups of a section, in one of the two forms.
+#[derive(Clone, Copy, Debug)]
+pub enum FixupsView<'s> {
+    /// The usual one.
+    Narrow(&'s [FixupRecord]),
+    /// For what does not fit.
+    Wide(&'s [WideFixupRecord]),
+}
+
+impl<'s> FixupsView<'s> {
+    /// Number of fixups.
+    pub fn len(&self) -> usize {
+        match self {
+            FixupsView::Narrow(fixups) => fixups.len(),
+            FixupsView::Wide(fixups) => fixups.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fixups in the wide form, one by one.
+    pub fn iter(self) -> impl Iterator<Item = WideFixupRecord> + use<'s> {
+        let (narrow, wide) = match self {
+            FixupsView::Narrow(fixups) => (fixups, &[][..]),
+            FixupsView::Wide(fixups) => (&[][..], fixups),
+        };
+        narrow
+            .iter()
+            .map(|fixup| WideFixupRecord {
+                offset: u64::from(fixup.offset),
+                addend: i64::from(fixup.addend),
+                target: fixup.target().unwrap_or(WideFixupRecord::NO_TARGET),
+                fixup_type: fixup.fixup_type(),
+            })
+            .chain(wide.iter().copied())
+    }
+}
+
+/// A fragment.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentView<'s> {
+    record: Record<'s>,
+    header: &'s FragmentHeader,
+    sections: &'s [SectionRecord],
+    anonymous: &'s [Address],
+    targets: &'s [TargetRecord],
+}
+
+impl<'s> FragmentView<'s> {
+    fn new(record: Record<'s>) -> Option<Self> {
+        let mut cutter = Cutter::new(record.value);
+        let header: &FragmentHeader = cutter.one()?;
+        let sections: &[SectionRecord] = cutter.slice(header.section_count as usize)?;
+        let anonymous = cutter.slice(header.anonymous_count as usize)?;
+        let targets: &[TargetRecord] = cutter.slice(header.target_count as usize)?;
+        let view = FragmentView {
+            record,
+            header,
+            sections,
+            anonymous,
+            targets,
+        };
+        let (bindable, rest) = targets.split_at_checked(header.bindable_count as usize)?;
+        let bindable_is_good = |target: &TargetRecord| match target_kind(target) {
+            Some(TargetKind::OwnAnonymous) => (target.value as usize) < anonymous.len(),
+            Some(kind) => !matches!(kind, TargetKind::Section | TargetKind::Piece),
+            None => false,
+        };
+        let rest_is_good = |target: &TargetRecord| match target_kind(target) {
+            Some(TargetKind::Section) => (target.value as usize) < sections.len(),
+            Some(kind) => kind == TargetKind::Piece,
+            None => false,
+        };
+        let section_is_good = |section: &SectionRecord| {
+            section_kind(section).is_some()
+                && section.align_log2 < 64
+                && section.link as usize <= targets.len()
+                && view.fixups_of(section).is_some()
+                && view.bytes_of(section).is_some()
+        };
+        (bindable.iter().all(bindable_is_good)
+            && rest.iter().all(rest_is_good)
+            && sections.iter().all(section_is_good))
+        .then_some(view)
+    }
+
+    fn bytes_of(&self, section: &SectionRecord) -> Option<&'s [u8]> {
+        if section.sh_type == SHT_NOBITS {
+            return Some(&[]);
+        }
+        let start = section.data as usize;
+        let end = start.checked_add(usize::try_from(section.size).ok()?)?;
+        self.record.value.get(start..end)
+    }
+
+    fn fixups_of(&self, section: &SectionRecord) -> Option<FixupsView<'s>> {
+        fn slice<'v, T: Pod>(value: &'v [u8], section: &SectionRecord) -> Option<&'v [T]> {
+            let start = section.fixups as usize;
+            let size = (section.fixup_count as usize).checked_mul(size_of::<T>())?;
+            bytemuck::try_cast_slice(value.get(start..start.checked_add(size)?)?).ok()
+        }
+        if section.bits & SectionRecord::WIDE_FIXUPS != 0 {
+            slice(self.record.value, section).map(FixupsView::Wide)
+        } else {
+            slice(self.record.value, section).map(FixupsView::Narrow)
+        }
+    }
+
+    /// Its record; the key is its digest.
+    pub fn record(&self) -> Record<'s> {
+        self.record
+    }
+
+    /// Its sections.
+    pub fn sections(&self) -> &'s [SectionRecord] {
+        self.sections
+    }
+
+    /// Its targets, the bindable ones first.
+    pub fn targets(&self) -> &'s [TargetRecord] {
+        self.targets
+    }
+
+    /// How many of the targets are bound through the compilation.
+    pub fn bindable_count(&self) -> u32 {
+        self.header.bindable_count
+    }
+
+    /// The addresses of the anonymous fragments that it refers to.
+    pub fn anonymous(&self) -> &'s [Address] {
+        self.anonymous
+    }
+
+    /// The bytes of one of its sections; none for `SHT_NOBITS`.
+    pub fn bytes(&self, section: &SectionRecord) -> &'s [u8] {
+        self.bytes_of(section).unwrap_or_default()
+    }
+
+    /// The fixups of one of its sections. Their targets are not checked: look
+    /// them up with [`FragmentView::targets`]`.get(…)`.
+    pub fn fixups(&self, section: &SectionRecord) -> FixupsView<'s> {
+        self.fixups_of(section).unwrap_or(FixupsView::Narrow(&[]))
+    }
+}
+
+/// The kind of a target, if it is one that is known.
+pub fn target_kind(target: &TargetRecord) -> Option<TargetKind> {
+    use TargetKind::*;
+    [Global, Local, OwnNamed, OwnAnonymous, Section, Piece]
+        .get(target.kind as usize)
+        .copied()
+}
+
+/// The kind of a section, if it is one that is known.
+pub fn section_kind(section: &SectionRecord) -> Option<SectionKind> {
+    use SectionKind::*;
+    [
+        Text,
+        Data,
+        Bss,
+        ReadOnly,
+        ThreadData,
+        ThreadBss,
+        Unwind,
+        ExceptionTable,
+        Debug,
+        InitArray,
+        Other,
+    ]
+    .get(section.kind as usize)
+    .copied()
+}
+
+/// A compilation.
+#[derive(Clone, Copy, Debug)]
+pub struct CompilationView<'s> {
+    record: Record<'s>,
+    header: &'s CompilationHeader,
+    members: &'s [MemberRecord],
+    symbols: &'s [SymbolRecord],
+    groups: &'s [GroupRecord],
+    bindings: &'s [u32],
+    wide: &'s [u64],
+}
+
+impl<'s> CompilationView<'s> {
+    fn new(record: Record<'s>) -> Option<Self> {
+        let mut cutter = Cutter::new(record.value);
+        let header: &CompilationHeader = cutter.one()?;
+        let members: &[MemberRecord] = cutter.slice(header.member_count as usize)?;
+        let symbols: &[SymbolRecord] = cutter.slice(header.symbol_count as usize)?;
+        let groups: &[GroupRecord] = cutter.slice(header.group_count as usize)?;
+        let bindings: &[u32] = cutter.slice(header.binding_count as usize)?;
+        let wide: &[u64] = cutter.slice(header.wide_count as usize)?;
+        let mut sections = 0;
+        let mut first_binding = 0;
+        let members_are_good = members.iter().all(|member| {
+            let ascending = member.first_section >= sections
+                && member.first_section <= header.section_count
+                && member.first_binding >= first_binding
+                && member.first_binding <= header.binding_count;
+            sections = member.first_section;
+            first_binding = member.first_binding;
+            ascending && member.group <= header.group_count
+        });
+        let symbol_is_good = |symbol: &SymbolRecord| {
+            let wide_is_good = symbol.bits & SymbolRecord::WIDE == 0
+                || (symbol.value as usize)
+                    .checked_add(2)
+                    .is_some_and(|end| end <= wide.len());
+            let place_is_good = symbol.bits & SymbolRecord::PIECE != 0
+                || symbol.section <= header.section_count
+                || symbol.section == SymbolRecord::SECTION_ABSOLUTE
+                || symbol.section == SymbolRecord::SECTION_COMMON;
+            wide_is_good && place_is_good
+        };
+        // What comes before the first member belongs to nobody.
+        let starts_at_zero = match members.first() {
+            Some(first) => first.first_section == 0 && first.first_binding == 0,
+            None => header.section_count == 0 && header.binding_count == 0,
+        };
+        (members_are_good
+            && starts_at_zero
+            && header.first_global <= header.symbol_count
+            && header.first_global >= 1
+            && symbols.iter().all(symbol_is_good)
+            && bindings.iter().all(|symbol| *symbol < header.symbol_count))
+        .then_some(CompilationView {
+            record,
+            header,
+            members,
+            symbols,
+            groups,
+            bindings,
+            wide,
+        })
+    }
+
+    /// Its record; the key is its digest.
+    pub fn record(&self) -> Record<'s> {
+        self.record
+    }
+
+    /// The head of its value.
+    pub fn header(&self) -> &'s CompilationHeader {
+        self.header
+    }
+
+    /// Its members.
+    pub fn members(&self) -> &'s [MemberRecord] {
+        self.members
+    }
+
+    /// Its symbols, beginning with the null symbol, locals first.
+    pub fn symbols(&self) -> &'s [SymbolRecord] {
+        self.symbols
+    }
+
+    /// Its section groups.
+    pub fn groups(&self) -> &'s [GroupRecord] {
+        self.groups
+    }
+
+    /// The numbers of a member's sections within the compilation.
+    pub fn sections_of(&self, member: usize) -> Range<u32> {
+        let first = self.members[member].first_section;
+        let end = self
+            .members
+            .get(member + 1)
+            .map_or(self.header.section_count, |next| next.first_section);
+        first..end
+    }
+
+    /// The symbol indices to which a member's bindable targets are bound.
+    pub fn bindings_of(&self, member: usize) -> &'s [u32] {
+        let first = self.members[member].first_binding as usize;
+        let end = self
+            .members
+            .get(member + 1)
+            .map_or(self.bindings.len(), |next| next.first_binding as usize);
+        &self.bindings[first..end]
+    }
+
+    /// Value and size of a symbol.
+    pub fn value_and_size(&self, symbol: &SymbolRecord) -> (u64, u64) {
+        if symbol.bits & SymbolRecord::WIDE == 0 {
+            return (u64::from(symbol.value), u64::from(symbol.size));
+        }
+        match self.wide.get(symbol.value as usize..) {
+            Some([value, size, ..]) => (*value, *size),
+            _ => (0, 0),
+        }
+    }
+}
