@@ -628,6 +628,10 @@ impl<'c, 'a> Joiner<'c, 'a> {
         for (section, relocation) in relocations {
             self.sections[section as usize].relocations.push(relocation);
         }
+        // Linkers go through `.eh_frame` and its relocations side by side.
+        self.sections[self.frames as usize]
+            .relocations
+            .sort_by_key(|relocation| relocation.r_offset.get(LE));
         for (place, distance) in pointers {
             let at = place as usize;
             self.sections[self.frames as usize]
