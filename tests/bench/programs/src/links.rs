@@ -1,0 +1,235 @@
+//! Links by every linker, with the arguments that gcc gives its own.
+
+use crate::measure::{Times, interleaved};
+use crate::subjects::Subject;
+use anyhow::{Context as _, Result, ensure};
+use repo_tests::binaries::Binaries;
+use repo_tests::programs::Language;
+use repo_tests::tools;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A linker, and what it is told so that all do the same: two threads, no
+/// process of its own that one does not wait for.
+struct Contestant {
+    name: &'static str,
+    program: PathBuf,
+    arguments: &'static [&'static str],
+    tickets: bool,
+}
+
+fn contestants(binaries: &Binaries) -> Vec<Contestant> {
+    let ours = |name, tickets| Contestant {
+        name,
+        program: binaries.path("repo-ld").to_owned(),
+        arguments: &["--threads=2"],
+        tickets,
+    };
+    let mut list = vec![ours("repo-ld", false), ours("repo-ld, tickets", true)];
+    let peers: [(&'static str, Option<PathBuf>, &'static [&'static str]); 4] = [
+        (
+            "wild",
+            tools::on_path("wild"),
+            &["--threads=2", "--no-fork"],
+        ),
+        ("mold", tools::find("mold"), &["--threads=2", "--no-fork"]),
+        ("lld", tools::find("ld.lld"), &["--threads=2"]),
+        ("ld", tools::find("ld"), &[]),
+    ];
+    for (name, program, arguments) in peers {
+        if let Some(program) = program {
+            list.push(Contestant {
+                name,
+                program,
+                arguments,
+                tickets: false,
+            });
+        }
+    }
+    list
+}
+
+/// What was measured for one program.
+pub struct Links {
+    name: String,
+    objects: u64,
+    repository: u64,
+    output: Vec<(&'static str, u64)>,
+    times: Vec<(&'static str, Times)>,
+}
+
+/// Compiles `subject` both ways and links it by everyone, `runs` times.
+///
+/// # Errors
+/// If a compile or a link fails.
+pub fn measure(
+    subject: &Subject,
+    binaries: &Binaries,
+    directory: &Path,
+    runs: usize,
+) -> Result<Links> {
+    let directory = directory.join(subject.name.replace([' ', ','], "_"));
+    let driver = if subject.language == Language::C {
+        "gcc"
+    } else {
+        "g++"
+    };
+    let gcc = tools::find(driver)
+        .with_context(|| format!("needs {driver}"))?
+        .into_os_string();
+    let repository = directory.join("program.repo");
+    let environment = [("REPO_FILE", repository.clone())];
+
+    let objects = subject.compile(&[gcc.clone()], &[], &directory.join("objects"))?;
+    let through = [binaries.path("repo-cc").as_os_str().to_owned(), gcc.clone()];
+    let tickets = subject.compile(&through, &environment, &directory.join("tickets"))?;
+
+    let contestants = contestants(binaries);
+    let mut commands = Vec::new();
+    let mut outputs = Vec::new();
+    for (index, contestant) in contestants.iter().enumerate() {
+        let output = directory.join(format!("output-{index}"));
+        let inputs = if contestant.tickets {
+            &tickets
+        } else {
+            &objects
+        };
+        let mut command = Command::new(&contestant.program);
+        command.args(contestant.arguments);
+        command.args(arguments_of_gcc(
+            &gcc, subject, inputs, &output, &directory,
+        )?);
+        command.arg("--gc-sections");
+        // Without tickets, a plain link: no repository is asked for.
+        if contestant.tickets {
+            command.envs(environment.iter().cloned());
+        } else {
+            command.env_remove("REPO_FILE");
+        }
+        commands.push(command);
+        outputs.push(output);
+    }
+    let times = interleaved(&mut commands, runs)?;
+    let size = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
+    let names: Vec<_> = contestants
+        .iter()
+        .map(|contestant| contestant.name)
+        .collect();
+    Ok(Links {
+        name: subject.name.clone(),
+        objects: objects.iter().map(size).sum(),
+        repository: size(&repository),
+        output: names
+            .iter()
+            .copied()
+            .zip(outputs.iter().map(size))
+            .collect(),
+        times: names.into_iter().zip(times).collect(),
+    })
+}
+
+/// The arguments that gcc gives its linker for this link, without the plugin
+/// for link-time optimisation, which some peers do not have.
+fn arguments_of_gcc(
+    gcc: &OsString,
+    subject: &Subject,
+    inputs: &[PathBuf],
+    output: &Path,
+    directory: &Path,
+) -> Result<Vec<OsString>> {
+    let listener = directory.join("listener");
+    fs::create_dir_all(&listener)?;
+    let list = listener.join("arguments");
+    let script = listener.join("ld");
+    fs::write(
+        &script,
+        format!("#!/bin/sh\nprintf '%s\\0' \"$@\" > '{}'\n", list.display()),
+    )?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let done = Command::new(gcc)
+        .arg(format!("-B{}", listener.display()))
+        .args(["-fno-lto", "-fno-use-linker-plugin"])
+        .args(&subject.link)
+        .args(inputs)
+        .arg("-o")
+        .arg(output)
+        .args(&subject.libraries)
+        .output()
+        .context("cannot run gcc")?;
+    ensure!(
+        done.status.success(),
+        "gcc fails: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let bytes = fs::read(&list).context("gcc did not call the linker")?;
+    let mut words: Vec<OsString> = bytes
+        .split(|&byte| byte == 0)
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect();
+    words.pop();
+    Ok(words)
+}
+
+/// The head of the table.
+pub fn print_head() {
+    println!("Full links: median ms [min to max], and the ratio to repo-ld from objects.\n");
+}
+
+impl Links {
+    fn reference(&self) -> f64 {
+        self.times[0].1.median()
+    }
+
+    /// One program's part of the table.
+    pub fn print(&self) {
+        let mega = |bytes: u64| bytes as f64 / 1e6;
+        println!(
+            "{}: {:.2} MB of objects, {:.2} MB of repository ({:.2})",
+            self.name,
+            mega(self.objects),
+            mega(self.repository),
+            self.repository as f64 / self.objects as f64
+        );
+        for ((name, times), (_, size)) in self.times.iter().zip(&self.output) {
+            println!(
+                "  {name:<18} {:9.2} [{:8.2} to {:8.2}]  {:5.2}   output {:8.3} MB",
+                times.median(),
+                times.min(),
+                times.max(),
+                times.median() / self.reference(),
+                mega(*size)
+            );
+        }
+        println!();
+    }
+
+    /// The same for a program.
+    pub fn to_json(&self) -> Value {
+        let linkers: Vec<_> = self
+            .times
+            .iter()
+            .zip(&self.output)
+            .map(|((name, times), (_, size))| {
+                json!({
+                    "linker": name,
+                    "median_ms": times.median(),
+                    "min_ms": times.min(),
+                    "max_ms": times.max(),
+                    "ratio": times.median() / self.reference(),
+                    "output_bytes": size,
+                })
+            })
+            .collect();
+        json!({
+            "program": self.name,
+            "object_bytes": self.objects,
+            "repository_bytes": self.repository,
+            "linkers": linkers,
+        })
+    }
+}

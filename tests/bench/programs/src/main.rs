@@ -1,0 +1,93 @@
+//! Benchmarks on real programs.
+//!
+//! ```text
+//! cargo run --release --manifest-path tests/bench/programs/Cargo.toml -- [--json] [--runs N] [NAME…]
+//! ```
+//!
+//! 1. *Links:* each program is linked from the same objects by every linker of
+//!    the machine and by `repo-ld`, once more by `repo-ld` from tickets. The
+//!    runs are interleaved, so that a slow minute of the machine hits all; what
+//!    counts are the ratios. Two threads for everyone, over an existing output,
+//!    with the arguments that gcc gives.
+//! 2. *Imports:* objects into an empty repository by `repo-ld`'s library code,
+//!    against BLAKE3 of the same bytes.
+//! 3. *Sizes:* of the repository, against the sum of the objects.
+
+mod clang;
+mod links;
+mod measure;
+mod subjects;
+
+use anyhow::Result;
+use clap::Parser;
+use repo_tests::binaries::Binaries;
+use serde_json::{Value, json};
+
+#[derive(Parser)]
+#[command(about = "Benchmarks of the program repository on real programs")]
+struct Arguments {
+    /// How often each link is run
+    #[arg(long, default_value_t = 21)]
+    runs: usize,
+    /// Also link clang, statically (240 MB), from libclang-19-dev and llvm-19-dev
+    #[arg(long)]
+    big: bool,
+    /// One JSON value instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Only subjects whose names contain one of these
+    names: Vec<String>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
+    let binaries = Binaries::release()?;
+    let directory = tempfile::Builder::new()
+        .prefix("program-bench-")
+        .tempdir()?;
+    let chosen = |name: &str| {
+        arguments.names.is_empty() || arguments.names.iter().any(|part| name.contains(part))
+    };
+    let mut results = Vec::new();
+    if !arguments.json {
+        links::print_head();
+    }
+    for subject in subjects::all(arguments.big) {
+        if !chosen(&subject.name) {
+            continue;
+        }
+        match links::measure(&subject, &binaries, directory.path(), arguments.runs) {
+            Ok(result) => {
+                if !arguments.json {
+                    result.print();
+                }
+                results.push(result.to_json());
+            }
+            // A peer's or our failure on one program must not hide the rest.
+            Err(error) => eprintln!("{}: {error:#}", subject.name),
+        }
+    }
+    if arguments.json {
+        println!(
+            "{:#}",
+            json!({ "links": Value::from(results), "machine": machine() })
+        );
+    }
+    Ok(())
+}
+
+/// What the figures were measured on.
+fn machine() -> Value {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("");
+    json!({
+        "cpu": cpu.trim_start_matches([' ', '\t', ':']),
+        "processors": std::thread::available_parallelism().map_or(0, usize::from),
+        "kernel": read("/proc/sys/kernel/osrelease").trim(),
+    })
+}
