@@ -1,28 +1,107 @@
-//! From an object's bytes to a ticket's.
+//! From an object's bytes to a ticket's: into which repository, and what the
+//! user must know if that fails.
 
 use super::publish::Ordinary;
-use std::path::Path;
+use linker::import::{ImportError, Imported as Added, import_object};
+use linker::ticket::ticket_bytes;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use store::program::Repository;
+use store::program::locate::{Environment, locate};
 
 /// What an import gave.
 #[derive(Debug)]
 pub struct Imported {
     /// The bytes of the ticket.
     pub ticket: Vec<u8>,
-    /// What was stored, for the log.
-    pub summary: String,
+    /// What was stored.
+    pub summary: Summary,
 }
 
-/// Imports objects into the repository that belongs to their place.
-pub struct Importer {}
+/// What was stored, for the log.
+#[derive(Debug)]
+pub struct Summary {
+    added: Added,
+    object_bytes: usize,
+    repository: PathBuf,
+}
 
-impl Importer {
-    /// An importer into the given repository, or the one that is found.
-    pub fn new(_repo: Option<&Path>) -> Importer {
-        Importer {}
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let added = &self.added.added;
+        write!(
+            f,
+            "{} new and {} shared fragments, {} new and {} shared pieces, {} bytes for {} of object, in {}",
+            added.new_fragments,
+            added.shared_fragments,
+            added.new_pieces,
+            added.shared_pieces,
+            added.new_bytes,
+            self.object_bytes,
+            self.repository.display(),
+        )?;
+        match &self.added.whole {
+            Some(reason) => write!(f, "; as one fragment: {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Imports the objects of one command into the repositories that belong to
+/// their places: mostly one, which stays open.
+pub struct Importer<'a> {
+    option: Option<&'a Path>,
+    environment: Environment,
+    open: Option<(PathBuf, Repository)>,
+}
+
+impl<'a> Importer<'a> {
+    /// An importer; `option` is the argument of `--repo`.
+    pub fn new(option: Option<&'a Path>) -> Importer<'a> {
+        Importer {
+            option,
+            environment: Environment::current(),
+            open: None,
+        }
     }
 
-    /// Imports an object.
-    pub fn import(&mut self, _object: &[u8], _target: &Path) -> Result<Imported, Ordinary> {
-        Err(Ordinary::Quiet("importing is not joined yet".into()))
+    /// Imports the bytes of an object, in whose place, `target` (an absolute
+    /// path), its ticket will be.
+    pub fn import(&mut self, object: &[u8], target: &Path) -> Result<Imported, Ordinary> {
+        let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
+        let repository = self.repository(target)?;
+        let added = import_object(repository, target, object, Some(target)).map_err(|error| {
+            match error {
+                ImportError::Repository(error) => told(&error),
+                // Of no concern to the user: the object is as good as before.
+                ImportError::Damaged { source, .. } | ImportError::NotSplittable { source, .. } => {
+                    Ordinary::Quiet(source.to_string())
+                }
+            }
+        })?;
+        let ticket = ticket_bytes(repository, &added.digest).map_err(|error| told(&error))?;
+        Ok(Imported {
+            ticket,
+            summary: Summary {
+                added,
+                object_bytes: object.len(),
+                repository: repository.path().to_owned(),
+            },
+        })
+    }
+
+    /// The repository for an output, open.
+    fn repository(&mut self, target: &Path) -> Result<&Repository, Ordinary> {
+        let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
+        let path =
+            locate(self.option, Some(target), &self.environment).map_err(|error| told(&error))?;
+        let open = match self.open.take() {
+            Some((of, repository)) if of == path => (of, repository),
+            _ => {
+                let repository = Repository::open_or_create(&path).map_err(|error| told(&error))?;
+                (path, repository)
+            }
+        };
+        Ok(&self.open.insert(open).1)
     }
 }

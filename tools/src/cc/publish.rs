@@ -58,7 +58,7 @@ impl Expected {
     }
 
     /// Replaces the object that the compiler has written by a ticket.
-    pub fn publish(&self, importer: &mut import::Importer) -> Result<Imported, Ordinary> {
+    pub fn publish(&self, importer: &mut import::Importer<'_>) -> Result<Imported, Ordinary> {
         let quiet = |reason: &str| Ordinary::Quiet(reason.to_owned());
         let unreadable = |error: io::Error| Ordinary::Quiet(format!("cannot be read: {error}"));
         // Through symbolic links to the file itself: the links stay.
