@@ -152,16 +152,17 @@ fn a_repository_that_cannot_be_used_leaves_the_object() {
     scratch.write("file", "not a directory");
     let garbage = scratch.write("garbage.repo", vec![0xa5_u8; 100_000]);
     let text = scratch.write("text.repo", "int main(void) { return 0; }\n");
-    for repository in [
-        scratch.join("file/in.repo"),
-        scratch.join("no/such/directory/in.repo"),
-        garbage.clone(),
-        text.clone(),
-        scratch.path().to_owned(),
+    for (repository, named) in [
+        (scratch.join("file/in.repo"), scratch.join("file")),
+        (scratch.join("file"), scratch.join("file")),
+        ("/proc/in.repo".into(), "/proc/in.repo".into()),
+        (garbage.clone(), garbage.clone()),
+        (text.clone(), text.clone()),
+        (scratch.path().to_owned(), scratch.path().to_owned()),
     ] {
         let mut command = compile(&scratch, &gcc, &[], "a.o");
         command.env("REPO_FILE", &repository);
-        warned(&scratch, &gcc, run(&mut command), &repository);
+        warned(&scratch, &gcc, run(&mut command), &named);
     }
     // What was there is left as it was.
     assert_eq!(fs::read(garbage).expect("a file"), vec![0xa5_u8; 100_000]);
