@@ -1,3 +1,44 @@
 //! `repo-ld`, in place of `ld`.
 
-fn main() {}
+use linker::args::{Args, help};
+use linker::diag::{DiagOptions, Diagnostics};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = match Args::parse(std::env::args_os().skip(1)) {
+        Ok(args) => args,
+        Err(why) => {
+            eprintln!("repo-ld: error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if args.info.version {
+        println!("{}", help::version());
+    }
+    if args.info.help {
+        println!("{}", help::help("repo-ld"));
+    }
+    if args.info.exit {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(threads) = args.threads {
+        // Fails only if there is a pool already, and there is none.
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global();
+    }
+    let diag = Diagnostics::new(DiagOptions::from_args(&args));
+    for warning in &args.warnings {
+        diag.warn(warning);
+    }
+    if args.inputs.is_empty() {
+        if args.info.version {
+            return ExitCode::SUCCESS;
+        }
+        diag.error("no input files");
+    } else {
+        let _ = linker::link::link(&args, &diag);
+    }
+    diag.flush_to_stderr();
+    ExitCode::from(diag.exit_code())
+}

@@ -1,0 +1,256 @@
+//! Addresses, once everything has its place: of sections, pieces, symbols, slots and
+//! PLT entries. All later steps only read them.
+
+use crate::arch::x86_64::plt;
+use crate::file::Files;
+use crate::got::{Got, NONE, Owner, Slots};
+use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::layout::Placement;
+use crate::linker_symbols::{LinkerSymbols, Meaning};
+use crate::merge::Merged;
+use crate::object::{Object, Place};
+use crate::output::{OutputSection, Outputs, Std, shf, subpart};
+use crate::resolve::Definitions;
+use crate::sections::{Sections, state};
+use crate::segments::Segments;
+use crate::symbols::{SymbolTable, flag, rank};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+/// Everything that addresses are computed from.
+#[derive(Clone, Copy)]
+pub struct Places<'l, 'a> {
+    /// The inputs.
+    pub files: &'l Files<'a>,
+    /// Their symbols.
+    pub symbols: &'l SymbolTable<'a>,
+    /// Where these are defined.
+    pub definitions: &'l Definitions,
+    /// The input sections.
+    pub sections: &'l Sections,
+    /// Where they are.
+    pub placement: &'l Placement,
+    /// The output sections.
+    pub outputs: &'l Outputs<'a>,
+    /// The merged pieces.
+    pub merged: &'l Merged<'l>,
+    /// Slots and PLT entries.
+    pub got: &'l Got,
+    /// What linker-defined symbols mean.
+    pub linker_symbols: &'l LinkerSymbols,
+    /// The file's shape.
+    pub segments: &'l Segments,
+    /// Offset of each file's frames in `.eh_frame`.
+    pub frame_offsets: &'l [u64],
+    /// PLT entries begin with `endbr64`.
+    pub ibt: bool,
+    /// Number of `R_X86_64_IRELATIVE` relocations at the end of `.rela.dyn`; only in static programs, else 0.
+    pub static_irelative: u64,
+}
+
+impl Places<'_, '_> {
+    /// Address of a byte of an input section; `None` if the section is not in the output.
+    #[inline]
+    pub fn in_section(&self, id: SectionId, offset: u64) -> Option<u64> {
+        let part = self.sections.part[id.index()];
+        let bits = self.sections.state(id);
+        if bits & state::ALIVE == 0 {
+            return None;
+        }
+        if part == PartId::NONE {
+            // What marks a place in `.eh_frame`: the start of the file's own.
+            return (bits & state::EH_FRAME != 0).then(|| {
+                let (file, _) = self.sections.origin(id);
+                self.outputs.std(Std::EhFrame).address + self.frame_offsets[file.index()] + offset
+            });
+        }
+        let info = &self.outputs.parts[part.index()];
+        let base = self.outputs.sections[info.output.index()].address;
+        if info.merge.is_some() {
+            let piece = self
+                .merged
+                .place(self.placement.offset(id) as usize, offset)?;
+            return Some(base + self.placement.parts[part.index()].offset + piece);
+        }
+        Some(
+            base.wrapping_add(self.placement.offset(id))
+                .wrapping_add(offset),
+        )
+    }
+
+    /// Address of the first byte of a part.
+    pub fn part(&self, part: PartId) -> u64 {
+        let output = self.outputs.parts[part.index()].output;
+        self.outputs.sections[output.index()].address + self.placement.parts[part.index()].offset
+    }
+
+    /// Whether relocations against a section must look at single pieces of it.
+    #[inline]
+    pub fn is_merged(&self, id: SectionId) -> bool {
+        let part = self.sections.part[id.index()];
+        part != PartId::NONE && self.outputs.parts[part.index()].merge.is_some()
+    }
+
+    /// Address of a slot of `.got`.
+    #[inline]
+    pub fn slot(&self, number: u32) -> u64 {
+        self.outputs.std(Std::Got).address + 8 * u64::from(number)
+    }
+
+    /// Address of a symbol's PLT entry.
+    pub fn plt_entry(&self, slots: &Slots) -> Option<u64> {
+        if slots.lazy != NONE {
+            let n = u64::from(slots.lazy);
+            return Some(match self.ibt {
+                true => self.outputs.std(Std::PltSec).address + n * plt::SECOND_SIZE as u64,
+                false => {
+                    self.outputs.std(Std::Plt).address
+                        + plt::HEADER_SIZE as u64
+                        + n * plt::LAZY_SIZE as u64
+                }
+            });
+        }
+        let n = u64::from(slots.direct);
+        (slots.direct != NONE)
+            .then(|| self.outputs.std(Std::PltGot).address + n * Got::direct_size(self.ibt))
+    }
+
+    /// Base of the global offset table: what `_GLOBAL_OFFSET_TABLE_` means.
+    pub fn got_base(&self) -> u64 {
+        let got_plt = self.outputs.std(Std::GotPlt);
+        if got_plt.size > 0 {
+            got_plt.address
+        } else {
+            self.outputs.std(Std::Got).address
+        }
+    }
+
+    fn end_of(&self, keep: impl Fn(&OutputSection) -> bool) -> u64 {
+        let ends = self
+            .outputs
+            .sections
+            .iter()
+            .filter(|s| s.is_alloc() && s.size > 0 && !s.is_tbss() && keep(s));
+        ends.map(|s| s.address + s.size)
+            .max()
+            .unwrap_or(self.segments.image_base)
+    }
+
+    fn meaning(&self, meaning: &Meaning, values: &dyn Fn(SymbolId) -> u64) -> u64 {
+        let rela_dyn = self.outputs.std(Std::RelaDyn);
+        match meaning {
+            Meaning::ImageStart => self.segments.image_base,
+            Meaning::EndOfText => self.end_of(|s| s.flags & shf::EXEC != 0),
+            Meaning::EndOfData => self.end_of(|s| !s.is_nobits()),
+            Meaning::StartOfBss => {
+                let bss = self.outputs.std(Std::Bss);
+                if bss.size > 0 {
+                    bss.address
+                } else {
+                    self.end_of(|s| !s.is_nobits())
+                }
+            }
+            Meaning::End => self.end_of(|_| true),
+            Meaning::Start(id) => self.outputs.sections[id.index()].address,
+            Meaning::Stop(id) => {
+                self.outputs.sections[id.index()].address + self.outputs.sections[id.index()].size
+            }
+            Meaning::GotBase => self.got_base(),
+            Meaning::IrelativeStart => {
+                rela_dyn.address + rela_dyn.size - 24 * self.static_irelative
+            }
+            Meaning::IrelativeEnd => rela_dyn.address + rela_dyn.size,
+            Meaning::Number(n) => *n,
+            Meaning::Symbol(id, offset) => values(*id).wrapping_add(*offset),
+        }
+    }
+
+    /// Address of a global symbol's definition: for an IFUNC, of its resolver.
+    pub fn definition(&self, id: SymbolId) -> u64 {
+        let key = self.symbols.key(id);
+        match key.rank() {
+            rank::COMMON => {
+                let part = if self.symbols.flags(id) & flag::TLS != 0 {
+                    subpart::COMMON_TLS
+                } else {
+                    subpart::COMMON
+                };
+                self.part(part) + self.definitions.value(id)
+            }
+            rank::STRONG | rank::WEAK => match self.definitions.section(id) {
+                SectionId::NONE => self.definitions.value(id),
+                section => self
+                    .in_section(section, self.definitions.value(id))
+                    .unwrap_or(0),
+            },
+            rank::LINKER => {
+                let (_, meaning) = &self.linker_symbols[key.index() as usize];
+                // A chain of `--defsym` is followed as far as it can be sensible.
+                self.meaning(meaning, &|other| {
+                    if other == id {
+                        0
+                    } else {
+                        self.definition(other)
+                    }
+                })
+            }
+            _ => 0,
+        }
+    }
+
+    /// Address of a local symbol; `None` if its section is not in the output.
+    pub fn local(&self, file: FileId, object: &Object, index: u32) -> Option<u64> {
+        let symbol = object.symbol(index)?;
+        match symbol.place {
+            Place::Section(number) => {
+                self.in_section(self.sections.get(file, number)?, symbol.value)
+            }
+            Place::Absolute => Some(symbol.value),
+            _ => None,
+        }
+    }
+
+    /// Address of the owner of slots: for an IFUNC, of its resolver.
+    pub fn owner(&self, owner: Owner) -> u64 {
+        match owner {
+            Owner::Global(id) => self.definition(id),
+            Owner::Local(file, index) => self
+                .local(file, self.files.object(file), index)
+                .unwrap_or(0),
+        }
+    }
+
+    /// Address of every global symbol as references see it, by id.
+    pub fn symbol_values(&self) -> Vec<u64> {
+        let copies: FxHashMap<SymbolId, u64> = self
+            .got
+            .copies
+            .iter()
+            .map(|copied| {
+                let part = if copied.read_only {
+                    subpart::RELRO_COPIES
+                } else {
+                    subpart::COPIES
+                };
+                (copied.symbol, self.part(part) + copied.offset)
+            })
+            .collect();
+        self.symbols
+            .ids()
+            .map(|id| {
+                let bits = self.symbols.flags(id);
+                if bits & flag::NEEDS_COPY != 0 {
+                    return copies.get(&id).copied().unwrap_or(0);
+                }
+                if bits & flag::CANONICAL_PLT != 0 {
+                    return self
+                        .got
+                        .of_global(id)
+                        .and_then(|slots| self.plt_entry(slots))
+                        .unwrap_or(0);
+                }
+                self.definition(id)
+            })
+            .collect()
+    }
+}

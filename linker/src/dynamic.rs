@@ -1,0 +1,354 @@
+//! Dynamic linking information: `.dynsym` with its strings, versions and hash
+//! tables, and the entries of `.dynamic`.
+
+use crate::args::{Args, OutputKind, Symbolic};
+use crate::elf::c;
+use crate::file::Files;
+use crate::got::Got;
+use crate::hash_tables::{GnuHash, gnu_hash};
+use crate::ids::{FileId, SymbolId};
+use crate::output::{Outputs, Std};
+use crate::strtab::StringTable;
+use crate::symbols::{SymbolTable, flag, rank};
+use crate::versions::{self, Need, NeedFile};
+use rayon::prelude::*;
+
+/// A symbol of `.dynsym`.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicSymbol<'a> {
+    /// The symbol.
+    pub id: SymbolId,
+    /// Its name, without version.
+    pub name: &'a [u8],
+    /// Its entry in `.gnu.version`.
+    pub version: u16,
+    /// Others find it here.
+    pub defined: bool,
+}
+
+/// What goes into the dynamic sections.
+pub struct Dynamic<'a> {
+    /// Entries of `.dynsym` after the null symbol: what is imported, then what is defined, in the order of the
+    /// hash table.
+    pub symbols: Vec<DynamicSymbol<'a>>,
+    /// Index in `.dynsym` by symbol; 0 for none.
+    index: Vec<u32>,
+    /// `.dynstr`.
+    pub strings: StringTable<'a>,
+    /// Shape of `.gnu.hash`.
+    pub gnu_hash: Option<GnuHash>,
+    /// Hashes of the defined symbols, in order.
+    pub hashes: Vec<u32>,
+    /// Versions needed of shared objects.
+    pub needs: Vec<NeedFile<'a>>,
+    /// Some symbol has a version.
+    pub versioned: bool,
+    /// `DT_NEEDED`.
+    pub needed: Vec<&'a [u8]>,
+}
+
+impl<'a> Dynamic<'a> {
+    /// Chooses the dynamic symbols and gives them their order.
+    pub fn new(
+        files: &Files<'a>,
+        symbols: &SymbolTable<'a>,
+        args: &'a Args,
+    ) -> Option<Dynamic<'a>> {
+        let chosen: Vec<SymbolId> = symbols
+            .ids()
+            .filter(|id| {
+                let bits = symbols.flags(*id);
+                bits & flag::EXPORTED != 0
+                    || bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0
+            })
+            .collect();
+        let mut dynamic = Dynamic {
+            symbols: Vec::with_capacity(chosen.len()),
+            index: Vec::new(),
+            strings: StringTable::new(),
+            gnu_hash: None,
+            hashes: Vec::new(),
+            needs: Vec::new(),
+            versioned: false,
+            needed: needed(files, symbols),
+        };
+        for soname in &dynamic.needed {
+            dynamic.strings.add(soname)?;
+        }
+        let (mut imported, mut defined) = (Vec::new(), Vec::new());
+        for id in chosen {
+            let bits = symbols.flags(id);
+            let key = symbols.key(id);
+            let full = symbols.name(id);
+            let name = full.split(|b| *b == b'@').next().unwrap_or(full);
+            let here =
+                key.in_object() || key.rank() == rank::LINKER || bits & flag::NEEDS_COPY != 0;
+            let version = match key.rank() {
+                rank::SHARED => dynamic.need(files, key.file(), key.index()),
+                _ if here => versions::GLOBAL,
+                _ => versions::GLOBAL,
+            };
+            let symbol = DynamicSymbol {
+                id,
+                name,
+                version,
+                defined: here,
+            };
+            if here {
+                defined.push(symbol)
+            } else {
+                imported.push(symbol)
+            }
+        }
+        let hashes: Vec<u32> = defined
+            .par_iter()
+            .map(|symbol: &DynamicSymbol| gnu_hash(symbol.name))
+            .collect();
+        let shape = GnuHash::new(defined.len())?;
+        let order = shape.order(&hashes);
+        dynamic.hashes = order.iter().map(|i| hashes[*i as usize]).collect();
+        dynamic.gnu_hash = Some(shape);
+        dynamic.symbols = imported;
+        dynamic
+            .symbols
+            .extend(order.iter().map(|i| defined[*i as usize]));
+        dynamic.index = vec![0; symbols.id_limit()];
+        for (i, symbol) in dynamic.symbols.iter().enumerate() {
+            dynamic.index[symbol.id.index()] = i as u32 + 1;
+            dynamic.strings.add(symbol.name)?;
+        }
+        for file in &dynamic.needs {
+            dynamic.strings.add(file.soname)?;
+            for version in &file.versions {
+                dynamic.strings.add(version.name)?;
+            }
+        }
+        if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
+            dynamic.strings.add(soname)?;
+        }
+        Some(dynamic)
+    }
+
+    /// The index of the version that an imported symbol needs.
+    fn need(&mut self, files: &Files<'a>, file: FileId, index: u32) -> u16 {
+        let Some(shared) = files.get(file).shared() else {
+            return versions::GLOBAL;
+        };
+        let Some(version) = shared.version(index) else {
+            return versions::GLOBAL;
+        };
+        self.versioned = true;
+        let next = 2 + self
+            .needs
+            .iter()
+            .map(|need| need.versions.len())
+            .sum::<usize>() as u16;
+        let position = self
+            .needs
+            .iter()
+            .position(|need| need.soname == shared.soname)
+            .unwrap_or_else(|| {
+                self.needs.push(NeedFile {
+                    soname: shared.soname,
+                    versions: Vec::new(),
+                });
+                self.needs.len() - 1
+            });
+        let known = &mut self.needs[position].versions;
+        if let Some(known) = known.iter().find(|known| known.name == version) {
+            return known.index;
+        }
+        known.push(Need {
+            name: version,
+            index: next,
+            flags: 0,
+        });
+        next
+    }
+
+    /// Index in `.dynsym` of a symbol, or 0.
+    #[inline]
+    pub fn index(&self, id: SymbolId) -> u32 {
+        self.index.get(id.index()).copied().unwrap_or(0)
+    }
+
+    /// Index in `.dynsym` of the first symbol that is defined.
+    pub fn first_defined(&self) -> u32 {
+        1 + (self.symbols.len() - self.hashes.len()) as u32
+    }
+
+    /// The entries of `.dynamic`. Values that are addresses are looked up in `outputs`; before layout they are wrong,
+    /// but the number of entries is right.
+    pub fn entries(
+        &self,
+        facts: &DynamicFacts,
+        args: &Args,
+        outputs: &Outputs,
+        got: &Got,
+    ) -> Vec<(u32, u64)> {
+        let mut entries: Vec<(u32, u64)> = Vec::new();
+        let address = |std: Std| outputs.std(std).address;
+        let size = |std: Std| outputs.std(std).size;
+        let text = |bytes: &[u8]| u64::from(self.strings.get(bytes).unwrap_or(0));
+        for soname in &self.needed {
+            entries.push((c::DT_NEEDED, text(soname)));
+        }
+        if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
+            entries.push((c::DT_SONAME, text(soname)));
+        }
+        if let Some(rpath) = facts.rpath {
+            entries.push((
+                if args.new_dtags {
+                    c::DT_RUNPATH
+                } else {
+                    c::DT_RPATH
+                },
+                rpath.into(),
+            ));
+        }
+        for (tag, value) in [(c::DT_INIT, facts.init), (c::DT_FINI, facts.fini)] {
+            if let Some(value) = value {
+                entries.push((tag, value));
+            }
+        }
+        for (std, tag, size_tag) in [
+            (
+                Std::PreinitArray,
+                c::DT_PREINIT_ARRAY,
+                c::DT_PREINIT_ARRAYSZ,
+            ),
+            (Std::InitArray, c::DT_INIT_ARRAY, c::DT_INIT_ARRAYSZ),
+            (Std::FiniArray, c::DT_FINI_ARRAY, c::DT_FINI_ARRAYSZ),
+        ] {
+            if facts.present(std) {
+                entries.push((tag, address(std)));
+                entries.push((size_tag, size(std)));
+            }
+        }
+        if facts.present(Std::Hash) {
+            entries.push((c::DT_HASH, address(Std::Hash)));
+        }
+        if facts.present(Std::GnuHash) {
+            entries.push((c::DT_GNU_HASH, address(Std::GnuHash)));
+        }
+        entries.push((c::DT_STRTAB, address(Std::DynStr)));
+        entries.push((c::DT_SYMTAB, address(Std::DynSym)));
+        entries.push((c::DT_STRSZ, size(Std::DynStr)));
+        entries.push((c::DT_SYMENT, 24));
+        if args.kind.is_executable() {
+            entries.push((c::DT_DEBUG, 0));
+        }
+        if !got.lazy.is_empty() {
+            entries.push((c::DT_PLTGOT, address(Std::GotPlt)));
+            entries.push((c::DT_PLTRELSZ, size(Std::RelaPlt)));
+            entries.push((c::DT_PLTREL, c::DT_RELA.into()));
+            entries.push((c::DT_JMPREL, address(Std::RelaPlt)));
+        }
+        if facts.present(Std::RelaDyn) {
+            entries.push((c::DT_RELA, address(Std::RelaDyn)));
+            entries.push((c::DT_RELASZ, size(Std::RelaDyn)));
+            entries.push((c::DT_RELAENT, 24));
+            if facts.relative_count > 0 {
+                entries.push((c::DT_RELACOUNT, facts.relative_count.into()));
+            }
+        }
+        if facts.text_relocations {
+            entries.push((c::DT_TEXTREL, 0));
+        }
+        let (flags, flags_1) = dynamic_flags(facts, args);
+        if flags != 0 {
+            entries.push((c::DT_FLAGS, flags.into()));
+        }
+        if flags_1 != 0 {
+            entries.push((c::DT_FLAGS_1, flags_1.into()));
+        }
+        if self.versioned {
+            entries.push((c::DT_VERSYM, address(Std::VerSym)));
+            entries.push((c::DT_VERNEED, address(Std::VerNeed)));
+            entries.push((c::DT_VERNEEDNUM, self.needs.len() as u64));
+        }
+        for _ in 0..=args.spare_dynamic_tags {
+            entries.push((c::DT_NULL, 0));
+        }
+        entries
+    }
+}
+
+/// What the entries of `.dynamic` depend on beside the dynamic symbols.
+#[derive(Clone, Debug, Default)]
+pub struct DynamicFacts {
+    /// Address of the `-init` function.
+    pub init: Option<u64>,
+    /// Address of the `-fini` function.
+    pub fini: Option<u64>,
+    /// Place in `.dynstr` of the run path.
+    pub rpath: Option<u32>,
+    /// Number of `R_X86_64_RELATIVE` relocations at the start of `.rela.dyn`.
+    pub relative_count: u32,
+    /// There are relocations in read-only segments.
+    pub text_relocations: bool,
+    /// The initial exec model is used in a shared object.
+    pub static_tls: bool,
+    /// Standard sections that are in the output.
+    pub sections: Vec<Std>,
+}
+
+impl DynamicFacts {
+    fn present(&self, std: Std) -> bool {
+        self.sections.contains(&std)
+    }
+}
+
+fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
+    let z = &args.z;
+    let (mut flags, mut flags_1) = (0, 0);
+    for (on, flag, flag_1) in [
+        (z.now, c::DF_BIND_NOW, c::DF_1_NOW),
+        (z.origin, c::DF_ORIGIN, c::DF_1_ORIGIN),
+        (args.symbolic == Symbolic::All, c::DF_SYMBOLIC, 0),
+        (facts.text_relocations, c::DF_TEXTREL, 0),
+        (facts.static_tls, c::DF_STATIC_TLS, 0),
+        (z.nodelete, 0, c::DF_1_NODELETE),
+        (z.nodlopen, 0, c::DF_1_NOOPEN),
+        (z.nodump, 0, c::DF_1_NODUMP),
+        (z.nodefaultlib, 0, c::DF_1_NODEFLIB),
+        (z.initfirst, 0, c::DF_1_INITFIRST),
+        (z.interpose, 0, c::DF_1_INTERPOSE),
+        (z.global, 0, c::DF_1_GLOBAL),
+        (args.group, 0, c::DF_1_GROUP),
+        (
+            matches!(args.kind, OutputKind::Pie | OutputKind::StaticPie),
+            0,
+            c::DF_1_PIE,
+        ),
+    ] {
+        if on {
+            flags |= flag;
+            flags_1 |= flag_1;
+        }
+    }
+    (flags, flags_1)
+}
+
+/// The shared objects that the output needs, in order.
+fn needed<'a>(files: &Files<'a>, symbols: &SymbolTable<'a>) -> Vec<&'a [u8]> {
+    files
+        .iter()
+        .filter_map(|(id, file)| {
+            let shared = file.shared()?;
+            let used = || {
+                (file.first_global()..file.symbol_count()).any(|index| {
+                    if !shared.is_defined(index) || !shared.is_default(index) {
+                        return false;
+                    }
+                    let symbol = symbols.of(file, index);
+                    let key = symbols.key(symbol);
+                    key.rank() == rank::SHARED
+                        && key.file() == id
+                        && symbols.flags(symbol) & flag::REFERENCED_STRONGLY != 0
+                })
+            };
+            (!file.as_needed || used()).then_some(shared.soname)
+        })
+        .collect()
+}

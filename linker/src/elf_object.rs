@@ -1,0 +1,259 @@
+//! Reading a relocatable ELF object: finding its tables and checking once that
+//! they lie within the file, so that everything else can borrow them.
+
+use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
+use std::io::Read;
+
+/// What is wrong with an input file.
+#[derive(Debug, thiserror::Error)]
+pub enum Malformed {
+    /// A structure reaches beyond the end of the file, or of its table.
+    #[error("{what} at offset {offset:#x} is outside of the file (is it truncated?)")]
+    Outside {
+        /// The structure.
+        what: &'static str,
+        /// Its file offset.
+        offset: u64,
+    },
+    /// A field that makes no sense.
+    #[error("{what}: {value:#x} is not valid")]
+    Value {
+        /// The field.
+        what: &'static str,
+        /// What it holds.
+        value: u64,
+    },
+    /// Well-formed, but for another machine or of another kind.
+    #[error("{0}")]
+    Incompatible(String),
+    /// A section that cannot be expanded.
+    #[error("compressed section {section}: {why}")]
+    Compressed {
+        /// Section number.
+        section: usize,
+        /// What the decompressor said.
+        why: String,
+    },
+}
+
+/// A relocatable object, borrowed from its mapping.
+pub struct ElfObject<'a> {
+    /// The whole file or archive member.
+    pub data: &'a [u8],
+    /// The section headers.
+    pub shdrs: &'a [Shdr],
+    /// Section names.
+    pub shstrtab: &'a [u8],
+    /// The symbol table; entry 0 is the null symbol.
+    pub syms: &'a [Sym],
+    /// Index of the first symbol that is not local.
+    pub first_global: u32,
+    /// Symbol names.
+    pub strtab: &'a [u8],
+    /// Section indices that do not fit in `st_shndx`, by symbol; else empty.
+    xindex: &'a [[u8; 4]],
+    /// Expanded contents of `SHF_COMPRESSED` sections, by section number.
+    expanded: Vec<(u32, Vec<u8>)>,
+}
+
+impl<'a> ElfObject<'a> {
+    /// Finds and checks the tables of the object in `data`.
+    pub fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
+        let outside = |what, offset| Malformed::Outside { what, offset };
+        let ehdr: &Ehdr = elf::record(data, 0).ok_or(outside("ELF header", 0))?;
+        check_ident(ehdr)?;
+        let e_type = ehdr.e_type;
+        if e_type != c::ET_REL {
+            return Err(Malformed::Incompatible(format!(
+                "ELF file of type {e_type} is neither relocatable nor shared"
+            )));
+        }
+        let (shdrs, shstrndx) = section_headers(data, ehdr)?;
+        let contents = |shdr: &Shdr, what| {
+            elf::bytes(data, shdr.sh_offset, shdr.sh_size).ok_or(outside(what, shdr.sh_offset))
+        };
+        let shstrtab = match shdrs.get(shstrndx) {
+            Some(shdr) if shstrndx != 0 => contents(shdr, "section name table")?,
+            _ => &[],
+        };
+        let mut object = ElfObject {
+            data,
+            shdrs,
+            shstrtab,
+            syms: &[],
+            first_global: 0,
+            strtab: &[],
+            xindex: &[],
+            expanded: Vec::new(),
+        };
+        for shdr in shdrs {
+            match { shdr.sh_type } {
+                c::SHT_SYMTAB => {
+                    let count = { shdr.sh_size } / size_of::<Sym>() as u64;
+                    object.syms = elf::table(data, shdr.sh_offset, count)
+                        .ok_or(outside("symbol table", shdr.sh_offset))?;
+                    object.first_global = shdr.sh_info;
+                    if object.first_global as usize > object.syms.len() {
+                        return Err(Malformed::Value {
+                            what: "first global symbol",
+                            value: object.first_global.into(),
+                        });
+                    }
+                    let strtab = shdrs.get(shdr.sh_link as usize).ok_or(Malformed::Value {
+                        what: "string table of the symbol table",
+                        value: { shdr.sh_link }.into(),
+                    })?;
+                    object.strtab = contents(strtab, "string table")?;
+                }
+                c::SHT_SYMTAB_SHNDX => {
+                    object.xindex = elf::table(data, shdr.sh_offset, { shdr.sh_size } / 4)
+                        .ok_or(outside("extended section index table", shdr.sh_offset))?;
+                }
+                // Their contents are borrowed later without a further check.
+                c::SHT_NOBITS | c::SHT_NULL => {}
+                _ => {
+                    contents(shdr, "section")?;
+                }
+            }
+        }
+        Ok(object)
+    }
+
+    /// Expands the compressed sections. Only for files that are linked.
+    pub fn expand(&mut self) -> Result<(), Malformed> {
+        for (number, shdr) in self.shdrs.iter().enumerate() {
+            if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) == 0 || { shdr.sh_type }
+                == c::SHT_NOBITS
+            {
+                continue;
+            }
+            let failed = |why: String| Malformed::Compressed {
+                section: number,
+                why,
+            };
+            let raw = self.raw(shdr);
+            let chdr: &Chdr = elf::record(raw, 0).ok_or_else(|| failed("no header".into()))?;
+            let packed = &raw[size_of::<Chdr>()..];
+            let size = usize::try_from(chdr.ch_size).map_err(|e| failed(e.to_string()))?;
+            let mut bytes = Vec::new();
+            let limit = size as u64 + 1;
+            let result = match { chdr.ch_type } {
+                c::ELFCOMPRESS_ZLIB => flate2::read::ZlibDecoder::new(packed)
+                    .take(limit)
+                    .read_to_end(&mut bytes),
+                c::ELFCOMPRESS_ZSTD => zstd::stream::read::Decoder::new(packed)
+                    .and_then(|decoder| decoder.take(limit).read_to_end(&mut bytes)),
+                other => return Err(failed(format!("unknown compression type {other}"))),
+            };
+            result.map_err(|e| failed(e.to_string()))?;
+            if bytes.len() != size {
+                return Err(failed(format!(
+                    "expands to {} bytes instead of {size}",
+                    bytes.len()
+                )));
+            }
+            self.expanded.push((number as u32, bytes));
+        }
+        Ok(())
+    }
+
+    fn raw(&self, shdr: &Shdr) -> &'a [u8] {
+        elf::bytes(self.data, shdr.sh_offset, shdr.sh_size).unwrap_or(&[])
+    }
+
+    /// The bytes of a section (empty for `SHT_NOBITS`).
+    #[inline]
+    pub fn section_bytes(&self, number: u32) -> &[u8] {
+        let Some(shdr) = self.shdrs.get(number as usize) else {
+            return &[];
+        };
+        if { shdr.sh_type } == c::SHT_NOBITS {
+            return &[];
+        }
+        if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0 {
+            return match self.expanded.iter().find(|(n, _)| *n == number) {
+                Some((_, bytes)) => bytes,
+                None => &[],
+            };
+        }
+        self.raw(shdr)
+    }
+
+    /// The relocations in the `SHT_RELA` section of this number.
+    #[inline]
+    pub fn relocations(&self, number: u32) -> &'a [Rela] {
+        let Some(shdr) = self.shdrs.get(number as usize) else {
+            return &[];
+        };
+        elf::table(
+            self.data,
+            shdr.sh_offset,
+            { shdr.sh_size } / size_of::<Rela>() as u64,
+        )
+        .unwrap_or(&[])
+    }
+
+    /// The section index of a symbol whose `st_shndx` is `SHN_XINDEX`.
+    pub fn extended_index(&self, symbol: u32) -> u32 {
+        self.xindex
+            .get(symbol as usize)
+            .map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+}
+
+/// Checks class, byte order, version and machine.
+pub fn check_ident(ehdr: &Ehdr) -> Result<(), Malformed> {
+    let ident = ehdr.e_ident;
+    if ident[..4] != c::ELFMAG {
+        return Err(Malformed::Incompatible("not an ELF file".into()));
+    }
+    if ident[4] != c::ELFCLASS64 || ident[5] != c::ELFDATA2LSB || { ehdr.e_machine } != c::EM_X86_64
+    {
+        return Err(Malformed::Incompatible(format!(
+            "incompatible with elf_x86_64 (class {}, byte order {}, machine {})",
+            ident[4],
+            ident[5],
+            { ehdr.e_machine }
+        )));
+    }
+    if ident[6] != c::EV_CURRENT {
+        return Err(Malformed::Value {
+            what: "ELF version",
+            value: ident[6].into(),
+        });
+    }
+    Ok(())
+}
+
+/// The section headers, and the number of the section name table.
+pub fn section_headers<'a>(data: &'a [u8], ehdr: &Ehdr) -> Result<(&'a [Shdr], usize), Malformed> {
+    let shoff = ehdr.e_shoff;
+    if shoff == 0 {
+        return Ok((&[], 0));
+    }
+    if usize::from(ehdr.e_shentsize) != size_of::<Shdr>() {
+        return Err(Malformed::Value {
+            what: "size of a section header",
+            value: { ehdr.e_shentsize }.into(),
+        });
+    }
+    let outside = Malformed::Outside {
+        what: "section header table",
+        offset: shoff,
+    };
+    let Some(first) = elf::record::<Shdr>(data, shoff) else {
+        return Err(outside);
+    };
+    let count = match { ehdr.e_shnum } {
+        0 => first.sh_size,
+        n => n.into(),
+    };
+    let strndx = match { ehdr.e_shstrndx } {
+        c::SHN_XINDEX => first.sh_link as usize,
+        n => n.into(),
+    };
+    let Some(shdrs) = elf::table(data, shoff, count) else {
+        return Err(outside);
+    };
+    Ok((shdrs, strndx))
+}

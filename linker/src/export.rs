@@ -1,0 +1,95 @@
+//! Binding: for each symbol, whether it is bound here, imported, exported, or undefined.
+//!
+//! It follows from the definition that won, the visibility (gABI, "Symbol
+//! Visibility": the most constraining of all files counts), the kind of the output
+//! and the options. From here on a symbol's [`flag`]s say all that relocations
+//! depend on.
+
+use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
+use crate::file::Files;
+use crate::ids::SymbolId;
+use crate::symbols::{Key, SymbolTable, flag, rank};
+use rayon::prelude::*;
+
+/// Sets [`flag::IMPORTED`], [`flag::EXPORTED`], [`flag::UNDEFINED`] and [`flag::UNDEFINED_WEAK`].
+pub fn bind(files: &Files, symbols: &SymbolTable, args: &Args, dynamic: bool) {
+    let shared = args.kind == OutputKind::Shared;
+    symbols.ids().for_each(|id| {
+        let bits = symbols.flags(id);
+        let key = symbols.key(id);
+        let add = match key.rank() {
+            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => {
+                exports(files, symbols, args, id, key, bits, dynamic, shared)
+            }
+            // A reference that must not leave the output cannot be satisfied from outside.
+            rank::SHARED
+                if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
+            {
+                symbols.set_key(id, Key::NONE);
+                undefined(args, bits, dynamic, shared)
+            }
+            rank::SHARED => flag::IMPORTED,
+            _ if bits & flag::REFERENCED != 0 => undefined(args, bits, dynamic, shared),
+            _ => 0,
+        };
+        if add != 0 {
+            symbols.add_flags(id, add);
+        }
+    });
+}
+
+#[allow(clippy::too_many_arguments)] // one symbol, and the link
+fn exports(
+    files: &Files,
+    symbols: &SymbolTable,
+    args: &Args,
+    id: SymbolId,
+    key: Key,
+    bits: u32,
+    dynamic: bool,
+    shared: bool,
+) -> u32 {
+    if !dynamic || bits & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0 {
+        return 0;
+    }
+    if files.get(key.file()).exclude {
+        return flag::FORCED_LOCAL;
+    }
+    let wanted = shared
+        || args.export_dynamic
+        || bits & (flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED) != 0
+        || args
+            .export_dynamic_symbols
+            .iter()
+            .any(|pattern| crate::glob::Glob::new(pattern).matches(symbols.name(id)));
+    if !wanted {
+        return 0;
+    }
+    let preemptible = shared
+        && bits & flag::PROTECTED == 0
+        && match args.symbolic {
+            Symbolic::None => true,
+            Symbolic::All => false,
+            Symbolic::Functions => bits & flag::FUNCTION == 0,
+            Symbolic::NonWeak => key.rank() == rank::WEAK,
+            Symbolic::NonWeakFunctions => bits & flag::FUNCTION == 0 || key.rank() == rank::WEAK,
+        };
+    flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
+}
+
+fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool) -> u32 {
+    let visible = bits & (flag::HIDDEN | flag::INTERNAL | flag::PROTECTED) == 0;
+    if bits & flag::REFERENCED_STRONGLY == 0 {
+        let to_dynamic_linker = visible
+            && dynamic
+            && !args.kind.is_static()
+            && args.z.dynamic_undefined_weak.unwrap_or(true);
+        return flag::UNDEFINED_WEAK | if to_dynamic_linker { flag::IMPORTED } else { 0 };
+    }
+    match args.unresolved {
+        // Left to the dynamic linker.
+        UnresolvedPolicy::Ignore if shared && visible => flag::IMPORTED,
+        UnresolvedPolicy::Ignore if dynamic && visible => flag::IMPORTED,
+        _ => flag::UNDEFINED,
+    }
+}

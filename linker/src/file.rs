@@ -1,0 +1,133 @@
+//! An input file as the phases see it.
+
+use crate::ids::FileId;
+use crate::object::Object;
+use crate::shared::Shared;
+use std::fmt;
+use std::path::Path;
+
+/// What a file is.
+pub enum Body<'a> {
+    /// The linker itself (always [`FileId::LINKER`]): names that it mentions or may define.
+    Linker(Vec<&'a [u8]>),
+    /// A relocatable object or a ticket's compilation.
+    Object(Object<'a>),
+    /// A shared object.
+    Shared(Shared<'a>),
+}
+
+/// An input file, or a member of an archive.
+pub struct File<'a> {
+    /// Its path, as found; for a member, the archive's.
+    pub path: &'a Path,
+    /// The member's name.
+    pub member: Option<&'a [u8]>,
+    /// What it is.
+    pub body: Body<'a>,
+    /// Linked only if something needs it: members of archives and of `--start-lib` ranges.
+    pub lazy: bool,
+    /// `--as-needed` was in force.
+    pub as_needed: bool,
+    /// `--exclude-libs` covers it: its symbols are not exported.
+    pub exclude: bool,
+    /// Where its globals start in the table of all files' globals (see
+    /// [`SymbolTable`](crate::symbols::SymbolTable)).
+    pub slot_base: u32,
+}
+
+impl<'a> File<'a> {
+    /// The relocatable object, if it is one.
+    #[inline]
+    pub fn object(&self) -> Option<&Object<'a>> {
+        match &self.body {
+            Body::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The shared object, if it is one.
+    #[inline]
+    pub fn shared(&self) -> Option<&Shared<'a>> {
+        match &self.body {
+            Body::Shared(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Index of the first global symbol.
+    #[inline]
+    pub fn first_global(&self) -> u32 {
+        match &self.body {
+            Body::Linker(_) => 0,
+            Body::Object(object) => object.first_global(),
+            Body::Shared(shared) => shared.first_global,
+        }
+    }
+
+    /// One past the last symbol.
+    #[inline]
+    pub fn symbol_count(&self) -> u32 {
+        match &self.body {
+            Body::Linker(names) => names.len() as u32,
+            Body::Object(object) => object.symbol_count(),
+            Body::Shared(shared) => shared.syms.len() as u32,
+        }
+    }
+
+    /// A symbol's name, as it stands in the file.
+    #[inline]
+    pub fn symbol_name(&self, index: u32) -> &'a [u8] {
+        match &self.body {
+            Body::Linker(names) => names.get(index as usize).copied().unwrap_or(b""),
+            Body::Object(object) => object.symbol_name(index),
+            Body::Shared(shared) => shared.name(index),
+        }
+    }
+}
+
+/// `path` or `archive(member)`, for messages.
+impl fmt::Display for File<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Body::Linker(_) = self.body {
+            return f.write_str("<command line>");
+        }
+        write!(f, "{}", self.path.display())?;
+        match self.member {
+            Some(member) => write!(f, "({})", String::from_utf8_lossy(member)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The files of a link, by [`FileId`].
+pub struct Files<'a>(pub Vec<File<'a>>);
+
+impl<'a> Files<'a> {
+    /// The file of an id.
+    #[inline]
+    pub fn get(&self, id: FileId) -> &File<'a> {
+        &self.0[id.index()]
+    }
+
+    /// The relocatable object of an id. Ids that name none are a mistake of ours.
+    #[inline]
+    pub fn object(&self, id: FileId) -> &Object<'a> {
+        match &self.0[id.index()].body {
+            Body::Object(object) => object,
+            _ => unreachable!("file {} is not an object", id.0),
+        }
+    }
+
+    /// All ids.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = FileId> + ExactSizeIterator + use<> {
+        (0..self.0.len() as u32).map(FileId)
+    }
+
+    /// All files with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &File<'a>)> {
+        self.0
+            .iter()
+            .enumerate()
+            .map(|(i, file)| (FileId(i as u32), file))
+    }
+}

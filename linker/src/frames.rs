@@ -1,0 +1,390 @@
+//! `.eh_frame` of all files, taken apart into records.
+//!
+//! A frame description (FDE) lives and dies with the code that it describes; a
+//! common information entry (CIE) is kept once for all files that have the same.
+//! The records are found once, in parallel, and then only their numbers are used.
+
+use crate::diag::Diagnostics;
+use crate::eh_frame::{self, RecordKind};
+use crate::file::Files;
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::object::{Fixups, Object, Place, Target};
+use crate::sections::{Sections, state};
+use crate::symbols::SymbolTable;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A CIE of an input.
+#[derive(Debug)]
+pub struct Cie {
+    /// Number of the `.eh_frame` section in its file.
+    pub section: u32,
+    /// Offset in the section.
+    pub offset: u32,
+    /// Size with the length field.
+    pub size: u32,
+    /// First and one past the last of its relocations.
+    pub relocations: (u32, u32),
+    /// Some live FDE uses it.
+    pub used: AtomicBool,
+}
+
+/// An FDE of an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Fde {
+    /// Number of the section with the code that it describes.
+    pub describes: u32,
+    /// Number of the `.eh_frame` section in its file.
+    pub section: u32,
+    /// Offset in the section.
+    pub offset: u32,
+    /// Size with the length field.
+    pub size: u32,
+    /// Index of its CIE in the file.
+    pub cie: u32,
+    /// First and one past the last of its relocations; the first is that of the code's address.
+    pub relocations: (u32, u32),
+}
+
+/// The frames of one file.
+#[derive(Default)]
+pub struct FileFrames {
+    /// CIEs in the order of the sections.
+    pub cies: Vec<Cie>,
+    /// FDEs, those of one code section together.
+    pub fdes: Vec<Fde>,
+    /// A section of the file ends in a terminator.
+    pub terminator: bool,
+}
+
+impl FileFrames {
+    /// The FDEs of a section.
+    pub fn of_section(&self, number: u32) -> &[Fde] {
+        let start = self.fdes.partition_point(|fde| fde.describes < number);
+        let len = self.fdes[start..]
+            .iter()
+            .take_while(|fde| fde.describes == number)
+            .count();
+        &self.fdes[start..start + len]
+    }
+}
+
+/// The frames of all files, by [`FileId`].
+pub struct Frames(pub Vec<FileFrames>);
+
+impl Frames {
+    /// Finds all records. `sections` are the `.eh_frame` sections of the linked files.
+    pub fn parse(
+        files: &Files,
+        sections: &Sections,
+        frames: &[SectionId],
+        diag: &Diagnostics,
+    ) -> Frames {
+        let mut by_file: Vec<FileFrames> = Vec::new();
+        by_file.resize_with(files.0.len(), FileFrames::default);
+        let mut work: Vec<(FileId, Vec<u32>)> = Vec::new();
+        for id in frames {
+            if sections.state(*id) & state::DISCARDED != 0 {
+                continue;
+            }
+            let (file, number) = sections.origin(*id);
+            match work.last_mut() {
+                Some((last, numbers)) if *last == file => numbers.push(number),
+                _ => work.push((file, vec![number])),
+            }
+        }
+        let parsed: Vec<(FileId, FileFrames)> = work
+            .into_par_iter()
+            .map(|(file, numbers)| {
+                let mut frames = FileFrames::default();
+                for number in numbers {
+                    let object = files.object(file);
+                    if let Err(why) = parse_section(file, object, sections, number, &mut frames) {
+                        diag.error(format!(
+                            "{}: .eh_frame (section {number}): {why}",
+                            files.get(file)
+                        ));
+                    }
+                }
+                frames.fdes.sort_by_key(|fde| fde.describes);
+                for fde in &frames.fdes {
+                    sections.add_state(sections.id(file, fde.describes), state::HAS_FDE);
+                }
+                (file, frames)
+            })
+            .collect();
+        for (file, frames) in parsed {
+            by_file[file.index()] = frames;
+        }
+        Frames(by_file)
+    }
+
+    /// The frames of a file.
+    #[inline]
+    pub fn of(&self, file: FileId) -> &FileFrames {
+        &self.0[file.index()]
+    }
+}
+
+fn parse_section(
+    file: FileId,
+    object: &Object,
+    sections: &Sections,
+    number: u32,
+    frames: &mut FileFrames,
+) -> Result<(), String> {
+    let bytes = object.section_bytes(number);
+    if u32::try_from(bytes.len()).is_err() {
+        return Err("larger than 4 GiB".into());
+    }
+    let fixups = object.fixups(
+        number,
+        sections.relocations[sections.id(file, number).index()],
+    );
+    let offset = |i: usize| fixups.get(i).map_or(u64::MAX, |fixup| fixup.offset);
+    let first_cie = frames.cies.len();
+    for record in eh_frame::records(bytes, fixups.len(), offset) {
+        let record = record.map_err(|why| why.to_string())?;
+        let relocations = (record.relocs.start as u32, record.relocs.end as u32);
+        match record.kind {
+            RecordKind::Cie => frames.cies.push(Cie {
+                section: number,
+                offset: record.offset as u32,
+                size: record.size as u32,
+                relocations,
+                used: AtomicBool::new(false),
+            }),
+            RecordKind::Fde { cie } => {
+                let found = frames.cies[first_cie..]
+                    .iter()
+                    .rposition(|known| u64::from(known.offset) == cie);
+                let Some(found) = found else {
+                    return Err(format!(
+                        "offset {:#x}: the frame description's CIE is not a CIE",
+                        record.offset
+                    ));
+                };
+                // The first relocation is that of the code's address. Without one, the code is not in this file.
+                let Some(fixup) = fixups
+                    .get(record.relocs.start)
+                    .filter(|_| !record.relocs.is_empty())
+                else {
+                    continue;
+                };
+                if fixup.offset != record.id_offset + 4 {
+                    return Err(format!(
+                        "offset {:#x}: the code's address has no relocation",
+                        record.offset
+                    ));
+                }
+                let Some(describes) = target_section(object, fixup.target) else {
+                    continue;
+                };
+                if sections.get(file, describes).is_none() {
+                    return Err(format!(
+                        "offset {:#x}: describes section {describes}, which does not exist",
+                        record.offset
+                    ));
+                }
+                frames.fdes.push(Fde {
+                    describes,
+                    section: number,
+                    offset: record.offset as u32,
+                    size: record.size as u32,
+                    cie: (first_cie + found) as u32,
+                    relocations,
+                });
+            }
+            RecordKind::Terminator => frames.terminator = true,
+        }
+    }
+    Ok(())
+}
+
+fn target_section(object: &Object, target: Target) -> Option<u32> {
+    match target {
+        Target::Section(number) => Some(number),
+        Target::Symbol(index) => match object.symbol(index)?.place {
+            Place::Section(number) => Some(number),
+            _ => None,
+        },
+    }
+}
+
+/// A CIE as it will stand in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputCie {
+    /// The file that it is copied from.
+    pub file: FileId,
+    /// Its index there.
+    pub index: u32,
+    /// Offset in the output's `.eh_frame`.
+    pub offset: u32,
+}
+
+/// Where everything goes in the output's `.eh_frame`.
+pub struct FrameLayout {
+    /// The distinct CIEs.
+    pub cies: Vec<OutputCie>,
+    /// Offset of the CIE for each of a file's CIEs.
+    pub cie_offsets: Vec<Vec<u32>>,
+    /// Offset of each file's FDEs.
+    pub file_offsets: Vec<u64>,
+    /// Number of FDEs before each file's, and their total at the end.
+    pub fde_counts: Vec<u32>,
+    /// Size of everything.
+    pub size: u64,
+}
+
+/// What decides whether two CIEs are the same.
+#[derive(PartialEq, Eq, Hash)]
+struct CieIdentity<'a> {
+    bytes: &'a [u8],
+    relocations: Vec<(u64, u32, i64, CieTarget)>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum CieTarget {
+    Global(SymbolId),
+    Local(FileId, Target32),
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Target32 {
+    Symbol(u32),
+    Section(u32),
+}
+
+impl Frames {
+    /// Lays out the frames of live code: distinct CIEs first, then the FDEs, file after file.
+    pub fn layout(&self, files: &Files, symbols: &SymbolTable, sections: &Sections) -> FrameLayout {
+        let mut cies: Vec<OutputCie> = Vec::new();
+        let mut cie_offsets: Vec<Vec<u32>> = Vec::with_capacity(self.0.len());
+        let mut known: HashMap<CieIdentity, u32> = HashMap::new();
+        let mut size = 0u32;
+        for (i, frames) in self.0.iter().enumerate() {
+            let file = FileId(i as u32);
+            let mut offsets = Vec::with_capacity(frames.cies.len());
+            for (index, cie) in frames.cies.iter().enumerate() {
+                if !cie.used.load(Relaxed) {
+                    offsets.push(u32::MAX);
+                    continue;
+                }
+                let identity = identity(file, files, symbols, sections, cie);
+                let offset = *known.entry(identity).or_insert_with(|| {
+                    let offset = size;
+                    cies.push(OutputCie {
+                        file,
+                        index: index as u32,
+                        offset,
+                    });
+                    size += cie.size;
+                    offset
+                });
+                offsets.push(offset);
+            }
+            cie_offsets.push(offsets);
+        }
+        let sizes: Vec<(u64, u32)> = self
+            .0
+            .par_iter()
+            .enumerate()
+            .map(|(i, frames)| {
+                let live =
+                    |fde: &&Fde| sections.is_alive(sections.id(FileId(i as u32), fde.describes));
+                frames
+                    .fdes
+                    .iter()
+                    .filter(live)
+                    .fold((0, 0), |(size, count), fde| {
+                        (size + u64::from(fde.size), count + 1)
+                    })
+            })
+            .collect();
+        let mut at = u64::from(size);
+        let mut count = 0;
+        let (mut file_offsets, mut fde_counts) = (
+            Vec::with_capacity(sizes.len()),
+            Vec::with_capacity(sizes.len() + 1),
+        );
+        for (size, fdes) in sizes {
+            file_offsets.push(at);
+            fde_counts.push(count);
+            at += size;
+            count += fdes;
+        }
+        fde_counts.push(count);
+        // Whoever walks without a table needs to see the end.
+        let terminator = self.0.iter().any(|frames| frames.terminator);
+        FrameLayout {
+            cies,
+            cie_offsets,
+            file_offsets,
+            fde_counts,
+            size: at + if terminator { 4 } else { 0 },
+        }
+    }
+}
+
+fn identity<'f>(
+    file: FileId,
+    files: &'f Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    cie: &Cie,
+) -> CieIdentity<'f> {
+    let object = files.object(file);
+    let bytes = object.section_bytes(cie.section);
+    let bytes = &bytes[cie.offset as usize..(cie.offset + cie.size) as usize];
+    let mut relocations = Vec::new();
+    cie_fixups(object, file, sections, cie).for_each(|fixup| {
+        let target = match fixup.target {
+            Target::Symbol(index) if index >= object.first_global() => {
+                CieTarget::Global(symbols.of(files.get(file), index))
+            }
+            Target::Symbol(index) => CieTarget::Local(file, Target32::Symbol(index)),
+            Target::Section(number) => CieTarget::Local(file, Target32::Section(number)),
+        };
+        relocations.push((
+            fixup.offset - u64::from(cie.offset),
+            fixup.r_type,
+            fixup.addend,
+            target,
+        ));
+    });
+    CieIdentity { bytes, relocations }
+}
+
+/// The fixups of a CIE.
+pub fn cie_fixups<'a>(
+    object: &Object<'a>,
+    file: FileId,
+    sections: &Sections,
+    cie: &Cie,
+) -> Fixups<'a> {
+    record_fixups(object, file, sections, cie.section, cie.relocations)
+}
+
+/// The fixups of an FDE.
+pub fn fde_fixups<'a>(
+    object: &Object<'a>,
+    file: FileId,
+    sections: &Sections,
+    fde: &Fde,
+) -> Fixups<'a> {
+    record_fixups(object, file, sections, fde.section, fde.relocations)
+}
+
+fn record_fixups<'a>(
+    object: &Object<'a>,
+    file: FileId,
+    sections: &Sections,
+    section: u32,
+    range: (u32, u32),
+) -> Fixups<'a> {
+    let relocations = sections.relocations[sections.id(file, section).index()];
+    object
+        .fixups(section, relocations)
+        .slice(range.0 as usize, range.1 as usize)
+}

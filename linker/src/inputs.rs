@@ -1,0 +1,357 @@
+//! Opening inputs: from the command line's words to parsed files.
+//!
+//! Files are mapped, never read. The walk over the command line is serial, as what
+//! a linker script names depends on what came before; it finds out what each file
+//! is and lists archive members. Parsing what was found is parallel.
+
+use crate::archive::{Archive, MemberBody};
+use crate::args::{Args, InputArg, InputFormat, InputKind, InputState};
+use crate::diag::Diagnostics;
+use crate::elf::{self, Ehdr, c};
+use crate::elf_object::{ElfObject, Malformed};
+use crate::file::{Body, File, Files};
+use crate::object::Object;
+use crate::search::{Environment, Search};
+use crate::shared::Shared;
+use memmap2::Mmap;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use typed_arena::Arena;
+
+/// What inputs borrow from: lives as long as the link.
+#[derive(Default)]
+pub struct InputArena {
+    maps: Arena<Mmap>,
+    paths: Arena<PathBuf>,
+    bytes: Arena<Vec<u8>>,
+}
+
+impl InputArena {
+    /// Keeps bytes for as long as the inputs.
+    pub fn bytes(&self, bytes: Vec<u8>) -> &[u8] {
+        self.bytes.alloc(bytes)
+    }
+
+    fn map(&self, path: &Path) -> std::io::Result<&[u8]> {
+        let file = std::fs::File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("is not a regular file"));
+        }
+        // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
+        // is with every linker; inputs are complete when the linker is started.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(self.maps.alloc(map))
+    }
+}
+
+/// A file or member that is to be parsed.
+struct Found<'a> {
+    path: &'a Path,
+    member: Option<&'a [u8]>,
+    data: &'a [u8],
+    lazy: bool,
+    state: InputState,
+    exclude: bool,
+}
+
+/// Linker scripts as inputs include each other at most this deep.
+const SCRIPT_DEPTH: u32 = 16;
+
+struct Opener<'a, 'l> {
+    arena: &'a InputArena,
+    args: &'l Args,
+    diag: &'l Diagnostics,
+    search: Search,
+    found: Vec<Found<'a>>,
+    opened: HashMap<PathBuf, &'a [u8]>,
+}
+
+/// Opens and parses all inputs. `names` are what the linker itself mentions.
+pub fn open<'a>(
+    arena: &'a InputArena,
+    args: &Args,
+    names: Vec<&'a [u8]>,
+    diag: &Diagnostics,
+) -> Files<'a> {
+    let search = Search::new(args, Environment::of_process());
+    let mut opener = Opener {
+        arena,
+        args,
+        diag,
+        search,
+        found: Vec::new(),
+        opened: HashMap::new(),
+    };
+    for input in &args.inputs {
+        opener.input(input);
+    }
+    let found = opener.found;
+    let parsed: Vec<Option<File<'a>>> = found
+        .into_par_iter()
+        .map(|found| parse(found, args, diag))
+        .collect();
+    let linker = File {
+        path: Path::new(""),
+        member: None,
+        body: Body::Linker(names),
+        lazy: false,
+        as_needed: false,
+        exclude: false,
+        slot_base: 0,
+    };
+    let mut files = vec![linker];
+    let mut sonames: HashMap<&[u8], usize> = HashMap::new();
+    for file in parsed.into_iter().flatten() {
+        // A shared object that is given twice counts once.
+        if let Body::Shared(shared) = &file.body {
+            if let Some(first) = sonames.get(shared.soname) {
+                files[*first].as_needed &= file.as_needed;
+                continue;
+            }
+            sonames.insert(shared.soname, files.len());
+        }
+        files.push(file);
+    }
+    Files(files)
+}
+
+impl<'a> Opener<'a, '_> {
+    fn input(&mut self, input: &InputArg) {
+        if input.state.format == InputFormat::Binary {
+            self.diag.error("-b binary is not supported");
+            return;
+        }
+        match &input.kind {
+            InputKind::File(path) => self.file(path.clone(), input.state, 0),
+            InputKind::Library(name) => {
+                let candidates: Vec<PathBuf> =
+                    self.search.library(name, input.state.static_only).collect();
+                match candidates.into_iter().next() {
+                    Some(path) => self.file(path, input.state, 0),
+                    None => self.diag.error(format!(
+                        "cannot find -l{}: no such library in the search path",
+                        name.to_string_lossy()
+                    )),
+                }
+            }
+            InputKind::LibraryFile(name) => {
+                let path = self.search.library_file(name).next();
+                match path {
+                    Some(path) => self.file(path, input.state, 0),
+                    None => self.diag.error(format!(
+                        "cannot find -l:{}: no such file in the search path",
+                        name.to_string_lossy()
+                    )),
+                }
+            }
+            InputKind::JustSymbols(path) => {
+                self.diag.error(format!(
+                    "--just-symbols={} is not supported",
+                    path.display()
+                ));
+            }
+        }
+    }
+
+    fn map(&mut self, path: &Path) -> Option<&'a [u8]> {
+        if let Some(data) = self.opened.get(path) {
+            return Some(data);
+        }
+        match self.arena.map(path) {
+            Ok(data) => {
+                self.opened.insert(path.to_path_buf(), data);
+                Some(data)
+            }
+            Err(why) => {
+                self.diag
+                    .error(format!("cannot open {}: {why}", path.display()));
+                None
+            }
+        }
+    }
+
+    fn file(&mut self, path: PathBuf, state: InputState, depth: u32) {
+        let Some(data) = self.map(&path) else { return };
+        let kept: &'a Path = self.arena.paths.alloc(path);
+        if self.args.trace > 0 {
+            println!("{}", kept.display());
+        }
+        if Archive::is_archive(data) {
+            self.archive(kept, data, state);
+        } else if data.starts_with(&c::ELFMAG) {
+            self.found.push(Found {
+                path: kept,
+                member: None,
+                data,
+                lazy: state.lib.is_some(),
+                state,
+                exclude: false,
+            });
+        } else if data.starts_with(b"BC\xc0\xde") || data.starts_with(b"\xde\xc0\x17\x0b") {
+            self.diag.error(format!(
+                "{}: LLVM bitcode: link-time optimisation is not supported without a plugin",
+                kept.display()
+            ));
+        } else if data.iter().take(512).any(|b| *b == 0) {
+            self.diag.error(format!(
+                "{}: file is neither ELF, archive nor linker script",
+                kept.display()
+            ));
+        } else {
+            self.script(kept, data, state, depth);
+        }
+    }
+
+    fn archive(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
+        let failed = |why| self.diag.error(format!("{}: {why}", path.display()));
+        let archive = match Archive::parse(data) {
+            Ok(archive) => archive,
+            Err(why) => return failed(why),
+        };
+        let file_name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
+        let exclude = self
+            .args
+            .exclude_libs
+            .iter()
+            .any(|name| name == b"ALL" || name == file_name);
+        let mut members = Vec::new();
+        for member in archive.members() {
+            match member {
+                Ok(member) => members.push(member),
+                Err(why) => return failed(why),
+            }
+        }
+        for member in members {
+            let body = match member.body {
+                MemberBody::Inline(_) => archive.inline_data(&member),
+                MemberBody::External { .. } => self.map(&member.thin_path(path)),
+                MemberBody::Nested { header_offset } => {
+                    let outer = member.thin_path(path);
+                    let Some(data) = self.map(&outer) else {
+                        continue;
+                    };
+                    let nested = Archive::parse(data);
+                    let body = nested.and_then(|nested| {
+                        Ok(nested.inline_data(&nested.member_at(header_offset)?))
+                    });
+                    match body {
+                        Ok(body) => body,
+                        Err(why) => {
+                            self.diag.error(format!("{}: {why}", outer.display()));
+                            continue;
+                        }
+                    }
+                }
+            };
+            let Some(data) = body else { continue };
+            if !data.starts_with(&c::ELFMAG) {
+                if data.starts_with(b"BC\xc0\xde") {
+                    let name = member.display_name();
+                    self.diag.error(format!(
+                        "{}({name}): LLVM bitcode is not supported without a plugin",
+                        path.display()
+                    ));
+                }
+                continue;
+            }
+            let lazy = !state.whole_archive;
+            self.found.push(Found {
+                path,
+                member: Some(member.name),
+                data,
+                lazy,
+                state,
+                exclude,
+            });
+        }
+    }
+
+    fn script(&mut self, path: &'a Path, data: &'a [u8], state: InputState, depth: u32) {
+        if depth >= SCRIPT_DEPTH {
+            self.diag.error(format!(
+                "{}: linker scripts are nested too deeply",
+                path.display()
+            ));
+            return;
+        }
+        let commands = match crate::script_inputs::read(data) {
+            Ok(commands) => commands,
+            Err(why) => {
+                self.diag.error(format!("{}: {why}", path.display()));
+                return;
+            }
+        };
+        for input in commands {
+            let state = InputState {
+                as_needed: state.as_needed || input.as_needed,
+                ..state
+            };
+            let found = match input.name.strip_prefix(b"-l") {
+                Some(name) => self
+                    .search
+                    .library(std::ffi::OsStr::from_bytes(name), state.static_only)
+                    .next(),
+                None => self.search.script_input(input.name, path),
+            };
+            match found {
+                Some(found) => self.file(found, state, depth + 1),
+                None => self.diag.error(format!(
+                    "{}: cannot find {}",
+                    path.display(),
+                    String::from_utf8_lossy(input.name)
+                )),
+            }
+        }
+    }
+}
+
+fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<File<'a>> {
+    let body = match elf::record::<Ehdr>(found.data, 0).map(|ehdr| ehdr.e_type) {
+        Some(c::ET_DYN) => {
+            let given = found
+                .path
+                .file_name()
+                .map_or(&b""[..], |name| name.as_bytes());
+            Shared::parse(found.data, given).map(Body::Shared)
+        }
+        _ => ElfObject::parse(found.data).map(|elf| Body::Object(Object::Elf(elf))),
+    };
+    let file = |body| File {
+        path: found.path,
+        member: found.member,
+        body,
+        lazy: found.lazy,
+        as_needed: found.state.as_needed,
+        exclude: found.exclude,
+        slot_base: 0,
+    };
+    match body {
+        Ok(Body::Shared(_)) if args.kind.is_static() => {
+            diag.error(format!(
+                "{}: attempted static link of dynamic object",
+                found.path.display()
+            ));
+            None
+        }
+        Ok(body) => Some(file(body)),
+        // An archive may hold what was never meant for this link.
+        Err(Malformed::Incompatible(_)) if found.lazy => None,
+        Err(why) => {
+            diag.error(format!("{}: {why}", describe(&found)));
+            None
+        }
+    }
+}
+
+fn describe(found: &Found) -> String {
+    match found.member {
+        Some(member) => format!(
+            "{}({})",
+            found.path.display(),
+            String::from_utf8_lossy(member)
+        ),
+        None => found.path.display().to_string(),
+    }
+}

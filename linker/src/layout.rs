@@ -1,0 +1,342 @@
+//! Placement: where each input section goes, and how large the output sections become.
+//!
+//! The result is a table, separate from everything else: the writer copies what
+//! the table says to where it says, and an incremental link will begin with the
+//! table of the link before.
+//!
+//! The sections that one file has in one part stand together, as a *chunk*. Within
+//! a chunk offsets can be computed without knowing of other files, so this is
+//! parallel; putting the chunks one after another is a short serial loop. A chunk is
+//! also what the writer borrows from the output at once. A chunk is aligned to the
+//! largest alignment in it, which is what the first section has nearly always.
+//!
+//! Parts that are sorted (`.init_array.N`) have chunks of one section each.
+
+use crate::file::Files;
+use crate::ids::{FileId, OutputId, PartId, SectionId};
+use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
+use crate::output::{Order, Outputs};
+use crate::sections::{Sections, state};
+use rayon::prelude::*;
+
+/// The sections of one file in one part.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    /// Whose sections they are.
+    pub file: FileId,
+    /// The part.
+    pub part: PartId,
+    /// If the chunk is a single section of a sorted part: its number in the file; else 0.
+    pub only: u32,
+    /// Offset in the output section.
+    pub offset: u64,
+    /// Size with the gaps between the sections.
+    pub size: u64,
+    /// Alignment of the first byte.
+    pub align: u64,
+}
+
+/// Where everything goes.
+pub struct Placement {
+    /// Offset in the output section, by input section. For mergeable sections: index of the merge input.
+    offset: Vec<u64>,
+    /// Chunks, those of one part together and in order.
+    pub chunks: Vec<Chunk>,
+    /// Offset of each part in its output section, size, and alignment.
+    pub parts: Vec<PartExtent>,
+}
+
+/// Extent of a part in its output section.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartExtent {
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Alignment; 0 and 1 mean none.
+    pub align: u64,
+}
+
+impl Placement {
+    /// Offset of an input section in its output section; for mergeable sections, index of the merge input.
+    #[inline]
+    pub fn offset(&self, id: SectionId) -> u64 {
+        self.offset[id.index()]
+    }
+}
+
+/// The class of merged pieces that a part holds, by part.
+pub type MergeClasses = Vec<Option<MergeClass>>;
+
+/// Collects the mergeable sections that are alive, and merges them. Gives each its index in `merge_index`.
+pub fn merge_pieces<'f>(
+    files: &'f Files,
+    sections: &Sections,
+    outputs: &Outputs,
+    merge_index: &mut Vec<u64>,
+) -> Result<(Merged<'f>, MergeClasses), (SectionId, MergeError)> {
+    let mut classes: MergeClasses = Vec::with_capacity(outputs.parts.len());
+    let mut count = 0;
+    for part in &outputs.parts {
+        classes.push(part.merge.map(|_| {
+            count += 1;
+            MergeClass(count - 1)
+        }));
+    }
+    let mut inputs = Vec::new();
+    let mut ids = Vec::new();
+    merge_index.resize(sections.len(), 0);
+    if count > 0 {
+        for (i, part) in sections.part.iter().enumerate() {
+            if *part == PartId::NONE {
+                continue;
+            }
+            let (Some(class), Some(kind)) =
+                (classes[part.index()], outputs.parts[part.index()].merge)
+            else {
+                continue;
+            };
+            let id = SectionId(i as u32);
+            if !sections.is_alive(id) {
+                continue;
+            }
+            let (file, number) = sections.origin(id);
+            let object = files.object(file);
+            merge_index[i] = inputs.len() as u64;
+            ids.push(id);
+            inputs.push(MergeInput {
+                class,
+                contents: Contents::Section(object.section_bytes(number)),
+                strings: kind.strings,
+                entsize: kind.entsize,
+                align: object.section(number).map_or(1, |section| section.align),
+            });
+        }
+    }
+    let merged = crate::merge::merge(&inputs).map_err(|(index, why)| (ids[index], why))?;
+    Ok((merged, classes))
+}
+
+/// Places all live input sections. `made` are the sizes and alignments of what the linker itself puts at the
+/// start of parts; `offset` is what [`merge_pieces`] has prepared.
+pub fn place(
+    files: &Files,
+    sections: &Sections,
+    outputs: &mut Outputs,
+    made: &[(u64, u64)],
+    mut offset: Vec<u64>,
+) -> Placement {
+    let per_file: Vec<Vec<Chunk>> = sections
+        .split(&mut offset)
+        .into_par_iter()
+        .enumerate()
+        .map(|(i, offsets)| place_file(FileId(i as u32), files, sections, outputs, offsets))
+        .collect();
+
+    // Bring the chunks of each part together, files in order.
+    let mut counts = vec![0usize; outputs.parts.len() + 1];
+    for chunk in per_file.iter().flatten() {
+        counts[chunk.part.index() + 1] += 1;
+    }
+    for i in 1..counts.len() {
+        counts[i] += counts[i - 1];
+    }
+    let starts = counts.clone();
+    let empty = Chunk {
+        file: FileId(0),
+        part: PartId::NONE,
+        only: 0,
+        offset: 0,
+        size: 0,
+        align: 1,
+    };
+    let mut chunks = vec![empty; per_file.iter().map(Vec::len).sum()];
+    for chunk in per_file.into_iter().flatten() {
+        let next = &mut counts[chunk.part.index()];
+        chunks[*next] = chunk;
+        *next += 1;
+    }
+    for (i, part) in outputs.parts.iter().enumerate() {
+        let range = &mut chunks[starts[i]..starts[i + 1]];
+        let name = |chunk: &Chunk| {
+            files
+                .object(chunk.file)
+                .section(chunk.only)
+                .map_or(&b""[..], |section| section.name)
+        };
+        match part.sort {
+            Order::Input => {}
+            Order::Name => range.sort_by(|a, b| name(a).cmp(name(b))),
+            Order::Priority => range.sort_by_key(|chunk| priority(name(chunk))),
+        }
+    }
+
+    // Lay the parts of each output section one after another.
+    let mut extents = vec![PartExtent::default(); outputs.parts.len()];
+    let mut by_output: Vec<Vec<usize>> = vec![Vec::new(); outputs.sections.len()];
+    for (i, part) in outputs.parts.iter().enumerate() {
+        by_output[part.output.index()].push(i);
+    }
+    for (output, mut parts) in by_output.into_iter().enumerate() {
+        parts.sort_by_key(|part| outputs.parts[*part].order);
+        let mut at = 0u64;
+        let mut align = 1;
+        for part in parts {
+            let (made_size, made_align) = made[part];
+            let range = &mut chunks[starts[part]..starts[part + 1]];
+            let part_align = range
+                .iter()
+                .map(|chunk| chunk.align)
+                .max()
+                .unwrap_or(1)
+                .max(made_align);
+            if made_size > 0 {
+                at = at.next_multiple_of(made_align.max(1));
+            }
+            let start = at;
+            at += made_size;
+            for chunk in range {
+                at = at.next_multiple_of(chunk.align);
+                chunk.offset = at;
+                at += chunk.size;
+            }
+            extents[part] = PartExtent {
+                offset: start,
+                size: at - start,
+                align: part_align,
+            };
+            align = align.max(part_align);
+        }
+        let section = &mut outputs.sections[output];
+        section.size = at;
+        section.align = align;
+    }
+
+    // Now that the chunks have their places, so have the sections.
+    let mut by_file: Vec<Vec<(PartId, u32, u64)>> = vec![Vec::new(); files.0.len()];
+    for chunk in &chunks {
+        by_file[chunk.file.index()].push((chunk.part, chunk.only, chunk.offset));
+    }
+    sections
+        .split(&mut offset)
+        .into_par_iter()
+        .zip(by_file)
+        .enumerate()
+        .for_each(|(i, (offsets, chunks))| {
+            let base = sections.of_file(FileId(i as u32)).start;
+            for (number, offset) in offsets.iter_mut().enumerate() {
+                let id = SectionId(base + number as u32);
+                let part = sections.part[id.index()];
+                if part == PartId::NONE
+                    || outputs.parts[part.index()].merge.is_some()
+                    || !sections.is_alive(id)
+                {
+                    continue;
+                }
+                let chunk = chunks
+                    .iter()
+                    .find(|(p, only, _)| *p == part && (*only == 0 || *only == number as u32));
+                if let Some((_, _, start)) = chunk {
+                    *offset += start;
+                }
+            }
+        });
+    Placement {
+        offset,
+        chunks,
+        parts: extents,
+    }
+}
+
+/// Offsets within chunks for one file.
+fn place_file(
+    file: FileId,
+    files: &Files,
+    sections: &Sections,
+    outputs: &Outputs,
+    offsets: &mut [u64],
+) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    if offsets.is_empty() {
+        return chunks;
+    }
+    let object = files.object(file);
+    let base = sections.of_file(file).start;
+    // Consecutive sections mostly go to the same few parts: remember where each part's chunk is.
+    let mut last = usize::MAX;
+    for (number, offset) in offsets.iter_mut().enumerate() {
+        let id = SectionId(base + number as u32);
+        let part = sections.part[id.index()];
+        if part == PartId::NONE || sections.state(id) & state::ALIVE == 0 {
+            continue;
+        }
+        let info = &outputs.parts[part.index()];
+        if info.merge.is_some() {
+            continue;
+        }
+        let Some(section) = object.section(number as u32) else {
+            continue;
+        };
+        let single = info.sort != Order::Input;
+        let found = match chunks.get(last) {
+            Some(chunk) if chunk.part == part && !single => Some(last),
+            _ if single => None,
+            _ => chunks.iter().position(|chunk| chunk.part == part),
+        };
+        last = found.unwrap_or_else(|| {
+            let only = if single { number as u32 } else { 0 };
+            chunks.push(Chunk {
+                file,
+                part,
+                only,
+                offset: 0,
+                size: 0,
+                align: 1,
+            });
+            chunks.len() - 1
+        });
+        let chunk = &mut chunks[last];
+        chunk.align = chunk.align.max(section.align);
+        let at = chunk.size.next_multiple_of(section.align);
+        *offset = at;
+        chunk.size = at.saturating_add(section.size).min(1 << 46);
+    }
+    chunks
+}
+
+/// The number at the end of a name such as `.init_array.101`; `.ctors.N` counts downwards.
+fn priority(name: &[u8]) -> u64 {
+    let dot = name.iter().rposition(|b| *b == b'.').map_or(0, |i| i + 1);
+    let number = std::str::from_utf8(&name[dot..])
+        .ok()
+        .and_then(|digits| digits.parse::<u64>().ok());
+    let counts_down = name.starts_with(b".ctors") || name.starts_with(b".dtors");
+    match number {
+        Some(n) if counts_down => 65535u64.saturating_sub(n),
+        Some(n) => n,
+        None => 65536,
+    }
+}
+
+/// Whether any live input gives the output section bytes in the file.
+pub fn has_bits(
+    files: &Files,
+    sections: &Sections,
+    outputs: &Outputs,
+    placement: &Placement,
+    output: OutputId,
+) -> bool {
+    placement
+        .chunks
+        .iter()
+        .filter(|chunk| outputs.parts[chunk.part.index()].output == output)
+        .any(|chunk| {
+            let object = files.object(chunk.file);
+            (0..object.section_count()).any(|number| {
+                let id = sections.id(chunk.file, number);
+                sections.part[id.index()] == chunk.part
+                    && sections.state(id) & (state::ALIVE | state::BITS)
+                        == state::ALIVE | state::BITS
+            })
+        })
+}

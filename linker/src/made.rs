@@ -1,0 +1,597 @@
+//! The contents of sections that the linker makes: headers, tables for the dynamic
+//! linker, GOT, PLT, notes.
+
+use crate::addresses::Places;
+use crate::arch::x86_64::plt;
+use crate::arch::x86_64::reloc;
+use crate::args::{Args, OutputKind};
+use crate::build_id;
+use crate::diag::Diagnostics;
+use crate::dynamic::Dynamic;
+use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
+use crate::got::{NONE, Owner, SlotRelocation, Slots, slot_relocation};
+use crate::hash_tables;
+use crate::ids::{OutputId, SymbolId};
+use crate::output::Std;
+use crate::plan::Mode;
+use crate::relocate::DynamicSlots;
+use crate::strtab::StringTable;
+use crate::symbols::{flag, rank};
+use crate::symtab::{SymtabLayout, defined_symbol, external_symbol};
+use crate::versions;
+
+/// Standard sections that are made here (as opposed to pieced together by the writer).
+const MADE: &[Std] = &[
+    Std::Interp,
+    Std::NoteProperty,
+    Std::NoteBuildId,
+    Std::NotePackage,
+    Std::Hash,
+    Std::GnuHash,
+    Std::DynSym,
+    Std::DynStr,
+    Std::VerSym,
+    Std::VerNeed,
+    Std::RelaPlt,
+    Std::Plt,
+    Std::PltGot,
+    Std::PltSec,
+    Std::EhFrameHdr,
+    Std::Dynamic,
+    Std::Got,
+    Std::GotPlt,
+    Std::ShStrtab,
+];
+
+/// What the linker makes.
+pub struct Made<'l, 'a> {
+    /// Addresses.
+    pub places: &'l Places<'l, 'a>,
+    /// Address of each global symbol.
+    pub values: &'l [u64],
+    /// The output's kind.
+    pub mode: Mode,
+    /// Options.
+    pub args: &'l Args,
+    /// The dynamic symbols, if the output has any.
+    pub dynamic: Option<&'l Dynamic<'a>>,
+    /// Entries of `.dynamic`.
+    pub dynamic_entries: Vec<(u32, u64)>,
+    /// The run-time linker's path, NUL-terminated.
+    pub interpreter: Vec<u8>,
+    /// `.note.gnu.property`.
+    pub properties: Vec<u8>,
+    /// `.note.package`.
+    pub package: Vec<u8>,
+    /// Length of the build id.
+    pub build_id_len: Option<usize>,
+    /// Names of the output sections.
+    pub section_names: StringTable<'l>,
+    /// The symbol table.
+    pub symtab: Option<&'l SymtabLayout>,
+    /// Address of the entry point.
+    pub entry: u64,
+    /// Sizes that were reserved, by output section.
+    pub sizes: Vec<u64>,
+    /// The run path with its NUL, which comes last in `.dynstr`.
+    pub run_path: Vec<u8>,
+    /// For messages.
+    pub diag: &'l Diagnostics,
+}
+
+impl<'a> Made<'_, 'a> {
+    /// The sections that are in the output and are made here.
+    pub fn sections(&self) -> impl Iterator<Item = OutputId> + '_ {
+        MADE.iter()
+            .map(|std| std.id())
+            .filter(|id| self.size(*id) > 0)
+    }
+
+    /// Bytes that are made for a section. (Input sections of the same name may follow.)
+    pub fn size(&self, id: OutputId) -> u64 {
+        self.sizes[id.index()]
+    }
+
+    /// Writes a section.
+    pub fn write(&self, id: OutputId, out: &mut [u8]) {
+        let is = |std: Std| id == std.id();
+        match () {
+            () if is(Std::Interp) => copy(out, &self.interpreter),
+            () if is(Std::NoteProperty) => copy(out, &self.properties),
+            () if is(Std::NotePackage) => copy(out, &self.package),
+            () if is(Std::NoteBuildId) => {
+                out.fill(0);
+                copy_start(out, &build_id::note_header(self.build_id_len.unwrap_or(0)));
+            }
+            () if is(Std::ShStrtab) => copy(out, self.section_names.bytes()),
+            () if is(Std::Dynamic) => self.write_dynamic(out),
+            () if is(Std::Got) => self.write_slots(out),
+            () if is(Std::GotPlt) => self.write_got_plt(out),
+            () if is(Std::Plt) => self.checked("PLT", self.write_plt(out)),
+            () if is(Std::PltSec) => self.checked("PLT", self.write_plt_sec(out)),
+            () if is(Std::PltGot) => self.checked("PLT", self.write_direct(out)),
+            () if is(Std::RelaPlt) => self.write_rela_plt(out),
+            () => {
+                if let Some(dynamic) = self.dynamic {
+                    self.write_symbols(dynamic, id, out);
+                }
+            }
+        }
+    }
+
+    fn checked(&self, what: &str, result: Result<(), reloc::ApplyError>) {
+        if let Err(why) = result {
+            self.diag.error(format!("{what}: {why}"));
+        }
+    }
+
+    fn write_symbols(&self, dynamic: &Dynamic<'a>, id: OutputId, out: &mut [u8]) {
+        let is = |std: Std| id == std.id();
+        if is(Std::DynStr) {
+            let strings = dynamic.strings.bytes();
+            let (head, tail) = out.split_at_mut(strings.len());
+            head.copy_from_slice(strings);
+            copy(tail, &self.run_path);
+        } else if is(Std::DynSym) {
+            let syms: &mut [Sym] = bytemuck::cast_slice_mut(out);
+            syms[0] = bytemuck::Zeroable::zeroed();
+            for (slot, symbol) in syms[1..].iter_mut().zip(&dynamic.symbols) {
+                let sym = self.dynamic_symbol(symbol.id);
+                *slot = Sym {
+                    st_name: dynamic.strings.get(symbol.name).unwrap_or(0),
+                    ..sym
+                };
+            }
+        } else if is(Std::GnuHash) {
+            if let Some(shape) = &dynamic.gnu_hash {
+                shape.write(out, dynamic.first_defined(), &dynamic.hashes);
+            }
+        } else if is(Std::Hash) {
+            let hashes: Vec<u32> = dynamic
+                .symbols
+                .iter()
+                .map(|symbol| hash_tables::sysv_hash(symbol.name))
+                .collect();
+            hash_tables::write_sysv(out, &hashes);
+        } else if is(Std::VerSym) {
+            copy_start(out, &[0, 0]);
+            for (slot, symbol) in out[2..].chunks_exact_mut(2).zip(&dynamic.symbols) {
+                slot.copy_from_slice(&symbol.version.to_le_bytes());
+            }
+        } else if is(Std::VerNeed) {
+            copy(
+                out,
+                &versions::write_needs(&dynamic.needs, |name| {
+                    dynamic.strings.get(name).unwrap_or(0)
+                }),
+            );
+        }
+    }
+
+    fn dynamic_symbol(&self, id: SymbolId) -> Sym {
+        let key = self.places.symbols.key(id);
+        if key.in_object()
+            && let Some(sym) = defined_symbol(self.places, self.values, id)
+        {
+            return sym;
+        }
+        debug_assert!(!matches!(
+            key.rank(),
+            rank::STRONG | rank::WEAK | rank::COMMON
+        ));
+        external_symbol(self.places, self.values, id)
+    }
+
+    fn write_dynamic(&self, out: &mut [u8]) {
+        for (slot, (tag, value)) in out.chunks_exact_mut(16).zip(&self.dynamic_entries) {
+            slot[..8].copy_from_slice(&u64::from(*tag).to_le_bytes());
+            slot[8..].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    fn tpoff(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.places.segments.tls.map_or(0, |tls| tls.thread_pointer))
+    }
+
+    fn dtpoff(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.places.segments.tls.map_or(0, |tls| tls.start))
+    }
+
+    /// The address that a GOT slot holds before relocation.
+    fn slot_value(&self, slots: &Slots) -> u64 {
+        match slots.owner {
+            _ if slots.flags & flag::IMPORTED != 0 => 0,
+            Owner::Global(id) if slots.flags & flag::CANONICAL_PLT != 0 => self.values[id.index()],
+            Owner::Local(..) if slots.flags & flag::CANONICAL_PLT != 0 => {
+                self.places.plt_entry(slots).unwrap_or(0)
+            }
+            owner => self.places.owner(owner),
+        }
+    }
+
+    /// Writes the words of `.got`.
+    fn write_slots(&self, out: &mut [u8]) {
+        out.fill(0);
+        let mut put = |slot: u32, value: u64| {
+            let at = 8 * slot as usize;
+            out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        };
+        let got = self.places.got;
+        for slots in &got.entries {
+            let imported = slots.flags & flag::IMPORTED != 0;
+            let address = || self.places.owner(slots.owner);
+            if slots.got != NONE {
+                put(slots.got, self.slot_value(slots));
+            }
+            if slots.jump != NONE && slots.jump != slots.got {
+                put(slots.jump, address());
+            }
+            if slots.tpoff != NONE && !imported && !self.mode.shared {
+                put(slots.tpoff, self.tpoff(address()));
+            }
+            if slots.tls_pair != NONE && !imported {
+                if !self.mode.shared {
+                    // The executable is module 1.
+                    put(slots.tls_pair, 1);
+                }
+                put(slots.tls_pair + 1, self.dtpoff(address()));
+            }
+        }
+        if got.module != NONE && !self.mode.shared {
+            put(got.module, 1);
+        }
+    }
+
+    fn index(&self, owner: Owner) -> u32 {
+        match (owner, self.dynamic) {
+            (Owner::Global(id), Some(dynamic)) => dynamic.index(id),
+            _ => 0,
+        }
+    }
+
+    /// Writes the dynamic relocations of `.got`, and those that copy variables.
+    pub fn write_got(&self, slots: DynamicSlots) {
+        let DynamicSlots {
+            relative,
+            symbolic,
+            irelative,
+        } = slots;
+        let (mut relative, mut symbolic, mut irelative) = (
+            relative.iter_mut(),
+            symbolic.iter_mut(),
+            irelative.iter_mut(),
+        );
+        let got = self.places.got;
+        // The counts were made by the same rules when the slots were handed out.
+        fn put<'o>(slots: &mut impl Iterator<Item = &'o mut Rela>, rela: Rela) {
+            if let Some(slot) = slots.next() {
+                *slot = rela;
+            }
+        }
+        for entry in &got.entries {
+            let imported = entry.flags & flag::IMPORTED != 0;
+            let symbol = if imported { self.index(entry.owner) } else { 0 };
+            let address = || self.places.owner(entry.owner);
+            if entry.got != NONE {
+                let place = self.places.slot(entry.got);
+                match slot_relocation(self.mode, entry.flags) {
+                    SlotRelocation::None => {}
+                    SlotRelocation::Relative => {
+                        let value = self.slot_value(entry) as i64;
+                        put(
+                            &mut relative,
+                            Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value),
+                        );
+                    }
+                    SlotRelocation::Symbolic => put(
+                        &mut symbolic,
+                        Rela::new(place, reloc::R_X86_64_GLOB_DAT, symbol, 0),
+                    ),
+                    SlotRelocation::Irelative => {
+                        put(
+                            &mut irelative,
+                            Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, address() as i64),
+                        );
+                    }
+                }
+            }
+            if entry.jump != NONE && entry.jump != entry.got {
+                let place = self.places.slot(entry.jump);
+                put(
+                    &mut irelative,
+                    Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, address() as i64),
+                );
+            }
+            if entry.tpoff != NONE && (imported || self.mode.shared) {
+                let addend = if imported { 0 } else { self.dtpoff(address()) };
+                let place = self.places.slot(entry.tpoff);
+                put(
+                    &mut symbolic,
+                    Rela::new(place, reloc::R_X86_64_TPOFF64, symbol, addend as i64),
+                );
+            }
+            if entry.tls_pair != NONE && (imported || self.mode.shared) {
+                let place = self.places.slot(entry.tls_pair);
+                put(
+                    &mut symbolic,
+                    Rela::new(place, reloc::R_X86_64_DTPMOD64, symbol, 0),
+                );
+                if imported {
+                    put(
+                        &mut symbolic,
+                        Rela::new(place + 8, reloc::R_X86_64_DTPOFF64, symbol, 0),
+                    );
+                }
+            }
+            if entry.descriptor != NONE {
+                let addend = if imported { 0 } else { self.dtpoff(address()) };
+                let place = self.places.slot(entry.descriptor);
+                put(
+                    &mut symbolic,
+                    Rela::new(place, reloc::R_X86_64_TLSDESC, symbol, addend as i64),
+                );
+            }
+        }
+        if got.module != NONE && self.mode.shared {
+            put(
+                &mut symbolic,
+                Rela::new(self.places.slot(got.module), reloc::R_X86_64_DTPMOD64, 0, 0),
+            );
+        }
+        for copied in got.copies.iter().filter(|copied| copied.first) {
+            let index = self.index(Owner::Global(copied.symbol));
+            let place = self.values[copied.symbol.index()];
+            put(
+                &mut symbolic,
+                Rela::new(place, reloc::R_X86_64_COPY, index, 0),
+            );
+        }
+    }
+
+    fn lazy_slot(&self, n: usize) -> u64 {
+        self.places.outputs.std(Std::GotPlt).address + 8 * (plt::GOT_PLT_RESERVED + n) as u64
+    }
+
+    fn lazy_entry(&self, n: usize) -> u64 {
+        self.places.outputs.std(Std::Plt).address + (plt::HEADER_SIZE + n * plt::LAZY_SIZE) as u64
+    }
+
+    fn write_got_plt(&self, out: &mut [u8]) {
+        out.fill(0);
+        let dynamic = self.places.outputs.std(Std::Dynamic);
+        let start = if dynamic.size > 0 { dynamic.address } else { 0 };
+        copy_start(out, &start.to_le_bytes());
+        let slots = out.chunks_exact_mut(8).skip(plt::GOT_PLT_RESERVED);
+        for (n, slot) in slots.enumerate().take(self.places.got.lazy.len()) {
+            slot.copy_from_slice(
+                &plt::lazy_slot_value(self.lazy_entry(n), self.places.ibt).to_le_bytes(),
+            );
+        }
+    }
+
+    fn write_plt(&self, out: &mut [u8]) -> Result<(), reloc::ApplyError> {
+        let (plt_address, got_plt) = (
+            self.places.outputs.std(Std::Plt).address,
+            self.places.got_base(),
+        );
+        let (header, entries) = out
+            .split_first_chunk_mut()
+            .ok_or(reloc::ApplyError::OutsideSection)?;
+        plt::write_header(header, plt_address, got_plt)?;
+        for n in 0..self.places.got.lazy.len() {
+            let entry = entries
+                .get_mut(n * plt::LAZY_SIZE..)
+                .and_then(|rest| rest.first_chunk_mut());
+            let entry = entry.ok_or(reloc::ApplyError::OutsideSection)?;
+            match self.places.ibt {
+                true => plt::write_lazy_ibt(entry, self.lazy_entry(n), n as u64, plt_address)?,
+                false => plt::write_lazy(
+                    entry,
+                    self.lazy_entry(n),
+                    self.lazy_slot(n),
+                    n as u64,
+                    plt_address,
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_plt_sec(&self, out: &mut [u8]) -> Result<(), reloc::ApplyError> {
+        let base = self.places.outputs.std(Std::PltSec).address;
+        for (n, entry) in out.chunks_exact_mut(plt::SECOND_SIZE).enumerate() {
+            let entry = entry
+                .first_chunk_mut()
+                .ok_or(reloc::ApplyError::OutsideSection)?;
+            plt::write_second(
+                entry,
+                base + (n * plt::SECOND_SIZE) as u64,
+                self.lazy_slot(n),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_direct(&self, out: &mut [u8]) -> Result<(), reloc::ApplyError> {
+        let got = self.places.got;
+        let size = crate::got::Got::direct_size(self.places.ibt) as usize;
+        for (entry, index) in out.chunks_exact_mut(size).zip(&got.direct) {
+            let slots = &got.entries[*index as usize];
+            let address = self.places.plt_entry(slots).unwrap_or(0);
+            let slot = self.places.slot(slots.jump);
+            match self.places.ibt {
+                true => plt::write_direct_ibt(
+                    entry
+                        .first_chunk_mut()
+                        .ok_or(reloc::ApplyError::OutsideSection)?,
+                    address,
+                    slot,
+                )?,
+                false => plt::write_direct(
+                    entry
+                        .first_chunk_mut()
+                        .ok_or(reloc::ApplyError::OutsideSection)?,
+                    address,
+                    slot,
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_rela_plt(&self, out: &mut [u8]) {
+        let got = self.places.got;
+        let relas: &mut [Rela] = bytemuck::cast_slice_mut(out);
+        for (n, (slot, index)) in relas.iter_mut().zip(&got.lazy).enumerate() {
+            let symbol = self.index(got.entries[*index as usize].owner);
+            *slot = Rela::new(self.lazy_slot(n), reloc::R_X86_64_JUMP_SLOT, symbol, 0);
+        }
+    }
+
+    /// Writes the ELF header and the program headers.
+    pub fn write_headers(&self, out: &mut [u8]) {
+        let segments = self.places.segments;
+        let mut ident = [0; 16];
+        ident[..4].copy_from_slice(&c::ELFMAG);
+        ident[4..8].copy_from_slice(&[c::ELFCLASS64, c::ELFDATA2LSB, c::EV_CURRENT, self.os_abi()]);
+        let ehdr = Ehdr {
+            e_ident: ident,
+            e_type: if self.args.kind.is_pic() {
+                c::ET_DYN
+            } else {
+                c::ET_EXEC
+            },
+            e_machine: c::EM_X86_64,
+            e_version: 1,
+            e_entry: self.entry,
+            e_phoff: size_of::<Ehdr>() as u64,
+            e_shoff: segments.shoff,
+            e_flags: 0,
+            e_ehsize: size_of::<Ehdr>() as u16,
+            e_phentsize: 56,
+            e_phnum: segments.phdrs.len() as u16,
+            e_shentsize: size_of::<Shdr>() as u16,
+            e_shnum: segments.sections.len() as u16 + 1,
+            e_shstrndx: self.places.outputs.std(Std::ShStrtab).header,
+        };
+        copy_start(out, bytemuck::bytes_of(&ehdr));
+        copy_start(
+            &mut out[size_of::<Ehdr>()..],
+            bytemuck::cast_slice(&segments.phdrs),
+        );
+    }
+
+    /// `ELFOSABI_GNU` if what only GNU systems know is used: IFUNC in the dynamic symbol table, unique symbols.
+    fn os_abi(&self) -> u8 {
+        let special = self
+            .places
+            .got
+            .entries
+            .iter()
+            .any(|slots| slots.flags & flag::IFUNC != 0);
+        if special && !self.args.kind.is_pic() && self.args.kind != OutputKind::Shared {
+            c::ELFOSABI_GNU
+        } else {
+            0
+        }
+    }
+
+    /// Writes the section header table.
+    pub fn write_section_headers(&self, out: &mut [u8]) {
+        let shdrs: &mut [Shdr] = bytemuck::cast_slice_mut(out);
+        let outputs = self.places.outputs;
+        shdrs[0] = bytemuck::Zeroable::zeroed();
+        let header = |std: Std| u32::from(outputs.std(std).header);
+        for (shdr, id) in shdrs[1..].iter_mut().zip(&self.places.segments.sections) {
+            let section = &outputs.sections[id.index()];
+            let is = |std: Std| *id == std.id();
+            let (mut link, mut info, mut entsize, mut flags) = (
+                0,
+                0,
+                section.entsize,
+                crate::write::header_flags(section.flags),
+            );
+            match section.sh_type {
+                c::SHT_DYNSYM => (link, info, entsize) = (header(Std::DynStr), 1, 24),
+                c::SHT_SYMTAB => {
+                    (link, info, entsize) = (
+                        header(Std::Strtab),
+                        self.symtab.map_or(1, |symtab| symtab.local_count),
+                        24,
+                    );
+                }
+                c::SHT_HASH => (link, entsize) = (header(Std::DynSym), 4),
+                c::SHT_GNU_HASH => link = header(Std::DynSym),
+                c::SHT_GNU_VERSYM => (link, entsize) = (header(Std::DynSym), 2),
+                c::SHT_GNU_VERNEED => {
+                    (link, info) = (
+                        header(Std::DynStr),
+                        self.dynamic.map_or(0, |dynamic| dynamic.needs.len() as u32),
+                    );
+                }
+                c::SHT_DYNAMIC => (link, entsize) = (header(Std::DynStr), 16),
+                c::SHT_RELA => {
+                    (link, entsize) = (header(Std::DynSym), 24);
+                    if is(Std::RelaPlt) {
+                        info = header(Std::GotPlt);
+                        flags |= u64::from(c::SHF_INFO_LINK);
+                    }
+                }
+                c::SHT_INIT_ARRAY | c::SHT_FINI_ARRAY | c::SHT_PREINIT_ARRAY => entsize = 8,
+                _ if is(Std::Got) || is(Std::GotPlt) => entsize = 8,
+                _ if is(Std::Plt) || is(Std::PltSec) => entsize = 16,
+                _ if is(Std::PltGot) => entsize = crate::got::Got::direct_size(self.places.ibt),
+                _ => {}
+            }
+            *shdr = Shdr {
+                sh_name: self.section_names.get(&section.name).unwrap_or(0),
+                sh_type: section.sh_type,
+                sh_flags: flags,
+                sh_addr: section.address,
+                sh_offset: section.offset,
+                sh_size: section.size,
+                sh_link: link,
+                sh_info: info,
+                sh_addralign: section.align.max(1),
+                sh_entsize: entsize,
+            };
+        }
+    }
+}
+
+fn copy(out: &mut [u8], bytes: &[u8]) {
+    let (head, tail) = out.split_at_mut(bytes.len().min(out.len()));
+    head.copy_from_slice(&bytes[..head.len()]);
+    tail.fill(0);
+}
+
+fn copy_start(out: &mut [u8], bytes: &[u8]) {
+    let len = bytes.len().min(out.len());
+    out[..len].copy_from_slice(&bytes[..len]);
+}
+
+/// The entry point's address: a symbol, else a number, else the start of the code.
+pub fn entry_address(args: &Args, places: &Places, values: &[u64], diag: &Diagnostics) -> u64 {
+    let name = args
+        .entry
+        .as_ref()
+        .map_or(&b"_start"[..], |entry| entry.symbol());
+    if let Some(id) = places.symbols.find(name) {
+        let key = places.symbols.key(id);
+        if key.in_object() || key.rank() == rank::LINKER {
+            return values[id.index()];
+        }
+    }
+    if let Some(address) = args.entry.as_ref().and_then(|entry| entry.address()) {
+        return address;
+    }
+    if args.kind == OutputKind::Shared {
+        return 0;
+    }
+    let text = places.outputs.std(Std::Text).address;
+    diag.warn(format!(
+        "cannot find entry symbol {}; defaulting to {text:#018x}",
+        String::from_utf8_lossy(name)
+    ));
+    text
+}

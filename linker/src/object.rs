@@ -1,0 +1,348 @@
+//! The model of a linker input: definitions with sections and fixups.
+//!
+//! There are two sources, an ELF relocatable object and a compilation of the
+//! repository; both are borrowed from their mappings. Every phase after reading
+//! uses the methods of [`Object`] and does not ask which source it is.
+
+use crate::elf::{self, Rela, c};
+use crate::elf_object::{ElfObject, Malformed};
+
+/// Where a symbol is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Somewhere else.
+    Undefined,
+    /// Nowhere: its value is a number.
+    Absolute,
+    /// A common block; the value is its alignment.
+    Common,
+    /// In the section of this number.
+    Section(u32),
+}
+
+/// A symbol of one input, without its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol {
+    /// Where it is defined.
+    pub place: Place,
+    /// Offset in the section, or as [`Place`] says.
+    pub value: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Binding and type, as in ELF's `st_info`.
+    pub info: u8,
+    /// Visibility, as in ELF's `st_other`.
+    pub other: u8,
+}
+
+impl Symbol {
+    /// `STB_*`.
+    #[inline]
+    pub fn binding(&self) -> u8 {
+        self.info >> 4
+    }
+    /// `STT_*`.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        self.info & 15
+    }
+    /// Visible outside of its file.
+    #[inline]
+    pub fn is_global(&self) -> bool {
+        self.binding() != c::STB_LOCAL
+    }
+    /// `STB_WEAK`.
+    #[inline]
+    pub fn is_weak(&self) -> bool {
+        self.binding() == c::STB_WEAK
+    }
+}
+
+/// What is known of a section without looking at its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// Name, without a suffix that a member of a compilation may add.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size in memory, bytes (when expanded, if compressed).
+    pub size: u64,
+    /// Alignment in bytes, a power of two.
+    pub align: u64,
+    /// Size of an element.
+    pub entsize: u64,
+    /// For `SHF_LINK_ORDER`: the section it describes.
+    pub link: u32,
+}
+
+/// What a fixup refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The symbol of this index in the same input.
+    Symbol(u32),
+    /// The start of the section of this number in the same input.
+    Section(u32),
+}
+
+/// A relocation of either source.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixup {
+    /// Offset of the place in its section.
+    pub offset: u64,
+    /// Constant addend.
+    pub addend: i64,
+    /// `R_X86_64_*`.
+    pub r_type: u32,
+    /// What is referred to.
+    pub target: Target,
+}
+
+/// The fixups of one section.
+#[derive(Clone, Copy)]
+pub enum Fixups<'a> {
+    /// Of an ELF object.
+    Elf(&'a [Rela]),
+}
+
+impl Fixups<'_> {
+    /// Calls `f` with each, in order.
+    #[inline(always)]
+    pub fn for_each(self, mut f: impl FnMut(Fixup)) {
+        match self {
+            Fixups::Elf(relas) => {
+                for rela in relas {
+                    f(Fixup {
+                        offset: rela.r_offset,
+                        addend: rela.r_addend,
+                        r_type: rela.r_type(),
+                        target: Target::Symbol(rela.symbol()),
+                    });
+                }
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self {
+            Fixups::Elf(relas) => relas.len(),
+        }
+    }
+
+    /// The fixup of this index.
+    pub fn get(self, index: usize) -> Option<Fixup> {
+        match self {
+            Fixups::Elf(relas) => relas.get(index).map(|rela| Fixup {
+                offset: rela.r_offset,
+                addend: rela.r_addend,
+                r_type: rela.r_type(),
+                target: Target::Symbol(rela.symbol()),
+            }),
+        }
+    }
+
+    /// The fixups from index `start` up to and without `end`.
+    pub fn slice(self, start: usize, end: usize) -> Self {
+        match self {
+            Fixups::Elf(relas) => Fixups::Elf(relas.get(start..end).unwrap_or(&[])),
+        }
+    }
+}
+
+/// A section group (gABI, "Section Groups").
+pub struct Group<'a> {
+    /// Name of the signature symbol.
+    pub signature: &'a [u8],
+    /// The signature's symbol, if it is a global of this file.
+    pub symbol: Option<u32>,
+    /// Only one group of the name is linked.
+    pub comdat: bool,
+    /// Its sections.
+    pub members: Vec<u32>,
+}
+
+/// A relocatable input.
+pub enum Object<'a> {
+    /// An ELF file or archive member.
+    Elf(ElfObject<'a>),
+}
+
+impl<'a> Object<'a> {
+    /// Number of symbols, the null symbol included.
+    #[inline]
+    pub fn symbol_count(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.syms.len() as u32,
+        }
+    }
+
+    /// Index of the first symbol that is not local.
+    #[inline]
+    pub fn first_global(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.first_global,
+        }
+    }
+
+    /// The symbol of an index.
+    #[inline]
+    pub fn symbol(&self, index: u32) -> Option<Symbol> {
+        match self {
+            Object::Elf(elf) => {
+                let sym = elf.syms.get(index as usize)?;
+                let place = match { sym.st_shndx } {
+                    c::SHN_UNDEF => Place::Undefined,
+                    c::SHN_ABS => Place::Absolute,
+                    c::SHN_COMMON => Place::Common,
+                    c::SHN_XINDEX => Place::Section(elf.extended_index(index)),
+                    n => Place::Section(n.into()),
+                };
+                Some(Symbol {
+                    place,
+                    value: sym.st_value,
+                    size: sym.st_size,
+                    info: sym.st_info,
+                    other: sym.st_other,
+                })
+            }
+        }
+    }
+
+    /// A symbol's name (empty if it has none).
+    #[inline]
+    pub fn symbol_name(&self, index: u32) -> &'a [u8] {
+        match self {
+            Object::Elf(elf) => elf
+                .syms
+                .get(index as usize)
+                .and_then(|sym| elf::string(elf.strtab, sym.st_name))
+                .unwrap_or(b""),
+        }
+    }
+
+    /// Number of sections; section 0 is the null section.
+    #[inline]
+    pub fn section_count(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.shdrs.len() as u32,
+        }
+    }
+
+    /// What is known of a section.
+    #[inline]
+    pub fn section(&self, number: u32) -> Option<Section<'a>> {
+        match self {
+            Object::Elf(elf) => {
+                let shdr = elf.shdrs.get(number as usize)?;
+                let compressed = { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
+                let (size, align) = if compressed {
+                    let head: Option<&elf::Chdr> = elf::record(elf.data, shdr.sh_offset);
+                    head.map_or((0, 1), |head| (head.ch_size, head.ch_addralign))
+                } else {
+                    (shdr.sh_size, shdr.sh_addralign)
+                };
+                Some(Section {
+                    name: elf::string(elf.shstrtab, shdr.sh_name).unwrap_or(b""),
+                    sh_type: shdr.sh_type,
+                    flags: { shdr.sh_flags } & !u64::from(c::SHF_COMPRESSED),
+                    size,
+                    align: align.max(1),
+                    entsize: shdr.sh_entsize,
+                    link: shdr.sh_link,
+                })
+            }
+        }
+    }
+
+    /// A section's bytes; empty for `SHT_NOBITS`.
+    #[inline]
+    pub fn section_bytes(&self, number: u32) -> &[u8] {
+        match self {
+            Object::Elf(elf) => elf.section_bytes(number),
+        }
+    }
+
+    /// The fixups of a section. `relocations` is what [`Object::relocation_section`] found for it.
+    #[inline]
+    pub fn fixups(&self, _number: u32, relocations: u32) -> Fixups<'a> {
+        match self {
+            Object::Elf(elf) if relocations != 0 => Fixups::Elf(elf.relocations(relocations)),
+            Object::Elf(_) => Fixups::Elf(&[]),
+        }
+    }
+
+    /// If `number` is a relocation section: the section whose fixups it holds.
+    #[inline]
+    pub fn relocation_section(&self, number: u32) -> Result<Option<u32>, Malformed> {
+        match self {
+            Object::Elf(elf) => {
+                let Some(shdr) = elf.shdrs.get(number as usize) else {
+                    return Ok(None);
+                };
+                match { shdr.sh_type } {
+                    c::SHT_RELA if (shdr.sh_info as usize) < elf.shdrs.len() => {
+                        Ok(Some(shdr.sh_info))
+                    }
+                    c::SHT_RELA => Err(Malformed::Value {
+                        what: "target of a relocation section",
+                        value: { shdr.sh_info }.into(),
+                    }),
+                    c::SHT_REL => Err(Malformed::Incompatible(format!(
+                        "section {number} has relocations without addends (SHT_REL), which x86-64 does not use"
+                    ))),
+                    c::SHT_CREL => Err(Malformed::Incompatible(format!(
+                        "section {number} has compact relocations (SHT_CREL), which are not supported"
+                    ))),
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The section groups.
+    pub fn groups(&self) -> Result<Vec<Group<'a>>, Malformed> {
+        let mut groups = Vec::new();
+        match self {
+            Object::Elf(elf) => {
+                for (number, shdr) in elf.shdrs.iter().enumerate() {
+                    if { shdr.sh_type } != c::SHT_GROUP {
+                        continue;
+                    }
+                    let symbol = shdr.sh_info;
+                    let mut words = elf
+                        .section_bytes(number as u32)
+                        .chunks_exact(4)
+                        .map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
+                    let flags = words.next().unwrap_or(0);
+                    let bad = Malformed::Value {
+                        what: "signature symbol of a section group",
+                        value: symbol.into(),
+                    };
+                    let Some(sym) = elf.syms.get(symbol as usize) else {
+                        return Err(bad);
+                    };
+                    // Compilers without a symbol to spare use a section symbol: then the section's name counts.
+                    let signature = if sym.kind() == c::STT_SECTION {
+                        elf.shdrs
+                            .get(usize::from(sym.st_shndx))
+                            .and_then(|shdr| elf::string(elf.shstrtab, shdr.sh_name))
+                    } else {
+                        elf::string(elf.strtab, sym.st_name)
+                    };
+                    let Some(signature) = signature else {
+                        return Err(bad);
+                    };
+                    groups.push(Group {
+                        signature,
+                        symbol: (symbol >= elf.first_global).then_some(symbol),
+                        comdat: flags & c::GRP_COMDAT != 0,
+                        members: words.collect(),
+                    });
+                }
+            }
+        }
+        Ok(groups)
+    }
+}

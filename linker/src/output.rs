@@ -1,0 +1,566 @@
+//! Output sections and their parts: which exist, in which order they stand, and
+//! which input sections go where, when no linker script says otherwise.
+//!
+//! The order and the patterns are those of GNU ld's built-in script. An output
+//! section is a list of *parts*; a part takes the input sections of one rule of
+//! the script (`*(.text.hot .text.hot.*)`), or the merged pieces of one kind, or
+//! something that the linker makes. The table of parts is data: a linker script
+//! would give another one.
+
+use crate::elf::c;
+use crate::ids::{OutputId, PartId};
+use std::borrow::Cow;
+
+/// `SHF_*` as they stand in section headers.
+pub mod shf {
+    use super::c;
+    /// Writable.
+    pub const WRITE: u64 = c::SHF_WRITE as u64;
+    /// Loaded.
+    pub const ALLOC: u64 = c::SHF_ALLOC as u64;
+    /// Executable.
+    pub const EXEC: u64 = c::SHF_EXECINSTR as u64;
+    /// Thread-local.
+    pub const TLS: u64 = c::SHF_TLS as u64;
+    /// Mergeable.
+    pub const MERGE: u64 = c::SHF_MERGE as u64;
+    /// NUL-terminated strings.
+    pub const STRINGS: u64 = c::SHF_STRINGS as u64;
+    /// Ordered as the sections to which `sh_link` points.
+    pub const LINK_ORDER: u64 = c::SHF_LINK_ORDER as u64;
+    /// Member of a group.
+    pub const GROUP: u64 = c::SHF_GROUP as u64;
+    /// Not linked into an executable or shared object.
+    pub const EXCLUDE: u64 = c::SHF_EXCLUDE as u64;
+    /// Kept by garbage collection.
+    pub const RETAIN: u64 = c::SHF_GNU_RETAIN as u64;
+    /// `sh_info` is a section index.
+    pub const INFO_LINK: u64 = c::SHF_INFO_LINK as u64;
+}
+
+macro_rules! standard {
+    ($($id:ident $name:literal $sh_type:ident $flags:expr, $relro:expr;)*) => {
+        /// The output sections of GNU ld's built-in script, in its order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u16)]
+        #[allow(missing_docs)]
+        pub enum Std { $($id),* }
+
+        const STANDARD: &[(&str, u32, u64, bool)] = &[$(($name, c::$sh_type, $flags, $relro)),*];
+    };
+}
+
+const A: u64 = shf::ALLOC;
+const AW: u64 = shf::ALLOC | shf::WRITE;
+const AX: u64 = shf::ALLOC | shf::EXEC;
+const AWT: u64 = shf::ALLOC | shf::WRITE | shf::TLS;
+
+standard! {
+    Interp ".interp" SHT_PROGBITS A, false;
+    NoteProperty ".note.gnu.property" SHT_NOTE A, false;
+    NoteBuildId ".note.gnu.build-id" SHT_NOTE A, false;
+    NotePackage ".note.package" SHT_NOTE A, false;
+    NoteAbiTag ".note.ABI-tag" SHT_NOTE A, false;
+    Hash ".hash" SHT_HASH A, false;
+    GnuHash ".gnu.hash" SHT_GNU_HASH A, false;
+    DynSym ".dynsym" SHT_DYNSYM A, false;
+    DynStr ".dynstr" SHT_STRTAB A, false;
+    VerSym ".gnu.version" SHT_GNU_VERSYM A, false;
+    VerDef ".gnu.version_d" SHT_GNU_VERDEF A, false;
+    VerNeed ".gnu.version_r" SHT_GNU_VERNEED A, false;
+    RelaDyn ".rela.dyn" SHT_RELA A, false;
+    RelrDyn ".relr.dyn" SHT_RELR A, false;
+    RelaPlt ".rela.plt" SHT_RELA A, false;
+    Init ".init" SHT_PROGBITS AX, false;
+    Plt ".plt" SHT_PROGBITS AX, false;
+    PltGot ".plt.got" SHT_PROGBITS AX, false;
+    PltSec ".plt.sec" SHT_PROGBITS AX, false;
+    Text ".text" SHT_PROGBITS AX, false;
+    Fini ".fini" SHT_PROGBITS AX, false;
+    Rodata ".rodata" SHT_PROGBITS A, false;
+    EhFrameHdr ".eh_frame_hdr" SHT_PROGBITS A, false;
+    EhFrame ".eh_frame" SHT_PROGBITS A, false;
+    ExceptTable ".gcc_except_table" SHT_PROGBITS A, false;
+    Tdata ".tdata" SHT_PROGBITS AWT, true;
+    Tbss ".tbss" SHT_NOBITS AWT, true;
+    PreinitArray ".preinit_array" SHT_PREINIT_ARRAY AW, true;
+    InitArray ".init_array" SHT_INIT_ARRAY AW, true;
+    FiniArray ".fini_array" SHT_FINI_ARRAY AW, true;
+    Ctors ".ctors" SHT_PROGBITS AW, true;
+    Dtors ".dtors" SHT_PROGBITS AW, true;
+    Jcr ".jcr" SHT_PROGBITS AW, true;
+    DataRelRo ".data.rel.ro" SHT_PROGBITS AW, true;
+    Dynamic ".dynamic" SHT_DYNAMIC AW, true;
+    Got ".got" SHT_PROGBITS AW, true;
+    GotPlt ".got.plt" SHT_PROGBITS AW, false;
+    Data ".data" SHT_PROGBITS AW, false;
+    Bss ".bss" SHT_NOBITS AW, false;
+    Lbss ".lbss" SHT_NOBITS AW, false;
+    Lrodata ".lrodata" SHT_PROGBITS A, false;
+    Ldata ".ldata" SHT_PROGBITS AW, false;
+    Symtab ".symtab" SHT_SYMTAB 0, false;
+    SymtabShndx ".symtab_shndx" SHT_SYMTAB_SHNDX 0, false;
+    Strtab ".strtab" SHT_STRTAB 0, false;
+    ShStrtab ".shstrtab" SHT_STRTAB 0, false;
+}
+
+impl Std {
+    /// The output section's id.
+    pub const fn id(self) -> OutputId {
+        OutputId(self as u16)
+    }
+    /// The part that takes the input sections without a special place.
+    pub const fn part(self) -> PartId {
+        PartId(self as u16)
+    }
+}
+
+const STANDARD_COUNT: u16 = STANDARD.len() as u16;
+
+macro_rules! subparts {
+    ($($name:ident $std:ident $order:expr;)*) => {
+        /// Parts beside the main parts of the standard sections. Those with a
+        /// negative order stand before the main part, in this order.
+        pub mod subpart {
+            use super::{PartId, STANDARD_COUNT};
+            #[repr(u16)]
+            #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+            enum Number { $($name),* }
+            $(#[allow(missing_docs)] pub const $name: PartId = PartId(STANDARD_COUNT + Number::$name as u16);)*
+        }
+        const SUBPARTS: &[(Std, i32)] = &[$((Std::$std, $order)),*];
+    };
+}
+
+subparts! {
+    TEXT_UNLIKELY Text -5;
+    TEXT_EXIT Text -4;
+    TEXT_STARTUP Text -3;
+    TEXT_HOT Text -2;
+    TEXT_SORTED Text -1;
+    INIT_ARRAY_SORTED InitArray -1;
+    FINI_ARRAY_SORTED FiniArray -1;
+    CTORS_SORTED Ctors 1;
+    DTORS_SORTED Dtors 1;
+    CTORS_END Ctors 2;
+    DTORS_END Dtors 2;
+    RELRO_COPIES DataRelRo -1;
+    COPIES Bss -1;
+    COMMON Bss 1;
+    COMMON_TLS Tbss 1;
+    COMMON_LARGE Lbss 1;
+}
+
+/// How the input sections of a part are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As the files and the sections in them.
+    Input,
+    /// By name (`SORT`).
+    Name,
+    /// By the number at the end of the name (`SORT_BY_INIT_PRIORITY`).
+    Priority,
+}
+
+/// The kind of a mergeable part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MergeKind {
+    /// NUL-terminated strings, not constants.
+    pub strings: bool,
+    /// Size of an element or character.
+    pub entsize: u32,
+}
+
+/// A part of an output section.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The output section.
+    pub output: OutputId,
+    /// Its place among the section's parts.
+    pub order: i32,
+    /// The order of what is in it.
+    pub sort: Order,
+    /// Set if the part holds merged pieces.
+    pub merge: Option<MergeKind>,
+}
+
+/// An output section. What follows the blank line is decided by layout.
+#[derive(Clone, Debug)]
+pub struct OutputSection<'a> {
+    /// Its name.
+    pub name: Cow<'a, [u8]>,
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size of an entry, for tables.
+    pub entsize: u64,
+    /// Read-only after relocation.
+    pub relro: bool,
+    /// Sort key of its place in the file.
+    pub rank: u32,
+
+    /// Address; 0 if not loaded.
+    pub address: u64,
+    /// File offset.
+    pub offset: u64,
+    /// Size in memory.
+    pub size: u64,
+    /// Alignment.
+    pub align: u64,
+    /// Index in the section header table; 0 if it is not in the output.
+    pub header: u16,
+}
+
+impl OutputSection<'_> {
+    /// Loaded into memory.
+    pub fn is_alloc(&self) -> bool {
+        self.flags & shf::ALLOC != 0
+    }
+    /// Takes no space in the file.
+    pub fn is_nobits(&self) -> bool {
+        self.sh_type == c::SHT_NOBITS
+    }
+    /// Thread-local without bytes: takes no address space either.
+    pub fn is_tbss(&self) -> bool {
+        self.is_nobits() && self.flags & shf::TLS != 0
+    }
+    /// Size in the file.
+    pub fn file_size(&self) -> u64 {
+        if self.is_nobits() { 0 } else { self.size }
+    }
+}
+
+/// Where an input section goes, if not into a standard part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Custom<'a> {
+    /// Name of the output section.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// The `SHF_*` that count for the output.
+    pub flags: u64,
+    /// Set if it is mergeable.
+    pub merge: Option<MergeKind>,
+    /// Set if it has a name with a C identifier, so that `__start_NAME` exists.
+    pub sort: Order,
+}
+
+/// Sort keys for sections that GNU ld's script does not name ("orphans"): after
+/// the last standard section with the same flags.
+fn orphan_rank(sh_type: u32, flags: u64, relro: bool) -> u32 {
+    let after = |std: Std| (std as u32) * 16 + 8;
+    if flags & shf::ALLOC == 0 {
+        return (Std::Symtab as u32) * 16 - 4;
+    }
+    if flags & shf::TLS != 0 {
+        return if sh_type == c::SHT_NOBITS {
+            after(Std::Tbss)
+        } else {
+            after(Std::Tdata)
+        };
+    }
+    match (flags & shf::EXEC != 0, flags & shf::WRITE != 0) {
+        (false, false) if sh_type == c::SHT_NOTE => after(Std::NoteAbiTag),
+        (false, false) => after(Std::ExceptTable),
+        (true, false) => after(Std::Fini),
+        _ if relro => after(Std::DataRelRo),
+        _ if sh_type == c::SHT_NOBITS => after(Std::Bss),
+        _ => after(Std::Data),
+    }
+}
+
+/// The output sections and parts of a link.
+pub struct Outputs<'a> {
+    /// By [`OutputId`].
+    pub sections: Vec<OutputSection<'a>>,
+    /// By [`PartId`].
+    pub parts: Vec<Part>,
+}
+
+impl<'a> Default for Outputs<'a> {
+    fn default() -> Self {
+        let sections = STANDARD
+            .iter()
+            .enumerate()
+            .map(|(i, (name, sh_type, flags, relro))| OutputSection {
+                name: Cow::Borrowed(name.as_bytes()),
+                sh_type: *sh_type,
+                flags: *flags,
+                entsize: 0,
+                relro: *relro,
+                rank: i as u32 * 16,
+                address: 0,
+                offset: 0,
+                size: 0,
+                align: 1,
+                header: 0,
+            });
+        let main = (0..STANDARD_COUNT).map(|i| Part {
+            output: OutputId(i),
+            order: 0,
+            sort: Order::Input,
+            merge: None,
+        });
+        let subs = SUBPARTS.iter().map(|(std, order)| Part {
+            output: std.id(),
+            order: *order,
+            sort: Order::Input,
+            merge: None,
+        });
+        let mut outputs = Outputs {
+            sections: sections.collect(),
+            parts: main.chain(subs).collect(),
+        };
+        outputs.parts[subpart::TEXT_SORTED.index()].sort = Order::Name;
+        for part in [
+            subpart::INIT_ARRAY_SORTED,
+            subpart::FINI_ARRAY_SORTED,
+            subpart::CTORS_SORTED,
+            subpart::DTORS_SORTED,
+        ] {
+            outputs.parts[part.index()].sort = Order::Priority;
+        }
+        outputs
+    }
+}
+
+impl<'a> Outputs<'a> {
+    /// The output section of a standard kind.
+    pub fn std(&self, std: Std) -> &OutputSection<'a> {
+        &self.sections[std.id().index()]
+    }
+
+    /// The output section of a standard kind.
+    pub fn std_mut(&mut self, std: Std) -> &mut OutputSection<'a> {
+        &mut self.sections[std.id().index()]
+    }
+
+    /// The output section of a name.
+    pub fn find(&self, name: &[u8]) -> Option<OutputId> {
+        self.sections
+            .iter()
+            .position(|section| *section.name == *name)
+            .map(|i| OutputId(i as u16))
+    }
+
+    /// The part for input sections of a custom kind, made if need be.
+    pub fn custom(&mut self, custom: &Custom<'a>) -> Option<PartId> {
+        let kept = custom.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
+        // Sections of one name go together if they are loaded alike.
+        let found = self.sections.iter().position(|section| {
+            *section.name == *custom.name && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
+        });
+        let output = match found {
+            Some(i) => OutputId(i as u16),
+            None => {
+                let relro = is_relro_name(custom.name);
+                let rank = orphan_rank(custom.sh_type, kept, relro);
+                let id = OutputId(
+                    u16::try_from(self.sections.len())
+                        .ok()
+                        .filter(|n| *n < 0xfe00)?,
+                );
+                self.sections.push(OutputSection {
+                    name: Cow::Borrowed(custom.name),
+                    sh_type: custom.sh_type,
+                    flags: kept,
+                    entsize: 0,
+                    relro,
+                    rank,
+                    address: 0,
+                    offset: 0,
+                    size: 0,
+                    align: 1,
+                    header: 0,
+                });
+                id
+            }
+        };
+        let same = |part: &Part| {
+            part.output == output
+                && part.merge == custom.merge
+                && part.sort == custom.sort
+                && (part.order == 0 || part.merge.is_some())
+        };
+        if let Some(i) = self.parts.iter().position(same) {
+            return Some(PartId(i as u16));
+        }
+        let id = PartId(
+            u16::try_from(self.parts.len())
+                .ok()
+                .filter(|n| *n < 0x7fff)?,
+        );
+        let order = if custom.merge.is_some() { 1 } else { 0 };
+        self.parts.push(Part {
+            output,
+            order,
+            sort: custom.sort,
+            merge: custom.merge,
+        });
+        Some(id)
+    }
+
+    /// Ids of the output sections in the order of the file.
+    pub fn in_order(&self) -> Vec<OutputId> {
+        let mut ids: Vec<OutputId> = (0..self.sections.len() as u16).map(OutputId).collect();
+        ids.sort_by_key(|id| self.sections[id.index()].rank);
+        ids
+    }
+}
+
+fn is_relro_name(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b".bss.rel.ro" | b".openbsd.randomdata" | b".toc" | b".init_array" | b".fini_array"
+    )
+}
+
+/// The name begins with `prefix` and ends there or goes on with a dot.
+#[inline]
+fn is_or_under(name: &[u8], prefix: &[u8]) -> bool {
+    name.starts_with(prefix) && (name.len() == prefix.len() || name[prefix.len()] == b'.')
+}
+
+/// The part of GNU ld's built-in script that takes a loaded input section of
+/// this name, if one does.
+pub fn standard_part(name: &[u8]) -> Option<PartId> {
+    // The second letter after the dot decides most, and cheaply.
+    let letter = *name.get(1)?;
+    if name[0] != b'.' {
+        return None;
+    }
+    let under = |prefix: &[u8]| is_or_under(name, prefix);
+    match letter {
+        b't' if under(b".text") => Some(text_part(name)),
+        b't' if under(b".tdata") => Some(Std::Tdata.part()),
+        b't' if under(b".tbss") => Some(Std::Tbss.part()),
+        b'r' if under(b".rodata") || name == b".rodata1" => Some(Std::Rodata.part()),
+        b'd' if under(b".data.rel.ro") => Some(Std::DataRelRo.part()),
+        b'd' if under(b".data") || name == b".data1" => Some(Std::Data.part()),
+        b'd' if name == b".dynbss" => Some(Std::Bss.part()),
+        b'd' if under(b".dtors") => Some(if name.len() == 6 {
+            Std::Dtors.part()
+        } else {
+            subpart::DTORS_SORTED
+        }),
+        b'c' if under(b".ctors") => Some(if name.len() == 6 {
+            Std::Ctors.part()
+        } else {
+            subpart::CTORS_SORTED
+        }),
+        b'b' if under(b".bss") => Some(Std::Bss.part()),
+        b'i' if name == b".init_array" => Some(Std::InitArray.part()),
+        b'i' if under(b".init_array") => Some(subpart::INIT_ARRAY_SORTED),
+        b'i' if name == b".init" => Some(Std::Init.part()),
+        b'f' if name == b".fini_array" => Some(Std::FiniArray.part()),
+        b'f' if under(b".fini_array") => Some(subpart::FINI_ARRAY_SORTED),
+        b'f' if name == b".fini" => Some(Std::Fini.part()),
+        b'p' if under(b".preinit_array") => Some(Std::PreinitArray.part()),
+        b'g' if under(b".gcc_except_table") => Some(Std::ExceptTable.part()),
+        b'g' if name.starts_with(b".gnu.linkonce.") => linkonce_part(&name[14..]),
+        b'n' if name == b".note.ABI-tag" => Some(Std::NoteAbiTag.part()),
+        b'j' if name == b".jcr" => Some(Std::Jcr.part()),
+        b'l' if under(b".lrodata") => Some(Std::Lrodata.part()),
+        b'l' if under(b".ldata") => Some(Std::Ldata.part()),
+        b'l' if under(b".lbss") => Some(Std::Lbss.part()),
+        b's' if name == b".stub" => Some(Std::Text.part()),
+        _ => None,
+    }
+}
+
+fn text_part(name: &[u8]) -> PartId {
+    let rest = &name[5..];
+    if rest.is_empty() {
+        Std::Text.part()
+    } else if is_or_under(rest, b".unlikely") || rest.ends_with(b"_unlikely") {
+        subpart::TEXT_UNLIKELY
+    } else if is_or_under(rest, b".exit") {
+        subpart::TEXT_EXIT
+    } else if is_or_under(rest, b".startup") {
+        subpart::TEXT_STARTUP
+    } else if is_or_under(rest, b".hot") {
+        subpart::TEXT_HOT
+    } else if rest.starts_with(b".sorted.") {
+        subpart::TEXT_SORTED
+    } else {
+        Std::Text.part()
+    }
+}
+
+fn linkonce_part(rest: &[u8]) -> Option<PartId> {
+    let std = match () {
+        () if rest.starts_with(b"t.") => Std::Text,
+        () if rest.starts_with(b"r.") => Std::Rodata,
+        () if rest.starts_with(b"d.rel.ro.") => Std::DataRelRo,
+        () if rest.starts_with(b"d.") => Std::Data,
+        () if rest.starts_with(b"b.") => Std::Bss,
+        () if rest.starts_with(b"td.") => Std::Tdata,
+        () if rest.starts_with(b"tb.") => Std::Tbss,
+        () if rest.starts_with(b"lr.") => Std::Lrodata,
+        () if rest.starts_with(b"l.") => Std::Ldata,
+        () if rest.starts_with(b"lb.") => Std::Lbss,
+        () => return None,
+    };
+    Some(std.part())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_where_the_default_script_sends_them() {
+        for (name, part) in [
+            (".text", Std::Text.part()),
+            (".text.main", Std::Text.part()),
+            (".text.unlikely.f", subpart::TEXT_UNLIKELY),
+            (".text.startup", subpart::TEXT_STARTUP),
+            (".text.hotel", Std::Text.part()),
+            (".data.rel.ro.local._ZTV1A", Std::DataRelRo.part()),
+            (".data.x", Std::Data.part()),
+            (".init_array.101", subpart::INIT_ARRAY_SORTED),
+            (".init_array", Std::InitArray.part()),
+            (".init", Std::Init.part()),
+            (".gnu.linkonce.d.rel.ro.x", Std::DataRelRo.part()),
+        ] {
+            assert_eq!(standard_part(name.as_bytes()), Some(part), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "text",
+            ".textual",
+            ".initx",
+            "my_section",
+            ".gnu.linkonce.zz",
+        ] {
+            assert_eq!(standard_part(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn orphans_stand_behind_sections_with_their_flags() {
+        let mut outputs = Outputs::default();
+        let custom = |name, flags| Custom {
+            name,
+            sh_type: c::SHT_PROGBITS,
+            flags,
+            merge: None,
+            sort: Order::Input,
+        };
+        outputs.custom(&custom(b"code", AX)).unwrap();
+        outputs.custom(&custom(b"constants", A)).unwrap();
+        outputs.custom(&custom(b"notes", 0)).unwrap();
+        let order = outputs.in_order();
+        let at = |name: &[u8]| {
+            order
+                .iter()
+                .position(|id| *outputs.sections[id.index()].name == *name)
+                .unwrap()
+        };
+        assert!(at(b".fini") < at(b"code") && at(b"code") < at(b".rodata"));
+        assert!(at(b".gcc_except_table") < at(b"constants") && at(b"constants") < at(b".tdata"));
+        assert!(at(b".ldata") < at(b"notes") && at(b"notes") < at(b".symtab"));
+    }
+}

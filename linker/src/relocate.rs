@@ -1,0 +1,532 @@
+//! Applying relocations to bytes that were just copied to the output.
+
+use crate::addresses::Places;
+use crate::arch::x86_64::relax::NextReloc;
+use crate::arch::x86_64::reloc::{self, ApplyError, Field, apply};
+use crate::diag::Diagnostics;
+use crate::elf::{Rela, c};
+use crate::file::File;
+use crate::got::Slots;
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::object::{Fixup, Fixups, Object, Place, Target};
+use crate::plan::{Mode, Plan, plan};
+use crate::sections::state;
+use crate::symbols::flag;
+
+/// What relocations are computed from.
+#[derive(Clone, Copy)]
+pub struct Relocator<'l, 'a> {
+    /// Addresses.
+    pub places: &'l Places<'l, 'a>,
+    /// Address of each global symbol.
+    pub values: &'l [u64],
+    /// The output's kind.
+    pub mode: Mode,
+    /// Index in `.dynsym` of each global symbol.
+    pub dynamic_index: &'l (dyn Fn(SymbolId) -> u32 + Sync),
+    /// For messages.
+    pub diag: &'l Diagnostics,
+}
+
+/// Where the dynamic relocations of one file go.
+#[derive(Default)]
+pub struct DynamicSlots<'o> {
+    /// `R_X86_64_RELATIVE`.
+    pub relative: &'o mut [Rela],
+    /// Those with a symbol.
+    pub symbolic: &'o mut [Rela],
+    /// `R_X86_64_IRELATIVE`.
+    pub irelative: &'o mut [Rela],
+}
+
+impl DynamicSlots<'_> {
+    fn take(slots: &mut &mut [Rela], rela: Rela) {
+        // The scan has counted them with the same rules.
+        if let Some((first, rest)) = std::mem::take(slots).split_first_mut() {
+            *first = rela;
+            *slots = rest;
+        } else {
+            debug_assert!(false, "more dynamic relocations than the scan has counted");
+        }
+    }
+}
+
+/// What a fixup's target turned out to be.
+struct Resolved {
+    /// S.
+    address: u64,
+    /// A, or 0 if it went into the choice of a piece.
+    addend: i64,
+    /// The symbol's [`flag`]s.
+    flags: u32,
+    symbol: Option<SymbolId>,
+    /// The target is not in the output.
+    dead: bool,
+}
+
+/// The section in which relocations are applied.
+pub struct Site<'s, 'a> {
+    /// Its file.
+    pub file_id: FileId,
+    /// Its file.
+    pub file: &'s File<'a>,
+    /// Its file.
+    pub object: &'s Object<'a>,
+    /// The section.
+    pub section: SectionId,
+    /// Its number in the file.
+    pub number: u32,
+    /// Address of its first byte; for debugging information, 0.
+    pub address: u64,
+    /// What an offset in the section must be reduced by to be an offset in the bytes (for records of `.eh_frame`).
+    pub skipped: u64,
+}
+
+impl Relocator<'_, '_> {
+    #[inline(always)]
+    fn resolve(&self, site: &Site, fixup: &Fixup) -> Option<Resolved> {
+        let first_global = site.object.first_global();
+        match fixup.target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbol = self
+                    .places
+                    .symbols
+                    .at(site.file.slot_base, first_global, index);
+                let address = *self.values.get(symbol.index())?;
+                let flags = self.places.symbols.flags(symbol);
+                Some(Resolved {
+                    address,
+                    addend: fixup.addend,
+                    flags,
+                    symbol: Some(symbol),
+                    dead: false,
+                })
+            }
+            target => self.resolve_local(site, fixup, target),
+        }
+    }
+
+    fn resolve_local(&self, site: &Site, fixup: &Fixup, target: Target) -> Option<Resolved> {
+        let mut found = Resolved {
+            address: 0,
+            addend: fixup.addend,
+            flags: 0,
+            symbol: None,
+            dead: false,
+        };
+        let (number, value, is_section) = match target {
+            Target::Section(number) => (number, 0, true),
+            Target::Symbol(0) => {
+                found.flags = flag::ABSOLUTE;
+                return Some(found);
+            }
+            Target::Symbol(index) => {
+                let symbol = site.object.symbol(index)?;
+                match symbol.kind() {
+                    c::STT_TLS => found.flags |= flag::TLS,
+                    c::STT_GNU_IFUNC => found.flags |= flag::IFUNC,
+                    _ => {}
+                }
+                match symbol.place {
+                    Place::Section(number) => {
+                        (number, symbol.value, symbol.kind() == c::STT_SECTION)
+                    }
+                    Place::Absolute => {
+                        found.flags |= flag::ABSOLUTE;
+                        found.address = symbol.value;
+                        return Some(found);
+                    }
+                    _ => return None,
+                }
+            }
+        };
+        let section = self.places.sections.get(site.file_id, number)?;
+        let address = if is_section && self.places.is_merged(section) {
+            // The addend chooses the piece.
+            found.addend = 0;
+            self.places
+                .in_section(section, value.wrapping_add(fixup.addend as u64))
+        } else {
+            self.places.in_section(section, value)
+        };
+        match address {
+            Some(address) => found.address = address,
+            None => found.dead = true,
+        }
+        if found.flags & flag::IFUNC != 0
+            && let Target::Symbol(index) = target
+            && let Some(slots) = self.places.got.of_local(site.file_id, index)
+        {
+            found.flags |= slots.flags & flag::CANONICAL_PLT;
+        }
+        Some(found)
+    }
+
+    fn slots(&self, site: &Site, fixup: &Fixup, target: &Resolved) -> Option<&Slots> {
+        match (target.symbol, fixup.target) {
+            (Some(symbol), _) => self.places.got.of_global(symbol),
+            (None, Target::Symbol(index)) => self.places.got.of_local(site.file_id, index),
+            _ => None,
+        }
+    }
+
+    /// Applies the fixups of a loaded section to its bytes.
+    pub fn loaded(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixups: Fixups,
+        dynamic: &mut DynamicSlots,
+    ) {
+        let mut skip = false;
+        let mut index = 0;
+        fixups.for_each(|fixup| {
+            index += 1;
+            if std::mem::take(&mut skip) {
+                return;
+            }
+            // What has no target was reported by the scan.
+            let Some(target) = self.resolve(site, &fixup) else {
+                return;
+            };
+            let offset = fixup.offset.wrapping_sub(site.skipped);
+            let place = site.address.wrapping_add(offset);
+            let next = || {
+                let next = fixups.get(index)?;
+                Some(NextReloc {
+                    offset: next.offset.wrapping_sub(site.skipped),
+                    r_type: next.r_type,
+                })
+            };
+            let plan = plan(
+                self.mode,
+                bytes,
+                offset,
+                fixup.r_type,
+                fixup.addend,
+                target.flags,
+                next,
+            );
+            skip = plan.takes_next();
+            let value = target.address.wrapping_add(target.addend as u64);
+            let simple = target.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0;
+            let result = match plan {
+                Plan::PcRelative(field) | Plan::Plt(field) if simple => {
+                    store(bytes, offset, field, value.wrapping_sub(place))
+                }
+                Plan::Absolute(Field::Word64) if simple => {
+                    if self.mode.pic
+                        && !target.dead
+                        && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
+                    {
+                        let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
+                        DynamicSlots::take(&mut dynamic.relative, rela);
+                    }
+                    store(
+                        bytes,
+                        offset,
+                        Field::Word64,
+                        if target.dead { 0 } else { value },
+                    )
+                }
+                Plan::None => Ok(()),
+                _ => self.other(site, bytes, &fixup, &target, plan, offset, place, dynamic),
+            };
+            if let Err(why) = result {
+                self.failed(site, &fixup, &target, why);
+            }
+        });
+    }
+
+    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
+    fn other(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        target: &Resolved,
+        plan: Plan,
+        offset: u64,
+        place: u64,
+        dynamic: &mut DynamicSlots,
+    ) -> Result<(), ApplyError> {
+        let places = self.places;
+        let addend = target.addend as u64;
+        let is = |mask: u32| target.flags & mask != 0;
+        let slots = self.slots(site, fixup, target);
+        // An IFUNC's address is that of its PLT entry, except where the resolver's result can be filled in.
+        let plt = slots.and_then(|slots| places.plt_entry(slots));
+        let address = match plt {
+            Some(entry) if is(flag::IFUNC) && !is(flag::IMPORTED) => entry,
+            _ => target.address,
+        };
+        let value = address.wrapping_add(addend);
+        let slot = |pick: fn(&Slots) -> u32| slots.map_or(0, |slots| places.slot(pick(slots)));
+        let got = places.got_base();
+        let thread_pointer = places.segments.tls.map_or(0, |tls| tls.thread_pointer);
+        let tls_start = places.segments.tls.map_or(0, |tls| tls.start);
+        let tpoff = target.address.wrapping_sub(thread_pointer);
+        match plan {
+            Plan::None => Ok(()),
+            Plan::Absolute(Field::Word64) => {
+                if is(flag::IMPORTED) {
+                    let writable = places.sections.state(site.section) & state::WRITE != 0;
+                    if self.mode.pic || writable {
+                        let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
+                        DynamicSlots::take(
+                            &mut dynamic.symbolic,
+                            Rela::new(place, reloc::R_X86_64_64, symbol, target.addend),
+                        );
+                        return store(bytes, offset, Field::Word64, 0);
+                    }
+                } else if is(flag::IFUNC) {
+                    if self.mode.pic {
+                        let resolver = target.address.wrapping_add(addend);
+                        DynamicSlots::take(
+                            &mut dynamic.irelative,
+                            Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, resolver as i64),
+                        );
+                        return store(bytes, offset, Field::Word64, resolver);
+                    }
+                } else if self.mode.pic
+                    && !target.dead
+                    && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
+                {
+                    DynamicSlots::take(
+                        &mut dynamic.relative,
+                        Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64),
+                    );
+                }
+                store(bytes, offset, Field::Word64, value)
+            }
+            Plan::Absolute(field) => store(bytes, offset, field, value),
+            Plan::PcRelative(field) => store(bytes, offset, field, value.wrapping_sub(place)),
+            Plan::Plt(field) => {
+                let to = plt.unwrap_or(target.address).wrapping_add(addend);
+                store(bytes, offset, field, to.wrapping_sub(place))
+            }
+            Plan::PltGot(field) => {
+                let to = plt.unwrap_or(target.address).wrapping_add(addend);
+                store(bytes, offset, field, to.wrapping_sub(got))
+            }
+            Plan::GotRelative(field) => store(bytes, offset, field, value.wrapping_sub(got)),
+            Plan::GotPc(field) => store(
+                bytes,
+                offset,
+                field,
+                got.wrapping_add(addend).wrapping_sub(place),
+            ),
+            Plan::GotOffset(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.got)
+                    .wrapping_add(addend)
+                    .wrapping_sub(got),
+            ),
+            Plan::GotSlot(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.got)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::GotToPc(load) => load.to_pc_relative(bytes, offset, target.address, place),
+            Plan::GotToImmediate(load) => load.to_immediate(bytes, offset, target.address),
+            Plan::Size(field) => store(
+                bytes,
+                offset,
+                field,
+                self.size(site, fixup, target).wrapping_add(addend),
+            ),
+            Plan::TlsPair(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.tls_pair)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsPairToExec(sequence) => sequence.to_le(bytes, offset, tpoff),
+            Plan::TlsPairToInitial(sequence) => {
+                sequence.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)
+            }
+            Plan::TlsModule(field) => store(
+                bytes,
+                offset,
+                field,
+                places
+                    .slot(places.got.module)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
+            Plan::ModuleOffset(field) => {
+                let base = if self.mode.shared || !self.mode.relax {
+                    tls_start
+                } else {
+                    thread_pointer
+                };
+                store(
+                    bytes,
+                    offset,
+                    field,
+                    target.address.wrapping_add(addend).wrapping_sub(base),
+                )
+            }
+            Plan::TlsSlot(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.tpoff)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsSlotToExec(access) => access.to_le(bytes, offset, tpoff),
+            Plan::TlsOffset(field) => store(bytes, offset, field, tpoff.wrapping_add(addend)),
+            Plan::TlsDescriptor(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.descriptor)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::DescriptorToExec(access) => access.to_le(bytes, offset, tpoff),
+            Plan::DescriptorToInitial(access) => {
+                access.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)
+            }
+            Plan::DescriptorCallToNop(call) => call.to_nop(bytes, offset),
+            // The scan has reported it.
+            Plan::Impossible(_) => Ok(()),
+        }
+    }
+
+    fn size(&self, site: &Site, fixup: &Fixup, target: &Resolved) -> u64 {
+        match (target.symbol, fixup.target) {
+            (Some(symbol), _) => {
+                let key = self.places.symbols.key(symbol);
+                let file = self.places.files.get(key.file());
+                match (file.object(), file.shared()) {
+                    (Some(object), _) => object.symbol(key.index()).map_or(0, |symbol| symbol.size),
+                    (_, Some(shared)) => shared
+                        .syms
+                        .get(key.index() as usize)
+                        .map_or(0, |sym| sym.st_size),
+                    _ => 0,
+                }
+            }
+            (None, Target::Symbol(index)) => {
+                site.object.symbol(index).map_or(0, |symbol| symbol.size)
+            }
+            (None, Target::Section(_)) => 0,
+        }
+    }
+
+    /// Applies the fixups of a section that is not loaded: debugging information. What refers to code that is not
+    /// in the output becomes `tombstone`, so that debuggers see no code there.
+    pub fn unloaded(&self, site: &Site, bytes: &mut [u8], fixups: Fixups, tombstone: u64) {
+        fixups.for_each(|fixup| {
+            let Some(target) = self.resolve(site, &fixup) else {
+                self.complain(site, &fixup, format_args!("the symbol does not exist"));
+                return;
+            };
+            let is_dead = target.dead || target.symbol.is_some_and(|id| self.is_dead(id));
+            let value = target.address.wrapping_add(target.addend as u64);
+            let howto = reloc::howto(fixup.r_type);
+            let result = match howto.class {
+                reloc::Class::None => Ok(()),
+                _ if is_dead => store(bytes, fixup.offset, howto.field, tombstone),
+                reloc::Class::Absolute => store(bytes, fixup.offset, howto.field, value),
+                reloc::Class::TlsModuleOffset => {
+                    let start = self.places.segments.tls.map_or(0, |tls| tls.start);
+                    store(bytes, fixup.offset, howto.field, value.wrapping_sub(start))
+                }
+                reloc::Class::TlsOffset => {
+                    let pointer = self.places.segments.tls.map_or(0, |tls| tls.thread_pointer);
+                    store(
+                        bytes,
+                        fixup.offset,
+                        howto.field,
+                        value.wrapping_sub(pointer),
+                    )
+                }
+                reloc::Class::PcRelative | reloc::Class::PltPcRelative => store(
+                    bytes,
+                    fixup.offset,
+                    howto.field,
+                    value.wrapping_sub(fixup.offset),
+                ),
+                reloc::Class::Size => {
+                    let size = self.size(site, &fixup, &target);
+                    store(
+                        bytes,
+                        fixup.offset,
+                        howto.field,
+                        size.wrapping_add(target.addend as u64),
+                    )
+                }
+                _ => {
+                    self.complain(
+                        site,
+                        &fixup,
+                        format_args!(
+                            "this relocation has no meaning in a section that is not loaded"
+                        ),
+                    );
+                    Ok(())
+                }
+            };
+            if let Err(why) = result {
+                self.failed(site, &fixup, &target, why);
+            }
+        });
+    }
+
+    fn is_dead(&self, id: SymbolId) -> bool {
+        let section = self.places.definitions.section(id);
+        section != SectionId::NONE && !self.places.sections.is_alive(section)
+    }
+
+    #[cold]
+    fn failed(&self, site: &Site, fixup: &Fixup, target: &Resolved, why: ApplyError) {
+        let name = match (target.symbol, fixup.target) {
+            (Some(symbol), _) => self.places.symbols.name(symbol),
+            (None, Target::Symbol(index)) => site.object.symbol_name(index),
+            (None, Target::Section(_)) => b"",
+        };
+        let name = if name.is_empty() {
+            "a local section".into()
+        } else {
+            format!("'{}'", self.diag.show_name(name))
+        };
+        self.complain(site, fixup, format_args!("{why}; references {name}"));
+    }
+
+    #[cold]
+    fn complain(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) {
+        let section = site
+            .object
+            .section(site.number)
+            .map_or(&b""[..], |section| section.name);
+        self.diag.error(format!(
+            "{}:({}+{:#x}): {}: {what}",
+            site.file,
+            String::from_utf8_lossy(section),
+            fixup.offset,
+            reloc::name(fixup.r_type)
+        ));
+    }
+}
+
+#[inline(always)]
+fn store(bytes: &mut [u8], offset: u64, field: Field, value: u64) -> Result<(), ApplyError> {
+    match usize::try_from(offset)
+        .ok()
+        .and_then(|offset| bytes.get_mut(offset..))
+    {
+        Some(place) => apply(place, field, value),
+        None => Err(ApplyError::OutsideSection),
+    }
+}

@@ -1,0 +1,471 @@
+//! Symbol resolution: which files are linked, and which definition each name has.
+//!
+//! 1. *Extraction.* Every file offers its definitions, those of archive members
+//!    and shared objects too, each with a rank; the smallest wins. Starting from
+//!    the files that are linked in any case, undefined references pull in the
+//!    member that won the name, until nothing new comes. Which member that is
+//!    depends on the order of the command line, but not on who asked first: the
+//!    set is the same however the work is divided.
+//! 2. *COMDAT.* Of the groups with one signature the one in the first file stays.
+//! 3. *Definitions.* All is forgotten and offered again by the linked files
+//!    only, without what lies in discarded sections.
+//!
+//! Precedence: a definition in an object, then a common block (the gABI lets it
+//! win over weak ones), then a weak definition, then a shared object's. For
+//! extraction, an archive member counts as much as a shared object, and both
+//! more than a common block, which a real definition in an archive replaces
+//! (as with GNU ld).
+
+use crate::diag::Diagnostics;
+use crate::elf::c;
+use crate::file::{Body, File, Files};
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::object::{Group, Object, Place};
+use crate::sections::{Sections, state};
+use crate::symbols::{Key, SymbolTable, flag, rank};
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Ranks during extraction.
+mod offer {
+    pub const STRONG: u64 = 0;
+    pub const WEAK: u64 = 1;
+    pub const ON_DEMAND: u64 = 2;
+    pub const COMMON: u64 = 3;
+    pub const COMMON_ON_DEMAND: u64 = 4;
+}
+
+/// Finds the files that are linked, by number of file. `required` are symbols
+/// that must be defined as if something referred to them (`-u`, `-e`).
+pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> Vec<bool> {
+    files.0.par_iter().enumerate().for_each(|(i, file)| {
+        let id = FileId(i as u32);
+        match &file.body {
+            Body::Linker(_) => {}
+            Body::Shared(shared) => {
+                for index in shared.first_global..file.symbol_count() {
+                    if shared.is_defined(index) && shared.is_default(index) {
+                        symbols.offer(
+                            symbols.of(file, index),
+                            Key::new(offer::ON_DEMAND, id, index),
+                        );
+                    }
+                }
+            }
+            Body::Object(object) => for_globals(file, object, |index, symbol| {
+                let rank = match (symbol.place, file.lazy) {
+                    (Place::Undefined, _) => return,
+                    (Place::Common, false) => offer::COMMON,
+                    (Place::Common, true) => offer::COMMON_ON_DEMAND,
+                    (_, true) => offer::ON_DEMAND,
+                    (_, false) if symbol.is_weak() => offer::WEAK,
+                    (_, false) => offer::STRONG,
+                };
+                symbols.offer(symbols.of(file, index), Key::new(rank, id, index));
+            }),
+        }
+    });
+
+    let linked: Vec<AtomicBool> = files
+        .0
+        .iter()
+        .map(|file| AtomicBool::new(!file.lazy))
+        .collect();
+    // Links the member that defines a symbol, if it is not linked yet.
+    let pull = |id: SymbolId, found: &mut Vec<FileId>| {
+        let key = symbols.key(id);
+        if key == Key::NONE {
+            return;
+        }
+        let file = key.file();
+        if files.get(file).lazy
+            && !linked[file.index()].load(Relaxed)
+            && !linked[file.index()].swap(true, Relaxed)
+        {
+            found.push(file);
+        }
+    };
+    let mut frontier: Vec<FileId> = files
+        .iter()
+        .filter(|(_, file)| !file.lazy)
+        .map(|(id, _)| id)
+        .collect();
+    required.iter().for_each(|id| pull(*id, &mut frontier));
+    while !frontier.is_empty() {
+        frontier = frontier
+            .par_iter()
+            .fold(Vec::new, |mut found, id| {
+                let file = files.get(*id);
+                match &file.body {
+                    Body::Linker(_) => {}
+                    Body::Shared(shared) => {
+                        for (index, sym) in
+                            (0..).zip(shared.syms).skip(shared.first_global as usize)
+                        {
+                            if { sym.st_shndx } == c::SHN_UNDEF && sym.binding() != c::STB_WEAK {
+                                pull(symbols.of(file, index), &mut found);
+                            }
+                        }
+                    }
+                    Body::Object(object) => {
+                        for_globals(file, object, |index, symbol| match symbol.place {
+                            Place::Undefined if !symbol.is_weak() => {
+                                pull(symbols.of(file, index), &mut found)
+                            }
+                            Place::Common => pull(symbols.of(file, index), &mut found),
+                            _ => {}
+                        })
+                    }
+                }
+                found
+            })
+            .reduce(Vec::new, |mut all, mut some| {
+                all.append(&mut some);
+                all
+            });
+    }
+    linked.into_iter().map(AtomicBool::into_inner).collect()
+}
+
+/// Calls `f` with each global symbol of an object.
+#[inline]
+fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::object::Symbol)) {
+    for index in file.first_global()..file.symbol_count() {
+        if let Some(symbol) = object.symbol(index) {
+            f(index, symbol);
+        }
+    }
+}
+
+/// Discards all but the first of the COMDAT groups of each signature.
+pub fn discard_duplicate_groups(
+    files: &Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    diag: &Diagnostics,
+) {
+    let owner: Vec<AtomicU32> = (0..symbols.id_limit())
+        .into_par_iter()
+        .with_min_len(1 << 16)
+        .map(|_| AtomicU32::new(u32::MAX))
+        .collect();
+    let groups: Vec<(FileId, Vec<(Option<SymbolId>, Group)>)> = files
+        .0
+        .par_iter()
+        .enumerate()
+        .filter_map(|(i, file)| {
+            let id = FileId(i as u32);
+            let object = file.object().filter(|_| sections.is_linked(id))?;
+            let groups = object.groups().unwrap_or_else(|why| {
+                diag.error(format!("{file}: {why}"));
+                Vec::new()
+            });
+            let mut found = Vec::with_capacity(groups.len());
+            for group in groups.into_iter().filter(|group| group.comdat) {
+                // The symbol's slot saves the search by name, except where its name has a version.
+                let symbol = group
+                    .symbol
+                    .map(|index| symbols.of(file, index))
+                    .or_else(|| symbols.find(group.signature));
+                if let Some(symbol) = symbol {
+                    owner[symbol.index()].fetch_min(id.0, Relaxed);
+                }
+                found.push((symbol, group));
+            }
+            (!found.is_empty()).then_some((id, found))
+        })
+        .collect();
+    // Signatures that are no global symbol anywhere.
+    let mut local: HashMap<&[u8], FileId> = HashMap::new();
+    for (file, groups) in &groups {
+        for (_, group) in groups.iter().filter(|(symbol, _)| symbol.is_none()) {
+            local.entry(group.signature).or_insert(*file);
+        }
+    }
+    groups.par_iter().for_each(|(file, groups)| {
+        let mut seen: Vec<SymbolId> = Vec::new();
+        for (symbol, group) in groups {
+            let winner = match symbol {
+                Some(symbol) => owner[symbol.index()].load(Relaxed),
+                None => local[group.signature].0,
+            };
+            if winner == file.0
+                && !symbol.is_some_and(|symbol| groups.len() < 64 && seen.contains(&symbol))
+            {
+                if groups.len() < 64 {
+                    seen.extend(symbol);
+                }
+                continue;
+            }
+            for member in &group.members {
+                match sections.get(*file, *member) {
+                    Some(section) => {
+                        sections.remove_state(section, state::ALIVE);
+                        sections.add_state(section, state::DISCARDED);
+                    }
+                    None => diag.error(format!(
+                        "{}: group member {member} is not a section",
+                        files.get(*file)
+                    )),
+                }
+            }
+        }
+    });
+}
+
+/// Where the winning definition of each symbol lies.
+pub struct Definitions {
+    section: Vec<AtomicU32>,
+    value: Vec<AtomicU64>,
+    /// Common blocks, in the order of their files.
+    pub commons: Vec<Common>,
+}
+
+/// A common block.
+#[derive(Clone, Copy, Debug)]
+pub struct Common {
+    /// Its symbol.
+    pub symbol: SymbolId,
+    /// The largest size that a file gives.
+    pub size: u64,
+    /// The largest alignment that a file gives.
+    pub align: u64,
+    /// Thread-local.
+    pub tls: bool,
+}
+
+impl Definitions {
+    /// The section in which a symbol is defined, or [`SectionId::NONE`].
+    #[inline]
+    pub fn section(&self, id: SymbolId) -> SectionId {
+        SectionId(self.section[id.index()].load(Relaxed))
+    }
+
+    /// Gives a common block its offset among the common blocks.
+    pub fn set_value(&self, id: SymbolId, value: u64) {
+        self.value[id.index()].store(value, Relaxed);
+    }
+
+    /// Offset in the section, or absolute value.
+    #[inline]
+    pub fn value(&self, id: SymbolId) -> u64 {
+        self.value[id.index()].load(Relaxed)
+    }
+}
+
+/// Offers the definitions of the linked files, and adds up what their references say.
+pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
+    symbols.clear_keys();
+    files.0.par_iter().enumerate().for_each(|(i, file)| {
+        let id = FileId(i as u32);
+        match &file.body {
+            Body::Linker(_) => {}
+            Body::Shared(shared) => {
+                for index in shared.first_global..file.symbol_count() {
+                    if !shared.is_defined(index) {
+                        symbols.add_flags(symbols.of(file, index), flag::REFERENCED_BY_SHARED);
+                    } else if shared.is_default(index) {
+                        let symbol = symbols.of(file, index);
+                        symbols.offer(symbol, Key::new(rank::SHARED, id, index));
+                        symbols.add_flags(symbol, flag::DEFINED_BY_SHARED);
+                    }
+                }
+            }
+            Body::Object(object) if sections.is_linked(id) => {
+                for_globals(file, object, |index, symbol| {
+                    let name = symbols.of(file, index);
+                    let visibility = match symbol.other & 3 {
+                        c::STV_HIDDEN => flag::HIDDEN,
+                        c::STV_INTERNAL => flag::INTERNAL,
+                        c::STV_PROTECTED => flag::PROTECTED,
+                        _ => 0,
+                    };
+                    let rank = match symbol.place {
+                        Place::Undefined => None,
+                        Place::Common => Some(rank::COMMON),
+                        // A definition in a discarded group means the one that was kept.
+                        Place::Section(n) if is_discarded(sections, id, n) => None,
+                        _ if symbol.is_weak() => Some(rank::WEAK),
+                        _ => Some(rank::STRONG),
+                    };
+                    match rank {
+                        Some(rank) => {
+                            symbols.offer(name, Key::new(rank, id, index));
+                            if visibility != 0 {
+                                symbols.add_flags(name, visibility);
+                            }
+                        }
+                        None if symbol.is_weak() => {
+                            symbols.add_flags(name, flag::REFERENCED | visibility)
+                        }
+                        None => symbols.add_flags(
+                            name,
+                            flag::REFERENCED | flag::REFERENCED_STRONGLY | visibility,
+                        ),
+                    }
+                })
+            }
+            Body::Object(_) => {}
+        }
+    });
+}
+
+#[inline]
+fn is_discarded(sections: &Sections, file: FileId, number: u32) -> bool {
+    sections
+        .get(file, number)
+        .is_some_and(|section| sections.state(section) & state::DISCARDED != 0)
+}
+
+/// A name that two files define.
+pub struct Duplicate {
+    /// The name.
+    pub symbol: SymbolId,
+    /// The file whose definition lost.
+    pub file: FileId,
+    /// Its symbol there.
+    pub index: u32,
+}
+
+/// Writes down where the winning definitions lie, and finds names that are
+/// defined twice.
+pub fn publish(
+    files: &Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    diag: &Diagnostics,
+) -> (Definitions, Vec<Duplicate>) {
+    let ids = symbols.id_limit();
+    let section: Vec<AtomicU32> = (0..ids)
+        .into_par_iter()
+        .with_min_len(1 << 16)
+        .map(|_| AtomicU32::new(u32::MAX))
+        .collect();
+    let value: Vec<AtomicU64> = (0..ids)
+        .into_par_iter()
+        .with_min_len(1 << 16)
+        .map(|_| AtomicU64::new(0))
+        .collect();
+    let (commons, mut duplicates) = files
+        .0
+        .par_iter()
+        .enumerate()
+        .map(|(i, file)| {
+            let id = FileId(i as u32);
+            let (mut commons, mut duplicates) = (Vec::new(), Vec::new());
+            match &file.body {
+                Body::Linker(_) => {}
+                Body::Shared(shared) => {
+                    for (index, sym) in (0..).zip(shared.syms).skip(shared.first_global as usize) {
+                        if !shared.is_defined(index) || !shared.is_default(index) {
+                            continue;
+                        }
+                        let name = symbols.of(file, index);
+                        if symbols.key(name) != Key::new(rank::SHARED, id, index) {
+                            continue;
+                        }
+                        value[name.index()].store(sym.st_value, Relaxed);
+                        symbols.add_flags(
+                            name,
+                            match sym.kind() {
+                                c::STT_TLS => flag::TLS,
+                                c::STT_FUNC | c::STT_GNU_IFUNC => flag::FUNCTION,
+                                _ => 0,
+                            },
+                        );
+                    }
+                }
+                Body::Object(object) if sections.is_linked(id) => for_globals(file, object, |index, symbol| {
+                    if symbol.place == Place::Undefined {
+                        return;
+                    }
+                    let name = symbols.of(file, index);
+                    let key = symbols.key(name);
+                    if symbol.place == Place::Common {
+                        if key.rank() == rank::COMMON {
+                            let tls = symbol.kind() == c::STT_TLS;
+                            let align = symbol.value.max(1);
+                            if !align.is_power_of_two() || align > 1 << 30 {
+                                diag.error(format!(
+                                    "{file}: common symbol {}: alignment {align:#x} is not a power of two up to 1 GiB",
+                                    String::from_utf8_lossy(symbols.name(name))
+                                ));
+                                return;
+                            }
+                            commons.push((key, Common { symbol: name, size: symbol.size, align, tls }));
+                            if tls {
+                                symbols.add_flags(name, flag::TLS);
+                            }
+                        }
+                        return;
+                    }
+                    if (key.file(), key.index()) != (id, index) {
+                        let strong = !symbol.is_weak() && key.rank() == rank::STRONG;
+                        if strong && !matches!(symbol.place, Place::Section(n) if is_discarded(sections, id, n)) {
+                            duplicates.push(Duplicate { symbol: name, file: id, index });
+                        }
+                        return;
+                    }
+                    let mut bits = match symbol.kind() {
+                        c::STT_TLS => flag::TLS,
+                        c::STT_GNU_IFUNC => flag::IFUNC | flag::FUNCTION,
+                        c::STT_FUNC => flag::FUNCTION,
+                        _ => 0,
+                    };
+                    match symbol.place {
+                        Place::Section(number) => match sections.get(id, number) {
+                            Some(at) => section[name.index()].store(at.0, Relaxed),
+                            None => diag.error(format!(
+                                "{file}: symbol {} is in section {number}, which does not exist",
+                                String::from_utf8_lossy(symbols.name(name))
+                            )),
+                        },
+                        _ => bits |= flag::ABSOLUTE,
+                    }
+                    value[name.index()].store(symbol.value, Relaxed);
+                    symbols.add_flags(name, bits);
+                }),
+                Body::Object(_) => {}
+            }
+            (commons, duplicates)
+        })
+        .reduce(
+            || (Vec::new(), Vec::new()),
+            |mut all, mut some| {
+                all.0.append(&mut some.0);
+                all.1.append(&mut some.1);
+                all
+            },
+        );
+    duplicates.sort_by_key(|duplicate| {
+        (
+            symbols.key(duplicate.symbol),
+            duplicate.file,
+            duplicate.index,
+        )
+    });
+    (
+        Definitions {
+            section,
+            value,
+            commons: unite_commons(commons),
+        },
+        duplicates,
+    )
+}
+
+fn unite_commons(mut all: Vec<(Key, Common)>) -> Vec<Common> {
+    all.sort_by_key(|(key, _)| *key);
+    let mut united: Vec<Common> = Vec::new();
+    for (_, common) in all {
+        match united.last_mut() {
+            Some(last) if last.symbol == common.symbol => {
+                last.size = last.size.max(common.size);
+                last.align = last.align.max(common.align);
+            }
+            _ => united.push(common),
+        }
+    }
+    united
+}

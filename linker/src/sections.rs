@@ -1,0 +1,472 @@
+//! The input sections of all linked files: one number each, attributes in
+//! arrays by that number.
+//!
+//! Building the table is one parallel pass over the section headers. Names are
+//! not hashed: nearly all sections go to a standard part, which
+//! [`standard_part`] finds by looking at a few letters; the rest
+//! is compared with the handful of other kinds that the same file has had, and
+//! the kinds of all files are brought together afterwards.
+
+use crate::diag::Diagnostics;
+use crate::elf::c;
+use crate::file::{File, Files};
+use crate::ids::{FileId, PartId, SectionId};
+use crate::object::{Object, Section};
+use crate::output::{Custom, MergeKind, Order, Outputs, shf, standard_part};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Bits of a section's state.
+pub mod state {
+    /// Will be in the output, or has an influence on it.
+    pub const ALIVE: u8 = 1;
+    /// Lost against the same COMDAT group in an earlier file.
+    pub const DISCARDED: u8 = 2;
+    /// Kept by garbage collection whoever refers to it.
+    pub const ROOT: u8 = 4;
+    /// Loaded at run time.
+    pub const ALLOC: u8 = 8;
+    /// Some frame description belongs to it.
+    pub const HAS_FDE: u8 = 16;
+    /// May be written to at run time.
+    pub const WRITE: u8 = 32;
+    /// It has bytes in the file, that is, it is not `SHT_NOBITS`.
+    pub const BITS: u8 = 64;
+    /// `.eh_frame`: taken apart, not copied.
+    pub const EH_FRAME: u8 = 128;
+}
+
+/// All input sections.
+pub struct Sections {
+    /// First section of each file, and the end of the last one.
+    base: Vec<u32>,
+    /// Part of the output for each section; [`PartId::NONE`] for what is not copied.
+    pub part: Vec<PartId>,
+    /// Number, in the file, of the section with its relocations; 0 for none.
+    pub relocations: Vec<u32>,
+    state: Vec<AtomicU8>,
+    file: Vec<FileId>,
+}
+
+/// What the pass over one file's headers finds beside the arrays.
+struct Found<'a> {
+    customs: Vec<Custom<'a>>,
+    executable_stack: Option<bool>,
+    properties: Vec<u32>,
+    frames: Vec<u32>,
+    retained: Vec<u32>,
+}
+
+/// What the linker consumes from the linked files beside their contents.
+pub struct SectionFacts {
+    /// Files whose `.note.GNU-stack` asks for an executable stack.
+    pub executable_stack: Vec<FileId>,
+    /// `.note.gnu.property` sections of each file.
+    pub properties: Vec<(FileId, Vec<u32>)>,
+    /// `.eh_frame` sections, in order.
+    pub frames: Vec<SectionId>,
+}
+
+/// Addresses that are significant, for identical code folding (LLVM's extension).
+const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
+
+/// Parts above this are numbers in the file's own list while the table is being built.
+const LOCAL_PART: u16 = 0x8000;
+
+impl Sections {
+    /// Numbers and classifies the sections of the files that are linked.
+    pub fn build<'a>(
+        files: &Files<'a>,
+        linked: &[bool],
+        strip_debug: bool,
+        outputs: &mut Outputs<'a>,
+        diag: &Diagnostics,
+    ) -> (Sections, SectionFacts) {
+        let mut base = Vec::with_capacity(linked.len() + 1);
+        let mut total = 0u32;
+        for (file, linked) in files.0.iter().zip(linked) {
+            base.push(total);
+            if let (Some(object), true) = (file.object(), *linked) {
+                total += object.section_count();
+            }
+        }
+        base.push(total);
+        let mut part = vec![PartId::NONE; total as usize];
+        let mut relocations = vec![0u32; total as usize];
+        let mut state: Vec<AtomicU8> = Vec::new();
+        state.resize_with(total as usize, AtomicU8::default);
+        let mut owner = vec![FileId::LINKER; total as usize];
+
+        let slices = per_file(&base, &mut part)
+            .into_iter()
+            .zip(per_file(&base, &mut relocations))
+            .zip(per_file(&base, &mut state))
+            .zip(per_file(&base, &mut owner))
+            .enumerate()
+            .filter(|(_, (((part, _), _), _))| !part.is_empty())
+            .collect::<Vec<_>>();
+        let found: Vec<(FileId, Found<'a>, &mut [PartId])> = slices
+            .into_par_iter()
+            .map(|(i, (((part, relocations), state), owner))| {
+                let id = FileId(i as u32);
+                owner.fill(id);
+                let file = files.get(id);
+                let object = files.object(id);
+                let found =
+                    classify_file(file, object, strip_debug, part, relocations, state, diag);
+                (id, found, part)
+            })
+            .collect();
+
+        let mut facts = SectionFacts {
+            executable_stack: Vec::new(),
+            properties: Vec::new(),
+            frames: Vec::new(),
+        };
+        for (id, found, part) in found {
+            if found.executable_stack == Some(true) {
+                facts.executable_stack.push(id);
+            }
+            facts.properties.push((id, found.properties));
+            facts
+                .frames
+                .extend(found.frames.iter().map(|n| SectionId(base[id.index()] + n)));
+            if found.customs.is_empty() {
+                continue;
+            }
+            let global: Vec<PartId> = found
+                .customs
+                .iter()
+                .map(|custom| {
+                    outputs.custom(custom).unwrap_or_else(|| {
+                        diag.error(format!(
+                            "{}: too many different output sections",
+                            files.get(id)
+                        ));
+                        PartId::NONE
+                    })
+                })
+                .collect();
+            for slot in part
+                .iter_mut()
+                .filter(|slot| slot.0 >= LOCAL_PART && **slot != PartId::NONE)
+            {
+                *slot = global[usize::from(slot.0 - LOCAL_PART)];
+            }
+        }
+        (
+            Sections {
+                base,
+                part,
+                relocations,
+                state,
+                file: owner,
+            },
+            facts,
+        )
+    }
+
+    /// Number of sections.
+    pub fn len(&self) -> usize {
+        self.part.len()
+    }
+
+    /// The id of a file's section. `number` must be below the file's section count.
+    #[inline]
+    pub fn id(&self, file: FileId, number: u32) -> SectionId {
+        SectionId(self.base[file.index()] + number)
+    }
+
+    /// The id of a file's section, if there is one of that number.
+    #[inline]
+    pub fn get(&self, file: FileId, number: u32) -> Option<SectionId> {
+        let id = self.base[file.index()].checked_add(number)?;
+        (id < self.base[file.index() + 1]).then_some(SectionId(id))
+    }
+
+    /// File and number of a section.
+    #[inline]
+    pub fn origin(&self, id: SectionId) -> (FileId, u32) {
+        let file = self.file[id.index()];
+        (file, id.0 - self.base[file.index()])
+    }
+
+    /// Ids of a file's sections.
+    #[inline]
+    pub fn of_file(&self, file: FileId) -> std::ops::Range<u32> {
+        self.base[file.index()]..self.base[file.index() + 1]
+    }
+
+    /// Whether the file's sections are in the table.
+    pub fn is_linked(&self, file: FileId) -> bool {
+        !self.of_file(file).is_empty()
+    }
+
+    /// A section's [`state`] bits.
+    #[inline]
+    pub fn state(&self, id: SectionId) -> u8 {
+        self.state[id.index()].load(Relaxed)
+    }
+
+    /// Whether it will be in the output.
+    #[inline]
+    pub fn is_alive(&self, id: SectionId) -> bool {
+        self.state(id) & state::ALIVE != 0
+    }
+
+    /// Adds bits; says which were there before.
+    #[inline]
+    pub fn add_state(&self, id: SectionId, bits: u8) -> u8 {
+        let slot = &self.state[id.index()];
+        let old = slot.load(Relaxed);
+        if old & bits == bits {
+            old
+        } else {
+            slot.fetch_or(bits, Relaxed)
+        }
+    }
+
+    /// Takes a section out.
+    pub fn remove_state(&self, id: SectionId, bits: u8) {
+        self.state[id.index()].fetch_and(!bits, Relaxed);
+    }
+
+    /// Cuts an array by section into one slice a file.
+    pub fn split<'s, T>(&self, array: &'s mut [T]) -> Vec<&'s mut [T]> {
+        per_file(&self.base, array)
+    }
+}
+
+fn per_file<'s, T>(base: &[u32], mut array: &'s mut [T]) -> Vec<&'s mut [T]> {
+    let mut slices = Vec::with_capacity(base.len());
+    for pair in base.windows(2) {
+        let (head, tail) = array.split_at_mut((pair[1] - pair[0]) as usize);
+        slices.push(head);
+        array = tail;
+    }
+    slices
+}
+
+fn classify_file<'a>(
+    file: &File<'a>,
+    object: &Object<'a>,
+    strip_debug: bool,
+    part: &mut [PartId],
+    relocations: &mut [u32],
+    states: &mut [AtomicU8],
+    diag: &Diagnostics,
+) -> Found<'a> {
+    let mut found = Found {
+        customs: Vec::new(),
+        executable_stack: None,
+        properties: Vec::new(),
+        frames: Vec::new(),
+        retained: Vec::new(),
+    };
+    for number in 1..object.section_count() {
+        match object.relocation_section(number) {
+            Ok(None) => {}
+            Ok(Some(target)) => {
+                let slot = &mut relocations[target as usize];
+                if *slot != 0 {
+                    diag.error(format!(
+                        "{file}: section {target} has two relocation sections"
+                    ));
+                }
+                *slot = number;
+                continue;
+            }
+            Err(why) => {
+                diag.error(format!("{file}: {why}"));
+                continue;
+            }
+        }
+        let Some(section) = object.section(number) else {
+            continue;
+        };
+        match section.sh_type {
+            c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX | SHT_LLVM_ADDRSIG => {
+                continue;
+            }
+            c::SHT_STRTAB if section.flags & shf::ALLOC == 0 => continue,
+            _ => {}
+        }
+        if section.flags & shf::EXCLUDE != 0 {
+            continue;
+        }
+        if !section.align.is_power_of_two() || section.align > 1 << 30 {
+            diag.error(format!(
+                "{file}: section {number} ({}): alignment {:#x} is not a power of two up to 1 GiB",
+                String::from_utf8_lossy(section.name),
+                section.align
+            ));
+            continue;
+        }
+        let mut bits = state::ALIVE;
+        if section.flags & shf::ALLOC != 0 {
+            bits |= state::ALLOC;
+        }
+        if section.flags & shf::WRITE != 0 {
+            bits |= state::WRITE;
+        }
+        if section.sh_type != c::SHT_NOBITS {
+            bits |= state::BITS;
+        }
+        match section.name {
+            b".note.GNU-stack" => {
+                found.executable_stack = Some(section.flags & shf::EXEC != 0);
+                continue;
+            }
+            b".note.gnu.property" if section.sh_type == c::SHT_NOTE => {
+                found.properties.push(number);
+                continue;
+            }
+            b".eh_frame" if section.flags & shf::ALLOC != 0 => {
+                found.frames.push(number);
+                *states[number as usize].get_mut() = bits | state::EH_FRAME;
+                continue;
+            }
+            _ => {}
+        }
+        if strip_debug && section.flags & shf::ALLOC == 0 && is_debug(section.name) {
+            continue;
+        }
+        if section.flags & shf::RETAIN != 0 || is_root(&section) {
+            bits |= state::ROOT;
+            found.retained.push(number);
+        }
+        *states[number as usize].get_mut() = bits;
+        let standard = if section.flags & shf::ALLOC != 0 {
+            standard_part(section.name)
+        } else {
+            None
+        };
+        let merge = merge_kind(&section);
+        part[number as usize] = match standard {
+            Some(part) if merge.is_none() => part,
+            _ => local_part(&mut found.customs, custom(&section, standard, merge)),
+        };
+    }
+    // A section with relocations is not taken apart into pieces.
+    for number in 1..object.section_count() as usize {
+        let slot = part[number];
+        if relocations[number] == 0 || slot.0 < LOCAL_PART || slot == PartId::NONE {
+            continue;
+        }
+        let mut plain = found.customs[usize::from(slot.0 - LOCAL_PART)].clone();
+        if plain.merge.take().is_some() {
+            part[number] = local_part(&mut found.customs, plain);
+        }
+    }
+    found
+}
+
+fn local_part<'a>(customs: &mut Vec<Custom<'a>>, custom: Custom<'a>) -> PartId {
+    let index = customs
+        .iter()
+        .position(|known| *known == custom)
+        .unwrap_or_else(|| {
+            customs.push(custom);
+            customs.len() - 1
+        });
+    // More kinds than this in one file: the excess is refused when the kinds are brought together.
+    PartId(LOCAL_PART + (index.min(0x7ffe)) as u16)
+}
+
+/// The names of sections that hold debugging information.
+pub fn is_debug(name: &[u8]) -> bool {
+    name.starts_with(b".debug_")
+        || name.starts_with(b".zdebug_")
+        || name == b".gdb_index"
+        || name.starts_with(b".stab")
+}
+
+/// What the default script keeps (`KEEP`), and what runs without being named.
+fn is_root(section: &Section) -> bool {
+    matches!(
+        section.sh_type,
+        c::SHT_INIT_ARRAY | c::SHT_FINI_ARRAY | c::SHT_PREINIT_ARRAY
+    ) || (section.sh_type == c::SHT_NOTE && section.flags & shf::GROUP == 0)
+        || [&b".init"[..], b".fini", b".jcr"].contains(&section.name)
+        || [
+            &b".init_array"[..],
+            b".fini_array",
+            b".preinit_array",
+            b".ctors",
+            b".dtors",
+        ]
+        .iter()
+        .any(|prefix| section.name.starts_with(prefix))
+}
+
+/// Whether and how a section's pieces may be merged.
+fn merge_kind(section: &Section) -> Option<MergeKind> {
+    if section.flags & shf::MERGE == 0
+        || section.flags & shf::WRITE != 0
+        || section.sh_type == c::SHT_NOBITS
+    {
+        return None;
+    }
+    if section.entsize == 0
+        || section.size % section.entsize != 0
+        || section.size > u32::MAX.into()
+        || section.size == 0
+    {
+        return None;
+    }
+    let strings = section.flags & shf::STRINGS != 0;
+    // Wider characters than the specification's are no strings; nor is anything that one could not step through.
+    if strings && !matches!(section.entsize, 1 | 2 | 4) {
+        return None;
+    }
+    Some(MergeKind {
+        strings,
+        entsize: section.entsize as u32,
+    })
+}
+
+fn custom<'a>(
+    section: &Section<'a>,
+    standard: Option<PartId>,
+    merge: Option<MergeKind>,
+) -> Custom<'a> {
+    // Pieces of `.rodata.str1.1` go to `.rodata`; of other standard names to the name without suffix.
+    let name = match standard {
+        None => section.name,
+        Some(_) => {
+            let end = section.name[1..]
+                .iter()
+                .position(|b| *b == b'.')
+                .map_or(section.name.len(), |i| i + 1);
+            if section.name.starts_with(b".data.rel.ro") {
+                &section.name[..12]
+            } else {
+                &section.name[..end]
+            }
+        }
+    };
+    let keep = shf::ALLOC
+        | shf::WRITE
+        | shf::EXEC
+        | shf::TLS
+        | if merge.is_some() {
+            shf::MERGE | shf::STRINGS
+        } else {
+            0
+        };
+    let sh_type = match section.sh_type {
+        c::SHT_NOTE
+        | c::SHT_NOBITS
+        | c::SHT_INIT_ARRAY
+        | c::SHT_FINI_ARRAY
+        | c::SHT_PREINIT_ARRAY => section.sh_type,
+        _ => c::SHT_PROGBITS,
+    };
+    Custom {
+        name,
+        sh_type,
+        flags: section.flags & keep,
+        merge,
+        sort: Order::Input,
+    }
+}

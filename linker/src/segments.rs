@@ -1,0 +1,397 @@
+//! Addresses, file offsets, program headers.
+//!
+//! As with GNU ld's `-z separate-code`: the headers and read-only data, code,
+//! more read-only data, then data that becomes read-only after relocation, then the
+//! other data, each with a `PT_LOAD` of its own. Code shares no page of the file
+//! with anything else. Elsewhere two segments may share a page of the file: then
+//! each maps it, at addresses a page apart.
+
+use crate::args::{Args, Magic, OutputKind, SeparateCode};
+use crate::elf::{Ehdr, Phdr, Shdr, c};
+use crate::ids::OutputId;
+use crate::output::{Outputs, Std, shf};
+
+/// Where the thread-local storage's image is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TlsSegment {
+    /// Address of its first byte.
+    pub start: u64,
+    /// Address at which the thread pointer stands, relative to the image.
+    pub thread_pointer: u64,
+}
+
+/// The shape of the file.
+pub struct Segments {
+    /// Program headers.
+    pub phdrs: Vec<Phdr>,
+    /// Output sections that are in the file, in order; their `header` is their index here plus one.
+    pub sections: Vec<OutputId>,
+    /// File offset of the section headers.
+    pub shoff: u64,
+    /// Size of the file.
+    pub file_size: u64,
+    /// Thread-local storage, if there is any.
+    pub tls: Option<TlsSegment>,
+    /// Address of the file's first byte.
+    pub image_base: u64,
+}
+
+fn segment_flags(flags: u64) -> u32 {
+    let mut bits = c::PF_R;
+    if flags & shf::WRITE != 0 {
+        bits |= c::PF_W;
+    }
+    if flags & shf::EXEC != 0 {
+        bits |= c::PF_X;
+    }
+    bits
+}
+
+fn phdr(p_type: u32, p_flags: u32, p_align: u64) -> Phdr {
+    Phdr {
+        p_type,
+        p_flags,
+        p_offset: 0,
+        p_vaddr: 0,
+        p_paddr: 0,
+        p_filesz: 0,
+        p_memsz: 0,
+        p_align,
+    }
+}
+
+/// Extends a segment by an output section.
+fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, size: u64) {
+    if { phdr.p_memsz } == 0 && { phdr.p_filesz } == 0 && { phdr.p_offset } == 0 && { phdr.p_vaddr }
+        == 0
+    {
+        phdr.p_offset = offset;
+        phdr.p_vaddr = address;
+    }
+    phdr.p_paddr = phdr.p_vaddr;
+    phdr.p_memsz = address + size - { phdr.p_vaddr };
+    if file_size > 0 {
+        phdr.p_filesz = offset + file_size - { phdr.p_offset };
+    }
+}
+
+/// One `PT_LOAD` as planned, before addresses.
+struct Load {
+    flags: u32,
+    relro: bool,
+    sections: Vec<OutputId>,
+}
+
+/// Gives every output section its address and place in the file.
+pub fn assign(
+    outputs: &mut Outputs,
+    args: &Args,
+    dynamic: bool,
+    executable_stack: bool,
+) -> Segments {
+    let order = outputs.in_order();
+    let relro_allowed = args.z.relro && args.magic == Magic::Normal;
+    let page = args
+        .z
+        .max_page_size
+        .unwrap_or(0x1000)
+        .max(1)
+        .next_power_of_two();
+    let image_base = match (args.image_base.or(args.text_segment), args.kind) {
+        (Some(base), _) => base,
+        (None, OutputKind::StaticExec | OutputKind::DynamicExec) => 0x40_0000,
+        (None, _) => 0,
+    };
+
+    // Which sections are in the file, and which segments load them.
+    let mut loads = vec![Load {
+        flags: c::PF_R,
+        relro: false,
+        sections: Vec::new(),
+    }];
+    for id in order.iter().copied() {
+        let section = &outputs.sections[id.index()];
+        if !section.is_alloc() {
+            continue;
+        }
+        let mut flags = segment_flags(section.flags);
+        if !args.rosegment && flags == c::PF_R {
+            flags = c::PF_R | c::PF_X;
+        }
+        let relro = relro_allowed && section.relro;
+        if section.size == 0 || section.is_tbss() {
+            // It takes no address space and makes no segment of its own.
+            if let Some(load) = loads.last_mut() {
+                load.sections.push(id);
+            }
+            continue;
+        }
+        // Bytes cannot follow what has none in the file.
+        let after_nobits = !section.is_nobits()
+            && loads.last().is_some_and(|load| {
+                let takes_space = |id: &&OutputId| {
+                    let section = &outputs.sections[id.index()];
+                    section.size > 0 && !section.is_tbss()
+                };
+                load.sections
+                    .iter()
+                    .rev()
+                    .find(takes_space)
+                    .is_some_and(|id| outputs.sections[id.index()].is_nobits())
+            });
+        let same = |load: &Load| load.flags == flags && load.relro == relro && !after_nobits;
+        match loads.last_mut() {
+            Some(load) if same(load) => load.sections.push(id),
+            // The headers' segment takes what comes first.
+            Some(load)
+                if load.sections.is_empty() && loads_only_headers(load) && !args.rosegment =>
+            {
+                load.flags = flags;
+                load.sections.push(id);
+            }
+            _ => loads.push(Load {
+                flags,
+                relro,
+                sections: vec![id],
+            }),
+        }
+    }
+
+    let sizes: Vec<u64> = outputs
+        .sections
+        .iter()
+        .map(|section| section.size)
+        .collect();
+    let in_file: Vec<OutputId> = order
+        .iter()
+        .copied()
+        .filter(|id| sizes[id.index()] > 0)
+        .collect();
+    let has = |std: Std| sizes[std.id().index()] > 0;
+    let notes = note_runs(outputs, &in_file);
+    let has_tls = in_file
+        .iter()
+        .any(|id| outputs.sections[id.index()].flags & shf::TLS != 0);
+    let has_relro = loads.iter().any(|load| load.relro);
+    let mut count = loads.len() + notes.len() + 1;
+    count += if has(Std::Interp) { 2 } else { 0 };
+    count += usize::from(dynamic) + usize::from(has_tls) + usize::from(has_relro);
+    count += usize::from(has(Std::EhFrameHdr)) + usize::from(has(Std::NoteProperty));
+    let headers = (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64;
+
+    // Addresses and offsets.
+    let mut address = image_base + headers;
+    let mut offset = headers;
+    let mut phdrs_load = Vec::new();
+    for (number, load) in loads.iter().enumerate() {
+        let mut segment = phdr(c::PT_LOAD, load.flags, page);
+        if number == 0 {
+            cover(&mut segment, 0, image_base, headers, headers);
+            segment.p_vaddr = image_base;
+            segment.p_paddr = image_base;
+        } else {
+            let code = load.flags & c::PF_X != 0
+                || phdrs_load
+                    .last()
+                    .is_some_and(|l: &Phdr| { l.p_flags } & c::PF_X != 0);
+            let own_pages = match args.z.separate {
+                SeparateCode::Code => code,
+                SeparateCode::None => false,
+                SeparateCode::All => true,
+            };
+            if own_pages {
+                offset = offset.next_multiple_of(page);
+            }
+            address = address.next_multiple_of(page) + offset % page;
+        }
+        // The image of thread-local storage begins at its largest alignment.
+        let tls_align = load
+            .sections
+            .iter()
+            .map(|id| &outputs.sections[id.index()])
+            .filter(|section| section.flags & shf::TLS != 0)
+            .map(|section| section.align)
+            .max()
+            .unwrap_or(1);
+        let mut first_tls = true;
+        let mut tbss_end = 0;
+        for id in &load.sections {
+            let section = &mut outputs.sections[id.index()];
+            let mut align = section.align.max(1);
+            if section.flags & shf::TLS != 0 && section.size > 0 && std::mem::take(&mut first_tls) {
+                align = align.max(tls_align);
+            }
+            if section.is_tbss() {
+                // Takes no addresses: what follows starts where it starts.
+                let start = if tbss_end > address {
+                    tbss_end
+                } else {
+                    address
+                };
+                section.address = start.next_multiple_of(align);
+                section.offset = offset;
+                tbss_end = section.address + section.size;
+                continue;
+            }
+            let aligned = address.next_multiple_of(align);
+            offset += aligned - address;
+            address = aligned;
+            section.address = address;
+            section.offset = offset;
+            let file_size = section.file_size();
+            if section.size > 0 {
+                cover(&mut segment, offset, address, file_size, section.size);
+            }
+            address += section.size;
+            offset += file_size;
+        }
+        // A segment without bytes of its own (only `.tbss`) is not loaded.
+        phdrs_load.push(segment);
+    }
+
+    // What is not loaded comes behind.
+    for id in &in_file {
+        let section = &mut outputs.sections[id.index()];
+        if !section.is_alloc() {
+            offset = offset.next_multiple_of(section.align.max(1));
+            section.offset = offset;
+            section.address = 0;
+            offset += section.file_size();
+        }
+    }
+    let shoff = offset.next_multiple_of(8);
+    let file_size = shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64;
+    for (i, id) in in_file.iter().enumerate() {
+        outputs.sections[id.index()].header = i as u16 + 1;
+    }
+
+    let mut phdrs = Vec::with_capacity(count);
+    let single = |std: Std, p_type: u32| {
+        let section = outputs.std(std);
+        let mut segment = phdr(p_type, segment_flags(section.flags), section.align);
+        cover(
+            &mut segment,
+            section.offset,
+            section.address,
+            section.file_size(),
+            section.size,
+        );
+        segment
+    };
+    if has(Std::Interp) {
+        let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
+        let size = (count * size_of::<Phdr>()) as u64;
+        let start = size_of::<Ehdr>() as u64;
+        cover(&mut own, start, image_base + start, size, size);
+        phdrs.push(own);
+        phdrs.push(single(Std::Interp, c::PT_INTERP));
+    }
+    phdrs.extend(&phdrs_load);
+    if dynamic {
+        phdrs.push(single(Std::Dynamic, c::PT_DYNAMIC));
+    }
+    for run in &notes {
+        let mut segment = phdr(c::PT_NOTE, c::PF_R, outputs.sections[run[0].index()].align);
+        for id in run {
+            let section = &outputs.sections[id.index()];
+            cover(
+                &mut segment,
+                section.offset,
+                section.address,
+                section.file_size(),
+                section.size,
+            );
+        }
+        phdrs.push(segment);
+    }
+    if has(Std::NoteProperty) {
+        phdrs.push(single(Std::NoteProperty, c::PT_GNU_PROPERTY));
+    }
+    let mut tls = None;
+    if has_tls {
+        let mut segment = phdr(c::PT_TLS, c::PF_R, 1);
+        for id in &in_file {
+            let section = &outputs.sections[id.index()];
+            if section.flags & shf::TLS != 0 {
+                cover(
+                    &mut segment,
+                    section.offset,
+                    section.address,
+                    section.file_size(),
+                    section.size,
+                );
+                segment.p_align = { segment.p_align }.max(section.align);
+            }
+        }
+        tls = Some(TlsSegment {
+            start: segment.p_vaddr,
+            thread_pointer: ({ segment.p_vaddr } + { segment.p_memsz })
+                .next_multiple_of(segment.p_align),
+        });
+        phdrs.push(segment);
+    }
+    if has(Std::EhFrameHdr) {
+        phdrs.push(single(Std::EhFrameHdr, c::PT_GNU_EH_FRAME));
+    }
+    let stack_flags = c::PF_R | c::PF_W | if executable_stack { c::PF_X } else { 0 };
+    let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
+    stack.p_memsz = args.z.stack_size.unwrap_or(0);
+    phdrs.push(stack);
+    if has_relro {
+        let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
+        for load in loads.iter().filter(|load| load.relro) {
+            for id in &load.sections {
+                let section = &outputs.sections[id.index()];
+                if section.size > 0 && !section.is_tbss() {
+                    cover(
+                        &mut segment,
+                        section.offset,
+                        section.address,
+                        section.file_size(),
+                        section.size,
+                    );
+                }
+            }
+        }
+        // The dynamic linker protects whole pages; nothing else is on the last one.
+        let end = ({ segment.p_vaddr } + { segment.p_memsz }).next_multiple_of(page);
+        segment.p_memsz = end - { segment.p_vaddr };
+        phdrs.push(segment);
+    }
+    debug_assert_eq!(phdrs.len(), count);
+    Segments {
+        phdrs,
+        sections: in_file,
+        shoff,
+        file_size,
+        tls,
+        image_base,
+    }
+}
+
+fn loads_only_headers(load: &Load) -> bool {
+    load.sections.is_empty()
+}
+
+/// Runs of note sections with the same alignment: one `PT_NOTE` each.
+fn note_runs(outputs: &Outputs, in_file: &[OutputId]) -> Vec<Vec<OutputId>> {
+    let mut runs: Vec<Vec<OutputId>> = Vec::new();
+    let mut previous: Option<OutputId> = None;
+    for id in in_file {
+        let section = &outputs.sections[id.index()];
+        if section.sh_type != c::SHT_NOTE || !section.is_alloc() {
+            previous = None;
+            continue;
+        }
+        let same = previous.is_some_and(|last| {
+            let last = &outputs.sections[last.index()];
+            last.align == section.align && last.flags == section.flags
+        });
+        match runs.last_mut() {
+            Some(run) if same => run.push(*id),
+            _ => runs.push(vec![*id]),
+        }
+        previous = Some(*id);
+    }
+    runs
+}

@@ -1,0 +1,445 @@
+//! The symbol table: every distinct global name has a dense [`SymbolId`].
+//!
+//! *Interning.* Millions of names have to be compared before anything else can
+//! happen, so this is done in two parallel steps without locks. First the files
+//! are cut into runs, and for each run every name is hashed and put into one of
+//! a number of buckets, by hash. Then each bucket is made into a hash table of
+//! its own, by one thread, taking the runs in order. A name's id is its number
+//! in its bucket, interleaved with the bucket's number. So ids depend on the
+//! inputs only, and not on the threads.
+//!
+//! *Slots.* Each file's globals have consecutive slots in one array that says
+//! which id a file's symbol has. Fixups are followed through it.
+//!
+//! *Attributes* are arrays by id. Definitions are found by an atomic minimum
+//! over keys that hold the kind of the definition and the place of the file on
+//! the command line ([`resolve`](crate::resolve)).
+
+use crate::file::{Body, File, Files};
+use crate::ids::{FileId, SymbolId};
+use hashbrown::HashTable;
+use rayon::prelude::*;
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Attributes of a symbol that phases add up; see the constants.
+pub mod flag {
+    /// Some reference or definition in an object says `STV_PROTECTED`.
+    pub const PROTECTED: u32 = 1 << 0;
+    /// … `STV_HIDDEN`.
+    pub const HIDDEN: u32 = 1 << 1;
+    /// … `STV_INTERNAL`.
+    pub const INTERNAL: u32 = 1 << 2;
+    /// A linked object refers to it.
+    pub const REFERENCED: u32 = 1 << 3;
+    /// A linked object refers to it, not weakly.
+    pub const REFERENCED_STRONGLY: u32 = 1 << 4;
+    /// A shared object refers to it.
+    pub const REFERENCED_BY_SHARED: u32 = 1 << 5;
+    /// A shared object defines it (perhaps not the one that is used).
+    pub const DEFINED_BY_SHARED: u32 = 1 << 6;
+    /// The winning definition is thread-local.
+    pub const TLS: u32 = 1 << 7;
+    /// The winning definition is `STT_GNU_IFUNC` in an object.
+    pub const IFUNC: u32 = 1 << 8;
+    /// The winning definition is a function.
+    pub const FUNCTION: u32 = 1 << 9;
+    /// Its value is a number that does not move with the image.
+    pub const ABSOLUTE: u32 = 1 << 10;
+    /// Not defined here, or may be preempted: the run-time linker decides.
+    pub const IMPORTED: u32 = 1 << 11;
+    /// In the dynamic symbol table as a definition.
+    pub const EXPORTED: u32 = 1 << 12;
+    /// Made local by a version script or `--exclude-libs`.
+    pub const FORCED_LOCAL: u32 = 1 << 13;
+    /// Needs a slot in `.got`.
+    pub const NEEDS_GOT: u32 = 1 << 14;
+    /// Needs a PLT entry.
+    pub const NEEDS_PLT: u32 = 1 << 15;
+    /// Its PLT entry is its address, for everyone.
+    pub const CANONICAL_PLT: u32 = 1 << 16;
+    /// Needs a copy relocation.
+    pub const NEEDS_COPY: u32 = 1 << 17;
+    /// Needs a slot with its offset from the thread pointer.
+    pub const NEEDS_TPOFF: u32 = 1 << 18;
+    /// Needs a `tls_index` pair.
+    pub const NEEDS_TLSGD: u32 = 1 << 19;
+    /// Needs a TLS descriptor.
+    pub const NEEDS_TLSDESC: u32 = 1 << 20;
+    /// In the dynamic symbol table.
+    pub const IN_DYNSYM: u32 = 1 << 21;
+    /// Undefined and weak, with value zero.
+    pub const UNDEFINED_WEAK: u32 = 1 << 22;
+    /// Some relocation kept for the dynamic linker names it.
+    pub const NEEDS_DYNSYM: u32 = 1 << 23;
+    /// Not defined, and that is an error if a section that is kept refers to it.
+    pub const UNDEFINED: u32 = 1 << 24;
+    /// Already reported as undefined or duplicate.
+    pub const REPORTED: u32 = 1 << 25;
+
+    /// Anything that asks for a slot or entry.
+    pub const NEEDS: u32 = NEEDS_GOT
+        | NEEDS_PLT
+        | CANONICAL_PLT
+        | NEEDS_COPY
+        | NEEDS_TPOFF
+        | NEEDS_TLSGD
+        | NEEDS_TLSDESC;
+}
+
+/// Kind of a definition, in the high bits of its key. Smaller is stronger.
+pub mod rank {
+    /// Defined in a linked object.
+    pub const STRONG: u64 = 0;
+    /// A common block in a linked object.
+    pub const COMMON: u64 = 1;
+    /// Weakly defined in a linked object.
+    pub const WEAK: u64 = 2;
+    /// Defined in a shared object.
+    pub const SHARED: u64 = 3;
+    /// Defined by the linker: `_end`, `--defsym`, ….
+    pub const LINKER: u64 = 4;
+    /// Not defined.
+    pub const NONE: u64 = 15;
+}
+
+/// Which definition a symbol has: rank, file and index in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Not defined.
+    pub const NONE: Key = Key(u64::MAX);
+
+    /// Makes a key.
+    #[inline]
+    pub fn new(rank: u64, file: FileId, index: u32) -> Key {
+        Key((rank << 60) | (u64::from(file.0) << 32) | u64::from(index))
+    }
+    /// One of [`rank`].
+    #[inline]
+    pub fn rank(self) -> u64 {
+        self.0 >> 60
+    }
+    /// The defining file.
+    #[inline]
+    pub fn file(self) -> FileId {
+        FileId((self.0 >> 32) as u32 & 0x0fff_ffff)
+    }
+    /// The symbol's index in the defining file.
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.0 as u32
+    }
+    /// Defined in an object that is linked.
+    #[inline]
+    pub fn in_object(self) -> bool {
+        self.rank() <= rank::WEAK
+    }
+}
+
+struct Bucket<'a> {
+    table: HashTable<(u32, u32)>,
+    names: Vec<&'a [u8]>,
+}
+
+/// A name on its way into its bucket.
+struct Mention<'a> {
+    name: &'a [u8],
+    hash: u32,
+    slot: u32,
+}
+
+/// All global symbols.
+pub struct SymbolTable<'a> {
+    buckets: Vec<Bucket<'a>>,
+    bucket_bits: u32,
+    /// Ids of all files' globals, file after file.
+    slots: Vec<AtomicU32>,
+    /// [`Key`] of the winning definition, by id.
+    keys: Vec<AtomicU64>,
+    /// [`flag`]s, by id.
+    flags: Vec<AtomicU32>,
+}
+
+/// Number of names for which one more bucket is worth while.
+const NAMES_PER_BUCKET: usize = 16 * 1024;
+
+#[inline]
+fn hash_name(name: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    hasher.finish()
+}
+
+/// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`.
+#[inline]
+pub fn interned_name(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b'@', name) {
+        Some(at) if name[at..].starts_with(b"@@") => &name[..at],
+        _ => name,
+    }
+}
+
+impl<'a> SymbolTable<'a> {
+    /// Interns the global names of all files, and gives each file its slots.
+    pub fn intern(files: &mut Files<'a>) -> SymbolTable<'a> {
+        let mut slot_count = 0u32;
+        for file in &mut files.0 {
+            file.slot_base = slot_count;
+            slot_count += file.symbol_count() - file.first_global();
+        }
+        let total = slot_count as usize;
+        let bucket_count = (total / NAMES_PER_BUCKET).next_power_of_two().clamp(1, 256);
+        let bucket_bits = bucket_count.trailing_zeros();
+        let slots: Vec<AtomicU32> = (0..total)
+            .into_par_iter()
+            .with_min_len(1 << 16)
+            .map(|_| AtomicU32::new(u32::MAX))
+            .collect();
+
+        let mentions: Vec<Vec<Vec<Mention<'a>>>> = runs(&files.0, total)
+            .into_par_iter()
+            .map(|run| {
+                let names: usize = run
+                    .iter()
+                    .map(|file| (file.symbol_count() - file.first_global()) as usize)
+                    .sum();
+                let capacity = names / bucket_count + names / bucket_count / 4 + 4;
+                let mut buckets: Vec<Vec<Mention>> = (0..bucket_count)
+                    .map(|_| Vec::with_capacity(capacity))
+                    .collect();
+                for file in run {
+                    mention(file, |name, slot| {
+                        let hash = hash_name(name);
+                        let bucket = if bucket_bits == 0 {
+                            0
+                        } else {
+                            (hash >> (64 - bucket_bits)) as usize
+                        };
+                        buckets[bucket].push(Mention {
+                            name,
+                            hash: hash as u32,
+                            slot,
+                        });
+                    });
+                }
+                buckets
+            })
+            .collect();
+
+        let buckets: Vec<Bucket<'a>> = (0..bucket_count)
+            .into_par_iter()
+            .map(|number| {
+                let count: usize = mentions.iter().map(|run| run[number].len()).sum();
+                let mut bucket = Bucket {
+                    table: HashTable::with_capacity(count / 3),
+                    names: Vec::with_capacity(count / 3),
+                };
+                for mention in mentions.iter().flat_map(|run| &run[number]) {
+                    let local = bucket.insert(mention.hash, mention.name);
+                    slots[mention.slot as usize]
+                        .store((local << bucket_bits) | number as u32, Relaxed);
+                }
+                bucket
+            })
+            .collect();
+
+        let ids = buckets
+            .iter()
+            .map(|bucket| bucket.names.len())
+            .max()
+            .unwrap_or(0)
+            << bucket_bits;
+        SymbolTable {
+            buckets,
+            bucket_bits,
+            slots,
+            keys: (0..ids)
+                .into_par_iter()
+                .with_min_len(1 << 16)
+                .map(|_| AtomicU64::new(u64::MAX))
+                .collect(),
+            flags: (0..ids)
+                .into_par_iter()
+                .with_min_len(1 << 16)
+                .map(|_| AtomicU32::new(0))
+                .collect(),
+        }
+    }
+
+    /// One past the largest id. Not every number below is a symbol: see [`SymbolTable::name`].
+    pub fn id_limit(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All ids, in parallel order.
+    pub fn ids(&self) -> impl IndexedParallelIterator<Item = SymbolId> + use<> {
+        (0..self.keys.len() as u32)
+            .into_par_iter()
+            .with_min_len(1 << 14)
+            .map(SymbolId)
+    }
+
+    /// The id of a global symbol of a file.
+    #[inline]
+    pub fn of(&self, file: &File, index: u32) -> SymbolId {
+        self.at(file.slot_base, file.first_global(), index)
+    }
+
+    /// As [`SymbolTable::of`], for a loop that has the file's numbers at hand.
+    #[inline]
+    pub fn at(&self, slot_base: u32, first_global: u32, index: u32) -> SymbolId {
+        match self
+            .slots
+            .get((slot_base + (index - first_global)) as usize)
+        {
+            Some(id) => SymbolId(id.load(Relaxed)),
+            None => SymbolId::NONE,
+        }
+    }
+
+    /// Makes a file's symbol mean another (`--wrap`, versions).
+    pub fn rebind(&self, file: &File, index: u32, id: SymbolId) {
+        self.slots[(file.slot_base + (index - file.first_global())) as usize].store(id.0, Relaxed);
+    }
+
+    /// The id of a name, if any file mentions it.
+    pub fn find(&self, name: &[u8]) -> Option<SymbolId> {
+        let hash = hash_name(name);
+        let number = if self.bucket_bits == 0 {
+            0
+        } else {
+            (hash >> (64 - self.bucket_bits)) as usize
+        };
+        let bucket = &self.buckets[number];
+        let local = bucket
+            .table
+            .find(spread(hash as u32), |(h, local)| {
+                *h == hash as u32 && bucket.names[*local as usize] == name
+            })?
+            .1;
+        Some(SymbolId((local << self.bucket_bits) | number as u32))
+    }
+
+    /// A symbol's name; empty if the number is no symbol.
+    #[inline]
+    pub fn name(&self, id: SymbolId) -> &'a [u8] {
+        let bucket = &self.buckets[id.index() & ((1 << self.bucket_bits) - 1)];
+        bucket
+            .names
+            .get(id.index() >> self.bucket_bits)
+            .copied()
+            .unwrap_or(b"")
+    }
+
+    /// The winning definition.
+    #[inline]
+    pub fn key(&self, id: SymbolId) -> Key {
+        Key(self.keys[id.index()].load(Relaxed))
+    }
+
+    /// Offers a definition; the smallest key wins.
+    #[inline]
+    pub fn offer(&self, id: SymbolId, key: Key) {
+        // Most offers come when the definition is known already: do not write then.
+        let slot = &self.keys[id.index()];
+        if slot.load(Relaxed) > key.0 {
+            slot.fetch_min(key.0, Relaxed);
+        }
+    }
+
+    /// Replaces a definition.
+    pub fn set_key(&self, id: SymbolId, key: Key) {
+        self.keys[id.index()].store(key.0, Relaxed);
+    }
+
+    /// Forgets all definitions.
+    pub fn clear_keys(&self) {
+        self.keys
+            .par_iter()
+            .with_min_len(1 << 16)
+            .for_each(|key| key.store(u64::MAX, Relaxed));
+    }
+
+    /// The symbol's [`flag`]s.
+    #[inline]
+    pub fn flags(&self, id: SymbolId) -> u32 {
+        self.flags[id.index()].load(Relaxed)
+    }
+
+    /// Adds flags.
+    #[inline]
+    pub fn add_flags(&self, id: SymbolId, bits: u32) {
+        let slot = &self.flags[id.index()];
+        if slot.load(Relaxed) & bits != bits {
+            slot.fetch_or(bits, Relaxed);
+        }
+    }
+
+    /// Takes flags away.
+    pub fn remove_flags(&self, id: SymbolId, bits: u32) {
+        self.flags[id.index()].fetch_and(!bits, Relaxed);
+    }
+}
+
+/// Mixes the few bits that are left of a hash over the whole word, as the hash table wants them.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<'a> Bucket<'a> {
+    fn insert(&mut self, hash: u32, name: &'a [u8]) -> u32 {
+        let names = &mut self.names;
+        self.table
+            .entry(
+                spread(hash),
+                |(h, local)| *h == hash && names[*local as usize] == name,
+                |(h, _)| spread(*h),
+            )
+            .or_insert_with(|| {
+                names.push(name);
+                (hash, names.len() as u32 - 1)
+            })
+            .get()
+            .1
+    }
+}
+
+/// Cuts the files into runs of about equal numbers of names.
+fn runs<'f, 'a>(files: &'f [File<'a>], total: usize) -> Vec<&'f [File<'a>]> {
+    let target = (total / 64).max(8 * 1024);
+    let mut runs = Vec::new();
+    let (mut start, mut names) = (0, 0);
+    for (i, file) in files.iter().enumerate() {
+        names += (file.symbol_count() - file.first_global()) as usize;
+        if names >= target {
+            runs.push(&files[start..=i]);
+            (start, names) = (i + 1, 0);
+        }
+    }
+    if start < files.len() {
+        runs.push(&files[start..]);
+    }
+    runs
+}
+
+/// Calls `f` with the name and slot of each global of a file that takes part in resolution by name.
+fn mention<'a>(file: &File<'a>, mut f: impl FnMut(&'a [u8], u32)) {
+    let first = file.first_global();
+    for index in first..file.symbol_count() {
+        // A shared object's symbol that is not the default version of its name is found by version only.
+        if let Body::Shared(shared) = &file.body {
+            if shared.is_defined(index) && !shared.is_default(index) {
+                continue;
+            }
+            f(shared.name(index), file.slot_base + (index - first));
+        } else {
+            f(
+                interned_name(file.symbol_name(index)),
+                file.slot_base + (index - first),
+            );
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The output's `.symtab` and `.strtab`.
+//!
+//! Each file counts what it contributes, in parallel; the sums say where each file
+//! writes; then each file writes, in parallel. Local symbols of all files come
+//! first, as the gABI demands.
+
+use crate::addresses::Places;
+use crate::args::{Args, DiscardLocals, StripMode};
+use crate::elf::{Sym, c};
+use crate::file::{Body, File, Files};
+use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::object::{Object, Place, Symbol};
+use crate::output::{Outputs, shf, subpart};
+use crate::resolve::Definitions;
+use crate::sections::{Sections, state};
+use crate::symbols::{SymbolTable, flag, rank};
+use rayon::prelude::*;
+
+/// What a file contributes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Share {
+    /// Number of local symbols.
+    pub locals: u32,
+    /// Number of global symbols.
+    pub globals: u32,
+    /// Bytes of names, with their NULs.
+    pub names: u64,
+}
+
+/// Shares of all files, by [`FileId`], and where each begins.
+pub struct SymtabLayout {
+    /// What each file contributes.
+    pub shares: Vec<Share>,
+    /// Number of local symbols, the null symbol included.
+    pub local_count: u32,
+    /// Number of all symbols.
+    pub count: u32,
+    /// Size of `.strtab`.
+    pub names: u64,
+    /// Symbols that no object defines: imported and linker-defined ones.
+    pub others: Vec<SymbolId>,
+}
+
+/// What decides about symbols before there are addresses.
+#[derive(Clone, Copy)]
+pub struct Chooser<'l, 'a> {
+    /// The inputs.
+    pub files: &'l Files<'a>,
+    /// Their symbols.
+    pub symbols: &'l SymbolTable<'a>,
+    /// Where these are defined.
+    pub definitions: &'l Definitions,
+    /// The input sections.
+    pub sections: &'l Sections,
+    /// Options.
+    pub args: &'l Args,
+}
+
+impl<'a> Chooser<'_, 'a> {
+    /// Counts everything. `None` with `-s`.
+    pub fn layout(&self) -> Option<SymtabLayout> {
+        if self.args.strip == StripMode::All {
+            return None;
+        }
+        let mut shares: Vec<Share> = self
+            .files
+            .0
+            .par_iter()
+            .enumerate()
+            .map(|(i, file)| {
+                let mut share = Share::default();
+                self.each(FileId(i as u32), file, |_, _, name, global| {
+                    *(if global {
+                        &mut share.globals
+                    } else {
+                        &mut share.locals
+                    }) += 1;
+                    share.names += name.len() as u64 + 1;
+                });
+                share
+            })
+            .collect();
+        let others: Vec<SymbolId> = self.symbols.ids().filter(|id| self.is_other(*id)).collect();
+        shares[0] = Share {
+            locals: 0,
+            globals: others.len() as u32,
+            names: others
+                .iter()
+                .map(|id| self.symbols.name(*id).len() as u64 + 1)
+                .sum(),
+        };
+        let local_count = 1 + shares.iter().map(|share| share.locals).sum::<u32>();
+        let count = local_count + shares.iter().map(|share| share.globals).sum::<u32>();
+        let names = 1 + shares.iter().map(|share| share.names).sum::<u64>();
+        Some(SymtabLayout {
+            shares,
+            local_count,
+            count,
+            names,
+            others,
+        })
+    }
+
+    fn is_other(&self, id: SymbolId) -> bool {
+        let bits = self.symbols.flags(id);
+        match self.symbols.key(id).rank() {
+            rank::LINKER => bits & flag::REFERENCED != 0,
+            rank::SHARED | rank::NONE => {
+                bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Calls `f` with each symbol that a file contributes: index, symbol, name, and whether it is global in the output.
+    pub fn each(
+        &self,
+        id: FileId,
+        file: &File<'a>,
+        mut f: impl FnMut(u32, Symbol, &'a [u8], bool),
+    ) {
+        let Body::Object(object) = &file.body else {
+            return;
+        };
+        if !self.sections.is_linked(id) {
+            return;
+        }
+        let first_global = object.first_global();
+        if self.args.discard_locals != DiscardLocals::All {
+            for index in 1..first_global {
+                let Some(symbol) = object.symbol(index) else {
+                    continue;
+                };
+                if matches!(symbol.kind(), c::STT_SECTION) || !self.is_kept(id, symbol) {
+                    continue;
+                }
+                let name = object.symbol_name(index);
+                if name.is_empty() || self.is_temporary(id, symbol, name) {
+                    continue;
+                }
+                f(index, symbol, name, false);
+            }
+        }
+        for index in first_global..object.symbol_count() {
+            let Some(symbol) = object.symbol(index) else {
+                continue;
+            };
+            if symbol.place == Place::Undefined {
+                continue;
+            }
+            let name = self.symbols.of(file, index);
+            let key = self.symbols.key(name);
+            if key.file() != id
+                || key.index() != index
+                || !key.in_object()
+                || !self.is_kept(id, symbol)
+            {
+                continue;
+            }
+            let hidden = self.symbols.flags(name)
+                & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL)
+                != 0;
+            f(index, symbol, object.symbol_name(index), !hidden);
+        }
+    }
+
+    fn is_kept(&self, file: FileId, symbol: Symbol) -> bool {
+        let Place::Section(number) = symbol.place else {
+            return true;
+        };
+        self.sections.get(file, number).is_some_and(|id| {
+            let bits = self.sections.state(id);
+            bits & state::ALIVE != 0
+                && (self.sections.part[id.index()] != PartId::NONE || bits & state::EH_FRAME != 0)
+        })
+    }
+
+    fn is_temporary(&self, file: FileId, symbol: Symbol, name: &[u8]) -> bool {
+        if !name.starts_with(b".L") {
+            return false;
+        }
+        match self.args.discard_locals {
+            DiscardLocals::None => false,
+            DiscardLocals::Temporaries | DiscardLocals::All => true,
+            DiscardLocals::SecMerge => {
+                let Place::Section(number) = symbol.place else {
+                    return false;
+                };
+                let section = self.files.object(file).section(number);
+                section.is_some_and(|section| section.flags & shf::MERGE != 0)
+            }
+        }
+    }
+}
+
+/// Where one file writes its symbols.
+pub struct SymbolSlots<'o> {
+    /// Its local symbols.
+    pub locals: &'o mut [Sym],
+    /// Its global symbols.
+    pub globals: &'o mut [Sym],
+    /// Its names.
+    pub names: &'o mut [u8],
+    /// Place of its names in `.strtab`.
+    pub names_offset: u64,
+}
+
+/// Writes what a file contributes.
+pub fn write_file<'a>(
+    chooser: &Chooser<'_, 'a>,
+    places: &Places<'_, 'a>,
+    values: &[u64],
+    id: FileId,
+    slots: SymbolSlots,
+) {
+    let file = chooser.files.get(id);
+    let (mut local, mut global, mut at) = (0, 0, 0usize);
+    let SymbolSlots {
+        locals,
+        globals,
+        names,
+        names_offset,
+    } = slots;
+    chooser.each(id, file, |index, symbol, name, is_global| {
+        let object = chooser.files.object(id);
+        let mut sym = Sym {
+            st_name: (names_offset + at as u64) as u32,
+            st_info: symbol.info,
+            st_other: symbol.other,
+            st_shndx: c::SHN_ABS,
+            st_value: 0,
+            st_size: symbol.size,
+        };
+        names[at..at + name.len()].copy_from_slice(name);
+        names[at + name.len()] = 0;
+        at += name.len() + 1;
+        let value = if index < object.first_global() {
+            places.local(id, object, index).unwrap_or(0)
+        } else {
+            let name = chooser.symbols.of(file, index);
+            if chooser.symbols.flags(name) & flag::IFUNC != 0 {
+                places.definition(name)
+            } else {
+                values[name.index()]
+            }
+        };
+        sym.st_value = value;
+        if !is_global {
+            sym.st_info = symbol.info & 15;
+            if index >= object.first_global() {
+                sym.st_other &= !3;
+            }
+        }
+        sym.st_shndx = match symbol.place {
+            Place::Section(number) => {
+                header_of(places, chooser.sections.id(id, number), places.outputs)
+            }
+            Place::Common => {
+                let part = if symbol.kind() == c::STT_TLS {
+                    subpart::COMMON_TLS
+                } else {
+                    subpart::COMMON
+                };
+                places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
+            }
+            _ => c::SHN_ABS,
+        };
+        if symbol.place == Place::Common {
+            sym.st_info = (sym.st_info & 0xf0)
+                | if symbol.kind() == c::STT_TLS {
+                    c::STT_TLS
+                } else {
+                    c::STT_OBJECT
+                };
+        }
+        if symbol.kind() == c::STT_TLS && symbol.place != Place::Absolute {
+            sym.st_value = value.wrapping_sub(places.segments.tls.map_or(0, |tls| tls.start));
+        }
+        let slot = if is_global {
+            &mut globals[global]
+        } else {
+            &mut locals[local]
+        };
+        *slot = sym;
+        *(if is_global { &mut global } else { &mut local }) += 1;
+    });
+}
+
+/// Index of the section header for an input section's output section.
+pub fn header_of(places: &Places, id: SectionId, outputs: &Outputs) -> u16 {
+    let part = places.sections.part[id.index()];
+    let output = match part {
+        PartId::NONE => crate::output::Std::EhFrame.id(),
+        part => outputs.parts[part.index()].output,
+    };
+    match outputs.sections[output.index()].header {
+        0 => c::SHN_ABS,
+        header => header,
+    }
+}
+
+/// Writes the symbols that no object defines.
+pub fn write_others(
+    layout: &SymtabLayout,
+    chooser: &Chooser,
+    places: &Places,
+    values: &[u64],
+    slots: SymbolSlots,
+) {
+    let SymbolSlots {
+        globals,
+        names,
+        names_offset,
+        ..
+    } = slots;
+    let mut at = 0usize;
+    for (slot, id) in globals.iter_mut().zip(&layout.others) {
+        let name = chooser.symbols.name(*id);
+        names[at..at + name.len()].copy_from_slice(name);
+        names[at + name.len()] = 0;
+        let symbol = external_symbol(places, values, *id);
+        *slot = Sym {
+            st_name: (names_offset + at as u64) as u32,
+            ..symbol
+        };
+        at += name.len() + 1;
+    }
+}
+
+/// The output's symbol for a name that no object defines, without its name.
+pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
+    let key = places.symbols.key(id);
+    let bits = places.symbols.flags(id);
+    let mut sym = Sym {
+        st_name: 0,
+        st_info: c::STB_GLOBAL << 4,
+        st_other: 0,
+        st_shndx: c::SHN_UNDEF,
+        st_value: 0,
+        st_size: 0,
+    };
+    match key.rank() {
+        rank::SHARED => {
+            let theirs = places
+                .files
+                .get(key.file())
+                .shared()
+                .and_then(|shared| shared.syms.get(key.index() as usize));
+            if let Some(theirs) = theirs {
+                let kind = if theirs.kind() == c::STT_GNU_IFUNC {
+                    c::STT_FUNC
+                } else {
+                    theirs.kind()
+                };
+                sym.st_info = (c::STB_GLOBAL << 4) | kind;
+                if bits & flag::NEEDS_COPY != 0 {
+                    let read_only = places
+                        .got
+                        .copies
+                        .iter()
+                        .any(|copied| copied.symbol == id && copied.read_only);
+                    let std = if read_only {
+                        crate::output::Std::DataRelRo
+                    } else {
+                        crate::output::Std::Bss
+                    };
+                    sym.st_shndx = places.outputs.std(std).header;
+                    sym.st_size = theirs.st_size;
+                    sym.st_value = values[id.index()];
+                } else if bits & flag::CANONICAL_PLT != 0 {
+                    // Undefined with a value: the address that everyone shall take.
+                    sym.st_value = values[id.index()];
+                }
+            }
+            if bits & flag::REFERENCED_STRONGLY == 0
+                && bits & flag::REFERENCED != 0
+                && sym.st_shndx == c::SHN_UNDEF
+            {
+                sym.st_info = (c::STB_WEAK << 4) | (sym.st_info & 15);
+            }
+        }
+        rank::LINKER => {
+            sym.st_value = values[id.index()];
+            sym.st_shndx = c::SHN_ABS;
+            if bits & flag::ABSOLUTE == 0 {
+                let at = sym.st_value;
+                let inside = |s: &&crate::output::OutputSection| {
+                    s.header != 0 && s.is_alloc() && s.address <= at && at <= s.address + s.size
+                };
+                sym.st_shndx = places
+                    .outputs
+                    .sections
+                    .iter()
+                    .filter(inside)
+                    .map(|s| s.header)
+                    .next()
+                    .unwrap_or(c::SHN_ABS);
+            }
+            if bits & flag::PROTECTED != 0 {
+                sym.st_other = c::STV_PROTECTED;
+            }
+        }
+        _ => {
+            if bits & flag::UNDEFINED_WEAK != 0 {
+                sym.st_info = c::STB_WEAK << 4;
+            }
+        }
+    }
+    sym
+}
+
+/// The symbol of an exported definition in an object, without its name.
+pub fn defined_symbol(places: &Places, values: &[u64], id: SymbolId) -> Option<Sym> {
+    let key = places.symbols.key(id);
+    let object: &Object = places.files.get(key.file()).object()?;
+    let symbol = object.symbol(key.index())?;
+    let bits = places.symbols.flags(id);
+    let section = places.definitions.section(id);
+    let mut kind = symbol.kind();
+    let mut value = values[id.index()];
+    let mut binding = symbol.binding();
+    let shndx = match symbol.place {
+        Place::Section(_) => header_of(places, section, places.outputs),
+        Place::Common => {
+            let part = if bits & flag::TLS != 0 {
+                subpart::COMMON_TLS
+            } else {
+                subpart::COMMON
+            };
+            places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
+        }
+        _ => c::SHN_ABS,
+    };
+    if kind == c::STT_GNU_IFUNC && bits & flag::CANONICAL_PLT != 0 {
+        // Others take the PLT entry for the function's address.
+        kind = c::STT_FUNC;
+    }
+    if kind == c::STT_COMMON {
+        kind = c::STT_OBJECT;
+    }
+    if bits & flag::TLS != 0 {
+        value = value.wrapping_sub(places.segments.tls.map_or(0, |tls| tls.start));
+    }
+    if binding == c::STB_LOCAL {
+        binding = c::STB_GLOBAL;
+    }
+    let visibility = if bits & flag::PROTECTED != 0 {
+        c::STV_PROTECTED
+    } else {
+        c::STV_DEFAULT
+    };
+    Some(Sym {
+        st_name: 0,
+        st_info: (binding << 4) | kind,
+        st_other: visibility,
+        st_shndx: shndx,
+        st_value: value,
+        st_size: symbol.size,
+    })
+}

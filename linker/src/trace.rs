@@ -1,0 +1,798 @@
+//! Tracing the program graph, and scanning relocations on the way.
+//!
+//! Every section that will be in the output is visited once. Its fixups are
+//! looked at then, once, for two things: which sections they keep, and what they
+//! need from the linker (GOT slots, PLT entries, copies, dynamic relocations).
+//!
+//! Without `--gc-sections` the sections of ELF objects are all kept; then the visit
+//! is a parallel loop. With it, the visit starts at the roots and follows the
+//! fixups. Sections of fragments from the repository are always followed: what
+//! nothing reaches is not linked. Frame descriptions are visited with the code
+//! that they describe, and debugging information is kept but not followed.
+
+use crate::arch::x86_64::relax::NextReloc;
+use crate::arch::x86_64::reloc::{self, Field};
+use crate::diag::Diagnostics;
+use crate::elf::c;
+use crate::file::Files;
+use crate::frames::{Frames, cie_fixups, fde_fixups};
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::object::{Fixup, Fixups, Object, Place, Target};
+use crate::output::shf;
+use crate::plan::{Mode, Plan, plan};
+use crate::resolve::Definitions;
+use crate::sections::{Sections, state};
+use crate::symbols::{Key, SymbolTable, flag, rank};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// Numbers of dynamic relocations that the sections of a file need.
+#[derive(Default)]
+pub struct DynamicCounts {
+    /// `R_X86_64_RELATIVE`.
+    pub relative: AtomicU32,
+    /// Those that name a symbol.
+    pub symbolic: AtomicU32,
+    /// `R_X86_64_IRELATIVE`.
+    pub irelative: AtomicU32,
+}
+
+/// A reference to a symbol that nothing defines.
+#[derive(Clone, Copy, Debug)]
+pub struct UndefinedReference {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// The section that refers to it.
+    pub section: SectionId,
+    /// Where in the section.
+    pub offset: u64,
+}
+
+/// A local symbol that needs something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LocalNeed {
+    /// Its file.
+    pub file: FileId,
+    /// Its index there.
+    pub index: u32,
+    /// [`flag`]s `NEEDS_*`.
+    pub needs: u32,
+}
+
+/// What the scan found beside the symbols' flags.
+#[derive(Default)]
+pub struct Needs {
+    /// By file.
+    pub dynamic: Vec<DynamicCounts>,
+    /// Sorted, each symbol once.
+    pub locals: Vec<LocalNeed>,
+    /// In input order.
+    pub undefined: Vec<UndefinedReference>,
+    /// `_GLOBAL_OFFSET_TABLE_` is referred to.
+    pub got_base: AtomicBool,
+    /// A `tls_index` pair for the module itself.
+    pub tls_module: AtomicBool,
+    /// A shared object uses the initial exec model (`DF_STATIC_TLS`).
+    pub static_tls: AtomicBool,
+    /// Dynamic relocations in sections that are not writable (`DT_TEXTREL`).
+    pub text_relocations: AtomicBool,
+}
+
+/// What one task finds.
+#[derive(Default)]
+struct Found {
+    locals: Vec<LocalNeed>,
+    undefined: Vec<UndefinedReference>,
+    /// Sections that became alive and are not visited yet.
+    queue: Vec<SectionId>,
+}
+
+/// What tracing needs to know of the link.
+pub struct Tracer<'l, 'a> {
+    /// The inputs.
+    pub files: &'l Files<'a>,
+    /// Their symbols.
+    pub symbols: &'l SymbolTable<'a>,
+    /// Where these are defined.
+    pub definitions: &'l Definitions,
+    /// Their sections.
+    pub sections: &'l Sections,
+    /// Their frame descriptions.
+    pub frames: &'l Frames,
+    /// The output's kind.
+    pub mode: Mode,
+    /// Sections of ELF objects are followed, too.
+    pub gc: bool,
+    /// Dynamic relocations in read-only sections are allowed (`-z notext`).
+    pub allow_text_relocations: bool,
+    /// Copy relocations are allowed.
+    pub allow_copies: bool,
+    /// For messages.
+    pub diag: &'l Diagnostics,
+}
+
+impl Tracer<'_, '_> {
+    /// Visits everything that is kept, starting at `roots` and at the sections that are roots themselves.
+    pub fn run(&self, roots: &[SymbolId]) -> Needs {
+        let mut needs = Needs::default();
+        needs
+            .dynamic
+            .resize_with(self.files.0.len(), DynamicCounts::default);
+        let mut found = match self.gc {
+            true => self.follow(roots, &needs),
+            false => self.visit_all(&needs),
+        };
+        found.locals.sort_unstable();
+        let mut locals: Vec<LocalNeed> = Vec::new();
+        for need in found.locals {
+            match locals.last_mut() {
+                Some(last) if (last.file, last.index) == (need.file, need.index) => {
+                    last.needs |= need.needs
+                }
+                _ => locals.push(need),
+            }
+        }
+        found
+            .undefined
+            .sort_by_key(|reference| (reference.section, reference.offset));
+        needs.locals = locals;
+        needs.undefined = found.undefined;
+        needs
+    }
+
+    fn visit_all(&self, needs: &Needs) -> Found {
+        let parts: Vec<Found> = self
+            .files
+            .0
+            .par_iter()
+            .enumerate()
+            .map(|(i, _)| {
+                let mut found = Found::default();
+                for id in self.sections.of_file(FileId(i as u32)) {
+                    let id = SectionId(id);
+                    if self.sections.state(id) & (state::ALIVE | state::ALLOC | state::EH_FRAME)
+                        == state::ALIVE | state::ALLOC
+                    {
+                        self.visit(id, needs, &mut found);
+                    }
+                }
+                found
+            })
+            .collect();
+        unite(parts)
+    }
+
+    /// Marks and visits what the roots reach.
+    fn follow(&self, roots: &[SymbolId], needs: &Needs) -> Found {
+        let kept: Vec<SectionId> = (0..self.files.0.len())
+            .into_par_iter()
+            .map(|i| {
+                let mut kept = Vec::new();
+                for id in self.sections.of_file(FileId(i as u32)) {
+                    let id = SectionId(id);
+                    let bits = self.sections.state(id);
+                    if bits & (state::ALIVE | state::ALLOC | state::EH_FRAME)
+                        != state::ALIVE | state::ALLOC
+                    {
+                        continue;
+                    }
+                    if bits & state::ROOT != 0 {
+                        kept.push(id);
+                    } else {
+                        self.sections.remove_state(id, state::ALIVE);
+                    }
+                }
+                kept
+            })
+            .flatten()
+            .collect();
+        let mut frontier = kept;
+        for root in roots {
+            self.reach(self.definitions.section(*root), &mut frontier);
+        }
+        let mut all = Found::default();
+        while !frontier.is_empty() {
+            let chunk = (frontier.len() / 64).clamp(1, 4096);
+            let parts: Vec<Found> = frontier
+                .par_chunks(chunk)
+                .map(|chunk| {
+                    let mut found = Found {
+                        queue: chunk.to_vec(),
+                        ..Found::default()
+                    };
+                    // Depth first while it is this task's own; what is left after a while is shared out again.
+                    let mut budget = 4096;
+                    while let Some(id) = found.queue.pop() {
+                        self.visit(id, needs, &mut found);
+                        budget -= 1;
+                        if budget == 0 {
+                            break;
+                        }
+                    }
+                    found
+                })
+                .collect();
+            let mut wave = unite(parts);
+            frontier = std::mem::take(&mut wave.queue);
+            all.locals.append(&mut wave.locals);
+            all.undefined.append(&mut wave.undefined);
+        }
+        all
+    }
+
+    /// Marks a section as alive, and queues it if it was not.
+    #[inline]
+    fn reach(&self, id: SectionId, queue: &mut Vec<SectionId>) {
+        if id == SectionId::NONE {
+            return;
+        }
+        let bits = self.sections.state(id);
+        if bits & (state::ALIVE | state::ALLOC | state::DISCARDED | state::EH_FRAME) == state::ALLOC
+            && self.sections.add_state(id, state::ALIVE) & state::ALIVE == 0
+        {
+            queue.push(id);
+        }
+    }
+
+    /// Scans a section that is alive, and the frame descriptions that belong to it.
+    fn visit(&self, id: SectionId, needs: &Needs, found: &mut Found) {
+        let (file, number) = self.sections.origin(id);
+        let object = self.files.object(file);
+        let relocations = self.sections.relocations[id.index()];
+        let bits = self.sections.state(id);
+        if relocations != 0 {
+            self.scan(
+                id,
+                file,
+                number,
+                object,
+                object.fixups(number, relocations),
+                needs,
+                found,
+            );
+        }
+        if bits & state::HAS_FDE != 0 {
+            let frames = self.frames.of(file);
+            for fde in frames.of_section(number) {
+                let cie = &frames.cies[fde.cie as usize];
+                if !cie.used.load(Relaxed) && !cie.used.swap(true, Relaxed) {
+                    let section = self.sections.id(file, cie.section);
+                    let fixups = cie_fixups(object, file, self.sections, cie);
+                    self.scan(section, file, cie.section, object, fixups, needs, found);
+                }
+                let fixups = fde_fixups(object, file, self.sections, fde);
+                let rest = fixups.slice(1, fixups.len());
+                self.scan(
+                    self.sections.id(file, fde.section),
+                    file,
+                    fde.section,
+                    object,
+                    rest,
+                    needs,
+                    found,
+                );
+            }
+        }
+        if let Some(section) = object.section(number)
+            && section.flags & shf::LINK_ORDER != 0
+            && let Some(target) = self.sections.get(file, section.link)
+        {
+            self.reach(target, &mut found.queue);
+        }
+    }
+
+    /// Scans fixups that are all in one section.
+    #[allow(clippy::too_many_arguments)] // a section in its file, and where the results go
+    fn scan(
+        &self,
+        id: SectionId,
+        file: FileId,
+        number: u32,
+        object: &Object,
+        fixups: Fixups,
+        needs: &Needs,
+        found: &mut Found,
+    ) {
+        let input = self.files.get(file);
+        let (first_global, slot_base) = (object.first_global(), input.slot_base);
+        let bytes = object.section_bytes(number);
+        let (mut relative, mut symbolic, mut irelative) = (0, 0, 0);
+        let mut skip = false;
+        let mut index = 0;
+        fixups.for_each(|fixup| {
+            index += 1;
+            if std::mem::take(&mut skip) {
+                return;
+            }
+            let (symbol, bits, section) = match fixup.target {
+                Target::Symbol(n) if n >= first_global => {
+                    let symbol = self.symbols.at(slot_base, first_global, n);
+                    if symbol == SymbolId::NONE || n >= object.symbol_count() {
+                        self.complain(
+                            id,
+                            &fixup,
+                            format_args!("symbol index {n} is not in the symbol table"),
+                        );
+                        return;
+                    }
+                    (
+                        Some(symbol),
+                        self.symbols.flags(symbol),
+                        self.definitions.section(symbol),
+                    )
+                }
+                target => match self.local_target(id, file, object, &fixup, target) {
+                    Some((bits, section)) => (None, bits, section),
+                    None => return,
+                },
+            };
+            if section != SectionId::NONE {
+                self.reach(section, &mut found.queue);
+            }
+            if bits & flag::UNDEFINED != 0
+                && let Some(symbol) = symbol
+            {
+                found.undefined.push(UndefinedReference {
+                    symbol,
+                    section: id,
+                    offset: fixup.offset,
+                });
+                return;
+            }
+            let next = || {
+                fixups.get(index).map(|next| NextReloc {
+                    offset: next.offset,
+                    r_type: next.r_type,
+                })
+            };
+            let plan = plan(
+                self.mode,
+                bytes,
+                fixup.offset,
+                fixup.r_type,
+                fixup.addend,
+                bits,
+                next,
+            );
+            skip = plan.takes_next();
+            // Most fixups need nothing.
+            let simple = bits
+                & (flag::IMPORTED
+                    | flag::IFUNC
+                    | flag::ABSOLUTE
+                    | flag::UNDEFINED_WEAK
+                    | flag::TLS)
+                == 0;
+            match plan {
+                Plan::PcRelative(_) | Plan::Plt(_) | Plan::None | Plan::GotToPc(_) if simple => {}
+                Plan::Absolute(Field::Word64) if simple => {
+                    if self.mode.pic {
+                        relative += 1;
+                        self.check_writable(id, &fixup, symbol, needs);
+                    }
+                }
+                _ => {
+                    let want = self.want(id, &fixup, symbol, bits, plan, needs);
+                    relative += want.relative;
+                    symbolic += want.symbolic;
+                    irelative += want.irelative;
+                    if want.flags != 0 {
+                        match (symbol, fixup.target) {
+                            (Some(symbol), _) => self.symbols.add_flags(symbol, want.flags),
+                            (None, Target::Symbol(index)) => found.locals.push(LocalNeed {
+                                file,
+                                index,
+                                needs: want.flags,
+                            }),
+                            (None, Target::Section(_)) => {
+                                self.complain(
+                                    id,
+                                    &fixup,
+                                    format_args!("this relocation needs a symbol"),
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        });
+        let counts = &needs.dynamic[file.index()];
+        if relative != 0 {
+            counts.relative.fetch_add(relative, Relaxed);
+        }
+        if symbolic != 0 {
+            counts.symbolic.fetch_add(symbolic, Relaxed);
+        }
+        if irelative != 0 {
+            counts.irelative.fetch_add(irelative, Relaxed);
+        }
+    }
+
+    /// Flags and section of a local symbol or a section; complains if there is none.
+    fn local_target(
+        &self,
+        id: SectionId,
+        file: FileId,
+        object: &Object,
+        fixup: &Fixup,
+        target: Target,
+    ) -> Option<(u32, SectionId)> {
+        let number = match target {
+            Target::Section(number) => number,
+            // The null symbol: the address is the addend.
+            Target::Symbol(0) => return Some((flag::ABSOLUTE, SectionId::NONE)),
+            Target::Symbol(index) => {
+                let Some(symbol) = object.symbol(index) else {
+                    self.complain(
+                        id,
+                        fixup,
+                        format_args!("symbol index {index} is not in the symbol table"),
+                    );
+                    return None;
+                };
+                let bits = match symbol.kind() {
+                    c::STT_TLS => flag::TLS,
+                    c::STT_GNU_IFUNC => flag::IFUNC,
+                    _ => 0,
+                };
+                match symbol.place {
+                    Place::Section(number) => {
+                        return self
+                            .local_section(id, file, fixup, number)
+                            .map(|(more, section)| (bits | more, section));
+                    }
+                    Place::Absolute => return Some((bits | flag::ABSOLUTE, SectionId::NONE)),
+                    Place::Undefined | Place::Common => {
+                        self.complain(
+                            id,
+                            fixup,
+                            format_args!("local symbol {index} is not defined"),
+                        );
+                        return None;
+                    }
+                }
+            }
+        };
+        self.local_section(id, file, fixup, number)
+    }
+
+    fn local_section(
+        &self,
+        id: SectionId,
+        file: FileId,
+        fixup: &Fixup,
+        number: u32,
+    ) -> Option<(u32, SectionId)> {
+        let Some(section) = self.sections.get(file, number) else {
+            self.complain(id, fixup, format_args!("section {number} does not exist"));
+            return None;
+        };
+        if self.sections.state(section) & state::DISCARDED != 0 {
+            let (_, own) = self.sections.origin(id);
+            let object = self.files.object(file);
+            let name = |number| {
+                object
+                    .section(number)
+                    .map_or(&b""[..], |section| section.name)
+            };
+            // Tables of a function that was discarded with it.
+            if !name(own).starts_with(b".gcc_except_table")
+                && self.sections.state(id) & state::EH_FRAME == 0
+            {
+                self.complain(
+                    id,
+                    fixup,
+                    format_args!(
+                        "relocation refers to section {}, which was discarded with its COMDAT group",
+                        String::from_utf8_lossy(name(number))
+                    ),
+                );
+            }
+            return None;
+        }
+        Some((0, section))
+    }
+
+    /// Reports an error at a place in a section.
+    fn complain(&self, id: SectionId, fixup: &Fixup, what: std::fmt::Arguments) {
+        let (file, number) = self.sections.origin(id);
+        let name = self
+            .files
+            .object(file)
+            .section(number)
+            .map_or(&b""[..], |section| section.name);
+        self.diag.error(format!(
+            "{}:({}+{:#x}): {}: {what}",
+            self.files.get(file),
+            String::from_utf8_lossy(name),
+            fixup.offset,
+            reloc::name(fixup.r_type)
+        ));
+    }
+
+    fn target_name(&self, id: SectionId, symbol: Option<SymbolId>, fixup: &Fixup) -> String {
+        let (file, _) = self.sections.origin(id);
+        let name = match (symbol, fixup.target) {
+            (Some(symbol), _) => self.symbols.name(symbol),
+            (None, Target::Symbol(index)) => self.files.object(file).symbol_name(index),
+            (None, Target::Section(_)) => b"",
+        };
+        if name.is_empty() {
+            "local symbol".into()
+        } else {
+            format!("symbol '{}'", self.diag.show_name(name))
+        }
+    }
+
+    /// A dynamic relocation is needed at the place: is that allowed?
+    #[inline]
+    fn check_writable(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        needs: &Needs,
+    ) {
+        if self.sections.state(id) & state::WRITE == 0 {
+            self.not_writable(id, fixup, symbol, needs);
+        }
+    }
+
+    #[cold]
+    fn not_writable(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, needs: &Needs) {
+        needs.text_relocations.store(true, Relaxed);
+        if !self.allow_text_relocations {
+            self.complain(
+                id,
+                fixup,
+                format_args!(
+                    "relocation against {} in a read-only section; recompile with -fPIC (or link with -z notext)",
+                    self.target_name(id, symbol, fixup)
+                ),
+            );
+        }
+    }
+
+    /// What is needed for a fixup that is not simple.
+    fn want(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        bits: u32,
+        plan: Plan,
+        needs: &Needs,
+    ) -> Want {
+        let mut want = Want::default();
+        let is = |mask: u32| bits & mask != 0;
+        let imported = is(flag::IMPORTED);
+        match plan {
+            Plan::None
+            | Plan::GotToPc(_)
+            | Plan::GotToImmediate(_)
+            | Plan::Size(_)
+            | Plan::TlsPairToExec(_)
+            | Plan::TlsModuleToExec(_)
+            | Plan::TlsSlotToExec(_)
+            | Plan::DescriptorToExec(_)
+            | Plan::DescriptorCallToNop(_)
+            | Plan::ModuleOffset(_) => {}
+            Plan::Absolute(Field::Word64) => {
+                if imported {
+                    let writable = self.sections.state(id) & state::WRITE != 0;
+                    if self.mode.pic || writable {
+                        want.symbolic = 1;
+                        want.flags |= flag::NEEDS_DYNSYM;
+                        self.check_writable(id, fixup, symbol, needs);
+                    } else {
+                        want.flags |= self.direct(id, fixup, symbol, bits);
+                    }
+                } else if is(flag::IFUNC) {
+                    if self.mode.pic {
+                        want.irelative = 1;
+                        self.check_writable(id, fixup, symbol, needs);
+                    } else {
+                        want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+                    }
+                } else if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
+                    want.relative = 1;
+                    self.check_writable(id, fixup, symbol, needs);
+                }
+            }
+            Plan::Absolute(_) => {
+                if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
+                    self.needs_pic(id, fixup, symbol);
+                } else if imported {
+                    want.flags |= self.direct(id, fixup, symbol, bits);
+                } else if is(flag::IFUNC) {
+                    want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+                }
+            }
+            Plan::PcRelative(_) | Plan::GotRelative(_) => {
+                if matches!(plan, Plan::GotRelative(_)) {
+                    needs.got_base.store(true, Relaxed);
+                }
+                if imported && self.mode.shared {
+                    self.needs_pic(id, fixup, symbol);
+                } else if imported {
+                    want.flags |= self.direct(id, fixup, symbol, bits);
+                } else if is(flag::IFUNC) {
+                    want.flags |= flag::NEEDS_PLT
+                        | if self.mode.pic {
+                            0
+                        } else {
+                            flag::CANONICAL_PLT
+                        };
+                } else if is(flag::ABSOLUTE) && self.mode.pic && fixup.target != Target::Symbol(0) {
+                    self.complain(
+                        id,
+                        fixup,
+                        format_args!(
+                            "the distance to absolute {} is not known",
+                            self.target_name(id, symbol, fixup)
+                        ),
+                    );
+                }
+            }
+            Plan::Plt(_) | Plan::PltGot(_) => {
+                if matches!(plan, Plan::PltGot(_)) {
+                    needs.got_base.store(true, Relaxed);
+                }
+                if imported || is(flag::IFUNC) {
+                    want.flags |= flag::NEEDS_PLT;
+                }
+            }
+            Plan::GotPc(_) => needs.got_base.store(true, Relaxed),
+            Plan::GotOffset(_) | Plan::GotSlot(_) => {
+                needs.got_base.store(
+                    matches!(plan, Plan::GotOffset(_)) || needs.got_base.load(Relaxed),
+                    Relaxed,
+                );
+                want.flags |= flag::NEEDS_GOT;
+            }
+            Plan::TlsPair(_) => want.flags |= flag::NEEDS_TLSGD,
+            Plan::TlsModule(_) => needs.tls_module.store(true, Relaxed),
+            Plan::TlsPairToInitial(_) | Plan::TlsSlot(_) | Plan::DescriptorToInitial(_) => {
+                want.flags |= flag::NEEDS_TPOFF;
+                if self.mode.shared {
+                    needs.static_tls.store(true, Relaxed);
+                }
+            }
+            Plan::TlsOffset(_) => {
+                if self.mode.shared {
+                    self.needs_pic(id, fixup, symbol);
+                } else if imported {
+                    self.complain(
+                        id,
+                        fixup,
+                        format_args!(
+                            "thread-local {} is defined in a shared object",
+                            self.target_name(id, symbol, fixup)
+                        ),
+                    );
+                }
+            }
+            Plan::TlsDescriptor(_) => want.flags |= flag::NEEDS_TLSDESC,
+            Plan::Impossible(why) => self.complain(id, fixup, format_args!("{why}")),
+        }
+        let tls = reloc::howto(fixup.r_type).class.is_tls();
+        let wrong = match tls {
+            true => {
+                !is(flag::TLS | flag::IMPORTED | flag::UNDEFINED_WEAK)
+                    && !self.is_tls_section_symbol(id, fixup)
+            }
+            false => {
+                is(flag::TLS) && !matches!(plan, Plan::Size(_) | Plan::None | Plan::Impossible(_))
+            }
+        };
+        if wrong {
+            let kind = if tls {
+                "not thread-local"
+            } else {
+                "thread-local"
+            };
+            self.complain(
+                id,
+                fixup,
+                format_args!("{} is {kind}", self.target_name(id, symbol, fixup)),
+            );
+        }
+        want
+    }
+
+    /// A section symbol has no type of its own.
+    fn is_tls_section_symbol(&self, id: SectionId, fixup: &Fixup) -> bool {
+        let (file, _) = self.sections.origin(id);
+        let object = self.files.object(file);
+        let number = match fixup.target {
+            Target::Section(number) => number,
+            // Local dynamic accesses may name anything.
+            Target::Symbol(index) => match object.symbol(index).map(|symbol| symbol.place) {
+                Some(Place::Section(number)) => number,
+                _ => {
+                    return fixup.r_type == reloc::R_X86_64_TLSLD
+                        || fixup.r_type == reloc::R_X86_64_TLSDESC_CALL;
+                }
+            },
+        };
+        object
+            .section(number)
+            .is_some_and(|section| section.flags & shf::TLS != 0)
+            || matches!(fixup.r_type, reloc::R_X86_64_TLSLD)
+    }
+
+    /// A symbol of a shared object is used as if it were in the executable: data is copied there, a function
+    /// gets its PLT entry as address.
+    fn direct(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) -> u32 {
+        let Some(symbol) = symbol else { return 0 };
+        let key = self.symbols.key(symbol);
+        if key.rank() != rank::SHARED {
+            // Undefined and weak, or ignored: the address is zero.
+            return 0;
+        }
+        if self.is_function(key, bits) {
+            return flag::NEEDS_PLT | flag::CANONICAL_PLT;
+        }
+        if bits & flag::TLS != 0 {
+            return 0;
+        }
+        if !self.allow_copies {
+            self.complain(
+                id,
+                fixup,
+                format_args!(
+                    "{} would need a copy relocation; recompile with -fPIE",
+                    self.target_name(id, Some(symbol), fixup)
+                ),
+            );
+        }
+        flag::NEEDS_COPY
+    }
+
+    /// A symbol without type or size cannot be copied.
+    fn is_function(&self, key: Key, bits: u32) -> bool {
+        if bits & flag::FUNCTION != 0 {
+            return true;
+        }
+        let sym = self
+            .files
+            .get(key.file())
+            .shared()
+            .and_then(|shared| shared.syms.get(key.index() as usize));
+        sym.is_some_and(|sym| sym.kind() == c::STT_NOTYPE && { sym.st_size } == 0)
+    }
+
+    #[cold]
+    fn needs_pic(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>) {
+        let (what, how) = match self.mode.shared {
+            true => ("a shared object", "-fPIC"),
+            false => ("a PIE object", "-fPIE"),
+        };
+        self.complain(
+            id,
+            fixup,
+            format_args!(
+                "relocation against {} can not be used when making {what}; recompile with {how}",
+                self.target_name(id, symbol, fixup)
+            ),
+        );
+    }
+}
+
+#[derive(Default)]
+struct Want {
+    flags: u32,
+    relative: u32,
+    symbolic: u32,
+    irelative: u32,
+}
+
+fn unite(parts: Vec<Found>) -> Found {
+    let mut all = Found::default();
+    for mut part in parts {
+        all.locals.append(&mut part.locals);
+        all.undefined.append(&mut part.undefined);
+        all.queue.append(&mut part.queue);
+    }
+    all
+}

@@ -1,0 +1,600 @@
+//! Writing: the output as a function of the inputs and the placement.
+//!
+//! The image is cut, once and in order, into pieces that different tasks may
+//! write: chunks of input sections, each file's frames, relocations and symbols, and
+//! what the linker makes. Then each file copies its sections to their places and
+//! applies their fixups while the bytes are in the cache. No two tasks have the
+//! same bytes, and the compiler knows it.
+
+use crate::addresses::Places;
+use crate::eh_frame::TableEntry;
+use crate::elf::{Rela, Sym, c};
+use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fixups};
+use crate::ids::{FileId, OutputId, PartId};
+use crate::layout::MergeClasses;
+use crate::made::Made;
+use crate::object::Target;
+use crate::output::{Std, shf};
+use crate::relocate::{DynamicSlots, Relocator, Site};
+use crate::sections::{self, state};
+use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
+use crate::trace::Needs;
+use rayon::prelude::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a piece of the image is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Chunk(u32),
+    Frames(u32),
+    Cies,
+    FramesEnd,
+    Merged(PartId),
+    Made(OutputId),
+    Headers,
+    SectionHeaders,
+    Relative(u32),
+    Symbolic(u32),
+    Irelative(u32),
+    Locals(u32),
+    Globals(u32),
+    Names(u32),
+    FirstSymbol,
+    FirstName,
+}
+
+/// What one file writes.
+#[derive(Default)]
+struct Job<'o> {
+    file: u32,
+    chunks: Vec<(u32, &'o mut [u8])>,
+    frames: &'o mut [u8],
+    table: &'o mut [TableEntry],
+    dynamic: DynamicSlots<'o>,
+    locals: &'o mut [Sym],
+    globals: &'o mut [Sym],
+    names: &'o mut [u8],
+    names_offset: u64,
+}
+
+/// Everything that the writer needs.
+pub struct Writer<'l, 'a> {
+    /// Addresses.
+    pub places: &'l Places<'l, 'a>,
+    /// Relocations.
+    pub relocator: Relocator<'l, 'a>,
+    /// Frames of all files.
+    pub frames: &'l Frames,
+    /// Where they go.
+    pub frame_layout: &'l FrameLayout,
+    /// Which parts are merged pieces.
+    pub merge_classes: &'l MergeClasses,
+    /// Numbers of dynamic relocations.
+    pub needs: &'l Needs,
+    /// What the linker makes.
+    pub made: &'l Made<'l, 'a>,
+    /// The symbol table, if there is one.
+    pub symtab: Option<&'l SymtabLayout>,
+    /// What goes into it.
+    pub chooser: Chooser<'l, 'a>,
+    /// The image begins as zeros.
+    pub zeroed: bool,
+}
+
+impl Writer<'_, '_> {
+    /// Writes the whole image. What the linker makes from other parts of the image (the build id) comes afterwards.
+    pub fn write(&self, image: &mut [u8]) {
+        let pieces = self.pieces();
+        let mut entries = vec![TableEntry { pc: 0, fde: 0 }; self.fde_count()];
+        let mut header_table: &mut [u8] = &mut [];
+        let mut jobs: Vec<Job> = (0..self.places.files.0.len() as u32)
+            .map(|file| Job {
+                file,
+                ..Job::default()
+            })
+            .collect();
+        let mut made: Vec<(Piece, &mut [u8])> = Vec::new();
+        let mut names_offset = 1;
+        for (job, share) in jobs
+            .iter_mut()
+            .zip(self.symtab.map_or(&[][..], |symtab| &symtab.shares))
+        {
+            job.names_offset = names_offset;
+            names_offset += share.names;
+        }
+        let mut got_dynamic = DynamicSlots::default();
+        for (piece, bytes) in self.carve(image, pieces) {
+            match piece {
+                Piece::Chunk(n) => jobs[self.places.placement.chunks[n as usize].file.index()]
+                    .chunks
+                    .push((n, bytes)),
+                Piece::Frames(file) => jobs[file as usize].frames = bytes,
+                Piece::Relative(0) => got_dynamic.relative = bytemuck::cast_slice_mut(bytes),
+                Piece::Symbolic(0) => got_dynamic.symbolic = bytemuck::cast_slice_mut(bytes),
+                Piece::Irelative(0) => got_dynamic.irelative = bytemuck::cast_slice_mut(bytes),
+                Piece::Relative(file) => {
+                    jobs[file as usize].dynamic.relative = bytemuck::cast_slice_mut(bytes)
+                }
+                Piece::Symbolic(file) => {
+                    jobs[file as usize].dynamic.symbolic = bytemuck::cast_slice_mut(bytes)
+                }
+                Piece::Irelative(file) => {
+                    jobs[file as usize].dynamic.irelative = bytemuck::cast_slice_mut(bytes)
+                }
+                Piece::Locals(file) => jobs[file as usize].locals = bytemuck::cast_slice_mut(bytes),
+                Piece::Globals(file) => {
+                    jobs[file as usize].globals = bytemuck::cast_slice_mut(bytes)
+                }
+                Piece::Names(file) => jobs[file as usize].names = bytes,
+                Piece::Made(id) if id == Std::EhFrameHdr.id() => header_table = bytes,
+                _ => made.push((piece, bytes)),
+            }
+        }
+        let mut rest = &mut entries[..];
+        for (i, job) in jobs.iter_mut().enumerate() {
+            let counts = &self.frame_layout.fde_counts;
+            let (head, tail) = rest.split_at_mut((counts[i + 1] - counts[i]) as usize);
+            job.table = head;
+            rest = tail;
+        }
+        rayon::join(
+            || jobs.into_par_iter().for_each(|job| self.write_file(job)),
+            || {
+                self.made.write_got(got_dynamic);
+                made.into_par_iter()
+                    .for_each(|(piece, bytes)| self.write_made(piece, bytes));
+            },
+        );
+        if !header_table.is_empty() {
+            let places = self.places;
+            let (hdr, frames) = (
+                places.outputs.std(Std::EhFrameHdr).address,
+                places.outputs.std(Std::EhFrame).address,
+            );
+            crate::eh_frame::write_hdr(header_table, hdr, frames, &mut entries);
+        }
+    }
+
+    fn fde_count(&self) -> usize {
+        self.frame_layout
+            .fde_counts
+            .last()
+            .map_or(0, |count| *count as usize)
+    }
+
+    /// All pieces with their file offsets and sizes.
+    fn pieces(&self) -> Vec<(u64, u64, Piece)> {
+        let places = self.places;
+        let outputs = places.outputs;
+        let mut pieces =
+            Vec::with_capacity(places.placement.chunks.len() + 8 * places.files.0.len());
+        for (i, chunk) in places.placement.chunks.iter().enumerate() {
+            let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
+            if !section.is_nobits() {
+                pieces.push((
+                    section.offset + chunk.offset,
+                    chunk.size,
+                    Piece::Chunk(i as u32),
+                ));
+            }
+        }
+        for (i, class) in self.merge_classes.iter().enumerate() {
+            if let Some(class) = class {
+                let section = &outputs.sections[outputs.parts[i].output.index()];
+                let start = section.offset + places.placement.parts[i].offset;
+                pieces.push((
+                    start,
+                    places.merged.size(*class),
+                    Piece::Merged(PartId(i as u16)),
+                ));
+            }
+        }
+        let frames = outputs.std(Std::EhFrame);
+        let layout = self.frame_layout;
+        let cies = layout
+            .cies
+            .iter()
+            .map(|cie| u64::from(cie.offset) + self.cie_size(cie))
+            .max()
+            .unwrap_or(0);
+        pieces.push((frames.offset, cies, Piece::Cies));
+        for i in 0..layout.file_offsets.len() {
+            let end = layout
+                .file_offsets
+                .get(i + 1)
+                .copied()
+                .unwrap_or(layout.size);
+            let size = end - layout.file_offsets[i];
+            let size = if i + 1 == layout.file_offsets.len() {
+                self.frames_size(FileId(i as u32)).min(size)
+            } else {
+                size
+            };
+            pieces.push((
+                frames.offset + layout.file_offsets[i],
+                size,
+                Piece::Frames(i as u32),
+            ));
+            if i + 1 == layout.file_offsets.len() {
+                let at = layout.file_offsets[i] + size;
+                pieces.push((frames.offset + at, layout.size - at, Piece::FramesEnd));
+            }
+        }
+        let rela = outputs.std(Std::RelaDyn);
+        let mut at = rela.offset;
+        let got = self.places.got.counts;
+        let kinds: [(
+            fn(u32) -> Piece,
+            u32,
+            fn(&crate::trace::DynamicCounts) -> u32,
+        ); 3] = [
+            (Piece::Relative, got.relative, |counts| {
+                counts.relative.load(Relaxed)
+            }),
+            (Piece::Symbolic, got.symbolic, |counts| {
+                counts.symbolic.load(Relaxed)
+            }),
+            (Piece::Irelative, got.irelative, |counts| {
+                counts.irelative.load(Relaxed)
+            }),
+        ];
+        for (kind, own, count) in kinds {
+            for (i, counts) in self.needs.dynamic.iter().enumerate() {
+                let count = if i == 0 { own } else { count(counts) };
+                let size = 24 * u64::from(count);
+                pieces.push((at, size, kind(i as u32)));
+                at += size;
+            }
+        }
+        if let Some(symtab) = self.symtab {
+            let section = outputs.std(Std::Symtab);
+            pieces.push((section.offset, 24, Piece::FirstSymbol));
+            let (mut local, mut global) = (
+                section.offset + 24,
+                section.offset + 24 * u64::from(symtab.local_count),
+            );
+            let mut name = outputs.std(Std::Strtab).offset;
+            pieces.push((name, 1, Piece::FirstName));
+            name += 1;
+            for (i, share) in symtab.shares.iter().enumerate() {
+                let (locals, globals) =
+                    (24 * u64::from(share.locals), 24 * u64::from(share.globals));
+                pieces.push((local, locals, Piece::Locals(i as u32)));
+                pieces.push((global, globals, Piece::Globals(i as u32)));
+                pieces.push((name, share.names, Piece::Names(i as u32)));
+                local += locals;
+                global += globals;
+                name += share.names;
+            }
+        }
+        for id in self.made.sections() {
+            let section = &outputs.sections[id.index()];
+            pieces.push((section.offset, self.made.size(id), Piece::Made(id)));
+        }
+        let segments = places.segments;
+        let headers = 64 + 56 * segments.phdrs.len() as u64;
+        pieces.push((0, headers, Piece::Headers));
+        pieces.push((
+            segments.shoff,
+            segments.file_size - segments.shoff,
+            Piece::SectionHeaders,
+        ));
+        pieces.retain(|(_, size, _)| *size > 0);
+        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
+        pieces
+    }
+
+    fn cie_size(&self, cie: &crate::frames::OutputCie) -> u64 {
+        self.frames.of(cie.file).cies[cie.index as usize]
+            .size
+            .into()
+    }
+
+    fn frames_size(&self, file: FileId) -> u64 {
+        let live = self.frames.of(file).fdes.iter().filter(|fde| {
+            self.places
+                .sections
+                .is_alive(self.places.sections.id(file, fde.describes))
+        });
+        live.map(|fde| u64::from(fde.size)).sum()
+    }
+
+    /// Cuts the image into the pieces, and clears what is between them.
+    fn carve<'o>(
+        &self,
+        image: &'o mut [u8],
+        pieces: Vec<(u64, u64, Piece)>,
+    ) -> Vec<(Piece, &'o mut [u8])> {
+        let mut cut = Vec::with_capacity(pieces.len());
+        // Code has padding that can be run through.
+        let code: Vec<(u64, u64)> = {
+            let outputs = &self.places.outputs.sections;
+            let mut ranges: Vec<(u64, u64)> = outputs
+                .iter()
+                .filter(|section| {
+                    section.flags & shf::EXEC != 0 && section.header != 0 && !section.is_nobits()
+                })
+                .map(|section| (section.offset, section.offset + section.size))
+                .collect();
+            ranges.sort_unstable();
+            ranges
+        };
+        let mut rest = image;
+        let mut at = 0;
+        for (offset, size, piece) in pieces {
+            debug_assert!(
+                offset >= at,
+                "{piece:?} at {offset:#x} overlaps what ends at {at:#x}"
+            );
+            let (gap, tail) = rest.split_at_mut((offset - at) as usize);
+            if !gap.is_empty() {
+                let in_code = code
+                    .iter()
+                    .any(|(start, end)| *start <= at && offset <= *end);
+                if in_code {
+                    gap.fill(NOP);
+                } else if !self.zeroed {
+                    gap.fill(0);
+                }
+            }
+            let (bytes, tail) = tail.split_at_mut(size as usize);
+            cut.push((piece, bytes));
+            rest = tail;
+            at = offset + size;
+        }
+        if !self.zeroed {
+            rest.fill(0);
+        }
+        cut
+    }
+
+    fn write_made(&self, piece: Piece, bytes: &mut [u8]) {
+        match piece {
+            Piece::Merged(part) => {
+                if let Some(class) = self.merge_classes[part.index()] {
+                    self.places.merged.write(class, bytes);
+                }
+            }
+            Piece::Cies => self.write_cies(bytes),
+            Piece::FramesEnd | Piece::FirstSymbol | Piece::FirstName => bytes.fill(0),
+            Piece::Made(id) => self.made.write(id, bytes),
+            Piece::Headers => self.made.write_headers(bytes),
+            Piece::SectionHeaders => self.made.write_section_headers(bytes),
+            _ => unreachable!("{piece:?} belongs to a file"),
+        }
+    }
+
+    fn site(&self, file: FileId, number: u32, address: u64, skipped: u64) -> Site<'_, '_> {
+        let input = self.places.files.get(file);
+        Site {
+            file_id: file,
+            file: input,
+            object: self.places.files.object(file),
+            section: self.places.sections.id(file, number),
+            number,
+            address,
+            skipped,
+        }
+    }
+
+    fn write_cies(&self, out: &mut [u8]) {
+        let base = self.places.outputs.std(Std::EhFrame).address;
+        for cie in &self.frame_layout.cies {
+            let object = self.places.files.object(cie.file);
+            let input = &self.frames.of(cie.file).cies[cie.index as usize];
+            let bytes = &object.section_bytes(input.section)
+                [input.offset as usize..(input.offset + input.size) as usize];
+            let out = &mut out[cie.offset as usize..cie.offset as usize + bytes.len()];
+            out.copy_from_slice(bytes);
+            let site = self.site(
+                cie.file,
+                input.section,
+                base + u64::from(cie.offset),
+                input.offset.into(),
+            );
+            let fixups = cie_fixups(object, cie.file, self.places.sections, input);
+            self.relocator
+                .loaded(&site, out, fixups, &mut DynamicSlots::default());
+        }
+    }
+
+    fn write_file(&self, job: Job) {
+        let Job {
+            file,
+            chunks,
+            frames,
+            table,
+            mut dynamic,
+            locals,
+            globals,
+            names,
+            names_offset,
+        } = job;
+        let slots = SymbolSlots {
+            locals,
+            globals,
+            names,
+            names_offset,
+        };
+        let file = FileId(file);
+        if let Some(symtab) = self.symtab {
+            if file == FileId::LINKER {
+                symtab::write_others(
+                    symtab,
+                    &self.chooser,
+                    self.places,
+                    self.relocator.values,
+                    slots,
+                );
+            } else {
+                symtab::write_file(
+                    &self.chooser,
+                    self.places,
+                    self.relocator.values,
+                    file,
+                    slots,
+                );
+            }
+        }
+        if !self.places.sections.is_linked(file) {
+            return;
+        }
+        self.write_sections(file, chunks, &mut dynamic);
+        self.write_frames(file, frames, table);
+    }
+
+    fn write_sections(
+        &self,
+        file: FileId,
+        mut chunks: Vec<(u32, &mut [u8])>,
+        dynamic: &mut DynamicSlots,
+    ) {
+        let places = self.places;
+        let object = places.files.object(file);
+        // How far each chunk is written, to clear the gaps.
+        let mut ends = vec![0usize; chunks.len()];
+        for id in places.sections.of_file(file) {
+            let id = crate::ids::SectionId(id);
+            let part = places.sections.part[id.index()];
+            let bits = places.sections.state(id);
+            if part == PartId::NONE
+                || bits & state::ALIVE == 0
+                || places.outputs.parts[part.index()].merge.is_some()
+            {
+                continue;
+            }
+            let (_, number) = places.sections.origin(id);
+            let found = chunks.iter().position(|(n, _)| {
+                let chunk = &places.placement.chunks[*n as usize];
+                chunk.part == part && (chunk.only == 0 || chunk.only == number)
+            });
+            // Without one, the output section has no bytes in the file.
+            let Some(found) = found else { continue };
+            let (n, out) = &mut chunks[found];
+            let chunk = &places.placement.chunks[*n as usize];
+            let section =
+                &places.outputs.sections[places.outputs.parts[part.index()].output.index()];
+            let offset = places.placement.offset(id);
+            let start = (offset - chunk.offset) as usize;
+            let size = object.section(number).map_or(0, |section| section.size) as usize;
+            let bytes = object.section_bytes(number);
+            let (before, out) = out.split_at_mut(start);
+            let gap = &mut before[ends[found]..];
+            if !gap.is_empty() {
+                gap.fill(if section.flags & shf::EXEC != 0 {
+                    NOP
+                } else {
+                    0
+                });
+            }
+            ends[found] = start + size;
+            let out = &mut out[..size];
+            if bytes.len() == size {
+                out.copy_from_slice(bytes);
+            } else {
+                // `SHT_NOBITS` among sections with bytes.
+                out.fill(0);
+            }
+            let relocations = places.sections.relocations[id.index()];
+            if relocations == 0 || bits & state::BITS == 0 {
+                continue;
+            }
+            let fixups = object.fixups(number, relocations);
+            if bits & state::ALLOC != 0 {
+                let site = self.site(file, number, section.address + offset, 0);
+                self.relocator.loaded(&site, out, fixups, dynamic);
+            } else {
+                let site = self.site(file, number, 0, 0);
+                self.relocator
+                    .unloaded(&site, out, fixups, tombstone(&section.name));
+            }
+        }
+    }
+
+    fn write_frames(&self, file: FileId, out: &mut [u8], table: &mut [TableEntry]) {
+        let places = self.places;
+        let object = places.files.object(file);
+        let frames = places.files.0.len();
+        debug_assert!(file.index() < frames);
+        let base = places.outputs.std(Std::EhFrame).address;
+        let file_offset = self.frame_layout.file_offsets[file.index()];
+        let mut at = 0usize;
+        let mut row = 0;
+        for fde in &self.frames.of(file).fdes {
+            let described = places.sections.id(file, fde.describes);
+            if !places.sections.is_alive(described) {
+                continue;
+            }
+            let size = fde.size as usize;
+            let bytes =
+                &object.section_bytes(fde.section)[fde.offset as usize..fde.offset as usize + size];
+            let out = &mut out[at..at + size];
+            out.copy_from_slice(bytes);
+            let address = base + file_offset + at as u64;
+            let fixups = fde_fixups(object, file, places.sections, fde);
+            let site = self.site(file, fde.section, address, fde.offset.into());
+            self.relocator
+                .loaded(&site, out, fixups, &mut DynamicSlots::default());
+            // The distance back to the CIE.
+            let pointer = if bytes.starts_with(&[0xff; 4]) { 12 } else { 4 };
+            let cie = self.frame_layout.cie_offsets[file.index()][fde.cie as usize];
+            let distance = (file_offset + (at + pointer) as u64).wrapping_sub(cie.into()) as u32;
+            if let Some(field) = out.get_mut(pointer..pointer + 4) {
+                field.copy_from_slice(&distance.to_le_bytes());
+            }
+            if let Some(fixup) = fixups.get(0) {
+                let start = match fixup.target {
+                    Target::Section(number) => {
+                        places.in_section(places.sections.id(file, number), 0)
+                    }
+                    Target::Symbol(index) if index < object.first_global() => {
+                        places.local(file, object, index)
+                    }
+                    Target::Symbol(index) => {
+                        let id = places.symbols.of(places.files.get(file), index);
+                        // Not the symbol's winning definition: the code that stands here.
+                        object
+                            .symbol(index)
+                            .and_then(|symbol| places.in_section(described, symbol.value))
+                            .or(Some(places.definition(id)))
+                    }
+                };
+                let pc = start.unwrap_or(0).wrapping_add(fixup.addend as u64);
+                table[row] = TableEntry { pc, fde: address };
+            }
+            row += 1;
+            at += size;
+        }
+    }
+}
+
+/// `nop`: between functions, and between the pieces of `.init`, which are run through.
+const NOP: u8 = 0x90;
+
+/// What stands for the address of code that is not in the output (DWARF 5, section 2.17.3, and what debuggers
+/// understand of older versions: a pair of zeros would end a list, a pair of ones is an empty range).
+fn tombstone(section: &[u8]) -> u64 {
+    match section {
+        b".debug_loc" | b".debug_ranges" => 1,
+        _ if sections::is_debug(section) => 0,
+        _ => 0,
+    }
+}
+
+/// Sorts the relocations that name symbols by symbol, so that the dynamic linker looks each up once (`-z combreloc`).
+pub fn sort_symbolic(relas: &mut [Rela]) {
+    relas
+        .par_sort_unstable_by_key(|rela| ({ rela.r_info } >> 32, { rela.r_offset }, rela.r_type()));
+}
+
+/// Flags in `sh_flags` of an output section that come from what is in it.
+pub fn header_flags(flags: u64) -> u64 {
+    flags
+        & (shf::WRITE
+            | shf::ALLOC
+            | shf::EXEC
+            | shf::TLS
+            | shf::MERGE
+            | shf::STRINGS
+            | u64::from(c::SHF_INFO_LINK))
+}
