@@ -118,7 +118,7 @@ impl Shape {
     #[inline]
     pub fn word(self, hash: u64, address: Address) -> u64 {
         debug_assert!(address.0 % ITEM_ALIGN == 0 && address.0 < crate::file::MAX_ADDRESS);
-        self.tag(hash) << ADDRESS_BITS | address.0 / ITEM_ALIGN
+        (self.tag(hash) << ADDRESS_BITS) | (address.0 / ITEM_ALIGN)
     }
 
     /// Whether the words of a table of this shape tell all that one of shape

@@ -135,7 +135,7 @@ fn limited() {
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     let error = (0..1000)
         .find_map(|number| transaction.insert(7, &key(number), &value).err())
-        .map_or_else(|| transaction.commit().unwrap_err(), |error| error);
+        .unwrap_or_else(|| transaction.commit().unwrap_err());
     assert!(
         matches!(
             error,

@@ -95,7 +95,7 @@ impl<'s> View<'s> {
     /// Words that change in place. `offset` must be a multiple of 8.
     #[inline]
     pub fn words(self, offset: u64, count: u64) -> Result<&'s [AtomicU64], Fault> {
-        let length = count.checked_mul(8).unwrap_or(u64::MAX);
+        let length = count.saturating_mul(8);
         if offset.checked_add(length).is_none_or(|end| end > self.end) {
             return Err(Fault::new(offset, "reaches beyond the end"));
         }

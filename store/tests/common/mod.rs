@@ -44,8 +44,10 @@ pub struct TestSystem {
     pub boot: u8,
     pub recorded: Mutex<Vec<Op>>,
     counter: AtomicU64,
-    hook: Box<dyn Fn(usize, &Op) -> Fate + Send + Sync>,
+    hook: Box<Hook>,
 }
+
+type Hook = dyn Fn(usize, &Op) -> Fate + Send + Sync;
 
 impl TestSystem {
     pub fn new(boot: u8) -> Arc<TestSystem> {
