@@ -10,12 +10,17 @@
 //! and of the file's state change in place and are read atomically, one by
 //! one. Who truncates or overwrites the file from outside breaks every mapping
 //! of it; no user of `mmap` can defend against that.
+//!
+//! A writer adds words to tables one by one, all over them. Where the file
+//! system can be trusted to have the blocks ([`may_store`]), it stores them
+//! through a second, writable mapping ([`WordWriter`]): a system call for each
+//! would cost as much as all the rest of a commit.
 
 use super::error::Fault;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The whole file and room for it to grow.
 pub(super) struct Mapping {
@@ -108,5 +113,47 @@ impl<'s> View<'s> {
             let start = self.mapping.raw.as_ptr().add(offset as usize);
             std::slice::from_raw_parts(start.cast::<AtomicU64>(), count as usize)
         })
+    }
+}
+
+/// Whether stores through a mapping to blocks that the file has cannot fail
+/// for want of room: not so where they would be written elsewhere (btrfs, ZFS,
+/// XFS with shared extents). There, a full disk would be a signal, not an error.
+pub(super) fn may_store(file: &File) -> bool {
+    const EXT4_SUPER_MAGIC: u64 = 0xef53;
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|found| {
+        let magic = found.f_type as u64;
+        magic == EXT4_SUPER_MAGIC || magic == TMPFS_MAGIC
+    })
+}
+
+/// The file, mapped for storing single words.
+pub(super) struct WordWriter {
+    raw: MmapRaw,
+}
+
+impl WordWriter {
+    /// Maps the first `length` bytes of address space from the file's start.
+    pub fn new(file: &File, length: u64) -> io::Result<WordWriter> {
+        let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let raw = MmapOptions::new().len(length).map_raw(file)?;
+        Ok(WordWriter { raw })
+    }
+
+    /// Stores `word` in one piece at `offset`, a multiple of 8, in a table that
+    /// is wholly below the end of `view`.
+    pub fn store(&self, view: View<'_>, offset: u64, word: u64) -> Result<(), Fault> {
+        let end = view.end().min(self.raw.len() as u64);
+        if offset % 8 != 0 || offset.checked_add(8).is_none_or(|after| after > end) {
+            return Err(Fault::new(offset, "is not a word of a table"));
+        }
+        // SAFETY: in bounds of this mapping, and of the file (`Mapping::view`);
+        // aligned; tables are only ever accessed atomically.
+        unsafe {
+            let place = self.raw.as_mut_ptr().add(offset as usize);
+            (*place.cast::<AtomicU64>()).store(word, Ordering::Release);
+        }
+        Ok(())
     }
 }

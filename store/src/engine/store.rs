@@ -2,10 +2,11 @@
 
 use super::error::{Error, Fault, Result};
 use super::log::{self, end_of, next_transaction, trailer_at};
-use super::map::{Mapping, View};
+use super::map::{self, Mapping, View, WordWriter};
 use super::replay::{Additions, Tables};
 use super::snapshot::Snapshot;
 use super::system::{Linux, System};
+use super::table::Placed;
 use super::transaction::{Durability, Transaction};
 use super::update;
 use bytemuck::Zeroable;
@@ -19,8 +20,8 @@ use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How to open a repository.
 #[derive(Clone)]
@@ -58,6 +59,8 @@ pub struct Store {
     header: FileHeader,
     system: Arc<dyn System>,
     read_only: bool,
+    /// Made by the first transaction; `None` where words must be written.
+    word_writer: OnceLock<Option<WordWriter>>,
     /// Threads of this process that share the store wait here: to the kernel
     /// they are one owner of the file's lock.
     writer: Mutex<()>,
@@ -134,6 +137,7 @@ impl Store {
             header: FileHeader::zeroed(),
             system: options.system.clone(),
             read_only: options.read_only,
+            word_writer: OnceLock::new(),
             writer: Mutex::new(()),
             known_length: AtomicU64::new(length),
             checked_trailer: AtomicU64::new(0),
@@ -494,6 +498,26 @@ impl Store {
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.system.write_at(&self.file, bytes, offset);
         written.map_err(|source| self.io_error("write", source))
+    }
+
+    /// Writes single words at these places of a table that lies below `end`.
+    pub(super) fn write_words(&self, table: u64, placed: &[Placed], end: u64) -> Result<()> {
+        let writer = self.word_writer.get_or_init(|| {
+            (self.system.may_store_words() && map::may_store(&self.file))
+                .then(|| WordWriter::new(&self.file, self.mapping.length()).ok())
+                .flatten()
+        });
+        let view = self.view(end)?;
+        for &(place, word) in placed {
+            let offset = table + place * 8;
+            match writer {
+                Some(writer) => writer
+                    .store(view, offset, word)
+                    .map_err(|fault| self.error(fault))?,
+                None => self.write_at(&word.to_le_bytes(), offset)?,
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn write_at_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {

@@ -23,6 +23,12 @@ pub trait System: Send + Sync {
         write_durably(file, bytes, offset)
     }
 
+    /// Whether single words of tables may be stored through a mapping rather
+    /// than with [`System::write_at`], if the file system allows it.
+    fn may_store_words(&self) -> bool {
+        true
+    }
+
     /// Returns when everything written before is on the disk.
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_data()

@@ -199,7 +199,7 @@ impl<'s> Transaction<'s> {
         self.store
             .write_state(offset_of!(FileState, head), &[head])?;
         for (table, plan) in &plans {
-            update::write(self.store, *table, plan)?;
+            update::write(self.store, *table, plan, head)?;
         }
         self.store
             .write_state(offset_of!(FileState, visible), &[head, checkpoint, durable])?;

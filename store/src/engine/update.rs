@@ -146,14 +146,10 @@ pub(super) fn plan_vector(
     Ok(Plan::New(words))
 }
 
-/// Writes the additions to a table that is there.
-pub(super) fn write(store: &Store, table: TableRef, plan: &Plan) -> Result<()> {
+/// Writes the additions to a table that is there, below `end`.
+pub(super) fn write(store: &Store, table: TableRef, plan: &Plan, end: u64) -> Result<()> {
     match plan {
-        Plan::Scattered(placed) => {
-            for (place, word) in placed {
-                store.write_at(&word.to_le_bytes(), table.address() + place * 8)?;
-            }
-        }
+        Plan::Scattered(placed) => store.write_words(table.address(), placed, end)?,
         Plan::Run(place, words) => {
             store.write_at(bytemuck::cast_slice(words), table.address() + place * 8)?;
         }
@@ -183,7 +179,7 @@ pub(super) fn finish(
                 let what = "table is too small for its words";
                 store.error(Fault::new(old.table.address(), what))
             })?;
-        write(store, old.table, &plan)?;
+        write(store, old.table, &plan, base.view().end())?;
     }
     let roots = before.vectors.iter().zip(&trailer.vectors);
     for ((old, new), elements) in roots.zip(&additions.vectors) {
@@ -191,7 +187,7 @@ pub(super) fn finish(
             continue;
         }
         let plan = plan_vector(base, old, elements).map_err(|fault| store.error(fault))?;
-        write(store, old.table, &plan)?;
+        write(store, old.table, &plan, base.view().end())?;
     }
     Ok(())
 }

@@ -115,6 +115,11 @@ impl System for TestSystem {
         self.perform(file, Op::DurableWrite { offset, bytes })
     }
 
+    fn may_store_words(&self) -> bool {
+        // They would not be seen here.
+        false
+    }
+
     fn sync(&self, file: &File) -> io::Result<()> {
         self.perform(file, Op::Sync)
     }
