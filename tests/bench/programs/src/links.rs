@@ -73,7 +73,7 @@ pub fn measure(
     directory: &Path,
     runs: usize,
 ) -> Result<Links> {
-    let directory = directory.join(subject.name.replace([' ', ','], "_"));
+    let directory = directory.join(subject.directory_name());
     let driver = if subject.language == Language::C {
         "gcc"
     } else {

@@ -9,11 +9,12 @@
 //!    runs are interleaved, so that a slow minute of the machine hits all; what
 //!    counts are the ratios. Two threads for everyone, over an existing output,
 //!    with the arguments that gcc gives.
-//! 2. *Imports:* objects into an empty repository by `repo-ld`'s library code,
-//!    against BLAKE3 of the same bytes.
+//! 2. *Imports:* the same objects into an empty repository, one transaction
+//!    each, as `repo-cc` does, in one thread, against BLAKE3 of the same bytes.
 //! 3. *Sizes:* of the repository, against the sum of the objects.
 
 mod clang;
+mod imports;
 mod links;
 mod measure;
 mod subjects;
@@ -49,7 +50,7 @@ fn main() -> Result<()> {
     let chosen = |name: &str| {
         arguments.names.is_empty() || arguments.names.iter().any(|part| name.contains(part))
     };
-    let mut results = Vec::new();
+    let (mut links, mut imports) = (Vec::new(), Vec::new());
     if !arguments.json {
         links::print_head();
     }
@@ -57,22 +58,29 @@ fn main() -> Result<()> {
         if !chosen(&subject.name) {
             continue;
         }
+        // A peer's or our failure on one program must not hide the rest.
         match links::measure(&subject, &binaries, directory.path(), arguments.runs) {
             Ok(result) => {
                 if !arguments.json {
                     result.print();
                 }
-                results.push(result.to_json());
+                links.push(result.to_json());
             }
-            // A peer's or our failure on one program must not hide the rest.
-            Err(error) => eprintln!("{}: {error:#}", subject.name),
+            Err(error) => eprintln!("{}: links: {error:#}", subject.name),
+        }
+        match imports::measure(&subject, directory.path(), arguments.runs.min(7)) {
+            Ok(result) => imports.push(result),
+            Err(error) => eprintln!("{}: imports: {error:#}", subject.name),
         }
     }
     if arguments.json {
+        let imports: Vec<_> = imports.iter().map(imports::Imports::to_json).collect();
         println!(
             "{:#}",
-            json!({ "links": Value::from(results), "machine": machine() })
+            json!({ "links": links, "imports": imports, "machine": machine() })
         );
+    } else {
+        imports::print(&imports);
     }
     Ok(())
 }

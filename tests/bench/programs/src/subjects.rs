@@ -84,6 +84,11 @@ fn hello(language: Language) -> PathBuf {
 }
 
 impl Subject {
+    /// A file name for it.
+    pub fn directory_name(&self) -> String {
+        self.name.replace([' ', ','], "_")
+    }
+
     /// Compiles the sources with `driver` into `directory`.
     ///
     /// # Errors
