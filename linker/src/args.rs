@@ -1,14 +1,16 @@
 //! The command line of `repo-ld`: GNU ld's, as gcc, clang and rustc write it.
 //!
 //! [`Args::parse`] turns words into one plain structure; it opens nothing but `@file`s. Which options exist, their
-//! spelling and their help are in one table ([`options`]); what each does to [`Args`] is in [`parse`]; the words are
-//! read as `getopt_long_only` reads them for GNU ld (see [`parse`]). Three lists keep us honest about what is not
+//! spelling and their help are in one table ([`options`]); the words are read as `getopt_long_only` reads them for GNU ld
+//! (`parse`); what each option does to [`Args`] is in `apply`. Three lists keep us honest about what is not
 //! done: options that are accepted because they change nothing here ([`options::IGNORED`], each with its reason),
 //! options that we do not have ([`Args::unsupported`]: the driver must refuse), and [`Args::warnings`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+mod apply;
+mod defaults;
 pub mod help;
 mod number;
 pub mod options;

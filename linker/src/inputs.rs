@@ -11,6 +11,7 @@ use crate::elf::{self, Ehdr, c};
 use crate::elf_object::{ElfObject, Malformed};
 use crate::file::{Body, File, Files};
 use crate::object::Object;
+use crate::script::{self, Command, FileRef};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use memmap2::Mmap;
@@ -276,33 +277,60 @@ impl<'a> Opener<'a, '_> {
             ));
             return;
         }
-        let commands = match crate::script_inputs::read(data) {
-            Ok(commands) => commands,
-            Err(why) => {
-                self.diag.error(format!("{}: {why}", path.display()));
-                return;
-            }
+        let name = path.display().to_string();
+        let script = match script::parse(data, &name, &mut script::NoIncludes) {
+            Ok(script) => script,
+            Err(why) => return self.diag.error(why),
         };
-        for input in commands {
-            let state = InputState {
-                as_needed: state.as_needed || input.as_needed,
-                ..state
-            };
-            let found = match input.name.strip_prefix(b"-l") {
-                Some(name) => self
-                    .search
-                    .library(std::ffi::OsStr::from_bytes(name), state.static_only)
-                    .next(),
-                None => self.search.script_input(input.name, path),
-            };
-            match found {
-                Some(found) => self.file(found, state, depth + 1),
-                None => self.diag.error(format!(
-                    "{}: cannot find {}",
-                    path.display(),
-                    String::from_utf8_lossy(input.name)
+        for command in &script.commands {
+            match command {
+                Command::Input(files) | Command::Group(files) => {
+                    for file in files {
+                        self.script_file(path, file, state, depth);
+                    }
+                }
+                Command::SearchDir(directory) => self.search.add_directory(directory),
+                // Says what the output is, which is known; or that the script is for another machine.
+                Command::OutputFormat(format, pos) if format != b"elf64-x86-64" => {
+                    let format = String::from_utf8_lossy(format);
+                    self.diag.error(format!(
+                        "{}: OUTPUT_FORMAT({format}) is not supported",
+                        script.place(*pos)
+                    ));
+                }
+                Command::OutputFormat(..) | Command::OutputArch(..) => {}
+                _ => self.diag.error(format!(
+                    "{name}: a linker script used as input can have INPUT, GROUP, SEARCH_DIR, OUTPUT_FORMAT and \
+                     OUTPUT_ARCH; other commands are not supported yet"
                 )),
             }
+        }
+    }
+
+    /// A file that a script names.
+    fn script_file(&mut self, script: &Path, file: &FileRef, state: InputState, depth: u32) {
+        let state = InputState {
+            as_needed: state.as_needed || file.as_needed,
+            ..state
+        };
+        let name = std::ffi::OsStr::from_bytes(&file.name);
+        let found = match (file.is_library, file.name.strip_prefix(b":")) {
+            (true, Some(exact)) => {
+                let exact = std::ffi::OsStr::from_bytes(exact);
+                self.search.library_file(exact).next()
+            }
+            (true, None) => self.search.library(name, state.static_only).next(),
+            (false, _) => self.search.script_input(&file.name, script),
+        };
+        match found {
+            Some(found) => self.file(found, state, depth + 1),
+            None => self.diag.error(format!(
+                "{}:{}: cannot find {}{}",
+                script.display(),
+                file.pos.line,
+                if file.is_library { "-l" } else { "" },
+                name.display()
+            )),
         }
     }
 }

@@ -37,7 +37,6 @@ pub mod relocate;
 pub mod relr;
 pub mod resolve;
 pub mod script;
-pub mod script_inputs;
 pub mod search;
 pub mod sections;
 pub mod segments;

@@ -12,12 +12,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    if args.info.version {
-        println!("{}", help::version());
-    }
-    if args.info.help {
-        println!("{}", help::help("repo-ld"));
-    }
+    print!("{}", help::information(&args, "repo-ld"));
     if args.info.exit {
         return ExitCode::SUCCESS;
     }

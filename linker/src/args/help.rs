@@ -1,7 +1,8 @@
-//! `--version`, `-V` and `--help`.
+//! `--version`, `-V`, `--help` and other questions.
 
 use std::fmt::Write;
 
+use super::Args;
 use super::options::{IGNORED, SPECS, Takes};
 
 /// The line that `--version`, `-v` and `-V` begin with.
@@ -16,8 +17,38 @@ pub fn version() -> String {
 }
 
 /// What `-V` adds.
-pub fn emulations() -> &'static str {
+fn emulations() -> &'static str {
     "  Supported emulations:\n   elf_x86_64\n"
+}
+
+/// What the command line asks to be told ([`super::InfoRequests`]), for standard output. `program` is the name that the
+/// program was called by.
+pub fn information(args: &Args, program: &str) -> String {
+    let mut out = String::new();
+    if args.info.version || args.verbose {
+        out.push_str(&version());
+    }
+    if args.info.emulations {
+        out.push_str(emulations());
+    }
+    if args.info.help {
+        out.push_str(&help(program));
+    }
+    if args.verbose && !args.nostdlib {
+        // Configure scripts find the default directories by these lines of GNU ld's default script.
+        for directory in crate::search::DEFAULT_DIRECTORIES {
+            let _ = writeln!(out, "SEARCH_DIR(\"={directory}\");");
+        }
+    }
+    if args.info.output_format {
+        out.push_str("elf64-x86-64\n");
+    }
+    if args.info.sysroot
+        && let Some(sysroot) = &args.sysroot
+    {
+        let _ = writeln!(out, "{}", sysroot.display());
+    }
+    out
 }
 
 /// The text of `--help`. `program` is the name that the program was called by.

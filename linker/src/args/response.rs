@@ -10,50 +10,59 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::ArgsError;
 
-/// Nesting deeper than this is taken for a cycle.
+/// Nesting deeper than this is taken for a cycle, and so are more files than this: files that include each other
+/// several times need not be deep to be many.
 const MAX_DEPTH: usize = 64;
-
-/// More words than this is taken for files that include each other many times.
-const MAX_WORDS: usize = 1 << 24;
+const MAX_FILES: usize = 10_000;
 
 /// Replaces all `@file` words.
 pub(super) fn expand(words: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, ArgsError> {
-    let mut out = Vec::new();
+    let mut expansion = Expansion {
+        files: 0,
+        out: Vec::new(),
+    };
     for word in words {
-        expand_word(word, 0, &mut out)?;
+        expansion.word(word, 0)?;
     }
-    Ok(out)
+    Ok(expansion.out)
 }
 
-fn expand_word(word: OsString, depth: usize, out: &mut Vec<OsString>) -> Result<(), ArgsError> {
-    let name = match word.as_bytes() {
-        [b'@', name @ ..] if !name.is_empty() => OsStr::from_bytes(name),
-        _ => {
-            out.push(word);
-            return Ok(());
+struct Expansion {
+    files: usize,
+    out: Vec<OsString>,
+}
+
+impl Expansion {
+    fn word(&mut self, word: OsString, depth: usize) -> Result<(), ArgsError> {
+        let name = match word.as_bytes() {
+            [b'@', name @ ..] if !name.is_empty() => OsStr::from_bytes(name),
+            _ => {
+                self.out.push(word);
+                return Ok(());
+            }
+        };
+        let shown = || name.to_string_lossy().into_owned();
+        let text = match std::fs::read(name) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.out.push(word);
+                return Ok(());
+            }
+            Err(source) => {
+                return Err(ArgsError::Response {
+                    path: shown(),
+                    source,
+                });
+            }
+        };
+        self.files += 1;
+        if depth == MAX_DEPTH || self.files > MAX_FILES {
+            return Err(ArgsError::ResponseDepth(shown()));
         }
-    };
-    let shown = || name.to_string_lossy().into_owned();
-    let text = match std::fs::read(name) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            out.push(word);
-            return Ok(());
-        }
-        Err(source) => {
-            return Err(ArgsError::Response {
-                path: shown(),
-                source,
-            });
-        }
-    };
-    if depth == MAX_DEPTH || out.len() > MAX_WORDS {
-        return Err(ArgsError::ResponseDepth(shown()));
+        split(&text)
+            .into_iter()
+            .try_for_each(|word| self.word(word, depth + 1))
     }
-    for word in split(&text) {
-        expand_word(word, depth + 1, out)?;
-    }
-    Ok(())
 }
 
 /// Splits a response file's text into words, by GNU's quoting.
