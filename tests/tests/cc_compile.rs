@@ -296,3 +296,39 @@ fn the_umask_decides_the_mode() {
         }
     });
 }
+
+#[test]
+fn cxx_with_templates_exceptions_and_threads() {
+    const SOURCE: &str = "#include <map>\n#include <stdexcept>\n#include <string>\n\
+        thread_local int calls;\n\
+        template <class T> T checked(const std::map<T, T> &m, T k) {\n\
+            ++calls;\n\
+            auto at = m.find(k);\n\
+            if (at == m.end()) throw std::out_of_range(std::to_string(k));\n\
+            return at->second;\n}\n\
+        int main() {\n\
+            std::map<int, int> m{{1, 2}};\n\
+            try { checked(m, 3); } catch (const std::exception &e) {\n\
+                return std::string(e.what()) != \"3\" || checked(m, 1) != 2 || calls != 2;\n\
+            }\n\
+            return 9;\n}\n";
+    for family in [Family::Gcc, Family::Clang] {
+        let Some(it) = Comparison::new(family, Language::Cxx) else {
+            continue;
+        };
+        let it = it.source("x.cpp", SOURCE);
+        for options in [&["-O0", "-g"][..], &["-O2"], &["-O2", "-fPIC", "-g"]] {
+            let arguments: Vec<&str> = options.iter().chain(&["-c", "x.cpp"]).copied().collect();
+            it.compile(&arguments, &["x.o"]);
+            // The ticket links, and the program does what it should.
+            it.then(&["x.o", "-o", "x"]).run.ok();
+            let mut program = it.scratch.command(it.directory().join("x"));
+            repo_tests::process::run(&mut program).ok();
+        }
+        // Compiling and linking in one command.
+        it.reset();
+        it.then(&["x.cpp", "-o", "x"]).run.ok();
+        let mut program = it.scratch.command(it.directory().join("x"));
+        repo_tests::process::run(&mut program).ok();
+    }
+}
