@@ -174,7 +174,7 @@ fn all_of_the_system_libraries() {
         let link = |output: &str, libraries: Option<&Path>| {
             let output = scratch.join(format!("{output}-{linker}"));
             let mut command = Command::new(&gxx);
-            command.arg("-static").arg(&option);
+            command.arg("-static").arg(option);
             if let Some(directory) = libraries {
                 command.arg("-L").arg(directory);
             }
@@ -256,7 +256,7 @@ fn programs_of(compiler: &Path, sources: &[&str], common: &[&str]) {
                 let output = scratch.join("program");
                 run(Command::new(compiler)
                     .args(variant.link)
-                    .arg(&option)
+                    .arg(option)
                     .args(objects)
                     .arg("-o")
                     .arg(&output)
@@ -333,7 +333,7 @@ fn a_shared_library_with_versions() {
             let shared = directory.join("libexports.so");
             run(Command::new(&gcc)
                 .arg("-shared")
-                .arg(&option)
+                .arg(option)
                 .arg(format!(
                     "-Wl,--version-script={}",
                     source("exports.map").display()
@@ -345,7 +345,7 @@ fn a_shared_library_with_versions() {
             let program = directory.join("program");
             run(Command::new(&gcc)
                 .arg("-no-pie")
-                .arg(&option)
+                .arg(option)
                 .arg(user)
                 .arg(&shared)
                 .arg("-o")
@@ -522,7 +522,7 @@ fn tickets_for_tools_that_do_not_know_them() {
             for input in [&path, &stripped] {
                 let output = scratch.join("never");
                 let linked = run(Command::new(&gcc)
-                    .arg(&option)
+                    .arg(option)
                     .args(options)
                     .arg(input)
                     .arg("-o")

@@ -552,7 +552,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
     /// the bindings, which refer to it.
     fn symbols(&mut self) -> Result<(), SplitError> {
         let input = self.input;
-        let mut new_index = vec![NONE; input.object.symbols.len()];
+        let count = input.object.symbols.len();
+        let mut new_index = vec![NONE; count];
         let null = Symbol {
             name: Name(0),
             place: Place::Undefined,
@@ -563,9 +564,11 @@ impl<'i, 'a> Emitter<'i, 'a> {
             bits: 0,
         };
         self.out.symbols.push(null);
-        for index in 1..input.object.first_global {
+        let first_global = input.object.first_global.max(1);
+        let (locals, globals) = new_index.split_at_mut(first_global.min(count));
+        for (index, new) in locals.iter_mut().enumerate().skip(1) {
             if let Some(symbol) = self.local_symbol(index as u32)? {
-                new_index[index] = self.out.symbols.len() as u32;
+                *new = self.out.symbols.len() as u32;
                 self.out.symbols.push(symbol);
             }
         }
@@ -587,14 +590,14 @@ impl<'i, 'a> Emitter<'i, 'a> {
         }
         self.significant_section_symbols(&section_symbol);
         self.out.first_global = self.out.symbols.len() as u32;
-        for index in input.object.first_global.max(1)..input.object.symbols.len() {
+        for (index, new) in (first_global..).zip(globals) {
             let symbol = self.symbol(index as u32)?.ok_or_else(|| {
                 SplitError::not_splittable(format!(
                     "global symbol {} is defined in what is no part of a program",
                     String::from_utf8_lossy(input.object.symbols[index].name)
                 ))
             })?;
-            new_index[index] = self.out.symbols.len() as u32;
+            *new = self.out.symbols.len() as u32;
             self.out.symbols.push(symbol);
         }
         self.out.bindings = self

@@ -95,10 +95,8 @@ pub fn parse(data: &[u8], relocations: &[Rela64<LE>]) -> Result<Vec<Entry>, &'st
                 .checked_sub(pointer)
                 .and_then(|cie| cies.binary_search_by_key(&cie, |&(offset, _)| offset).ok())
                 .ok_or("an FDE's CIE pointer points at no CIE before it")?;
-            if !relocations[relocated.clone()]
-                .first()
-                .is_some_and(|entry| entry.r_offset.get(LE) == (at + PC_BEGIN) as u64)
-            {
+            let begins = relocations[relocated.clone()].first();
+            if begins.is_none_or(|entry| entry.r_offset.get(LE) != (at + PC_BEGIN) as u64) {
                 return Err("an FDE's beginning is not relocated");
             }
             EntryKind::Fde { cie: cies[cie].1 }

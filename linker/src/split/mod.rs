@@ -26,6 +26,8 @@ mod merge;
 mod names;
 mod plan;
 mod relocs;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use input::SHT_LLVM_ADDRSIG;
 

@@ -107,6 +107,9 @@ enum Role {
     Frames,
 }
 
+/// The bytes of a CIE and its relocations: offset, symbol and type, addend.
+type CieContent<'a> = (&'a [u8], Vec<(u64, u64, i64)>);
+
 /// Why an object is not divided.
 type Reason = String;
 
@@ -256,7 +259,7 @@ impl<'i, 'a> Planner<'i, 'a> {
 
     /// Finds equal CIEs, and for each FDE the section that it describes.
     fn find_cies_and_owners_of_fdes(&mut self) -> Result<(), Reason> {
-        let mut known: FxHashMap<(&[u8], Vec<(u64, u64, i64)>), u32> = FxHashMap::default();
+        let mut known: FxHashMap<CieContent<'_>, u32> = FxHashMap::default();
         for (frame_index, frame) in self.frames.iter().enumerate() {
             let data = self.input.data[frame.section as usize];
             let relocations = self.input.relocations[frame.section as usize];
