@@ -169,7 +169,7 @@ fn all_of_the_system_libraries() {
     for Linker {
         name: linker,
         option,
-    } in linkers(&scratch)
+    } in &linkers(&scratch)
     {
         let link = |output: &str, libraries: Option<&Path>| {
             let output = scratch.join(format!("{output}-{linker}"));
@@ -325,7 +325,7 @@ fn a_shared_library_with_versions() {
     for Linker {
         name: linker,
         option,
-    } in linkers(&scratch)
+    } in &linkers(&scratch)
     {
         let build = |library: &Path, user: &Path, directory: &str| {
             let directory = scratch.join(format!("{directory}-{linker}"));
@@ -516,7 +516,7 @@ fn tickets_for_tools_that_do_not_know_them() {
     for Linker {
         name: linker,
         option,
-    } in linkers(&scratch)
+    } in &linkers(&scratch)
     {
         for options in [&[][..], &["-shared"], &["-Wl,--gc-sections"], &["-static"]] {
             for input in [&path, &stripped] {
