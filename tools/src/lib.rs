@@ -1,3 +1,4 @@
-//! `repo-cc` and what the other tools share.
+//! `repo-cc` and `repo-dump`, and what the other tools share.
 
 pub mod cc;
+pub mod dump;

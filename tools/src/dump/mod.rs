@@ -1,0 +1,6 @@
+//! `repo-dump`.
+
+pub mod cli;
+pub mod disasm;
+pub mod frames;
+pub mod output;
