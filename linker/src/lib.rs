@@ -49,5 +49,6 @@ pub mod ticket;
 pub mod timing;
 pub mod trace;
 pub mod version_script;
+pub mod ticket_file;
 pub mod versions;
 pub mod write;

@@ -11,12 +11,14 @@ pub mod build;
 mod error;
 mod load;
 pub mod locate;
+mod outputs;
 mod prepare;
 mod repository;
 mod view;
 
 pub use add::{Added, Addition};
 pub use error::{ProgramError, Result};
+pub use outputs::{ImageView, TypeView};
 pub use prepare::Prepared;
 pub use repository::Repository;
 pub use view::{

@@ -27,18 +27,18 @@ pub struct Programs<'s> {
 }
 
 /// Cuts records off the front of a value.
-struct Cutter<'s> {
+pub(super) struct Cutter<'s> {
     value: &'s [u8],
     at: usize,
 }
 
 impl<'s> Cutter<'s> {
-    fn new(value: &'s [u8]) -> Self {
+    pub(super) fn new(value: &'s [u8]) -> Self {
         Cutter { value, at: 0 }
     }
 
     /// `count` records, beginning at the next multiple of 8.
-    fn slice<T: Pod>(&mut self, count: usize) -> Option<&'s [T]> {
+    pub(super) fn slice<T: Pod>(&mut self, count: usize) -> Option<&'s [T]> {
         let start = self.at.checked_next_multiple_of(8)?;
         let end = start.checked_add(count.checked_mul(size_of::<T>())?)?;
         let slice = bytemuck::try_cast_slice(self.value.get(start..end)?).ok()?;
@@ -46,11 +46,11 @@ impl<'s> Cutter<'s> {
         Some(slice)
     }
 
-    fn one<T: Pod>(&mut self) -> Option<&'s T> {
+    pub(super) fn one<T: Pod>(&mut self) -> Option<&'s T> {
         self.slice(1)?.first()
     }
 
-    fn rest(&self) -> &'s [u8] {
+    pub(super) fn rest(&self) -> &'s [u8] {
         &self.value[self.at..]
     }
 }

@@ -1,3 +1,9 @@
-//! `repo-dump`.
+//! `repo-dump`: shows what a program repository holds.
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+use tools::dump::{self, cli::Cli};
+
+fn main() -> ExitCode {
+    dump::main(&Cli::parse())
+}

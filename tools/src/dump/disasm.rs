@@ -152,20 +152,29 @@ impl SymbolResolver for Operands {
         let is_memory = instruction_operand
             .is_some_and(|operand| instruction.op_kind(operand) == OpKind::Memory);
         let field = if is_memory {
-            self.offsets.has_displacement().then(|| self.offsets.displacement_offset())
+            self.offsets
+                .has_displacement()
+                .then(|| self.offsets.displacement_offset())
         } else {
-            self.offsets.has_immediate().then(|| self.offsets.immediate_offset())
+            self.offsets
+                .has_immediate()
+                .then(|| self.offsets.immediate_offset())
         }?;
         let place = instruction.ip() + field as u64;
         let fixup = self.fixups.iter().find(|fixup| fixup.offset == place)?;
         // The processor counts from the end of the instruction, the fixup from
         // its place.
         let addend = if fixup.pc_relative {
-            fixup.addend.wrapping_add((instruction.next_ip() - place) as i64)
+            fixup
+                .addend
+                .wrapping_add((instruction.next_ip() - place) as i64)
         } else {
             fixup.addend
         };
-        Some(SymbolResult::with_string(address, expression(&fixup.target, addend)))
+        Some(SymbolResult::with_string(
+            address,
+            expression(&fixup.target, addend),
+        ))
     }
 }
 
@@ -191,9 +200,7 @@ mod tests {
     #[test]
     fn calls_and_loads_show_their_symbols() {
         // push %rbp; lea .LC0(%rip),%rdi; call puts; ret
-        let code = [
-            0x55, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3,
-        ];
+        let code = [0x55, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
         let fixups = [
             fixup(4, reloc::R_X86_64_PC32, "\"hello\"", -4),
             fixup(9, reloc::R_X86_64_PLT32, "puts", -4),
@@ -225,6 +232,9 @@ mod tests {
 
     #[test]
     fn branches_within_show_offsets() {
-        assert_eq!(texts(&[0xeb, 0x01, 0x90, 0xc3], &[]), ["jmp 0x3", "nop", "ret"]);
+        assert_eq!(
+            texts(&[0xeb, 0x01, 0x90, 0xc3], &[]),
+            ["jmp 0x3", "nop", "ret"]
+        );
     }
 }

@@ -93,7 +93,11 @@ pub fn decode(section: &[u8]) -> Result<Vec<Frame>, String> {
                     cie.code_alignment_factor(),
                     cie.data_alignment_factor(),
                     register(cie.return_address_register()),
-                    if cie.is_signal_trampoline() { " signal frame" } else { "" },
+                    if cie.is_signal_trampoline() {
+                        " signal frame"
+                    } else {
+                        ""
+                    },
                 );
                 Frame {
                     kind: "CIE",
@@ -112,7 +116,11 @@ pub fn decode(section: &[u8]) -> Result<Vec<Frame>, String> {
                     .parse(|section, bases, at| section.cie_from_offset(bases, at))
                     .map_err(say)?;
                 let cie = fde.cie();
-                let lsda = if fde.lsda().is_some() { " with LSDA" } else { "" };
+                let lsda = if fde.lsda().is_some() {
+                    " with LSDA"
+                } else {
+                    ""
+                };
                 Frame {
                     kind: "FDE",
                     offset,
@@ -154,7 +162,12 @@ fn instructions(
         if instruction == Cfi::Nop {
             continue;
         }
-        lines.push(instruction_text(&instruction, &mut location, code_align, data_align));
+        lines.push(instruction_text(
+            &instruction,
+            &mut location,
+            code_align,
+            data_align,
+        ));
     }
     Ok(lines)
 }
@@ -177,7 +190,10 @@ fn instruction_text(
             *location = location.wrapping_add(delta);
             format!("DW_CFA_advance_loc {delta} to {location:#x}")
         }
-        Cfi::DefCfa { register: r, offset } => {
+        Cfi::DefCfa {
+            register: r,
+            offset,
+        } => {
             format!("DW_CFA_def_cfa {} offset {offset}", register(r))
         }
         Cfi::DefCfaSf {

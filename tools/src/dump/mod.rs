@@ -1,6 +1,301 @@
-//! `repo-dump`.
+//! `repo-dump`: shows what a repository holds.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`cli`] | the command line |
+//! | [`output`] | text or JSON, colours, pipes |
+//! | [`model`] | names, definitions and digests by prefix, for all views |
+//! | [`file`](self::file), [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
+//! | [`disasm`], [`frames`] | code and call frame information as text |
+//! | [`stats`], [`verify`], [`diff`] | what looks at everything |
+//! | [`progress`] | a bar for what lasts |
 
 pub mod cli;
+pub mod compilations;
+pub mod diff;
 pub mod disasm;
+pub mod file;
+pub mod fragments;
 pub mod frames;
+pub mod images;
+pub mod lists;
+pub mod model;
 pub mod output;
+pub mod progress;
+pub mod stats;
+pub mod tickets;
+pub mod verify;
+
+use anyhow::{Context, Result, anyhow};
+use cli::{Cli, Command};
+use linker::ticket::{Ticket, TicketError};
+use model::Model;
+use output::{Output, Text, View};
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use store::engine;
+use store::program::locate::{Environment, locate};
+use store::program::{ProgramError, Programs, Repository};
+
+const DAMAGED: u8 = 1;
+const FAILED: u8 = 2;
+
+/// Runs `repo-dump` and says how it ended; see `repo-dump --help`.
+pub fn main(cli: &Cli) -> ExitCode {
+    match run(cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DAMAGED),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("repo-dump: error: {error:#}");
+            ExitCode::from(if is_damage(&error) { DAMAGED } else { FAILED })
+        }
+    }
+}
+
+/// Whoever read our output has seen enough. (Nothing else here writes to pipes.)
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn is_damage(error: &anyhow::Error) -> bool {
+    let engine = |error: &engine::Error| {
+        matches!(
+            error,
+            engine::Error::Damaged { .. }
+                | engine::Error::Truncated { .. }
+                | engine::Error::NotARepository { .. }
+                | engine::Error::NeedsRecovery { .. }
+        )
+    };
+    error.chain().any(|cause| {
+        cause.downcast_ref::<engine::Error>().is_some_and(engine)
+            || match cause.downcast_ref::<ProgramError>() {
+                Some(ProgramError::Damaged { .. }) => true,
+                Some(ProgramError::Engine(error)) => engine(error),
+                _ => false,
+            }
+    })
+}
+
+/// `false` if `--verify` found damage.
+fn run(cli: &Cli) -> Result<bool> {
+    let ticket = cli
+        .ticket
+        .as_deref()
+        .map(|path| Ok((path, tickets::read(path)?)));
+    let ticket = ticket.transpose().map_err(|error: anyhow::Error| error)?;
+    let repository = open(cli, ticket.as_ref().map(|(_, ticket)| ticket))?;
+    let store = repository.store();
+    let snapshot = match cli.common.revision {
+        Some(revision) => store.snapshot_at(revision)?,
+        None => store.snapshot()?,
+    };
+    let model = Model {
+        programs: Programs::new(snapshot),
+        demangle: cli.common.demangle,
+    };
+    let mut out = Output::new(cli.common.json, cli.common.color);
+    let mut good = true;
+    if cli.action.stats {
+        out.show(&stats::collect(&model)?)?;
+    } else if cli.action.verify {
+        let report = verify::verify(&model)?;
+        good = report.is_good();
+        out.show(&report)?;
+    } else if let Some([a, b]) = cli.action.diff.as_deref() {
+        out.show(&diff::diff(&model, a, b)?)?;
+    } else if let (Some(which), Some(output)) = (&cli.action.materialize, &cli.output) {
+        materialize(&model, which, output)?;
+    } else if let Some((path, ticket)) = &ticket {
+        let detail = compilations::detail(&model, &ticket.compilation)?;
+        out.show(&ShownTicket {
+            ticket: tickets::Note::new(path, ticket),
+            compilation: detail,
+        })?;
+    } else {
+        show(&model, cli.command.as_ref(), &mut out)?;
+    }
+    out.finish()?;
+    Ok(good)
+}
+
+fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> Result<()> {
+    let snapshot = model.programs.snapshot();
+    match command {
+        None => out.show(&Overview {
+            header: file::Header::new(&snapshot)?,
+            tables: file::tables(&snapshot),
+        }),
+        Some(Command::Header) => out.show(&file::Header::new(&snapshot)?),
+        Some(Command::Revisions { limit }) => {
+            let limit = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+            out.list(
+                file::REVISION_HEADING,
+                file::revisions(snapshot).take(limit),
+            )
+        }
+        Some(Command::Indices) => out.list(
+            file::TABLE_HEADING,
+            file::tables(&snapshot).into_iter().map(Ok),
+        ),
+        Some(Command::Names { pattern }) => out.list("", lists::names(*model, pattern.as_deref())),
+        Some(Command::Pieces { pattern }) => out.list(
+            lists::PIECE_HEADING,
+            lists::pieces(*model, pattern.as_deref()),
+        ),
+        Some(Command::Fragments { which }) if which.is_empty() => {
+            out.list(fragments::HEADING, fragments::list(*model, model.usage()?))
+        }
+        Some(Command::Fragments { which }) => {
+            let mut found = Vec::new();
+            for which in which {
+                found.extend(fragments::find(model, which)?);
+            }
+            let details = found.iter().map(|digest| fragments::detail(model, digest));
+            out.list("", details)
+        }
+        Some(Command::Compilations { which }) if which.is_empty() => {
+            out.list(compilations::HEADING, compilations::list(*model)?)
+        }
+        Some(Command::Compilations { which }) => {
+            let details = which.iter().map(|which| {
+                let digest = compilations::find(model, which)?;
+                compilations::detail(model, &digest)
+            });
+            out.list("", details)
+        }
+        Some(Command::Tickets { pattern }) => {
+            let rows = tickets::list(model, pattern.as_deref())?;
+            out.list(tickets::HEADING, rows.into_iter().map(Ok))
+        }
+        Some(Command::Types { pattern }) => out.list(
+            lists::TYPE_HEADING,
+            lists::types(*model, pattern.as_deref()),
+        ),
+        Some(Command::Images { which }) if which.is_empty() => {
+            out.list(images::HEADING, images::list(*model))
+        }
+        Some(Command::Images { which }) => {
+            let details = which.iter().map(|path| images::detail(model, path));
+            out.list("", details)
+        }
+    }
+}
+
+/// Writes a compilation as an ELF object: beside the file, then by renaming.
+fn materialize(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
+    let digest = compilations::find(model, which)?;
+    let compilation = model.programs.compilation(&digest)?;
+    let object = linker::join::join(&model.programs.load(&compilation)?)
+        .with_context(|| format!("compilation {digest:.12}"))?;
+    let cannot = || format!("{}: cannot write", output.display());
+    let is_special = std::fs::metadata(output).is_ok_and(|metadata| !metadata.is_file());
+    if is_special {
+        return std::fs::write(output, object).with_context(cannot);
+    }
+    let directory = match output.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".repo-dump-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(directory)
+        .with_context(cannot)?;
+    io::Write::write_all(&mut file, &object).with_context(cannot)?;
+    file.persist(output)
+        .map_err(|error| error.error)
+        .with_context(cannot)?;
+    Ok(())
+}
+
+/// Opens the repository that the command line means: `--repo`, else that of the ticket
+/// which it names, else the one that [`locate`] finds.
+fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
+    let option = cli.common.repo.as_deref();
+    let named: Vec<&str> = match (&cli.action, &cli.command) {
+        (action, _) if action.diff.is_some() => {
+            action.diff.iter().flatten().map(String::as_str).collect()
+        }
+        (action, _) if action.materialize.is_some() => {
+            action.materialize.as_deref().into_iter().collect()
+        }
+        (_, Some(Command::Compilations { which })) => which.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let mut ticket = ticket.cloned();
+    for name in named {
+        let path = Path::new(name);
+        if ticket.is_none() && path.is_file() {
+            ticket = Some(tickets::read(path)?);
+        }
+    }
+    let path: PathBuf = match (option, &ticket) {
+        (None, Some(ticket)) => ticket.repository.clone(),
+        _ => locate(option, None, &Environment::current())?,
+    };
+    let mut opened = Repository::open_read_only(&path);
+    let needs_recovery = matches!(
+        opened,
+        Err(ProgramError::Engine(engine::Error::NeedsRecovery { .. }))
+    );
+    if needs_recovery && !cli.action.verify {
+        opened = Repository::open(&path);
+    }
+    let repository = match opened {
+        Err(ProgramError::Engine(engine::Error::Io { source, .. }))
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            return Err(match (option, ticket) {
+                (None, Some(_)) => TicketError::NoRepository { path }.into(),
+                _ => anyhow!(
+                    "{}: there is no repository; give one with --repo",
+                    path.display()
+                ),
+            });
+        }
+        other => other?,
+    };
+    if let Some(ticket) = &ticket {
+        ticket.check_repository(&repository)?;
+    }
+    Ok(repository)
+}
+
+/// What is shown without a command.
+#[derive(Serialize)]
+struct Overview {
+    header: file::Header,
+    tables: Vec<file::Table>,
+}
+
+impl View for Overview {
+    fn text(&self, out: &mut Text<'_>) -> io::Result<()> {
+        self.header.text(out)?;
+        let heading = out.style.heading(file::TABLE_HEADING);
+        writeln!(out, "\n{heading}")?;
+        for table in &self.tables {
+            table.text(out)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is shown of a ticket file.
+#[derive(Serialize)]
+struct ShownTicket {
+    ticket: tickets::Note,
+    compilation: compilations::Detail,
+}
+
+impl View for ShownTicket {
+    fn text(&self, out: &mut Text<'_>) -> io::Result<()> {
+        self.ticket.text(out)?;
+        self.compilation.text(out)
+    }
+}

@@ -1,0 +1,266 @@
+//! `--stats`: where the bytes are, what is shared, and how large the object files
+//! would be.
+//!
+//! The object files are not there any more, so each compilation is joined to an ELF
+//! object again, in memory, and its size counted once for each ticket on record that
+//! names it (and once if none does). That is what the repository stands for, and
+//! what its size is compared with.
+
+use super::compilations::tickets_by_compilation;
+use super::fragments::kind_name;
+use super::model::Model;
+use super::output::{Text, View, grouped};
+use super::progress::Progress;
+use anyhow::{Context, Result};
+use format_spec::file::{TABLE_ALIGN, TRAILER_SIZE};
+use format_spec::ids::Address;
+use format_spec::program::{FragmentHeader, Index, NameHeader, PieceHeader, SectionKind};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use store::engine::Record;
+use store::program::section_kind;
+
+/// Where the bytes are, and how much they are worth.
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    /// Bytes of the snapshot.
+    repository_bytes: u64,
+    /// Bytes by kind; they add up to `repository_bytes`.
+    bytes: BTreeMap<String, u64>,
+    definitions: Definitions,
+    pieces: u64,
+    names: u64,
+    compilations: u64,
+    tickets: u64,
+    objects: Objects,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Definitions {
+    /// Fragments stored.
+    stored: u64,
+    /// Fragments of which more than one compilation is made.
+    shared: u64,
+    /// Members of all compilations: how many definitions there would be without sharing.
+    referenced: u64,
+    /// Section bytes stored.
+    stored_bytes: u64,
+    /// Section bytes of all members.
+    referenced_bytes: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Objects {
+    /// Object files that tickets (or compilations without one) stand for.
+    count: u64,
+    /// Their size together, each compilation joined again.
+    bytes: u64,
+    /// `repository_bytes` / `bytes`.
+    ratio: Option<f64>,
+}
+
+/// Head and key of a record, and the zeros behind its value.
+fn overhead(record: &Record<'_>) -> u64 {
+    let length = record.value.len() as u64;
+    8 + 32 + (length.next_multiple_of(8) - length)
+}
+
+/// Counts.
+pub fn collect(model: &Model<'_>) -> Result<Stats> {
+    let snapshot = model.programs.snapshot();
+    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut add = |kind: &str, number: u64| *bytes.entry(kind.to_owned()).or_default() += number;
+    let mut definitions = Definitions::default();
+    let mut sizes: HashMap<Address, u64> = HashMap::new();
+    let total =
+        snapshot.count(Index::Fragments as u8) + 2 * snapshot.count(Index::Compilations as u8);
+    let progress = Progress::new("counting", total);
+
+    for record in model.programs.records(Index::Fragments) {
+        let record = record?;
+        let view = model.programs.fragment(record.address)?;
+        let mut size = 0_u64;
+        for section in view.sections() {
+            let kind = section_kind(section).unwrap_or(SectionKind::Other);
+            let stored = view.bytes(section).len() as u64;
+            add(&format!("section {}", kind_name(kind)), stored);
+            size = size.saturating_add(stored);
+        }
+        let records = size_of::<FragmentHeader>()
+            + size_of_val(view.sections())
+            + size_of_val(view.anonymous())
+            + size_of_val(view.targets());
+        add("fragment records", records as u64);
+        let rest = (record.value.len() as u64).saturating_sub(records as u64 + size);
+        add("fixups", rest);
+        add("keys and heads", overhead(&record));
+        sizes.insert(record.address, size);
+        definitions.stored += 1;
+        definitions.stored_bytes += size;
+        progress.step();
+    }
+
+    let mut users: HashMap<Address, u32> = HashMap::new();
+    for compilation in model.compilations() {
+        let compilation = compilation?;
+        let mut own = HashSet::new();
+        for member in compilation.members() {
+            definitions.referenced += 1;
+            definitions.referenced_bytes += sizes.get(&member.fragment).copied().unwrap_or(0);
+            if own.insert(member.fragment) {
+                *users.entry(member.fragment).or_default() += 1;
+            }
+        }
+        add(
+            "compilation members",
+            size_of_val(compilation.members()) as u64,
+        );
+        add(
+            "compilation symbols",
+            size_of_val(compilation.symbols()) as u64,
+        );
+        add(
+            "compilation groups",
+            size_of_val(compilation.groups()) as u64,
+        );
+        let record = compilation.record();
+        let known = size_of_val(compilation.members())
+            + size_of_val(compilation.symbols())
+            + size_of_val(compilation.groups());
+        add(
+            "compilation bindings and heads",
+            (record.value.len() - known) as u64,
+        );
+        add("keys and heads", overhead(&record));
+        progress.step();
+    }
+    definitions.shared = users.values().filter(|&&users| users > 1).count() as u64;
+
+    for (index, kind, head) in [
+        (Index::Names, "names", size_of::<NameHeader>()),
+        (Index::Pieces, "pieces", size_of::<PieceHeader>()),
+        (Index::Tickets, "tickets", 0),
+        (Index::Types, "types", 0),
+        (Index::Images, "images", 0),
+        (Index::Definitions, "definition digests", 0),
+        (Index::Manifests, "manifests", 0),
+    ] {
+        for record in model.programs.records(index) {
+            let record = record?;
+            add(kind, record.value.len().saturating_sub(head) as u64);
+            add("keys and heads", overhead(&record) + head as u64);
+        }
+    }
+    let trailer = snapshot.trailer();
+    let tables = trailer
+        .indices
+        .iter()
+        .map(|root| root.table)
+        .chain(trailer.vectors.iter().map(|root| root.table))
+        .filter(|table| !table.is_none())
+        .map(|table| (8_u64 << table.log2().min(58)) + TABLE_ALIGN)
+        .sum();
+    add("tables of the indices", tables);
+    add(
+        "transaction trailers",
+        (snapshot.revision() + 1) * TRAILER_SIZE,
+    );
+    let known: u64 = bytes.values().sum();
+    // Tables that became too small, records that were replaced, pushes, padding.
+    bytes.insert(
+        "superseded and other".to_owned(),
+        snapshot.size().saturating_sub(known),
+    );
+
+    let objects = objects(model, snapshot.size(), &progress)?;
+    progress.finish();
+    Ok(Stats {
+        repository_bytes: snapshot.size(),
+        bytes,
+        definitions,
+        pieces: snapshot.count(Index::Pieces as u8),
+        names: snapshot.count(Index::Names as u8),
+        compilations: snapshot.count(Index::Compilations as u8),
+        tickets: snapshot.count(Index::Tickets as u8),
+        objects,
+    })
+}
+
+fn objects(model: &Model<'_>, repository_bytes: u64, progress: &Progress) -> Result<Objects> {
+    let tickets = tickets_by_compilation(model)?;
+    let mut objects = Objects::default();
+    for compilation in model.compilations() {
+        let compilation = compilation?;
+        let record = compilation.record();
+        let object = linker::join::join(&model.programs.load(&compilation)?)
+            .with_context(|| format!("compilation {:.12}", record.key))?;
+        let times = tickets
+            .get(&record.address)
+            .map_or(1, |paths| paths.len() as u64);
+        objects.count += times;
+        objects.bytes += times * object.len() as u64;
+        progress.step();
+    }
+    if objects.bytes > 0 {
+        objects.ratio = Some(repository_bytes as f64 / objects.bytes as f64);
+    }
+    Ok(objects)
+}
+
+impl View for Stats {
+    fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
+        let style = out.style;
+        let percent = |part: u64| 100.0 * part as f64 / self.repository_bytes.max(1) as f64;
+        writeln!(out, "{}", style.heading("bytes by kind"))?;
+        let mut kinds: Vec<_> = self.bytes.iter().filter(|(_, bytes)| **bytes > 0).collect();
+        kinds.sort_by(|a, b| b.1.cmp(a.1));
+        for (kind, &bytes) in kinds {
+            writeln!(
+                out,
+                "  {kind:<24} {:>15}  {:>5.1}%",
+                grouped(bytes),
+                percent(bytes)
+            )?;
+        }
+        writeln!(
+            out,
+            "  {:<24} {:>15}",
+            "repository",
+            grouped(self.repository_bytes)
+        )?;
+        let d = &self.definitions;
+        writeln!(out, "\n{}", style.heading("definitions"))?;
+        writeln!(
+            out,
+            "  {} stored, {} of them shared by several compilations",
+            grouped(d.stored),
+            grouped(d.shared)
+        )?;
+        writeln!(
+            out,
+            "  {} without sharing ({} bytes instead of {})",
+            grouped(d.referenced),
+            grouped(d.referenced_bytes),
+            grouped(d.stored_bytes)
+        )?;
+        writeln!(
+            out,
+            "  {} pieces, {} names, {} compilations, {} tickets on record",
+            grouped(self.pieces),
+            grouped(self.names),
+            grouped(self.compilations),
+            grouped(self.tickets)
+        )?;
+        writeln!(out, "\n{}", style.heading("object files"))?;
+        write!(
+            out,
+            "  {} objects of {} bytes together",
+            grouped(self.objects.count),
+            grouped(self.objects.bytes)
+        )?;
+        match self.objects.ratio {
+            Some(ratio) => writeln!(out, ": the repository is {ratio:.2} times that"),
+            None => writeln!(out),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! `--verify`: everything that can be checked, is.
+//!
+//! The engine checks its part: the checksum of every transaction, the chain, every
+//! word of every table. Here the content is checked: the digest of every name, piece,
+//! fragment and compilation is computed again from what is in the file, dense ids
+//! against the vectors, and every reference from one record to another. All problems
+//! are collected, each with its offset.
+
+use super::model::Model;
+use super::output::{Text, View, grouped};
+use super::progress::Progress;
+use anyhow::Result;
+use format_spec::canonical::{Encoder, SectionFacts};
+use format_spec::digest::Digest;
+use format_spec::ids::{NameId, PieceId};
+use format_spec::program::{Index, NameHeader, SymbolRecord, TargetKind, Vector};
+use serde::Serialize;
+use store::engine::{Record, Snapshot};
+use store::program::{FixupsView, FragmentView, ProgramError, Programs, target_kind};
+
+/// What `--verify` found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    repository: String,
+    revision: u64,
+    /// Records whose content was checked.
+    records: u64,
+    bytes: u64,
+    problems: Vec<Problem>,
+}
+
+/// Something that is not as it must be.
+#[derive(Debug, Serialize)]
+struct Problem {
+    /// Where in the file, if the check knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    message: String,
+}
+
+impl Report {
+    /// Whether everything is as it must be.
+    pub fn is_good(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// More problems than these are only counted: a damaged table makes one of every record.
+const LIMIT: usize = 1000;
+
+/// The indices whose records are known to this program.
+const CHECKED: [Index; 7] = [
+    Index::Names,
+    Index::Pieces,
+    Index::Fragments,
+    Index::Compilations,
+    Index::Tickets,
+    Index::Types,
+    Index::Images,
+];
+
+/// Checks everything.
+pub fn verify(model: &Model<'_>) -> Result<Report> {
+    let snapshot = model.programs.snapshot();
+    let mut problems = Vec::new();
+    if let Err(error) = snapshot.store().verify() {
+        problems.push(problem(error.into()));
+    }
+    let total = CHECKED
+        .iter()
+        .map(|&index| snapshot.count(index as u8))
+        .sum();
+    let progress = Progress::new("verifying", total);
+    let mut checker = Checker {
+        programs: model.programs,
+        snapshot,
+        encoder: Encoder::new(),
+    };
+    let mut records = 0;
+    for index in CHECKED {
+        let mut found = 0;
+        for record in model.programs.records(index) {
+            let result = record.and_then(|record| {
+                found += 1;
+                checker.record(index, &record)
+            });
+            if let Err(error) = result
+                && problems.len() < LIMIT
+            {
+                problems.push(problem(error));
+            }
+            progress.step();
+        }
+        records += found;
+        let counted = snapshot.count(index as u8);
+        if found != counted {
+            problems.push(Problem {
+                offset: Some(snapshot.trailer().offset),
+                message: format!("index {index:?} has {found} records, but {counted} are counted"),
+            });
+        }
+    }
+    for (index, vector) in [
+        (Index::Names, Vector::Names),
+        (Index::Pieces, Vector::Pieces),
+    ] {
+        let (count, length) = (
+            snapshot.count(index as u8),
+            snapshot.vector_len(vector as u8),
+        );
+        if count != length {
+            problems.push(Problem {
+                offset: Some(snapshot.trailer().offset),
+                message: format!("{count} records in index {index:?}, but {length} dense ids"),
+            });
+        }
+    }
+    progress.finish();
+    Ok(Report {
+        repository: snapshot.store().path().display().to_string(),
+        revision: snapshot.revision(),
+        records,
+        bytes: snapshot.size(),
+        problems,
+    })
+}
+
+fn problem(error: ProgramError) -> Problem {
+    let offset = match &error {
+        ProgramError::Damaged { address, .. } => Some(address.0),
+        ProgramError::Engine(store::engine::Error::Damaged { offset, .. }) => Some(*offset),
+        _ => None,
+    };
+    Problem {
+        offset,
+        message: error.to_string(),
+    }
+}
+
+struct Checker<'s> {
+    programs: Programs<'s>,
+    snapshot: Snapshot<'s>,
+    encoder: Encoder,
+}
+
+impl<'s> Checker<'s> {
+    fn damaged<T>(&self, record: &Record<'_>, what: &'static str) -> Result<T, ProgramError> {
+        Err(ProgramError::Damaged {
+            path: self.snapshot.store().path().to_owned(),
+            address: record.address,
+            what,
+        })
+    }
+
+    fn same(&self, record: &Record<'_>, computed: Digest) -> Result<(), ProgramError> {
+        if *record.key == computed {
+            return Ok(());
+        }
+        self.damaged(
+            record,
+            "content does not have the digest that it is stored under",
+        )
+    }
+
+    fn record(&mut self, index: Index, record: &Record<'s>) -> Result<(), ProgramError> {
+        match index {
+            Index::Names => self.name(record),
+            Index::Pieces => self.piece(record),
+            Index::Fragments => self.fragment(record),
+            Index::Compilations => self.compilation(record),
+            Index::Tickets => self.ticket(record),
+            Index::Types => self.type_entry(record),
+            Index::Images => self.image(record),
+            Index::Definitions | Index::Manifests => Ok(()),
+        }
+    }
+
+    fn name(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let Some((head, bytes)) = record
+            .value
+            .split_first_chunk::<{ size_of::<NameHeader>() }>()
+        else {
+            return self.damaged(record, "not a name");
+        };
+        let header: NameHeader = bytemuck::pod_read_unaligned(head);
+        self.same(record, Digest::of(bytes))?;
+        let element = self.snapshot.vector_get(Vector::Names as u8, header.id.0)?;
+        if element != Some(record.address) {
+            return self.damaged(record, "a name's id is not its place");
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let Some(head) = record
+            .value
+            .first_chunk::<{ size_of::<format_spec::program::PieceHeader>() }>()
+        else {
+            return self.damaged(record, "not a piece");
+        };
+        let header: format_spec::program::PieceHeader = bytemuck::pod_read_unaligned(head);
+        let view = self.programs.piece(header.id)?;
+        if view.record.address != record.address {
+            return self.damaged(record, "a piece's id is not its place");
+        }
+        let digest = self.encoder.piece(
+            self.programs.name(view.header.section_name)?,
+            view.header.sh_flags,
+            view.header.entsize,
+            view.header.align_log2,
+            view.bytes,
+        );
+        self.same(record, digest)
+    }
+
+    fn fragment(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let view = self.programs.fragment(record.address)?;
+        let digest = self.fragment_digest(&view)?;
+        self.same(record, digest)
+    }
+
+    fn fragment_digest(&mut self, view: &FragmentView<'s>) -> Result<Digest, ProgramError> {
+        let record = view.record();
+        let programs = self.programs;
+        let mut encoder = std::mem::take(&mut self.encoder);
+        let mut writer = encoder.fragment(
+            view.sections().len() as u32,
+            view.targets().len() as u32,
+            view.bindable_count(),
+        );
+        for target in view.targets() {
+            match target_kind(target) {
+                Some(kind @ (TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed)) => {
+                    writer.target_name(kind, programs.name(NameId(target.value))?)
+                }
+                Some(kind @ TargetKind::OwnAnonymous) => {
+                    let address = view.anonymous().get(target.value as usize);
+                    let Some(&address) = address.filter(|address| **address < record.address)
+                    else {
+                        return self.damaged(&record, "refers to a later fragment");
+                    };
+                    writer.target_content(kind, programs.fragment(address)?.record().key);
+                }
+                Some(TargetKind::Section) => writer.target_section(target.value),
+                Some(kind @ TargetKind::Piece) => {
+                    let piece = programs.piece(PieceId(target.value))?;
+                    writer.target_content(kind, piece.record.key);
+                }
+                None => return self.damaged(&record, "a target's kind is unknown"),
+            }
+        }
+        for section in view.sections() {
+            let facts = SectionFacts {
+                size: section.size,
+                sh_type: section.sh_type,
+                sh_flags: section.sh_flags,
+                entsize: section.entsize,
+                kind: section.kind,
+                align_log2: section.align_log2,
+                bits: section.bits,
+                link: section.link,
+            };
+            let fixups = match view.fixups(section) {
+                FixupsView::Narrow(fixups) => bytemuck::cast_slice(fixups),
+                FixupsView::Wide(fixups) => bytemuck::cast_slice(fixups),
+            };
+            writer.section(
+                programs.name(section.name)?,
+                &facts,
+                fixups,
+                view.bytes(section),
+            );
+        }
+        let digest = writer.finish();
+        self.encoder = encoder;
+        Ok(digest)
+    }
+
+    fn compilation(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let programs = self.programs;
+        let view = programs.compilation_at(record.address)?;
+        // Loading checks what members say of their fragments.
+        programs.load(&view)?;
+        let mut encoder = std::mem::take(&mut self.encoder);
+        let mut writer = encoder.compilation(view.header());
+        for member in view.members() {
+            let fragment = programs.fragment(member.fragment)?;
+            writer.member(
+                fragment.record().key,
+                programs.name(member.suffix)?,
+                member.group,
+            );
+        }
+        let mut bindings = Vec::new();
+        for member in 0..view.members().len() {
+            bindings.extend_from_slice(view.bindings_of(member));
+        }
+        for symbol in view.symbols() {
+            let piece = if symbol.bits & SymbolRecord::PIECE != 0 {
+                Some(programs.piece(PieceId(symbol.section))?.record.key)
+            } else {
+                None
+            };
+            let (value, size) = view.value_and_size(symbol);
+            writer.symbol(programs.name(symbol.name)?, symbol, value, size, piece);
+        }
+        for group in view.groups() {
+            writer.group(programs.name(group.signature)?, group.flags);
+        }
+        writer.bindings(&bindings);
+        let digest = writer.finish();
+        self.encoder = encoder;
+        self.same(record, digest)
+    }
+
+    fn ticket(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let view = self.programs.ticket(record)?;
+        self.programs.compilation_at(view.header.compilation)?;
+        self.same(record, Digest::of(view.path))
+    }
+
+    fn type_entry(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let view = self.programs.type_entry(record)?;
+        for &reference in view.references {
+            let other = self.snapshot.record_at(reference)?;
+            self.programs.type_entry(&other)?;
+        }
+        self.programs.name(view.header.name)?;
+        Ok(())
+    }
+
+    fn image(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
+        let view = self.programs.image(record)?;
+        for input in view.inputs {
+            self.programs.name(input.path)?;
+            if input.compilation.0 != 0 {
+                self.programs.compilation_at(input.compilation)?;
+            }
+        }
+        if view
+            .placements
+            .iter()
+            .any(|placement| placement.input as usize >= view.inputs.len())
+        {
+            return self.damaged(record, "a placement is of no input");
+        }
+        self.same(record, Digest::of(view.path))
+    }
+}
+
+impl View for Report {
+    fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
+        let style = out.style;
+        for problem in &self.problems {
+            writeln!(out, "{} {}", style.bad("damaged:"), problem.message)?;
+        }
+        let verdict = match self.problems.len() {
+            0 => "everything is in order".to_owned(),
+            1 => "1 problem".to_owned(),
+            LIMIT.. => format!("more than {LIMIT} problems"),
+            n => format!("{n} problems"),
+        };
+        writeln!(
+            out,
+            "{}: revision {}, {} bytes, {} records: {verdict}",
+            self.repository,
+            self.revision,
+            grouped(self.bytes),
+            grouped(self.records)
+        )
+    }
+}
