@@ -224,7 +224,7 @@ fn member(
             .zip(compilation.bindings_of(index))
             .map(|(target, &symbol)| {
                 Ok(Binding {
-                    target: model.target(&fragment, target)?,
+                    target: model.target(&fragment, target, Some(record.suffix))?,
                     symbol,
                 })
             })

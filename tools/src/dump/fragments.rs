@@ -226,7 +226,7 @@ fn section_detail(
     let kind = section_kind(section).context("unknown kind of section")?;
     let mut fixups = Vec::with_capacity(section.fixup_count as usize);
     for fixup in view.fixups(section).iter() {
-        fixups.push(fixup_text(model, view, &fixup)?);
+        fixups.push(fixup_text(model, view, &fixup, suffix)?);
     }
     let bytes = view.bytes(section);
     let data = |fixups| Content::Data {
@@ -248,7 +248,7 @@ fn section_detail(
     };
     let link = match section.link.checked_sub(1) {
         Some(target) => match view.targets().get(target as usize) {
-            Some(target) => Some(model.target(view, target)?),
+            Some(target) => Some(model.target(view, target, suffix)?),
             None => None,
         },
         None => None,
@@ -270,13 +270,14 @@ fn fixup_text(
     model: &Model<'_>,
     view: &FragmentView<'_>,
     fixup: &WideFixupRecord,
+    suffix: Option<NameId>,
 ) -> Result<Fixup> {
     let target = match fixup.target {
         WideFixupRecord::NO_TARGET => String::new(),
         index => {
             let target = view.targets().get(index as usize);
             let target = target.with_context(|| format!("fixup without target {index}"))?;
-            model.target(view, target)?
+            model.target(view, target, suffix)?
         }
     };
     let name = match fixup.fixup_type {

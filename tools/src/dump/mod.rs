@@ -239,15 +239,7 @@ fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
         (None, Some(ticket)) => ticket.repository.clone(),
         _ => locate(option, None, &Environment::current())?,
     };
-    let mut opened = Repository::open_read_only(&path);
-    let needs_recovery = matches!(
-        opened,
-        Err(ProgramError::Engine(engine::Error::NeedsRecovery { .. }))
-    );
-    if needs_recovery && !cli.action.verify {
-        opened = Repository::open(&path);
-    }
-    let repository = match opened {
+    let repository = match Repository::open_read_only(&path) {
         Err(ProgramError::Engine(engine::Error::Io { source, .. }))
             if source.kind() == io::ErrorKind::NotFound =>
         {
@@ -258,6 +250,11 @@ fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
                     path.display()
                 ),
             });
+        }
+        // Looking must not change the file: rolling back may take transactions away.
+        Err(error @ ProgramError::Engine(engine::Error::NeedsRecovery { .. })) => {
+            return Err(anyhow::Error::new(error)
+                .context("the next build that uses the repository will recover it"));
         }
         other => other?,
     };

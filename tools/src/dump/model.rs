@@ -54,8 +54,14 @@ impl<'s> Model<'s> {
         })
     }
 
-    /// What a target of a fragment's fixups is, as text.
-    pub fn target(&self, fragment: &FragmentView<'s>, target: &TargetRecord) -> Result<String> {
+    /// What a target of a fragment's fixups is, as text; `suffix` as in
+    /// [`Model::section_name`].
+    pub fn target(
+        &self,
+        fragment: &FragmentView<'s>,
+        target: &TargetRecord,
+        suffix: Option<NameId>,
+    ) -> Result<String> {
         Ok(match target_kind(target) {
             Some(TargetKind::Global | TargetKind::Local) => self.name(NameId(target.value))?,
             Some(TargetKind::OwnNamed) => format!("({})", self.name(NameId(target.value))?),
@@ -69,7 +75,7 @@ impl<'s> Model<'s> {
                 }
             }
             Some(TargetKind::Section) => match fragment.sections().get(target.value as usize) {
-                Some(section) => self.section_name(section, None)?,
+                Some(section) => self.section_name(section, suffix)?,
                 None => bail!("fragment {:.12}: no such section", fragment.record().key),
             },
             Some(TargetKind::Piece) => piece_text(&self.programs.piece(PieceId(target.value))?),

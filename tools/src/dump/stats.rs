@@ -217,14 +217,14 @@ impl View for Stats {
         for (kind, &bytes) in kinds {
             writeln!(
                 out,
-                "  {kind:<24} {:>15}  {:>5.1}%",
+                "  {kind:<30} {:>15}  {:>5.1}%",
                 grouped(bytes),
                 percent(bytes)
             )?;
         }
         writeln!(
             out,
-            "  {:<24} {:>15}",
+            "  {:<30} {:>15}",
             "repository",
             grouped(self.repository_bytes)
         )?;
