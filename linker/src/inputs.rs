@@ -329,7 +329,7 @@ impl<'a> Opener<'a, '_> {
                 script.display(),
                 file.pos.line,
                 if file.is_library { "-l" } else { "" },
-                name.display()
+                name.to_string_lossy()
             )),
         }
     }

@@ -856,3 +856,45 @@ proptest::proptest! {
         let _ = parse(words.join(" ").as_bytes(), "s.ld", &mut NoIncludes);
     }
 }
+
+/// The largest script that is at hand: GNU ld's own.
+#[test]
+fn the_default_script_of_gnu_ld() {
+    let Ok(output) = std::process::Command::new("ld").arg("--verbose").output() else {
+        eprintln!("not run: there is no ld on this machine");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(default) = text
+        .split("==================================================\n")
+        .nth(1)
+    else {
+        eprintln!("not run: this machine's ld does not print a default script");
+        return;
+    };
+    let script = script(default);
+    let sections = script.commands.iter().find_map(|command| match command {
+        Command::Sections(commands) => Some(commands),
+        _ => None,
+    });
+    let names: Vec<_> = sections
+        .unwrap()
+        .iter()
+        .filter_map(|command| match command {
+            SectionsCommand::Section(section) => Some(String::from_utf8_lossy(&section.name)),
+            _ => None,
+        })
+        .collect();
+    for name in [
+        ".interp",
+        ".text",
+        ".eh_frame",
+        ".tdata",
+        ".data",
+        ".bss",
+        ".debug_info",
+        "/DISCARD/",
+    ] {
+        assert!(names.iter().any(|known| known == name), "{name}");
+    }
+}
