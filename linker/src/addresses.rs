@@ -10,10 +10,12 @@ use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::merge::Merged;
 use crate::object::{Object, Place};
 use crate::output::{OutputSection, Outputs, Std, shf, subpart};
+use crate::pieces::PieceInputs;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::segments::Segments;
 use crate::symbols::{SymbolTable, flag, rank};
+use crate::ticket_object::RepositoryId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -34,6 +36,8 @@ pub struct Places<'l, 'a> {
     pub outputs: &'l Outputs<'a>,
     /// The merged pieces.
     pub merged: &'l Merged<'l>,
+    /// Where the repositories' pieces are among them.
+    pub pieces: &'l PieceInputs,
     /// Slots and PLT entries.
     pub got: &'l Got,
     /// What linker-defined symbols mean.
@@ -76,6 +80,13 @@ impl Places<'_, '_> {
             base.wrapping_add(self.placement.offset(id))
                 .wrapping_add(offset),
         )
+    }
+
+    /// Address of a mergeable piece of a repository.
+    #[inline]
+    pub fn piece(&self, repository: RepositoryId, id: u32) -> Option<u64> {
+        let (part, offset) = self.pieces.place(self.merged, repository, id)?;
+        Some(self.part(part) + offset)
     }
 
     /// Address of the first byte of a part.

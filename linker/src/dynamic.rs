@@ -81,8 +81,10 @@ impl<'a> Dynamic<'a> {
             let key = symbols.key(id);
             let full = symbols.name(id);
             let name = full.split(|b| *b == b'@').next().unwrap_or(full);
-            let here =
-                key.in_object() || key.rank() == rank::LINKER || bits & flag::NEEDS_COPY != 0;
+            // A canonical PLT entry is the function's address for everyone, who must find it here.
+            let here = key.in_object()
+                || key.rank() == rank::LINKER
+                || bits & (flag::NEEDS_COPY | flag::CANONICAL_PLT) != 0;
             let version = match key.rank() {
                 rank::SHARED => dynamic.need(files, key.file(), key.index()),
                 _ if here => versions::GLOBAL,

@@ -26,6 +26,12 @@ pub enum Malformed {
     /// Well-formed, but for another machine or of another kind.
     #[error("{0}")]
     Incompatible(String),
+    /// The repository that a ticket names.
+    #[error(transparent)]
+    Repository(#[from] store::program::ProgramError),
+    /// The ticket itself.
+    #[error(transparent)]
+    Ticket(#[from] crate::ticket::TicketError),
     /// A section that cannot be expanded.
     #[error("compressed section {section}: {why}")]
     Compressed {

@@ -5,12 +5,13 @@
 //! The records are found once, in parallel, and then only their numbers are used.
 
 use crate::diag::Diagnostics;
-use crate::eh_frame::{self, RecordKind};
+use crate::eh_frame::{self, Record, RecordKind};
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Fixups, Object, Place, Target};
+use crate::object::{Fixups, Object, Place, Target, Unwind};
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
+use crate::ticket_object::is_cie_pointer;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -98,8 +99,11 @@ impl Frames {
             .into_par_iter()
             .map(|(file, numbers)| {
                 let mut frames = FileFrames::default();
-                for number in numbers {
-                    let object = files.object(file);
+                let object = files.object(file);
+                // An FDE may come before its CIE where each is a section of its own.
+                let is_cie = |number: &u32| object.unwind(*number) == Unwind::Cie;
+                let (first, second): (Vec<u32>, Vec<u32>) = numbers.into_iter().partition(is_cie);
+                for number in first.into_iter().chain(second) {
                     if let Err(why) = parse_section(file, object, sections, number, &mut frames) {
                         diag.error(format!(
                             "{}: .eh_frame (section {number}): {why}",
@@ -144,10 +148,37 @@ fn parse_section(
     );
     let offset = |i: usize| fixups.get(i).map_or(u64::MAX, |fixup| fixup.offset);
     let first_cie = frames.cies.len();
+    let fdes_only = object.unwind(number) == Unwind::Fdes;
     for record in eh_frame::records(bytes, fixups.len(), offset) {
         let record = record.map_err(|why| why.to_string())?;
         let relocations = (record.relocs.start as u32, record.relocs.end as u32);
         match record.kind {
+            // The CIE pointers of a fragment's FDEs are zero and have fixups.
+            RecordKind::Cie if fdes_only => {
+                let pointer = fixups
+                    .get(record.relocs.start)
+                    .filter(|fixup| is_cie_pointer(fixup) && fixup.offset == record.id_offset);
+                let section = pointer.and_then(|fixup| target_section(object, fixup.target));
+                let cie = frames
+                    .cies
+                    .iter()
+                    .position(|cie| Some(cie.section) == section);
+                let Some(cie) = cie else {
+                    return Err(no_cie(record.offset));
+                };
+                let relocations = (relocations.0 + 1, relocations.1);
+                push_fde(
+                    file,
+                    object,
+                    sections,
+                    number,
+                    &record,
+                    cie,
+                    relocations,
+                    fixups,
+                    frames,
+                )?;
+            }
             RecordKind::Cie => frames.cies.push(Cie {
                 section: number,
                 offset: record.offset as u32,
@@ -160,45 +191,73 @@ fn parse_section(
                     .iter()
                     .rposition(|known| u64::from(known.offset) == cie);
                 let Some(found) = found else {
-                    return Err(format!(
-                        "offset {:#x}: the frame description's CIE is not a CIE",
-                        record.offset
-                    ));
+                    return Err(no_cie(record.offset));
                 };
-                // The first relocation is that of the code's address. Without one, the code is not in this file.
-                let Some(fixup) = fixups
-                    .get(record.relocs.start)
-                    .filter(|_| !record.relocs.is_empty())
-                else {
-                    continue;
-                };
-                if fixup.offset != record.id_offset + 4 {
-                    return Err(format!(
-                        "offset {:#x}: the code's address has no relocation",
-                        record.offset
-                    ));
-                }
-                let Some(describes) = target_section(object, fixup.target) else {
-                    continue;
-                };
-                if sections.get(file, describes).is_none() {
-                    return Err(format!(
-                        "offset {:#x}: describes section {describes}, which does not exist",
-                        record.offset
-                    ));
-                }
-                frames.fdes.push(Fde {
-                    describes,
-                    section: number,
-                    offset: record.offset as u32,
-                    size: record.size as u32,
-                    cie: (first_cie + found) as u32,
+                let cie = first_cie + found;
+                push_fde(
+                    file,
+                    object,
+                    sections,
+                    number,
+                    &record,
+                    cie,
                     relocations,
-                });
+                    fixups,
+                    frames,
+                )?;
             }
             RecordKind::Terminator => frames.terminator = true,
         }
     }
+    Ok(())
+}
+
+fn no_cie(offset: u64) -> String {
+    format!("offset {offset:#x}: the frame description's CIE is not a CIE")
+}
+
+#[allow(clippy::too_many_arguments)] // a record in its section in its file
+fn push_fde(
+    file: FileId,
+    object: &Object,
+    sections: &Sections,
+    number: u32,
+    record: &Record,
+    cie: usize,
+    relocations: (u32, u32),
+    fixups: Fixups,
+    frames: &mut FileFrames,
+) -> Result<(), String> {
+    // The first relocation is that of the code's address. Without one, the code is not in this file.
+    if relocations.0 == relocations.1 {
+        return Ok(());
+    }
+    let Some(fixup) = fixups.get(relocations.0 as usize) else {
+        return Ok(());
+    };
+    if fixup.offset != record.id_offset + 4 {
+        return Err(format!(
+            "offset {:#x}: the code's address has no relocation",
+            record.offset
+        ));
+    }
+    let Some(describes) = target_section(object, fixup.target) else {
+        return Ok(());
+    };
+    if sections.get(file, describes).is_none() {
+        return Err(format!(
+            "offset {:#x}: describes section {describes}, which does not exist",
+            record.offset
+        ));
+    }
+    frames.fdes.push(Fde {
+        describes,
+        section: number,
+        offset: record.offset as u32,
+        size: record.size as u32,
+        cie: cie as u32,
+        relocations,
+    });
     Ok(())
 }
 
@@ -209,6 +268,7 @@ fn target_section(object: &Object, target: Target) -> Option<u32> {
             Place::Section(number) => Some(number),
             _ => None,
         },
+        Target::Piece(_) => None,
     }
 }
 
@@ -254,6 +314,7 @@ enum CieTarget {
 enum Target32 {
     Symbol(u32),
     Section(u32),
+    Piece(u32),
 }
 
 impl Frames {
@@ -345,6 +406,7 @@ fn identity<'f>(
             }
             Target::Symbol(index) => CieTarget::Local(file, Target32::Symbol(index)),
             Target::Section(number) => CieTarget::Local(file, Target32::Section(number)),
+            Target::Piece(id) => CieTarget::Local(file, Target32::Piece(id)),
         };
         relocations.push((
             fixup.offset - u64::from(cie.offset),

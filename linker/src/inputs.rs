@@ -14,11 +14,14 @@ use crate::object::Object;
 use crate::script::{self, Command, FileRef};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
+use crate::ticket::Ticket;
+use crate::ticket_object::{RepositoryId, TicketObject};
 use memmap2::Mmap;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use store::program::{Programs, Repository};
 use typed_arena::Arena;
 
 /// What inputs borrow from: lives as long as the link.
@@ -27,6 +30,7 @@ pub struct InputArena {
     maps: Arena<Mmap>,
     paths: Arena<PathBuf>,
     bytes: Arena<Vec<u8>>,
+    repositories: Arena<Repository>,
 }
 
 impl InputArena {
@@ -89,10 +93,11 @@ pub fn open<'a>(
         opener.input(input);
     }
     let found = opener.found;
-    let parsed: Vec<Option<File<'a>>> = found
+    let parsed: Vec<Option<Parsed<'a>>> = found
         .into_par_iter()
         .map(|found| parse(found, args, diag))
         .collect();
+    let parsed = open_tickets(arena, args, parsed, diag);
     let linker = File {
         path: Path::new(""),
         member: None,
@@ -335,7 +340,78 @@ impl<'a> Opener<'a, '_> {
     }
 }
 
-fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<File<'a>> {
+/// A file after parsing. A ticket has yet to be exchanged for the compilation that it names.
+struct Parsed<'a> {
+    file: File<'a>,
+    ticket: Option<Ticket>,
+}
+
+/// Opens the compilations of all tickets: each repository once, then in parallel.
+fn open_tickets<'a>(
+    arena: &'a InputArena,
+    args: &Args,
+    mut parsed: Vec<Option<Parsed<'a>>>,
+    diag: &Diagnostics,
+) -> Vec<Option<File<'a>>> {
+    let mut known: HashMap<(PathBuf, [u8; 16]), (RepositoryId, Programs<'a>)> = HashMap::new();
+    for parsed in &mut parsed {
+        let Some(Parsed {
+            file,
+            ticket: Some(ticket),
+        }) = parsed
+        else {
+            continue;
+        };
+        let path = args.repo.as_deref().unwrap_or(&ticket.repository);
+        let key = (path.to_path_buf(), ticket.uuid);
+        if known.contains_key(&key) {
+            continue;
+        }
+        let opened = ticket
+            .open_repository(args.repo.as_deref())
+            .map_err(Malformed::from)
+            .and_then(|repository| {
+                let repository: &'a Repository = arena.repositories.alloc(repository);
+                Ok(repository.programs()?)
+            });
+        match opened {
+            Ok(programs) => {
+                let id = RepositoryId(known.len() as u32);
+                known.insert(key, (id, programs));
+            }
+            Err(why) => {
+                diag.error(format!("{file}: {why}"));
+                return Vec::new();
+            }
+        }
+    }
+    parsed
+        .into_par_iter()
+        .map(|parsed| {
+            let Parsed { mut file, ticket } = parsed?;
+            let Some(ticket) = ticket else {
+                return Some(file);
+            };
+            let path = args.repo.as_deref().unwrap_or(&ticket.repository);
+            let (id, programs) = known.get(&(path.to_path_buf(), ticket.uuid))?;
+            match TicketObject::open(*id, *programs, &ticket.compilation) {
+                Ok(object) => {
+                    file.body = Body::Object(Object::Ticket(object));
+                    Some(file)
+                }
+                Err(why) => {
+                    diag.error(format!("{file}: {why}"));
+                    None
+                }
+            }
+        })
+        .collect()
+}
+
+/// A ticket has few sections; an object that has more is none, and need not be searched for the note.
+const MOST_SECTIONS_OF_A_TICKET: usize = 256;
+
+fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let body = match elf::record::<Ehdr>(found.data, 0).map(|ehdr| ehdr.e_type) {
         Some(c::ET_DYN) => {
             let given = found
@@ -363,7 +439,24 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<File<'
             ));
             None
         }
-        Ok(body) => Some(file(body)),
+        Ok(body) => {
+            let may_be_ticket = matches!(&body, Body::Object(object) if object.section_count() as usize <= MOST_SECTIONS_OF_A_TICKET);
+            let ticket = if may_be_ticket {
+                Ticket::parse(found.data)
+            } else {
+                Ok(None)
+            };
+            match ticket {
+                Ok(ticket) => Some(Parsed {
+                    file: file(body),
+                    ticket,
+                }),
+                Err(why) => {
+                    diag.error(format!("{}: {why}", describe(&found)));
+                    None
+                }
+            }
+        }
         // An archive may hold what was never meant for this link.
         Err(Malformed::Incompatible(_)) if found.lazy => None,
         Err(why) => {

@@ -16,8 +16,10 @@ use crate::file::Files;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
+use crate::pieces::{PieceInputs, UsedPieces};
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
+use store::program::ProgramError;
 
 /// The sections of one file in one part.
 #[derive(Clone, Copy, Debug)]
@@ -68,44 +70,68 @@ impl Placement {
 /// The class of merged pieces that a part holds, by part.
 pub type MergeClasses = Vec<Option<MergeClass>>;
 
-/// Collects the mergeable sections that are alive, and merges them. Gives each its index in `merge_index`.
+/// What [`merge_pieces`] makes.
+pub struct MergedPieces<'f> {
+    /// The pieces.
+    pub merged: Merged<'f>,
+    /// Which parts hold pieces.
+    pub classes: MergeClasses,
+    /// Where the repositories' pieces went.
+    pub repository: PieceInputs,
+    /// Index of the merge input, by input section.
+    pub input_of: Vec<u64>,
+}
+
+/// Why pieces could not be merged.
+pub enum PieceError {
+    /// An input section.
+    Section(SectionId, MergeError),
+    /// A repository.
+    Repository(ProgramError),
+}
+
+/// Collects the mergeable sections that are alive and the repositories' pieces that are used, and merges them.
 pub fn merge_pieces<'f>(
-    files: &'f Files,
+    files: &'f Files<'f>,
     sections: &Sections,
-    outputs: &Outputs,
-    merge_index: &mut Vec<u64>,
-) -> Result<(Merged<'f>, MergeClasses), (SectionId, MergeError)> {
-    let mut classes: MergeClasses = Vec::with_capacity(outputs.parts.len());
+    outputs: &mut Outputs<'f>,
+    used: &UsedPieces<'f>,
+) -> Result<MergedPieces<'f>, PieceError> {
     let mut count = 0;
-    for part in &outputs.parts {
-        classes.push(part.merge.map(|_| {
+    let mut new_class = |classes: &mut MergeClasses, part: PartId| {
+        if classes.len() <= part.index() {
+            classes.resize(part.index() + 1, None);
+        }
+        *classes[part.index()].get_or_insert_with(|| {
             count += 1;
             MergeClass(count - 1)
-        }));
-    }
+        })
+    };
+    let mut classes: MergeClasses = vec![None; outputs.parts.len()];
+    let mergeable: Vec<bool> = outputs
+        .parts
+        .iter()
+        .map(|part| part.merge.is_some())
+        .collect();
     let mut inputs = Vec::new();
     let mut ids = Vec::new();
-    merge_index.resize(sections.len(), 0);
-    if count > 0 {
+    let mut input_of = vec![0; sections.len()];
+    if mergeable.contains(&true) {
         for (i, part) in sections.part.iter().enumerate() {
-            if *part == PartId::NONE {
+            if *part == PartId::NONE || !mergeable[part.index()] {
                 continue;
             }
-            let (Some(class), Some(kind)) =
-                (classes[part.index()], outputs.parts[part.index()].merge)
+            let id = SectionId(i as u32);
+            let (Some(kind), true) = (outputs.parts[part.index()].merge, sections.is_alive(id))
             else {
                 continue;
             };
-            let id = SectionId(i as u32);
-            if !sections.is_alive(id) {
-                continue;
-            }
             let (file, number) = sections.origin(id);
             let object = files.object(file);
-            merge_index[i] = inputs.len() as u64;
+            input_of[i] = inputs.len() as u64;
             ids.push(id);
             inputs.push(MergeInput {
-                class,
+                class: new_class(&mut classes, *part),
                 contents: Contents::Section(object.section_bytes(number)),
                 strings: kind.strings,
                 entsize: kind.entsize,
@@ -113,8 +139,23 @@ pub fn merge_pieces<'f>(
             });
         }
     }
-    let merged = crate::merge::merge(&inputs).map_err(|(index, why)| (ids[index], why))?;
-    Ok((merged, classes))
+    let repository = PieceInputs::collect(
+        used,
+        outputs,
+        &mut |part, _| new_class(&mut classes, part),
+        &mut inputs,
+    )
+    .map_err(PieceError::Repository)?;
+    classes.resize(outputs.parts.len(), None);
+    let merged = crate::merge::merge(&inputs).map_err(|(index, why)| {
+        PieceError::Section(ids.get(index).copied().unwrap_or(SectionId::NONE), why)
+    })?;
+    Ok(MergedPieces {
+        merged,
+        classes,
+        repository,
+        input_of,
+    })
 }
 
 /// Places all live input sections. `made` are the sizes and alignments of what the linker itself puts at the

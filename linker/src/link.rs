@@ -12,6 +12,7 @@ use crate::build_id;
 use crate::diag::{Diagnostics, Place as MessagePlace, Severity};
 use crate::dynamic::{Dynamic, DynamicFacts};
 use crate::elf::{Rela, c};
+use crate::elf_object::Malformed;
 use crate::export;
 use crate::file::{Body, Files};
 use crate::frames::Frames;
@@ -19,13 +20,14 @@ use crate::got::Got;
 use crate::hash_tables;
 use crate::ids::{FileId, PartId, SymbolId};
 use crate::inputs::{self, InputArena};
-use crate::layout;
+use crate::layout::{self, PieceError};
 use crate::linker_symbols;
 use crate::made::{self, Made};
 use crate::note_property::{Forced, Merger, Properties};
 use crate::object::{Object, Place};
 use crate::output::{Outputs, Std, subpart};
 use crate::output_file::{OutputFile, Use};
+use crate::pieces::UsedPieces;
 use crate::plan::Mode;
 use crate::relocate::Relocator;
 use crate::resolve::{self, Definitions, Duplicate};
@@ -67,7 +69,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     timing.phase("extract members");
 
     // Now that it is known which objects count, number their sections and send each to its part of the output.
-    expand_compressed(&mut files, &linked, diag);
+    complete(&mut files, &linked, diag);
     let files = files;
     let mut outputs = Outputs::default();
     let (sections, facts) = Sections::build(
@@ -103,7 +105,9 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         shared: args.kind == OutputKind::Shared,
         relax: args.relax,
     };
+    let used_pieces = UsedPieces::new(&files);
     let tracer = Tracer {
+        pieces: &used_pieces,
         files: &files,
         symbols: &symbols,
         definitions: &definitions,
@@ -132,13 +136,18 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     timing.phase("allocate slots");
 
     // Unite equal pieces and equal CIEs. Only what is alive counts.
-    let mut offsets = Vec::new();
-    let (merged, merge_classes) = layout::merge_pieces(&files, &sections, &outputs, &mut offsets)
-        .map_err(|(section, why)| {
-        let (file, number) = sections.origin(section);
-        diag.error(format!("{}: section {number}: {why}", files.get(file)));
-        Failed
-    })?;
+    let pieces =
+        layout::merge_pieces(&files, &sections, &mut outputs, &used_pieces).map_err(|why| {
+            match why {
+                PieceError::Section(section, why) => {
+                    let (file, number) = sections.origin(section);
+                    diag.error(format!("{}: section {number}: {why}", files.get(file)));
+                }
+                PieceError::Repository(why) => diag.error(why),
+            }
+            Failed
+        })?;
+    let (merged, merge_classes) = (pieces.merged, pieces.classes);
     let frame_layout = frames.layout(&files, &symbols, &sections);
     timing.phase("merge pieces");
 
@@ -239,7 +248,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
             }
         }
     }
-    let placement = layout::place(&files, &sections, &mut outputs, &sizes, offsets);
+    let placement = layout::place(&files, &sections, &mut outputs, &sizes, pieces.input_of);
     settle_types(&files, &sections, &mut outputs, &placement, args);
     let mut facts_of_dynamic = DynamicFacts {
         relative_count: relocation_counts(&got, &needs)[0],
@@ -304,6 +313,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         placement: &placement,
         outputs: &outputs,
         merged: &merged,
+        pieces: &pieces.repository,
         got: &got,
         linker_symbols: &linker_symbols,
         segments: &segments,
@@ -542,7 +552,8 @@ fn roots(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
     roots
 }
 
-fn expand_compressed(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
+/// Reads what only files that are linked need: expands compressed sections, opens fragments.
+fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
     use rayon::prelude::*;
     files
         .0
@@ -552,6 +563,7 @@ fn expand_compressed(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
         .for_each(|(file, _)| {
             let result = match &mut file.body {
                 Body::Object(Object::Elf(elf)) => elf.expand(),
+                Body::Object(Object::Ticket(ticket)) => ticket.load().map_err(Malformed::from),
                 _ => Ok(()),
             };
             if let Err(why) = result {

@@ -6,6 +6,7 @@
 
 use crate::elf::{self, Rela, c};
 use crate::elf_object::{ElfObject, Malformed};
+use crate::ticket_object::{TicketFixups, TicketObject};
 
 /// Where a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,19 @@ pub enum Target {
     Symbol(u32),
     /// The start of the section of this number in the same input.
     Section(u32),
+    /// The mergeable piece of this id in the input's repository.
+    Piece(u32),
+}
+
+/// What a section with frame descriptions holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwind {
+    /// CIEs and FDEs, as `.eh_frame` of an ELF object.
+    Whole,
+    /// One CIE.
+    Cie,
+    /// FDEs, whose CIE pointers have fixups.
+    Fdes,
 }
 
 /// A relocation of either source.
@@ -104,6 +118,8 @@ pub struct Fixup {
 pub enum Fixups<'a> {
     /// Of an ELF object.
     Elf(&'a [Rela]),
+    /// Of a compilation.
+    Ticket(TicketFixups<'a>),
 }
 
 impl Fixups<'_> {
@@ -121,6 +137,13 @@ impl Fixups<'_> {
                     });
                 }
             }
+            Fixups::Ticket(fixups) => {
+                for index in 0..fixups.len() {
+                    if let Some(fixup) = fixups.get(index) {
+                        f(fixup);
+                    }
+                }
+            }
         }
     }
 
@@ -128,6 +151,7 @@ impl Fixups<'_> {
     pub fn len(self) -> usize {
         match self {
             Fixups::Elf(relas) => relas.len(),
+            Fixups::Ticket(fixups) => fixups.len(),
         }
     }
 
@@ -140,6 +164,7 @@ impl Fixups<'_> {
                 r_type: rela.r_type(),
                 target: Target::Symbol(rela.symbol()),
             }),
+            Fixups::Ticket(fixups) => fixups.get(index),
         }
     }
 
@@ -147,6 +172,7 @@ impl Fixups<'_> {
     pub fn slice(self, start: usize, end: usize) -> Self {
         match self {
             Fixups::Elf(relas) => Fixups::Elf(relas.get(start..end).unwrap_or(&[])),
+            Fixups::Ticket(fixups) => Fixups::Ticket(fixups.slice(start, end)),
         }
     }
 }
@@ -167,6 +193,8 @@ pub struct Group<'a> {
 pub enum Object<'a> {
     /// An ELF file or archive member.
     Elf(ElfObject<'a>),
+    /// A compilation that a ticket names.
+    Ticket(TicketObject<'a>),
 }
 
 impl<'a> Object<'a> {
@@ -175,6 +203,7 @@ impl<'a> Object<'a> {
     pub fn symbol_count(&self) -> u32 {
         match self {
             Object::Elf(elf) => elf.syms.len() as u32,
+            Object::Ticket(ticket) => ticket.symbol_count(),
         }
     }
 
@@ -183,6 +212,7 @@ impl<'a> Object<'a> {
     pub fn first_global(&self) -> u32 {
         match self {
             Object::Elf(elf) => elf.first_global,
+            Object::Ticket(ticket) => ticket.first_global(),
         }
     }
 
@@ -190,6 +220,7 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn symbol(&self, index: u32) -> Option<Symbol> {
         match self {
+            Object::Ticket(ticket) => ticket.symbol(index),
             Object::Elf(elf) => {
                 let sym = elf.syms.get(index as usize)?;
                 let place = match { sym.st_shndx } {
@@ -214,6 +245,7 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn symbol_name(&self, index: u32) -> &'a [u8] {
         match self {
+            Object::Ticket(ticket) => ticket.symbol_name(index),
             Object::Elf(elf) => elf
                 .syms
                 .get(index as usize)
@@ -227,6 +259,7 @@ impl<'a> Object<'a> {
     pub fn section_count(&self) -> u32 {
         match self {
             Object::Elf(elf) => elf.shdrs.len() as u32,
+            Object::Ticket(ticket) => ticket.section_count(),
         }
     }
 
@@ -234,6 +267,7 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn section(&self, number: u32) -> Option<Section<'a>> {
         match self {
+            Object::Ticket(ticket) => ticket.section(number),
             Object::Elf(elf) => {
                 let shdr = elf.shdrs.get(number as usize)?;
                 let compressed = { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
@@ -261,13 +295,15 @@ impl<'a> Object<'a> {
     pub fn section_bytes(&self, number: u32) -> &[u8] {
         match self {
             Object::Elf(elf) => elf.section_bytes(number),
+            Object::Ticket(ticket) => ticket.section_bytes(number),
         }
     }
 
     /// The fixups of a section. `relocations` is what [`Object::relocation_section`] found for it.
     #[inline]
-    pub fn fixups(&self, _number: u32, relocations: u32) -> Fixups<'a> {
+    pub fn fixups(&self, number: u32, relocations: u32) -> Fixups<'a> {
         match self {
+            Object::Ticket(ticket) => Fixups::Ticket(ticket.fixups(number)),
             Object::Elf(elf) if relocations != 0 => Fixups::Elf(elf.relocations(relocations)),
             Object::Elf(_) => Fixups::Elf(&[]),
         }
@@ -277,6 +313,7 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn relocation_section(&self, number: u32) -> Result<Option<u32>, Malformed> {
         match self {
+            Object::Ticket(_) => Ok(None),
             Object::Elf(elf) => {
                 let Some(shdr) = elf.shdrs.get(number as usize) else {
                     return Ok(None);
@@ -301,10 +338,33 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Whether a section's fixups are its own, not in a relocation section.
+    #[inline]
+    pub fn has_own_fixups(&self, number: u32) -> bool {
+        match self {
+            Object::Elf(_) => false,
+            Object::Ticket(ticket) => ticket.has_fixups(number),
+        }
+    }
+
+    /// What an `.eh_frame` section holds.
+    pub fn unwind(&self, number: u32) -> Unwind {
+        match self {
+            Object::Elf(_) => Unwind::Whole,
+            Object::Ticket(ticket) => ticket.unwind(number),
+        }
+    }
+
+    /// Whether what nothing refers to is left out in any case.
+    pub fn is_pruned(&self) -> bool {
+        matches!(self, Object::Ticket(_))
+    }
+
     /// The section groups.
     pub fn groups(&self) -> Result<Vec<Group<'a>>, Malformed> {
         let mut groups = Vec::new();
         match self {
+            Object::Ticket(ticket) => groups = ticket.groups()?,
             Object::Elf(elf) => {
                 for (number, shdr) in elf.shdrs.iter().enumerate() {
                     if { shdr.sh_type } != c::SHT_GROUP {

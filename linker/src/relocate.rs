@@ -116,6 +116,13 @@ impl Relocator<'_, '_> {
         };
         let (number, value, is_section) = match target {
             Target::Section(number) => (number, 0, true),
+            Target::Piece(id) => {
+                let Object::Ticket(ticket) = site.object else {
+                    return None;
+                };
+                found.address = self.places.piece(ticket.repository, id)?;
+                return Some(found);
+            }
             Target::Symbol(0) => {
                 found.flags = flag::ABSOLUTE;
                 return Some(found);
@@ -420,7 +427,7 @@ impl Relocator<'_, '_> {
             (None, Target::Symbol(index)) => {
                 site.object.symbol(index).map_or(0, |symbol| symbol.size)
             }
-            (None, Target::Section(_)) => 0,
+            (None, Target::Section(_) | Target::Piece(_)) => 0,
         }
     }
 
@@ -494,7 +501,7 @@ impl Relocator<'_, '_> {
         let name = match (target.symbol, fixup.target) {
             (Some(symbol), _) => self.places.symbols.name(symbol),
             (None, Target::Symbol(index)) => site.object.symbol_name(index),
-            (None, Target::Section(_)) => b"",
+            (None, Target::Section(_) | Target::Piece(_)) => b"",
         };
         let name = if name.is_empty() {
             "a local section".into()

@@ -284,6 +284,9 @@ fn classify_file<'a>(
         let Some(section) = object.section(number) else {
             continue;
         };
+        if object.has_own_fixups(number) {
+            relocations[number as usize] = number;
+        }
         match section.sh_type {
             c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX | SHT_LLVM_ADDRSIG => {
                 continue;
@@ -423,6 +426,23 @@ fn merge_kind(section: &Section) -> Option<MergeKind> {
         strings,
         entsize: section.entsize as u32,
     })
+}
+
+/// The part of the output that takes a mergeable piece of a section like this.
+pub fn merge_part<'a>(
+    outputs: &mut Outputs<'a>,
+    section: &Section<'a>,
+) -> Option<(PartId, MergeKind)> {
+    let standard = if section.flags & shf::ALLOC != 0 {
+        standard_part(section.name)
+    } else {
+        None
+    };
+    let kind = merge_kind(section)?;
+    Some((
+        outputs.custom(&custom(section, standard, Some(kind)))?,
+        kind,
+    ))
 }
 
 fn custom<'a>(

@@ -131,7 +131,10 @@ impl<'a> Chooser<'_, 'a> {
                 let Some(symbol) = object.symbol(index) else {
                     continue;
                 };
-                if matches!(symbol.kind(), c::STT_SECTION) || !self.is_kept(id, symbol) {
+                if symbol.kind() == c::STT_SECTION
+                    || symbol.place == Place::Undefined
+                    || !self.is_kept(id, symbol)
+                {
                     continue;
                 }
                 let name = object.symbol_name(index);

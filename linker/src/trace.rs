@@ -19,6 +19,7 @@ use crate::frames::{Frames, cie_fixups, fde_fixups};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::output::shf;
+use crate::pieces::UsedPieces;
 use crate::plan::{Mode, Plan, plan};
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
@@ -97,6 +98,8 @@ pub struct Tracer<'l, 'a> {
     pub definitions: &'l Definitions,
     /// Their sections.
     pub sections: &'l Sections,
+    /// Marks for the pieces of repositories.
+    pub pieces: &'l UsedPieces<'a>,
     /// Their frame descriptions.
     pub frames: &'l Frames,
     /// The output's kind.
@@ -118,10 +121,11 @@ impl Tracer<'_, '_> {
         needs
             .dynamic
             .resize_with(self.files.0.len(), DynamicCounts::default);
-        let mut found = match self.gc {
+        let mut found = match self.gc || !self.pieces.is_empty() {
             true => self.follow(roots, &needs),
             false => self.visit_all(&needs),
         };
+        self.mark_unloaded_pieces();
         found.locals.sort_unstable();
         let mut locals: Vec<LocalNeed> = Vec::new();
         for need in found.locals {
@@ -168,6 +172,7 @@ impl Tracer<'_, '_> {
             .into_par_iter()
             .map(|i| {
                 let mut kept = Vec::new();
+                let followed = self.gc || self.files.0[i].object().is_some_and(Object::is_pruned);
                 for id in self.sections.of_file(FileId(i as u32)) {
                     let id = SectionId(id);
                     let bits = self.sections.state(id);
@@ -176,7 +181,7 @@ impl Tracer<'_, '_> {
                     {
                         continue;
                     }
-                    if bits & state::ROOT != 0 {
+                    if bits & state::ROOT != 0 || !followed {
                         kept.push(id);
                     } else {
                         self.sections.remove_state(id, state::ALIVE);
@@ -218,6 +223,35 @@ impl Tracer<'_, '_> {
             all.undefined.append(&mut wave.undefined);
         }
         all
+    }
+
+    /// Marks the pieces that debugging information refers to, which is kept without being followed.
+    fn mark_unloaded_pieces(&self) {
+        if self.pieces.is_empty() {
+            return;
+        }
+        self.files.0.par_iter().enumerate().for_each(|(i, file)| {
+            let Some(object @ Object::Ticket(ticket)) = file.object() else {
+                return;
+            };
+            for id in self.sections.of_file(FileId(i as u32)) {
+                let id = SectionId(id);
+                let relocations = self.sections.relocations[id.index()];
+                if relocations == 0
+                    || self.sections.state(id) & (state::ALIVE | state::ALLOC) != state::ALIVE
+                {
+                    continue;
+                }
+                let (_, number) = self.sections.origin(id);
+                object.fixups(number, relocations).for_each(|fixup| {
+                    if let Target::Piece(piece) = fixup.target
+                        && !self.pieces.mark(ticket.repository, piece)
+                    {
+                        self.complain(id, &fixup, format_args!("piece {piece} does not exist"));
+                    }
+                });
+            }
+        });
     }
 
     /// Marks a section as alive, and queues it if it was not.
@@ -384,7 +418,7 @@ impl Tracer<'_, '_> {
                                 index,
                                 needs: want.flags,
                             }),
-                            (None, Target::Section(_)) => {
+                            (None, Target::Section(_) | Target::Piece(_)) => {
                                 self.complain(
                                     id,
                                     &fixup,
@@ -419,6 +453,13 @@ impl Tracer<'_, '_> {
     ) -> Option<(u32, SectionId)> {
         let number = match target {
             Target::Section(number) => number,
+            Target::Piece(piece) => {
+                let found = matches!(object, Object::Ticket(ticket) if self.pieces.mark(ticket.repository, piece));
+                if !found {
+                    self.complain(id, fixup, format_args!("piece {piece} does not exist"));
+                }
+                return found.then_some((0, SectionId::NONE));
+            }
             // The null symbol: the address is the addend.
             Target::Symbol(0) => return Some((flag::ABSOLUTE, SectionId::NONE)),
             Target::Symbol(index) => {
@@ -515,7 +556,7 @@ impl Tracer<'_, '_> {
         let name = match (symbol, fixup.target) {
             (Some(symbol), _) => self.symbols.name(symbol),
             (None, Target::Symbol(index)) => self.files.object(file).symbol_name(index),
-            (None, Target::Section(_)) => b"",
+            (None, Target::Section(_) | Target::Piece(_)) => b"",
         };
         if name.is_empty() {
             "local symbol".into()
@@ -706,6 +747,7 @@ impl Tracer<'_, '_> {
         let object = self.files.object(file);
         let number = match fixup.target {
             Target::Section(number) => number,
+            Target::Piece(_) => return false,
             // Local dynamic accesses may name anything.
             Target::Symbol(index) => match object.symbol(index).map(|symbol| symbol.place) {
                 Some(Place::Section(number)) => number,

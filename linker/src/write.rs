@@ -544,6 +544,7 @@ impl Writer<'_, '_> {
             }
             if let Some(fixup) = fixups.get(0) {
                 let start = match fixup.target {
+                    Target::Piece(_) => None,
                     Target::Section(number) => {
                         places.in_section(places.sections.id(file, number), 0)
                     }
