@@ -14,7 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use store::engine::{Durability, Error, OpenOptions, Store};
+use store::engine::{Durability, Error, OpenOptions, Store, System};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
@@ -188,6 +188,38 @@ fn created_private_and_only_if_asked() {
     );
     let error = open(directory.path()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+/// A file system that has no files without names.
+struct NoUnnamedFiles;
+
+impl System for NoUnnamedFiles {
+    fn open_unnamed(&self, _: &Path) -> std::io::Result<std::fs::File> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn created_where_files_need_names() {
+    let directory = scratch();
+    let path = directory.path().join("named.repo");
+    let options = OpenOptions {
+        create: true,
+        system: Arc::new(NoUnnamedFiles),
+        ..OpenOptions::default()
+    };
+    let stores: Vec<_> = std::thread::scope(|scope| {
+        let threads = [(); 8].map(|()| scope.spawn(|| Store::open(&path, &options).unwrap()));
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(stores.iter().all(|store| store.uuid() == stores[0].uuid()));
+    let left: Vec<_> = std::fs::read_dir(&directory).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
 }
 
 #[test]

@@ -15,10 +15,12 @@ use format_spec::file::{
     TRAILER_SIZE, Trailer, VERSION,
 };
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -560,7 +562,7 @@ impl Store {
         loop {
             match rustix::fs::flock(&self.file, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(FileLock(&self.file)),
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(self.io_error("lock", error.into())),
             }
         }
@@ -576,7 +578,7 @@ impl Store {
                 _file: FileLock(&self.file),
                 _thread: thread,
             })),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(None),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
             Err(error) => Err(self.io_error("lock", error.into())),
         }
     }
@@ -629,37 +631,32 @@ fn create(path: &Path, system: &dyn System) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mode = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, directory, flags | OFlags::TMPFILE, mode) {
-        Ok(file) => {
-            use std::os::fd::AsRawFd;
-            let file = File::from(file);
-            write_empty(&file, system)?;
-            let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-            let linked = rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW);
-            ignore_existing(linked.map_err(io::Error::from))
+    if let Ok(file) = system.open_unnamed(directory) {
+        write_empty(&file, system)?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) | Err(Errno::EXIST) => return Ok(()),
+            // Perhaps there is no /proc.
+            Err(_) => {}
         }
-        // A file system without files that have no name.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT)
-            if directory.is_dir() =>
-        {
-            let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".{:016x}.tmp", system.random()?));
-            let temporary = directory.join(name);
-            let flags = flags | OFlags::CREATE | OFlags::EXCL;
-            let file = File::from(rustix::fs::openat(CWD, &temporary, flags, mode)?);
-            let made = write_empty(&file, system)
-                .and_then(|()| ignore_existing(std::fs::hard_link(&temporary, path)));
-            let removed = std::fs::remove_file(&temporary);
-            made.and(removed)
-        }
-        Err(error) => Err(error.into()),
     }
-}
-
-fn ignore_existing(result: io::Result<()>) -> io::Result<()> {
-    match result {
+    // The file system has no files without names: one with a name that nobody
+    // else uses.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{:016x}.tmp", system.random()?));
+    let temporary = directory.join(name);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+    let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
+    let made = write_empty(&file, system).and_then(|()| {
+        match rustix::fs::renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+            // Not known to this file system; but then links may be.
+            Err(Errno::INVAL) => std::fs::hard_link(&temporary, path),
+            other => other.map_err(io::Error::from),
+        }
+    });
+    // Gone already if it was renamed.
+    let _ = std::fs::remove_file(&temporary);
+    match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }

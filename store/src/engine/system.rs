@@ -5,9 +5,11 @@
 //! through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// What the engine asks of the operating system.
 pub trait System: Send + Sync {
@@ -21,6 +23,12 @@ pub trait System: Send + Sync {
     /// disk. Other writes need not be.
     fn write_at_durably(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         write_durably(file, bytes, offset)
+    }
+
+    /// Opens a new file without a name in `directory`, mode 0600.
+    fn open_unnamed(&self, directory: &Path) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+        Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
     /// Whether single words of tables may be stored through a mapping rather
