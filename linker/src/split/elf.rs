@@ -130,9 +130,9 @@ fn slice_at<'a, T: Pod>(
     bytes: &'a [u8],
     offset: u64,
     count: u64,
-    what: &str,
+    what: impl Fn() -> String,
 ) -> Result<&'a [T], SplitError> {
-    let beyond = || SplitError::damaged(offset, format!("{what} extends beyond the end"));
+    let beyond = || SplitError::damaged(offset, format!("{} extends beyond the end", what()));
     let start = usize::try_from(offset).map_err(|_| beyond())?;
     let count = usize::try_from(count).map_err(|_| beyond())?;
     let tail = bytes.get(start..).ok_or_else(beyond)?;
@@ -161,7 +161,7 @@ impl<'a> Object<'a> {
         if !bytes.starts_with(&elf::ELFMAG) {
             return Err(SplitError::not_splittable("it is not an ELF file"));
         }
-        let header = &slice_at::<FileHeader64<LE>>(bytes, 0, 1, "the ELF header")?[0];
+        let header = &slice_at::<FileHeader64<LE>>(bytes, 0, 1, || "the ELF header".into())?[0];
         if header.e_ident.class != elf::ELFCLASS64 || header.e_ident.data != elf::ELFDATA2LSB {
             return Err(SplitError::not_splittable(
                 "it is not a 64-bit little-endian ELF file",
@@ -206,8 +206,9 @@ impl<'a> Object<'a> {
             ));
         }
         // gABI: with 0xff00 or more sections, the null section has the numbers.
-        let null =
-            &slice_at::<SectionHeader64<LE>>(bytes, table, 1, "the section header table")?[0];
+        let null = &slice_at::<SectionHeader64<LE>>(bytes, table, 1, || {
+            "the section header table".into()
+        })?[0];
         let count = match header.e_shnum.get(LE) {
             0 => null.sh_size.get(LE),
             count => u64::from(count),
@@ -223,13 +224,13 @@ impl<'a> Object<'a> {
             ));
         }
         let headers: &[SectionHeader64<LE>] =
-            slice_at(bytes, table, count, "the section header table")?;
+            slice_at(bytes, table, count, || "the section header table".into())?;
         let names: &[u8] = match headers.get(names as usize) {
             Some(section) if section.sh_type.get(LE) == elf::SHT_STRTAB => slice_at(
                 bytes,
                 section.sh_offset.get(LE),
                 section.sh_size.get(LE),
-                "the section name table",
+                || "the section name table".into(),
             )?,
             _ => {
                 return Err(SplitError::damaged(
@@ -253,7 +254,7 @@ impl<'a> Object<'a> {
                     bytes,
                     header.sh_offset.get(LE),
                     header.sh_size.get(LE),
-                    &format!("section {index}, {},", String::from_utf8_lossy(name)),
+                    || format!("section {index}, {},", String::from_utf8_lossy(name)),
                 )?,
             };
             sections.push(Section { header, name, data });

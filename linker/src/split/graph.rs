@@ -1,6 +1,33 @@
 //! Two small graph structures over dense indices: adjacency lists in one array,
 //! with strongly connected components; and disjoint sets.
 
+/// Some lists of nodes, one after another.
+pub struct Lists {
+    nodes: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Lists {
+    /// No lists.
+    pub fn new() -> Lists {
+        Lists {
+            nodes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The lists in order, from either end.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
+        (0..self.ends.len()).map(|index| {
+            let start = match index {
+                0 => 0,
+                _ => self.ends[index - 1] as usize,
+            };
+            &self.nodes[start..self.ends[index] as usize]
+        })
+    }
+}
+
 /// A directed graph: the successors of node `n` are
 /// `edges[starts[n]..starts[n + 1]]`.
 pub struct Graph {
@@ -37,7 +64,7 @@ impl Graph {
     /// The strongly connected components, each as its nodes, successors before
     /// predecessors (Tarjan 1972, with a stack of its own instead of recursion, since
     /// an object file may chain any number of sections).
-    pub fn components(&self) -> Vec<Vec<u32>> {
+    pub fn components(&self) -> Lists {
         const UNSEEN: u32 = u32::MAX;
         let count = self.starts.len() - 1;
         let mut index = vec![UNSEEN; count];
@@ -46,7 +73,7 @@ impl Graph {
         let mut stack: Vec<u32> = Vec::new();
         let mut calls: Vec<(u32, usize)> = Vec::new();
         let mut next = 0;
-        let mut components = Vec::new();
+        let mut components = Lists::new();
         for root in 0..count as u32 {
             if index[root as usize] != UNSEEN {
                 continue;
@@ -82,15 +109,14 @@ impl Graph {
                     continue;
                 }
                 if low[at] == index[at] {
-                    let mut component = Vec::new();
                     while let Some(member) = stack.pop() {
                         on_stack[member as usize] = false;
-                        component.push(member);
+                        components.nodes.push(member);
                         if member == node {
                             break;
                         }
                     }
-                    components.push(component);
+                    components.ends.push(components.nodes.len() as u32);
                 }
             }
         }
@@ -136,7 +162,8 @@ mod tests {
     fn components_come_successors_first() {
         // 0 → 1 ⇄ 2 → 3, 4 → 4
         let pairs = [(0, 1), (1, 2), (2, 1), (2, 3), (4, 4)];
-        let mut components = Graph::new(5, pairs.into_iter()).components();
+        let components = Graph::new(5, pairs.into_iter()).components();
+        let mut components: Vec<Vec<u32>> = components.iter().map(<[u32]>::to_vec).collect();
         components.iter_mut().for_each(|component| component.sort());
         assert_eq!(components, [vec![3], vec![1, 2], vec![0], vec![4]]);
     }
@@ -145,7 +172,7 @@ mod tests {
     fn a_long_chain_does_not_exhaust_the_stack() {
         let count = 300_000;
         let graph = Graph::new(count as usize, (0..count - 1).map(|node| (node, node + 1)));
-        assert_eq!(graph.components().len(), count as usize);
+        assert_eq!(graph.components().iter().count(), count as usize);
     }
 
     #[test]

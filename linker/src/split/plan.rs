@@ -15,7 +15,7 @@
 
 use super::SplitError;
 use super::frames::{self, Entry, EntryKind};
-use super::graph::{Graph, Sets};
+use super::graph::{Graph, Lists, Sets};
 use super::input::Input;
 use super::merge::{self, MergeSection};
 use super::names;
@@ -137,7 +137,7 @@ impl Plan {
         }
         planner.unite_debug();
         let components = planner.unite_anonymous();
-        Ok(Ok(planner.finish(components)))
+        Ok(Ok(planner.finish(&components)))
     }
 
     /// One fragment for all, one for each group, and one for debug sections.
@@ -159,7 +159,7 @@ impl Plan {
                 planner.sets.union(first, section);
             }
         }
-        Ok(planner.finish(Vec::new()))
+        Ok(planner.finish(&Lists::new()))
     }
 }
 
@@ -415,7 +415,7 @@ impl<'i, 'a> Planner<'i, 'a> {
 
     /// Gives anonymous sections to their owners. The result is the nodes
     /// (sections, and CIEs beyond them), each component after those it refers to.
-    fn unite_anonymous(&mut self) -> Vec<Vec<u32>> {
+    fn unite_anonymous(&mut self) -> Lists {
         let count = self.roles.len() as u32;
         let nodes = count as usize + self.cies.len();
         let mut edges: Vec<(u32, u32)> = Vec::new();
@@ -494,7 +494,7 @@ impl<'i, 'a> Planner<'i, 'a> {
             && (names::is_ordinary(facts.name) || linked)
     }
 
-    fn finish(mut self, components: Vec<Vec<u32>>) -> Plan {
+    fn finish(mut self, components: &Lists) -> Plan {
         let count = self.roles.len();
         let mut fragments = Vec::new();
         let mut fragment_of = vec![NONE; count];
@@ -588,7 +588,7 @@ impl<'i, 'a> Planner<'i, 'a> {
                 *fdes = begin..fde;
             }
         }
-        let digest_order = digest_order(&components, &fragments, &fragment_of, &cie_fragment);
+        let digest_order = digest_order(components, &fragments, &fragment_of, &cie_fragment);
         Plan {
             merge: self.merge,
             frames: self.frames,
@@ -608,7 +608,7 @@ impl<'i, 'a> Planner<'i, 'a> {
 /// to, then all others. A fragment of several components belongs where
 /// the last of them is: the others are owned, so only it refers to them.
 fn digest_order(
-    components: &[Vec<u32>],
+    components: &Lists,
     fragments: &[PlannedFragment],
     fragment_of: &[u32],
     cie_fragment: &[u32],
