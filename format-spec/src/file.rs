@@ -177,7 +177,7 @@ impl TableRef {
 
     /// A table of `1 << log2` words whose contents are at `address`.
     pub fn new(address: Address, log2: u32) -> TableRef {
-        debug_assert!(address.0 % TABLE_ALIGN == 0 && log2 < 64);
+        debug_assert!(address.0.is_multiple_of(TABLE_ALIGN) && log2 < 64);
         TableRef(address.0 | u64::from(log2))
     }
 

@@ -117,7 +117,7 @@ impl Shape {
     /// The word for a record at `address` whose key has `hash`.
     #[inline]
     pub fn word(self, hash: u64, address: Address) -> u64 {
-        debug_assert!(address.0 % ITEM_ALIGN == 0 && address.0 < crate::file::MAX_ADDRESS);
+        debug_assert!(address.0.is_multiple_of(ITEM_ALIGN) && address.0 < crate::file::MAX_ADDRESS);
         (self.tag(hash) << ADDRESS_BITS) | (address.0 / ITEM_ALIGN)
     }
 

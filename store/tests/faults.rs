@@ -310,6 +310,57 @@ fn copies_are_checked() {
     first.check(store.snapshot().unwrap());
 }
 
+/// The process may not have a tebibyte of addresses: less is reserved.
+#[test]
+fn short_of_address_space() {
+    let directory = scratch();
+    let path = directory.path().join("short.repo");
+    let history = sample(&path);
+    assert!(open(&path).unwrap().reserve() >= 1 << 40);
+    let environment = [("SHORT_PATH", path.to_str().unwrap().to_owned())];
+    assert!(
+        common::spawn("short", &environment)
+            .wait()
+            .unwrap()
+            .success()
+    );
+    let snapshot = open(&path).unwrap();
+    let next = run_transaction(&snapshot, &history[5], 8, Durability::Lazy);
+    next.unwrap().check(snapshot.snapshot().unwrap());
+}
+
+/// Not a test of its own: the process of [`short_of_address_space`].
+#[test]
+fn short() {
+    let Some(path) = std::env::var_os("SHORT_PATH") else {
+        return;
+    };
+    let limit = libc::rlimit {
+        rlim_cur: 4 << 30,
+        rlim_max: 4 << 30,
+    };
+    // SAFETY: a plain system call.
+    unsafe { assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0) };
+    let options = OpenOptions {
+        create: true,
+        ..OpenOptions::default()
+    };
+    let store = Store::open(Path::new(&path), &options).unwrap();
+    assert!(
+        (1 << 20..4 << 30).contains(&store.reserve()),
+        "{}",
+        store.reserve()
+    );
+    store.verify().unwrap();
+    // Also for the writable mapping there may be no room.
+    for number in 0..30 {
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        transaction.insert(9, &key(number), b"value").unwrap();
+        transaction.commit().unwrap();
+    }
+    store.verify().unwrap();
+}
+
 /// Address space is short: a smaller mapping does.
 #[test]
 fn a_small_reserve_is_enough_until_it_is_full() {

@@ -58,7 +58,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// Some keys share their first bytes, so that tags collide.
 fn digest(key: u16) -> Digest {
     let mut digest = Digest::of(&key.to_le_bytes());
-    if key % 5 == 0 {
+    if key.is_multiple_of(5) {
         digest.0[..8].copy_from_slice(&Digest::of(b"same").0[..8]);
     }
     digest
@@ -176,5 +176,46 @@ proptest! {
         let revisions: Vec<_> = store.snapshot().unwrap().revisions()
             .map(|snapshot| snapshot.unwrap().revision()).collect();
         prop_assert!(revisions.into_iter().rev().eq(0..history.len() as u64));
+    }
+}
+
+/// A transaction larger than what is gathered before it is written, whose own
+/// records are found all the while.
+#[test]
+fn one_large_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.repo");
+    let options = OpenOptions {
+        create: true,
+        ..OpenOptions::default()
+    };
+    let store = Store::open(&path, &options).unwrap();
+    let digest = |number: u32| Digest::of(&number.to_le_bytes());
+    let value = |number: u32| number.to_le_bytes().repeat(number as usize % 300);
+    let mut transaction = store.begin(Durability::Durable).unwrap();
+    let mut addresses = Vec::new();
+    for number in 0..20_000 {
+        addresses.push(
+            transaction
+                .insert(0, &digest(number), &value(number))
+                .unwrap(),
+        );
+        let earlier = number / 3;
+        let found = transaction.get(0, &digest(earlier)).unwrap().unwrap();
+        assert_eq!(found.value, value(earlier));
+        assert_eq!(found.address, addresses[earlier as usize]);
+        let again = transaction.insert(0, &digest(earlier), b"other").unwrap();
+        assert_eq!(again, addresses[earlier as usize]);
+        assert!(transaction.get(0, &digest(number + 1)).unwrap().is_none());
+    }
+    assert_eq!(store.snapshot().unwrap().count(0), 0);
+    transaction.commit().unwrap();
+    store.verify().unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert!(snapshot.size() > 10 << 20);
+    for number in 0..20_000 {
+        let found = snapshot.get(0, &digest(number)).unwrap().unwrap();
+        assert_eq!(found.value, value(number));
+        assert_eq!(found.value.as_ptr() as usize % 8, 0);
     }
 }

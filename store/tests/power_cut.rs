@@ -161,7 +161,10 @@ impl Run {
     fn new(path: &Path, image: Vec<u8>, mut history: Vec<Expected>, boot: u8, seed: u64) -> Run {
         std::fs::write(path, &image).unwrap();
         let system = TestSystem::new(boot);
-        let store = Store::open(path, &options(system.clone())).unwrap();
+        let mut options = options(system.clone());
+        // So that it happens here, too.
+        options.checkpoint_every = 6000;
+        let store = Store::open(path, &options).unwrap();
         let first = store.snapshot().unwrap().revision();
         history.truncate(first as usize + 1);
         history[first as usize].check(store.snapshot().unwrap());

@@ -60,7 +60,7 @@ pub(super) fn parse_record(bytes: &[u8], address: Address) -> Result<(u8, Record
 /// The record at `address`, and its index.
 #[inline]
 pub(super) fn record_at(view: View<'_>, address: Address) -> Result<(u8, Record<'_>), Fault> {
-    if address.0 % ITEM_ALIGN != 0 || address.0 < LOG_OFFSET || address.0 > view.end() {
+    if !address.0.is_multiple_of(ITEM_ALIGN) || address.0 < LOG_OFFSET || address.0 > view.end() {
         return Err(Fault::new(address.0, "is not the address of a record"));
     }
     parse_record(view.bytes(address.0, view.end() - address.0)?, address)
@@ -171,7 +171,7 @@ pub(super) fn trailer_head() -> ItemHead {
 /// The trailer at `offset`, with its own checksum and bounds checked.
 pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault> {
     let fault = |what| Fault::new(offset, what);
-    if offset % ITEM_ALIGN != 0 || offset < LOG_OFFSET {
+    if !offset.is_multiple_of(ITEM_ALIGN) || offset < LOG_OFFSET {
         return Err(fault("is not the address of a trailer"));
     }
     let bytes = view.bytes(offset, TRAILER_SIZE)?;

@@ -104,7 +104,7 @@ impl<'s> View<'s> {
         if offset.checked_add(length).is_none_or(|end| end > self.end) {
             return Err(Fault::new(offset, "reaches beyond the end"));
         }
-        if offset % 8 != 0 {
+        if !offset.is_multiple_of(8) {
             return Err(Fault::new(offset, "is not aligned"));
         }
         // SAFETY: in bounds as above; aligned, because mappings start at pages;
@@ -145,7 +145,7 @@ impl WordWriter {
     /// is wholly below the end of `view`.
     pub fn store(&self, view: View<'_>, offset: u64, word: u64) -> Result<(), Fault> {
         let end = view.end().min(self.raw.len() as u64);
-        if offset % 8 != 0 || offset.checked_add(8).is_none_or(|after| after > end) {
+        if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|after| after > end) {
             return Err(Fault::new(offset, "is not a word of a table"));
         }
         // SAFETY: in bounds of this mapping, and of the file (`Mapping::view`);

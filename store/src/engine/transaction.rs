@@ -41,9 +41,6 @@ pub enum Durability {
 
 /// Items are written when so many bytes of them have gathered.
 const FLUSH_AT: usize = 4 << 20;
-/// A durable commit moves the checkpoint when it is so far behind, in bytes:
-/// this bounds what recovery has to read.
-const CHECKPOINT_EVERY: u64 = 64 << 20;
 
 /// A transaction: what it adds is seen by nobody else before it is committed.
 /// Dropped without a commit, it leaves nothing behind.
@@ -180,7 +177,8 @@ impl<'s> Transaction<'s> {
         let base = self.base.trailer().offset;
         if self.durability == Durability::Durable {
             let whole = self.buffer_offset == end_of(self.base.trailer());
-            let far = trailer.offset - checkpoint.min(trailer.offset) > CHECKPOINT_EVERY;
+            let far =
+                trailer.offset - checkpoint.min(trailer.offset) > self.store.checkpoint_every();
             if whole && durable == base && !far {
                 self.store
                     .write_at_durably(&self.buffer, self.buffer_offset)?;

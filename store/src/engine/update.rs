@@ -38,10 +38,10 @@ pub(super) fn plan_index(
 ) -> Result<Plan, PlanError> {
     if !root.table.is_none() {
         let shape = table::shape(root.table)?;
-        if !table::is_full(shape, root.used + entries.len() as u64) {
-            if let Some(plan) = plan_in_place(base, root.table, shape, entries)? {
-                return Ok(plan);
-            }
+        if !table::is_full(shape, root.used + entries.len() as u64)
+            && let Some(plan) = plan_in_place(base, root.table, shape, entries)?
+        {
+            return Ok(plan);
         }
     }
     let old = load(base, root.table)?;
