@@ -1,1 +1,23 @@
-//! The `compactor` crate.
+//! The compactor of program repositories.
+//!
+//! A repository only ever grows. What no ticket names any more is left out by copying
+//! the rest into a new file, which then takes the old one's name:
+//!
+//! 1. [`roots`] finds out what is live: ticket files that are still there (on record,
+//!    beside those, in archives, or below a directory that the user names), images
+//!    whose output is still there, and whatever is younger than the grace period.
+//! 2. [`compact`](compact::compact) copies that, compilation by compilation in the
+//!    order of the tickets' paths: so what one link reads stands together. Every digest
+//!    is computed again on the way.
+//! 3. What writers committed meanwhile is copied after it; the last of it, and the
+//!    renaming, under the old file's write lock.
+//!
+//! Whoever has the old file open goes on reading it. Writers that were waiting for its
+//! lock find it replaced ([`store::engine::Error::Replaced`]) and open the new one.
+//! Until the renaming, which is atomic, the old file is untouched: killed at any time,
+//! the compactor leaves one good repository.
+
+pub mod cli;
+pub mod compact;
+pub mod report;
+pub mod roots;

@@ -1,3 +1,123 @@
 //! `repo-gc`, the compactor.
 
-fn main() {}
+use anyhow::{Result, bail};
+use clap::Parser;
+use compactor::cli::Cli;
+use compactor::compact::{Observer, compact, dry_run};
+use compactor::report::Report;
+use compactor::roots::Wishes;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::engine;
+use store::program::ProgramError;
+use store::program::locate::{Environment, locate};
+
+const DAMAGED: u8 = 1;
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let report = match run(&cli) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("repo-gc: error: {error:#}");
+            return ExitCode::from(if is_damage(&error) { DAMAGED } else { FAILED });
+        }
+    };
+    for warning in &report.warnings {
+        eprintln!("repo-gc: warning: {warning}");
+    }
+    match print(&report, cli.json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("repo-gc: error: cannot write to standard output: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Report> {
+    if cli.idle || cli.install_timer {
+        bail!(
+            "--idle and --install-timer are not available yet; \
+             run repo-gc from a timer of your own, with nice and ionice"
+        );
+    }
+    let path = locate(cli.repo.as_deref(), None, &Environment::current())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let wishes = Wishes {
+        now: u64::try_from(now.as_nanos())?,
+        grace: u64::try_from(cli.grace.as_nanos()).unwrap_or(u64::MAX),
+        roots: cli.roots.clone(),
+    };
+    if cli.dry_run {
+        dry_run(&path, &wishes)
+    } else {
+        compact(&path, &wishes, &Bar::new())
+    }
+}
+
+fn print(report: &Report, json: bool) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, report)?;
+        writeln!(out)?;
+    } else {
+        report.write(&mut out)?;
+    }
+    out.flush()
+}
+
+fn is_damage(error: &anyhow::Error) -> bool {
+    let engine = |error: &engine::Error| {
+        matches!(
+            error,
+            engine::Error::Damaged { .. }
+                | engine::Error::Truncated { .. }
+                | engine::Error::NotARepository { .. }
+                | engine::Error::NeedsRecovery { .. }
+        )
+    };
+    error.chain().any(|cause| {
+        cause.downcast_ref::<engine::Error>().is_some_and(engine)
+            || match cause.downcast_ref::<ProgramError>() {
+                Some(ProgramError::Damaged { .. }) => true,
+                Some(ProgramError::Engine(error)) => engine(error),
+                _ => false,
+            }
+    })
+}
+
+/// A progress bar on standard error, if that is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Bar {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+}
+
+impl Observer for Bar {
+    fn begin(&self, what: &'static str, steps: u64) {
+        self.0.set_message(what);
+        self.0.set_length(steps);
+        self.0.set_position(0);
+    }
+
+    fn step(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -39,6 +39,9 @@ pub struct OpenOptions {
     /// many bytes. This bounds what recovery after a power cut has to read; it
     /// costs a sync of the whole file rather than of what was added.
     pub checkpoint_every: u64,
+    /// The UUID that the repository gets if it is made; a random one without. For
+    /// a file that is to take the place of another one (a compaction).
+    pub uuid: Option<[u8; 16]>,
     /// The operating system.
     pub system: Arc<dyn System>,
 }
@@ -50,6 +53,7 @@ impl Default for OpenOptions {
             read_only: false,
             reserve: 1 << 40,
             checkpoint_every: 64 << 20,
+            uuid: None,
             system: Arc::new(Linux),
         }
     }
@@ -120,7 +124,7 @@ impl Store {
         };
         let file = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound && options.create => {
-                create(path, &*options.system)
+                create(path, options.uuid, &*options.system)
                     .map_err(|source| io_error("create the repository", source))?;
                 open()
             }
@@ -639,13 +643,13 @@ fn first_trailer(time: u64, nonce: u64) -> Trailer {
 
 /// Makes a repository at `path`, whole or not at all. If somebody else makes
 /// it at the same time, theirs stays.
-fn create(path: &Path, system: &dyn System) -> io::Result<()> {
+fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     if let Ok(file) = system.open_unnamed(directory) {
-        write_empty(&file, system)?;
+        write_empty(&file, uuid, system)?;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         match rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) | Err(Errno::EXIST) => return Ok(()),
@@ -660,7 +664,7 @@ fn create(path: &Path, system: &dyn System) -> io::Result<()> {
     let temporary = directory.join(name);
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
     let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
-    let made = write_empty(&file, system).and_then(|()| {
+    let made = write_empty(&file, uuid, system).and_then(|()| {
         match rustix::fs::renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
             // Not known to this file system; but then links may be.
             Err(Errno::INVAL) => std::fs::hard_link(&temporary, path),
@@ -676,17 +680,22 @@ fn create(path: &Path, system: &dyn System) -> io::Result<()> {
 }
 
 /// Writes an empty repository into a new file, and waits until it is on the disk.
-fn write_empty(file: &File, system: &dyn System) -> io::Result<()> {
-    let [high, low] = [system.random()?, system.random()?];
-    // RFC 9562: version 4, variant 10.
-    let uuid = u128::from(high) << 64 | u128::from(low);
-    let uuid = uuid & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62;
+fn write_empty(file: &File, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
+    let uuid = match uuid {
+        Some(uuid) => uuid,
+        None => {
+            let [high, low] = [system.random()?, system.random()?];
+            // RFC 9562: version 4, variant 10.
+            let uuid = u128::from(high) << 64 | u128::from(low);
+            (uuid & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62).to_be_bytes()
+        }
+    };
     let now = system.now();
     let mut header = FileHeader {
         magic: MAGIC,
         version: VERSION,
         byte_order: BYTE_ORDER,
-        uuid: uuid.to_be_bytes(),
+        uuid,
         created: now,
         reserved: 0,
         checksum: 0,

@@ -85,12 +85,7 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
             })
             .collect());
     }
-    let mut adder = Adder {
-        transaction: store.begin(Durability::Lazy)?,
-        value: Vec::new(),
-        added: Added::default(),
-    };
-    adder.intern_empty_name()?;
+    let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
     let mut results = Vec::with_capacity(additions.len());
     for (addition, found) in additions.iter().zip(found) {
         let prepared = addition.prepared;
@@ -172,24 +167,64 @@ fn ticket_key(path: &Path) -> Digest {
     Digest::of(path.as_os_str().as_bytes())
 }
 
+/// A record of a ticket that is older than this is written again when the ticket is,
+/// even if it says the same: so a compactor that sees no ticket file and an old record
+/// knows that nobody is about to write the file. Its grace period must be longer.
+pub const TICKET_REFRESH_NANOSECONDS: u64 = 600_000_000_000;
+
+fn now() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn is_fresh(header: &TicketHeader, compilation: Address) -> bool {
+    header.compilation == compilation
+        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
+}
+
 fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
     match programs
         .snapshot()
         .get(Index::Tickets as u8, &ticket_key(path))?
     {
-        Some(record) => Ok(programs.ticket(&record)?.header.compilation == compilation),
+        Some(record) => Ok(is_fresh(programs.ticket(&record)?.header, compilation)),
         None => Ok(false),
     }
 }
 
-struct Adder<'s> {
-    transaction: Transaction<'s>,
+pub(super) struct Adder<'s> {
+    pub(super) transaction: Transaction<'s>,
     /// The value at hand; keeps its memory.
-    value: Vec<u8>,
+    pub(super) value: Vec<u8>,
     added: Added,
 }
 
-impl Adder<'_> {
+impl<'s> Adder<'s> {
+    /// Adds to what `transaction` will commit.
+    pub(super) fn new(transaction: Transaction<'s>) -> Result<Adder<'s>> {
+        let mut adder = Adder {
+            transaction,
+            value: Vec::new(),
+            added: Added::default(),
+        };
+        adder.intern_empty_name()?;
+        Ok(adder)
+    }
+
+    /// Adds a compilation of which nothing has been looked up.
+    pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
+        let names = prepared.compilation.names.iter();
+        let found = Found {
+            compilation: None,
+            name_digests: names.map(|name| Digest::of(name)).collect(),
+            names: vec![None; prepared.compilation.names.len()],
+            pieces: vec![None; prepared.pieces.len()],
+            fragments: vec![None; prepared.fragments.len()],
+        };
+        self.compilation(prepared, found)
+    }
+
     fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
         ProgramError::Damaged {
             path: self.transaction.base().store().path().to_owned(),
@@ -233,7 +268,7 @@ impl Adder<'_> {
         Ok(self.transaction.insert(index as u8, digest, &self.value)?)
     }
 
-    fn name(&mut self, digest: &Digest, bytes: &[u8]) -> Result<NameId> {
+    pub(super) fn name(&mut self, digest: &Digest, bytes: &[u8]) -> Result<NameId> {
         if let Some(id) = self.get_again(Index::Names, digest, view::name_id, "not a name")? {
             return Ok(id);
         }
@@ -483,21 +518,18 @@ impl Adder<'_> {
             &key,
             |record| {
                 let header = record.value.get(..size_of::<TicketHeader>())?;
-                Some(bytemuck::pod_read_unaligned::<TicketHeader>(header).compilation)
+                Some(bytemuck::pod_read_unaligned::<TicketHeader>(header))
             },
             "not a ticket's record",
         )?;
-        if recorded == Some(compilation) {
+        if recorded.is_some_and(|header| is_fresh(&header, compilation)) {
             return Ok(());
         }
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {
                 compilation,
-                written: now.as_nanos() as u64,
+                written: now(),
             }));
         self.value.extend_from_slice(path.as_os_str().as_bytes());
         self.transaction

@@ -8,6 +8,7 @@
 
 mod add;
 pub mod build;
+mod copy;
 mod error;
 mod load;
 pub mod locate;
@@ -16,7 +17,8 @@ mod prepare;
 mod repository;
 mod view;
 
-pub use add::{Added, Addition};
+pub use add::{Added, Addition, TICKET_REFRESH_NANOSECONDS};
+pub use copy::Copier;
 pub use error::{ProgramError, Result};
 pub use outputs::{ImageView, TypeView};
 pub use prepare::Prepared;

@@ -16,6 +16,11 @@ pub struct Repository {
 }
 
 impl Repository {
+    /// The repository of programs that `store` is.
+    pub fn new(store: Store) -> Repository {
+        Repository { store }
+    }
+
     /// Opens the repository at `path`, and makes it (with the directories above
     /// it) if there is none.
     ///

@@ -6,8 +6,9 @@ use linker::import::{ImportError, Imported as Added, import_object};
 use linker::ticket::ticket_bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use store::program::Repository;
+use store::engine;
 use store::program::locate::{Environment, locate};
+use store::program::{ProgramError, Repository};
 
 /// What an import gave.
 #[derive(Debug)]
@@ -69,8 +70,17 @@ impl<'a> Importer<'a> {
     /// path), its ticket will be.
     pub fn import(&mut self, object: &[u8], target: &Path) -> Result<Imported, Ordinary> {
         let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
+        let added = loop {
+            match import_object(self.repository(target)?, target, object, Some(target)) {
+                // A compactor was faster: what we have open is not the repository any more.
+                Err(ImportError::Repository(ProgramError::Engine(engine::Error::Replaced {
+                    ..
+                }))) => self.open = None,
+                other => break other,
+            }
+        };
         let repository = self.repository(target)?;
-        let added = import_object(repository, target, object, Some(target)).map_err(|error| {
+        let added = added.map_err(|error| {
             match error {
                 ImportError::Repository(error) => told(&error),
                 // Of no concern to the user: the object is as good as before.

@@ -27,6 +27,8 @@ pub struct Row {
 pub enum State {
     /// The ticket.
     Live,
+    /// An archive with tickets of this repository.
+    Archive,
     /// Nothing.
     Gone,
     /// A ticket that names another compilation, or another repository's.
@@ -41,6 +43,7 @@ impl State {
     fn name(self) -> &'static str {
         match self {
             State::Live => "live",
+            State::Archive => "archive",
             State::Gone => "gone",
             State::OtherTicket => "other ticket",
             State::OtherFile => "other file",
@@ -69,6 +72,12 @@ pub fn list(model: &Model<'_>, pattern: Option<&str>) -> Result<Vec<Row>> {
                 State::Live
             }
             TicketFile::Ticket(_) => State::OtherTicket,
+            // The compactor puts archives on record in which it found tickets.
+            TicketFile::Archive { tickets, .. }
+                if tickets.iter().any(|ticket| ticket.uuid == uuid) =>
+            {
+                State::Archive
+            }
             TicketFile::Gone => State::Gone,
             TicketFile::Archive { .. } | TicketFile::Other => State::OtherFile,
             TicketFile::Damaged(_) | TicketFile::Unreadable(_) => State::Unreadable,
@@ -89,7 +98,7 @@ impl View for Row {
         let style = out.style;
         let name = self.state.name();
         let state = match self.state {
-            State::Live => style.name(name),
+            State::Live | State::Archive => style.name(name),
             _ => style.bad(name),
         };
         writeln!(

@@ -1,0 +1,104 @@
+//! The command line of `repo-gc`.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Throws away what nothing needs any more.
+#[derive(Debug, Parser)]
+#[command(
+    name = "repo-gc",
+    version,
+    about = "Throw away what no ticket of a program repository needs any more",
+    after_help = "\
+The repository is --repo FILE, else $REPO_FILE, else the nearest program.repo in this directory or \
+above, else the user's own under $XDG_CACHE_HOME/program-repository.
+
+Live is what is named by a ticket file that still exists: one that the repository has on record, \
+or one (also inside an archive) in the directories of those and above them, or below a --root. \
+Also live are the inputs of linked outputs that still exist, and all that is younger than --grace.
+
+Builds may go on meanwhile.
+
+Exit codes:
+  0  success
+  1  the repository is damaged: the message names the file and the offset; nothing was changed
+  2  wrong usage, or the system refused something; nothing was changed"
+)]
+pub struct Cli {
+    /// The repository
+    #[arg(long, value_name = "FILE")]
+    pub repo: Option<PathBuf>,
+    /// Show what would go and why, and change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Keep what was added less than this ago (s, m, h, d or w behind a number). Below 15m, only
+    /// while no build runs: a ticket might be just about to be written again
+    #[arg(long, value_name = "DURATION", default_value = "4h", value_parser = duration)]
+    pub grace: Duration,
+    /// Also look for tickets in this file, or below this directory (can be repeated)
+    #[arg(long = "root", value_name = "PATH")]
+    pub roots: Vec<PathBuf>,
+    /// Write JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Not available yet
+    #[arg(long, hide = true)]
+    pub idle: bool,
+    /// Not available yet
+    #[arg(long, hide = true)]
+    pub install_timer: bool,
+}
+
+/// A number of seconds, or of what the letter behind it says.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let unit = match unit {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(format!("unknown unit {unit:?}; use s, m, h, d or w")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "must begin with a number".to_owned())?;
+    number
+        .checked_mul(unit)
+        .map(Duration::from_secs)
+        .ok_or_else(|| "is too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("3w"), Ok(Duration::from_secs(1_814_400)));
+        for bad in [
+            "",
+            "h",
+            "-1s",
+            "1y",
+            "1.5h",
+            "99999999999999999999",
+            "30500568904944w",
+        ] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! What is live, and why.
+//!
+//! The repository has a record of every ticket that it was told of, with the path at
+//! which it was written. What is at that path now decides. But tickets travel: they are
+//! moved and copied, and packed into archives whose members are then deleted. So the
+//! directories of all tickets on record, and those above them, are searched for files
+//! that are tickets or archives of tickets; not recursively, so that this stays cheap.
+//! The user can name more places, which are searched in full. Files that are found so
+//! are put on record, with one of the compilations that they name, to be found again.
+//!
+//! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
+
+use anyhow::Result;
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
+use format_spec::program::Index;
+use linker::ticket::Ticket;
+use linker::ticket_file::{TicketFile, look_at};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use store::program::Programs;
+
+/// What the survey is told.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// The present time, in nanoseconds since 1970.
+    pub now: u64,
+    /// What was added less than so many nanoseconds ago is live.
+    pub grace: u64,
+    /// More places where tickets may be.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Wishes {
+    /// Whether something of this time is protected. So is what is of the future: clocks err.
+    fn protects(&self, time: u64) -> bool {
+        time.saturating_add(self.grace) > self.now
+    }
+}
+
+/// Why something is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// A ticket file names it. Ordered by path: so compilations are copied.
+    Ticket(PathBuf),
+    /// A linked output was made of it.
+    Image(PathBuf),
+    /// It is younger than the grace period.
+    Young,
+}
+
+/// Why something is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gone {
+    /// The file does not exist any more.
+    NoFile,
+    /// Another file is in its place, or a ticket of another repository.
+    OtherFile,
+    /// No ticket names it.
+    NoTicket,
+    /// The ticket file names a compilation that is not in the repository.
+    NoCompilation,
+}
+
+impl Gone {
+    /// For people.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Gone::NoFile => "the file does not exist any more",
+            Gone::OtherFile => "another file is in its place",
+            Gone::NoTicket => "no ticket names it",
+            Gone::NoCompilation => "the repository does not have what it names",
+        }
+    }
+}
+
+/// A ticket's record.
+#[derive(Clone, Debug)]
+pub struct TicketFate {
+    /// The key of the record.
+    pub key: Digest,
+    /// The file.
+    pub path: PathBuf,
+    /// Why the record goes, if it does.
+    pub gone: Option<Gone>,
+    /// The compilation that the ticket names: where it is.
+    pub compilation: Address,
+}
+
+/// What is live.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// All tickets on record, by path.
+    pub tickets: Vec<TicketFate>,
+    /// Files with tickets that are not on record, and a compilation that each names.
+    pub found: Vec<(PathBuf, Address)>,
+    /// The images, by path, and whether they go.
+    pub images: Vec<(Digest, PathBuf, Option<Gone>)>,
+    /// The live compilations and why.
+    pub live: HashMap<Address, Kept>,
+    /// The others, in the order of their addresses.
+    pub dead: Vec<(Address, Digest)>,
+    /// What the user may want to know.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at everything that may be a root of `programs`.
+///
+/// # Errors
+/// If the repository is damaged, or a place that the user named cannot be searched.
+pub fn survey(programs: &Programs<'_>, wishes: &Wishes) -> Result<Survey> {
+    let mut surveyor = Surveyor {
+        programs,
+        wishes,
+        uuid: programs.snapshot().store().uuid(),
+        seen: HashSet::new(),
+        out: Survey::default(),
+    };
+    surveyor.records()?;
+    surveyor.places()?;
+    surveyor.images()?;
+    surveyor.compilations()?;
+    let mut out = surveyor.out;
+    out.tickets.sort_by(|a, b| a.path.cmp(&b.path));
+    out.found.sort();
+    out.images.sort_by(|a, b| a.1.cmp(&b.1));
+    out.dead.sort_unstable_by_key(|(address, _)| *address);
+    Ok(out)
+}
+
+struct Surveyor<'p, 's> {
+    programs: &'p Programs<'s>,
+    wishes: &'p Wishes,
+    uuid: [u8; 16],
+    /// Files that have been looked at.
+    seen: HashSet<PathBuf>,
+    out: Survey,
+}
+
+impl Surveyor<'_, '_> {
+    fn keep(&mut self, compilation: Address, why: Kept) {
+        let entry = self.out.live.entry(compilation);
+        entry
+            .and_modify(|before| {
+                if why < *before {
+                    *before = why.clone();
+                }
+            })
+            .or_insert(why);
+    }
+
+    fn warn(&mut self, path: &Path, what: impl std::fmt::Display) {
+        self.out
+            .warnings
+            .push(format!("{}: {what}", path.display()));
+    }
+
+    /// Tickets on record.
+    fn records(&mut self) -> Result<()> {
+        for record in self.programs.records(Index::Tickets) {
+            let record = record?;
+            let view = self.programs.ticket(&record)?;
+            let path = PathBuf::from(OsStr::from_bytes(view.path));
+            let mut compilation = view.header.compilation;
+            // A damaged one is an error now rather than while copying.
+            self.programs.compilation_at(compilation)?;
+            let found = look_at(&path);
+            let gone = match found {
+                TicketFile::Ticket(ticket) if ticket.uuid == self.uuid => {
+                    // If the file was put back from elsewhere, it is right, not the record.
+                    match self.find(&path, &ticket)? {
+                        Some(address) => {
+                            compilation = address;
+                            None
+                        }
+                        None => Some(Gone::NoCompilation),
+                    }
+                }
+                TicketFile::Archive { tickets, problem } => {
+                    if let Some(problem) = problem {
+                        self.warn(&path, problem);
+                    }
+                    match self.keep_all(&path, &tickets)? {
+                        Some(address) => {
+                            compilation = address;
+                            None
+                        }
+                        None => Some(Gone::OtherFile),
+                    }
+                }
+                TicketFile::Gone => Some(Gone::NoFile),
+                TicketFile::Ticket(_) | TicketFile::Other => Some(Gone::OtherFile),
+                TicketFile::Damaged(why) => {
+                    self.warn(&path, format_args!("{why}; kept"));
+                    None
+                }
+                TicketFile::Unreadable(error) => {
+                    self.warn(&path, format_args!("cannot be read: {error}; kept"));
+                    None
+                }
+            };
+            let young = gone.is_some() && self.wishes.protects(view.header.written);
+            if young {
+                self.keep(compilation, Kept::Young);
+            } else if gone.is_none() {
+                self.keep(compilation, Kept::Ticket(path.clone()));
+            }
+            self.seen.insert(path.clone());
+            self.out.tickets.push(TicketFate {
+                key: *record.key,
+                path,
+                gone: gone.filter(|_| !young),
+                compilation,
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps what these tickets in the file at `path` name, as far as they are this
+    /// repository's, and returns the first of it.
+    fn keep_all(&mut self, path: &Path, tickets: &[Ticket]) -> Result<Option<Address>> {
+        let mut first = None;
+        for ticket in tickets {
+            if ticket.uuid != self.uuid {
+                continue;
+            }
+            if let Some(address) = self.find(path, ticket)? {
+                self.keep(address, Kept::Ticket(path.to_owned()));
+                first = first.or(Some(address));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Where the compilation is that a ticket of this repository names.
+    fn find(&mut self, path: &Path, ticket: &Ticket) -> Result<Option<Address>> {
+        let snapshot = self.programs.snapshot();
+        match snapshot.get(Index::Compilations as u8, &ticket.compilation)? {
+            Some(record) => Ok(Some(record.address)),
+            None => {
+                let digest = ticket.compilation;
+                self.warn(
+                    path,
+                    format_args!("the repository has no compilation {digest:.16}; build it again"),
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Files that are not on record.
+    fn places(&mut self) -> Result<()> {
+        let mut directories = BTreeSet::new();
+        let repository = self.programs.snapshot().store().path().to_owned();
+        let top = repository.parent().unwrap_or(Path::new("/")).to_owned();
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        for ticket in &self.out.tickets {
+            for directory in searched(&ticket.path, &top, home.as_deref()) {
+                if !directories.insert(directory.to_owned()) {
+                    // Nor are those above it new.
+                    break;
+                }
+            }
+        }
+        for directory in directories {
+            // A directory that is gone has no tickets.
+            if let Ok(entries) = std::fs::read_dir(&directory) {
+                for entry in entries.flatten() {
+                    self.file(&entry.path())?;
+                }
+            }
+        }
+        let wishes = self.wishes;
+        for root in &wishes.roots {
+            let root = std::path::absolute(root)?;
+            let metadata = std::fs::metadata(&root)
+                .map_err(|error| anyhow::anyhow!("--root {}: {error}", root.display()))?;
+            if metadata.is_dir() {
+                self.tree(&root)?;
+            } else {
+                self.file(&root)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tree(&mut self, root: &Path) -> Result<()> {
+        let mut directories = vec![root.to_owned()];
+        while let Some(directory) = directories.pop() {
+            let entries = match std::fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.warn(&directory, format_args!("cannot be searched: {error}"));
+                    continue;
+                }
+            };
+            for entry in entries.flatten() {
+                // Of the entry itself: symbolic links to directories are not followed.
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                    Ok(_) => self.file(&entry.path())?,
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A file that is perhaps a ticket or an archive of tickets.
+    fn file(&mut self, path: &Path) -> Result<()> {
+        if self.seen.contains(path) || !may_have_tickets(path) {
+            return Ok(());
+        }
+        self.seen.insert(path.to_owned());
+        let tickets = match look_at(path) {
+            TicketFile::Ticket(ticket) => vec![ticket],
+            TicketFile::Archive { tickets, problem } => {
+                if let Some(problem) = problem {
+                    self.warn(path, problem);
+                }
+                tickets
+            }
+            TicketFile::Damaged(why) => {
+                self.warn(path, why);
+                Vec::new()
+            }
+            TicketFile::Gone | TicketFile::Other | TicketFile::Unreadable(_) => Vec::new(),
+        };
+        if let Some(first) = self.keep_all(path, &tickets)? {
+            self.out.found.push((path.to_owned(), first));
+        }
+        Ok(())
+    }
+
+    fn images(&mut self) -> Result<()> {
+        for record in self.programs.records(Index::Images) {
+            let record = record?;
+            let view = self.programs.image(&record)?;
+            let path = PathBuf::from(OsStr::from_bytes(view.path));
+            let is_gone = match std::fs::symlink_metadata(&path) {
+                Ok(_) => false,
+                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            };
+            let young = self.wishes.protects(view.header.written);
+            let gone = (is_gone && !young).then_some(Gone::NoFile);
+            if gone.is_none() {
+                for input in view.inputs {
+                    if input.compilation != Address(0) {
+                        self.keep(input.compilation, Kept::Image(path.clone()));
+                    }
+                }
+            }
+            self.out.images.push((*record.key, path, gone));
+        }
+        Ok(())
+    }
+
+    /// Compilations that nothing names: kept while they are young.
+    fn compilations(&mut self) -> Result<()> {
+        // Where each transaction ends, and when it was committed.
+        let mut commits = BTreeMap::new();
+        for snapshot in self.programs.snapshot().revisions() {
+            let snapshot = snapshot?;
+            commits.insert(snapshot.size(), snapshot.time());
+            if !self.wishes.protects(snapshot.time()) {
+                // All earlier ones are older still.
+                break;
+            }
+        }
+        for record in self.programs.records(Index::Compilations) {
+            let record = record?;
+            if self.out.live.contains_key(&record.address) {
+                continue;
+            }
+            let commit = commits.range(record.address.0 + 1..).next();
+            if commit.is_some_and(|(_, &time)| self.wishes.protects(time)) {
+                self.keep(record.address, Kept::Young);
+            } else {
+                self.out.dead.push((record.address, *record.key));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The directories in which files beside the ticket at `path` are looked for: its own
+/// and those above it; up to that of the repository if that is above, else to the last
+/// below the home directory or the top level (`/tmp`, `/home`: other people's places).
+fn searched<'a>(
+    path: &'a Path,
+    top: &'a Path,
+    home: Option<&'a Path>,
+) -> impl Iterator<Item = &'a Path> {
+    let below_top = path.starts_with(top);
+    path.ancestors()
+        .skip(1)
+        .enumerate()
+        .take_while(move |(distance, directory)| {
+            let is_own = *distance == 0;
+            let inside = if below_top {
+                directory.starts_with(top)
+            } else {
+                Some(*directory) != home
+                    && directory.parent().is_some_and(|up| up != Path::new("/"))
+            };
+            is_own || (inside && directory.parent().is_some())
+        })
+        .map(|(_, directory)| directory)
+}
+
+/// Whether a file begins like an archive or a relocatable ELF object.
+fn may_have_tickets(path: &Path) -> bool {
+    // Not even opened if it is no file: opening a pipe would wait.
+    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut start = [0; 18];
+    let opened = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    // A file that is too short for a header, or not readable, has no tickets for us.
+    opened.is_ok()
+        && (start.starts_with(b"!<arch>\n")
+            || start.starts_with(b"!<thin>\n")
+            || (start.starts_with(b"\x7fELF") && start[16..] == [1, 0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn searched_of(path: &str, top: &str) -> Vec<String> {
+        searched(Path::new(path), Path::new(top), Some(Path::new("/home/u")))
+            .map(|directory| directory.display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn archives_are_looked_for_above_the_objects_but_not_everywhere() {
+        assert_eq!(
+            searched_of("/home/u/p/build/CMakeFiles/x.dir/a.o", "/home/u/p"),
+            [
+                "/home/u/p/build/CMakeFiles/x.dir",
+                "/home/u/p/build/CMakeFiles",
+                "/home/u/p/build",
+                "/home/u/p"
+            ]
+        );
+        assert_eq!(
+            searched_of("/home/u/p/a.o", "/home/u/.cache/program-repository"),
+            ["/home/u/p"]
+        );
+        assert_eq!(searched_of("/tmp/t/x/a.o", "/r"), ["/tmp/t/x", "/tmp/t"]);
+        assert_eq!(searched_of("/tmp/a.o", "/r"), ["/tmp"]);
+        assert_eq!(searched_of("/tmp/t/a.o", "/"), ["/tmp/t", "/tmp"]);
+    }
+
+    #[test]
+    fn the_grace_period_protects_the_young_and_the_future() {
+        let wishes = Wishes {
+            now: 1000,
+            grace: 100,
+            roots: Vec::new(),
+        };
+        assert!(wishes.protects(901) && wishes.protects(5000) && wishes.protects(u64::MAX));
+        assert!(!wishes.protects(900) && !wishes.protects(0));
+        let none = Wishes { grace: 0, ..wishes };
+        assert!(!none.protects(1000));
+    }
+}
