@@ -6,7 +6,7 @@
 //!
 //! * [`canonical`]: what is digested, byte by byte.
 //! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
-//! * [`file`]: the file's header, log items and trailers.
+//! * [`mod@file`]: the file's header, log items and trailers.
 //! * [`table`]: the hash table of an index.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).

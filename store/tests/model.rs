@@ -6,7 +6,7 @@ use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use store::engine::{Durability, OpenOptions, Snapshot, Store};
+use store::engine::{Addition, Durability, OpenOptions, Snapshot, Store};
 
 const INDICES: u8 = 3;
 
@@ -173,6 +173,21 @@ proptest! {
         for (revision, model) in history.iter().enumerate() {
             model.check(store.snapshot_at(revision as u64).unwrap(), &keys);
         }
+        // The additions since some revision make the newest one of it.
+        let middle = history.len() / 2;
+        let mut model = history[middle].clone();
+        let earlier = store.snapshot_at(middle as u64).unwrap();
+        for addition in store.snapshot().unwrap().additions_since(&earlier) {
+            match addition.unwrap() {
+                Addition::Record { index, record } => {
+                    model.indices[usize::from(index)].insert(*record.key, record.value.to_vec());
+                }
+                Addition::Push { vector, element } => {
+                    model.vectors[usize::from(vector)].push(element);
+                }
+            }
+        }
+        model.check(store.snapshot().unwrap(), &keys);
         let revisions: Vec<_> = store.snapshot().unwrap().revisions()
             .map(|snapshot| snapshot.unwrap().revision()).collect();
         prop_assert!(revisions.into_iter().rev().eq(0..history.len() as u64));

@@ -61,7 +61,7 @@ compile_error!("repositories are mapped, so this needs a little-endian 64-bit ma
 
 pub use error::{Error, Result};
 pub use log::Record;
-pub use snapshot::Snapshot;
+pub use snapshot::{Addition, Snapshot};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
 pub use transaction::{Durability, Transaction};

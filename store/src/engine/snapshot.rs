@@ -21,6 +21,25 @@ pub struct Snapshot<'s> {
     view: View<'s>,
 }
 
+/// Something that a transaction added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addition<'s> {
+    /// A record, which may have taken the place of an older one of its key.
+    Record {
+        /// The index it is in.
+        index: u8,
+        /// The record.
+        record: Record<'s>,
+    },
+    /// An element at the end of a vector.
+    Push {
+        /// The vector.
+        vector: u8,
+        /// The element.
+        element: Address,
+    },
+}
+
 impl<'s> Snapshot<'s> {
     pub(super) fn new(store: &'s Store, trailer: &'s Trailer, view: View<'s>) -> Snapshot<'s> {
         Snapshot {
@@ -153,6 +172,33 @@ impl<'s> Snapshot<'s> {
                 });
             }
             Some(current)
+        })
+    }
+
+    /// What was added after `earlier`, an older snapshot of the same store, up
+    /// to this one, in the order of the log. Ends after an error.
+    pub fn additions_since(
+        &self,
+        earlier: &Snapshot<'s>,
+    ) -> impl Iterator<Item = Result<Addition<'s>>> + use<'s> {
+        let snapshot = *self;
+        log::items(self.view, earlier.size(), self.size()).flat_map(move |item| {
+            let parsed = item.and_then(|item| {
+                let record = item.record()?.map(|record| Addition::Record {
+                    index: item.slot,
+                    record,
+                });
+                let pushed = item.pushed()?.iter().map(move |&element| Addition::Push {
+                    vector: item.slot,
+                    element,
+                });
+                Ok(record.into_iter().chain(pushed))
+            });
+            let (additions, fault) = match parsed {
+                Ok(additions) => (Some(additions), None),
+                Err(fault) => (None, Some(Err(snapshot.error(fault)))),
+            };
+            additions.into_iter().flatten().map(Ok).chain(fault)
         })
     }
 

@@ -136,6 +136,11 @@ fn main() {
                 lookups("store, after 1000 a commit", &*candidate, &workload);
             }
             drop(candidate);
+            if kind.name() == "store" {
+                for (what, seconds) in candidates::recover_and_verify(&path) {
+                    report(what, "store", seconds, "s");
+                }
+            }
             remove(&path);
         }
         if wanted("mixed") {
