@@ -201,7 +201,7 @@ impl Invocation {
             return Action::PassThrough("CCC_OVERRIDE_OPTIONS changes the options");
         }
         match response::expand(&self.args) {
-            Ok(args) if args.len() == self.args.len() => classify::classify(compiler.family, &args),
+            Ok(args) if args == self.args => classify::classify(compiler.family, &args),
             // Where a -- stands among the words of a file, nothing can be put.
             Ok(args) => match classify::classify(compiler.family, &args) {
                 Action::Link { .. } => Action::Link { end_of_options: 0 },
