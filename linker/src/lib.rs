@@ -51,6 +51,7 @@ pub mod ticket_file;
 pub mod ticket_object;
 pub mod timing;
 pub mod trace;
+pub mod unsupported;
 pub mod version_script;
 pub mod versions;
 pub mod write;

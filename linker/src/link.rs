@@ -49,7 +49,7 @@ pub struct Failed;
 /// Links. Messages go to `diag`; if any of them is an error there is no output.
 pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     let mut timing = Timing::new(args.print_timing);
-    refuse_unsupported(args, diag);
+    crate::unsupported::report(args, diag);
     check(diag)?;
 
     // Map all files, list archive members, and find the tables of each object.
@@ -439,40 +439,6 @@ fn check(diag: &Diagnostics) -> Result<(), Failed> {
 fn too_large(diag: &Diagnostics, what: &str) -> Failed {
     diag.error(format!("{what} would be larger than 4 GiB"));
     Failed
-}
-
-/// Options that change the output and are not implemented must not be passed over in silence.
-fn refuse_unsupported(args: &Args, diag: &Diagnostics) {
-    for unsupported in &args.unsupported {
-        diag.error(format!(
-            "option {} is not supported: {}",
-            unsupported.option, unsupported.reason
-        ));
-    }
-    let features: &[(bool, &str)] = &[
-        (args.kind == OutputKind::Relocatable, "-r"),
-        (
-            !args.scripts.is_empty(),
-            "-T (linker scripts with SECTIONS)",
-        ),
-        (args.emit_relocs, "--emit-relocs"),
-        (
-            !args.section_starts.is_empty(),
-            "--section-start, -Ttext, -Tdata, -Tbss",
-        ),
-        (!args.version_scripts.is_empty(), "--version-script"),
-        (!args.dynamic_lists.is_empty(), "--dynamic-list"),
-        (
-            args.output_format != crate::args::OutputFormat::Elf,
-            "--oformat binary",
-        ),
-        (args.retain_symbols_file.is_some(), "--retain-symbols-file"),
-    ];
-    for (asked, what) in features {
-        if *asked {
-            diag.error(format!("{what} is not supported yet"));
-        }
-    }
 }
 
 /// Names that the linker itself mentions, so that they have numbers.

@@ -1,0 +1,178 @@
+//! Options that the command line has and the linker does not obey yet, in one place: what is implemented is struck
+//! from here.
+//!
+//! An option that would make another program is refused ([`Answer::Refuse`]): a wrong output is worse than none. One that
+//! asks for something beside the output, or for the same program made smaller, is answered by a warning
+//! ([`Answer::Warn`]).
+
+use crate::args::{
+    Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs, Report,
+    StartStopVisibility,
+};
+use crate::diag::Diagnostics;
+
+/// What is done about an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Refuse,
+    Warn,
+}
+
+/// Reports the options that are not obeyed.
+pub fn report(args: &Args, diag: &Diagnostics) {
+    for unsupported in &args.unsupported {
+        diag.error(format_args!(
+            "option {} is not supported: {}",
+            unsupported.option, unsupported.reason
+        ));
+    }
+    for (asked, answer, option) in list(args) {
+        match (asked, answer) {
+            (false, _) => {}
+            (true, Answer::Refuse) => diag.error(format_args!("{option} is not supported yet")),
+            (true, Answer::Warn) => diag.warn(format_args!(
+                "{option} is not supported yet and has no effect"
+            )),
+        }
+    }
+}
+
+/// Whether each option was given, what is done then, and how it is called in the message.
+fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
+    use Answer::{Refuse, Warn};
+    let z = &args.z;
+    vec![
+        (args.kind == OutputKind::Relocatable, Refuse, "-r"),
+        (
+            !args.scripts.is_empty(),
+            Refuse,
+            "-T (linker scripts with SECTIONS)",
+        ),
+        (args.default_script.is_some(), Refuse, "--default-script"),
+        (args.emit_relocs, Refuse, "--emit-relocs"),
+        (
+            args.output_format != OutputFormat::Elf,
+            Refuse,
+            "--oformat binary",
+        ),
+        (
+            args.retain_symbols_file.is_some(),
+            Refuse,
+            "--retain-symbols-file",
+        ),
+        (!args.undefined_glob.is_empty(), Refuse, "--undefined-glob"),
+        (!args.version_scripts.is_empty(), Refuse, "--version-script"),
+        (args.default_symver, Refuse, "--default-symver"),
+        (!args.dynamic_lists.is_empty(), Refuse, "--dynamic-list"),
+        (args.dynamic_list_data, Refuse, "--dynamic-list-data"),
+        (args.dynamic_list_cpp_new, Refuse, "--dynamic-list-cpp-new"),
+        (
+            args.dynamic_list_cpp_typeinfo,
+            Refuse,
+            "--dynamic-list-cpp-typeinfo",
+        ),
+        (
+            !args.export_dynamic_symbol_lists.is_empty(),
+            Refuse,
+            "--export-dynamic-symbol-list",
+        ),
+        (!args.audit.is_empty(), Refuse, "--audit"),
+        (!args.depaudit.is_empty(), Refuse, "--depaudit"),
+        (!args.auxiliary.is_empty(), Refuse, "--auxiliary"),
+        (
+            !args.section_starts.is_empty(),
+            Refuse,
+            "--section-start, -Ttext, -Tdata, -Tbss",
+        ),
+        (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
+        (args.gc_keep_exported, Refuse, "--gc-keep-exported"),
+        (!args.unique.is_empty(), Refuse, "--unique"),
+        (z.globalaudit, Refuse, "-z globalaudit"),
+        (z.loadfltr, Refuse, "-z loadfltr"),
+        (z.unique, Refuse, "-z unique"),
+        (z.unique_symbol, Refuse, "-z unique-symbol"),
+        (z.rodynamic, Refuse, "-z rodynamic"),
+        (!z.section_header, Refuse, "-z nosectionheader"),
+        (
+            z.indirect_extern_access == Some(true),
+            Refuse,
+            "-z indirect-extern-access",
+        ),
+        (
+            z.start_stop_visibility != StartStopVisibility::Protected,
+            Refuse,
+            "-z start-stop-visibility",
+        ),
+        (args.icf != IcfMode::None, Warn, "--icf"),
+        (
+            args.pack_dyn_relocs != PackDynRelocs::None,
+            Warn,
+            "-z pack-relative-relocs",
+        ),
+        (
+            args.compress_debug != CompressDebug::None,
+            Warn,
+            "--compress-debug-sections",
+        ),
+        (args.print_map, Warn, "--print-map"),
+        (args.map_file.is_some(), Warn, "-Map"),
+        (args.cref, Warn, "--cref"),
+        (!args.trace_symbols.is_empty(), Warn, "--trace-symbol"),
+        (args.dependency_file.is_some(), Warn, "--dependency-file"),
+        (args.print_gc_sections, Warn, "--print-gc-sections"),
+        (args.print_icf_sections, Warn, "--print-icf-sections"),
+        (args.print_memory_usage, Warn, "--print-memory-usage"),
+        (args.verify_incremental, Warn, "--verify-incremental"),
+        (z.cet_report != Report::None, Warn, "-z cet-report"),
+        (z.report_relative_reloc, Warn, "-z report-relative-reloc"),
+        (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
+        (
+            z.keep_text_section_prefix,
+            Warn,
+            "-z keep-text-section-prefix",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::DiagOptions;
+    use std::ffi::OsString;
+
+    fn said(line: &str) -> String {
+        let args = Args::parse(line.split_whitespace().map(OsString::from)).unwrap();
+        let diag = Diagnostics::new(DiagOptions::default());
+        report(&args, &diag);
+        let mut out = Vec::new();
+        diag.flush(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_drivers_write_is_supported() {
+        assert_eq!(
+            said(
+                "-plugin p.so --build-id --eh-frame-hdr -m elf_x86_64 --hash-style=gnu --as-needed -pie a.o"
+            ),
+            ""
+        );
+        assert_eq!(
+            said("-static -z relro -z now -z noexecstack --gc-sections -O1 a.o"),
+            ""
+        );
+    }
+
+    #[test]
+    fn what_changes_the_output_is_refused_and_named() {
+        assert!(
+            said("--shuffle-sections a.o").contains(
+                "error: option --shuffle-sections is not supported: random section order"
+            )
+        );
+        assert!(said("-z rodynamic a.o").contains("error: -z rodynamic is not supported yet"));
+        assert!(
+            said("--cref a.o").contains("warning: --cref is not supported yet and has no effect")
+        );
+    }
+}
