@@ -195,19 +195,19 @@ fn parse_set(text: &[u8]) -> Option<(ByteSet, &[u8])> {
             break;
         }
         first = false;
-        if byte == b'[' && rest.first() == Some(&b':') {
-            if let Some(end) = rest
+        if byte == b'['
+            && rest.first() == Some(&b':')
+            && let Some(end) = rest
                 .windows(2)
                 .position(|pair| pair == b":]")
                 .filter(|end| *end > 0)
-            {
-                let name = &rest[1..end];
-                (0..=u8::MAX)
-                    .filter(|byte| in_class(name, *byte))
-                    .for_each(|byte| set.insert(byte));
-                rest = &rest[end + 2..];
-                continue;
-            }
+        {
+            let name = &rest[1..end];
+            (0..=u8::MAX)
+                .filter(|byte| in_class(name, *byte))
+                .for_each(|byte| set.insert(byte));
+            rest = &rest[end + 2..];
+            continue;
         }
         let low = match byte {
             b'\\' => {
