@@ -449,3 +449,78 @@ pub struct PlacementRecord {
     /// Number of the section within that input's compilation.
     pub section: u32,
 }
+
+/// SPEC.md, part 2, gives these sizes and offsets.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn records_are_as_specified() {
+        assert_eq!(size_of::<NameHeader>(), 4);
+
+        assert_eq!(size_of::<PieceHeader>(), 24);
+        assert_eq!(offset_of!(PieceHeader, align_log2), 12);
+        assert_eq!(offset_of!(PieceHeader, id), 16);
+        assert_eq!(offset_of!(PieceHeader, size), 20);
+
+        assert_eq!(size_of::<FragmentHeader>(), 16);
+        assert_eq!(offset_of!(FragmentHeader, bindable_count), 12);
+        assert_eq!(size_of::<SectionRecord>(), 48);
+        assert_eq!(offset_of!(SectionRecord, name), 8);
+        assert_eq!(offset_of!(SectionRecord, entsize), 20);
+        assert_eq!(offset_of!(SectionRecord, kind), 24);
+        assert_eq!(offset_of!(SectionRecord, bits), 26);
+        assert_eq!(offset_of!(SectionRecord, link), 28);
+        assert_eq!(offset_of!(SectionRecord, fixups), 32);
+        assert_eq!(offset_of!(SectionRecord, data), 40);
+        assert_eq!(size_of::<TargetRecord>(), 8);
+        assert_eq!(size_of::<FixupRecord>(), 12);
+        assert_eq!(offset_of!(FixupRecord, target_and_type), 8);
+        assert_eq!(size_of::<WideFixupRecord>(), 24);
+        assert_eq!(offset_of!(WideFixupRecord, target), 16);
+
+        assert_eq!(size_of::<CompilationHeader>(), 40);
+        assert_eq!(offset_of!(CompilationHeader, wide_count), 24);
+        assert_eq!(offset_of!(CompilationHeader, machine), 32);
+        assert_eq!(offset_of!(CompilationHeader, bits), 36);
+        assert_eq!(size_of::<MemberRecord>(), 24);
+        assert_eq!(offset_of!(MemberRecord, suffix), 16);
+        assert_eq!(size_of::<SymbolRecord>(), 20);
+        assert_eq!(offset_of!(SymbolRecord, info), 16);
+        assert_eq!(offset_of!(SymbolRecord, bits), 18);
+        assert_eq!(size_of::<GroupRecord>(), 8);
+
+        assert_eq!(size_of::<TicketHeader>(), 16);
+        assert_eq!(size_of::<TypeHeader>(), 16);
+        assert_eq!(size_of::<ImageHeader>(), 64);
+        assert_eq!(size_of::<ImageInputRecord>(), 16);
+        assert_eq!(size_of::<PlacementRecord>(), 32);
+    }
+
+    #[test]
+    fn narrow_fixups_have_their_parts() {
+        let fixup = FixupRecord {
+            offset: 0,
+            addend: -4,
+            target_and_type: 0x1234_5602,
+        };
+        assert_eq!(fixup.fixup_type(), 2);
+        assert_eq!(fixup.target(), Some(0x12_3456));
+        let none = FixupRecord {
+            target_and_type: (FixupRecord::NO_TARGET << 8) | 1,
+            ..fixup
+        };
+        assert_eq!(none.target(), None);
+    }
+
+    #[test]
+    fn kinds_and_slots_have_their_numbers() {
+        assert_eq!(Index::Images as u8, 6);
+        assert_eq!(Vector::Pieces as u8, 1);
+        assert_eq!(SectionKind::Unwind as u8, 6);
+        assert_eq!(SectionKind::Other as u8, 10);
+        assert_eq!(TargetKind::Piece as u8, 5);
+    }
+}

@@ -76,7 +76,11 @@ pub fn cut(input: &Input<'_>) -> Vec<Option<MergeSection>> {
         }
     }
     let mut referenced = vec![false; cut.len()];
-    for relocation in input.relocations.iter().flat_map(|table| table.iter()) {
+    let places = input.section_numbers().flat_map(|from| {
+        let table = input.relocations[from as usize];
+        table.iter().map(move |relocation| (from, relocation))
+    });
+    for (from, relocation) in places {
         let symbol = relocation.r_sym(LE, false);
         if symbol == 0 {
             continue;
@@ -89,7 +93,9 @@ pub fn cut(input: &Input<'_>) -> Vec<Option<MergeSection>> {
         let (offset, _) = selected(input, relocation);
         let inside = offset.is_some_and(|offset| offset < u64::from(merge.size));
         if inside && relocs::is_linear(relocation.r_type(LE, false)) {
-            referenced[section as usize] = true;
+            // That debug information mentions a constant must not change what the
+            // program's own sections become.
+            referenced[section as usize] |= is_alloc(input, from) || !is_alloc(input, section);
         } else {
             *slot = None;
         }
@@ -100,6 +106,10 @@ pub fn cut(input: &Input<'_>) -> Vec<Option<MergeSection>> {
         }
     }
     cut
+}
+
+fn is_alloc(input: &Input<'_>, section: u32) -> bool {
+    input.section(section).flags() & u64::from(elf::SHF_ALLOC) != 0
 }
 
 fn candidate(input: &Input<'_>, number: u32) -> Option<MergeSection> {

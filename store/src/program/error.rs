@@ -56,6 +56,12 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
+    /// Whether the repository's file was replaced by another one (a compactor's) since
+    /// it was opened: open it again and repeat what failed.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, ProgramError::Engine(engine::Error::Replaced { .. }))
+    }
+
     pub(super) fn malformed(what: impl Into<String>) -> ProgramError {
         ProgramError::Malformed(what.into())
     }

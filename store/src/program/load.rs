@@ -44,6 +44,8 @@ pub(super) fn load<'s>(
         member_of: HashMap::new(),
         address: view.record().address,
     };
+    // The empty name is the same in all repositories.
+    programs.name(NameId(0))?;
     for (index, member) in view.members().iter().enumerate() {
         loader
             .member_of

@@ -242,7 +242,10 @@ impl<'s> PieceView<'s> {
         let mut cutter = Cutter::new(record.value);
         let header: &PieceHeader = cutter.one()?;
         let bytes = cutter.rest();
-        (bytes.len() == header.size as usize && header.align_log2 < 64).then_some(PieceView {
+        let good = bytes.len() == header.size as usize
+            && header.align_log2 < 64
+            && header.reserved == [0; 3];
+        good.then_some(PieceView {
             record,
             header,
             bytes,
@@ -329,6 +332,8 @@ impl<'s> FragmentView<'s> {
         let section_is_good = |section: &SectionRecord| {
             section_kind(section).is_some()
                 && section.align_log2 < 64
+                && section.reserved == 0
+                && section.reserved2 == 0
                 && section.link as usize <= targets.len()
                 && view.fixups_of(section).is_some()
                 && view.bytes_of(section).is_some()
@@ -460,14 +465,18 @@ impl<'s> CompilationView<'s> {
         });
         let symbol_is_good = |symbol: &SymbolRecord| {
             let wide_is_good = symbol.bits & SymbolRecord::WIDE == 0
-                || (symbol.value as usize)
-                    .checked_add(2)
-                    .is_some_and(|end| end <= wide.len());
+                || (symbol.size == 0
+                    && (symbol.value as usize)
+                        .checked_add(2)
+                        .is_some_and(|end| end <= wide.len()));
+            let bits_are_known = symbol.bits
+                & !(SymbolRecord::WIDE | SymbolRecord::PIECE | SymbolRecord::ADDRESS_SIGNIFICANT)
+                == 0;
             let place_is_good = symbol.bits & SymbolRecord::PIECE != 0
                 || symbol.section <= header.section_count
                 || symbol.section == SymbolRecord::SECTION_ABSOLUTE
                 || symbol.section == SymbolRecord::SECTION_COMMON;
-            wide_is_good && place_is_good
+            wide_is_good && bits_are_known && place_is_good
         };
         // What comes before the first member belongs to nobody.
         let starts_at_zero = match members.first() {

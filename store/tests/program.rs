@@ -1,0 +1,387 @@
+//! The program model: what is added can be read back, by the views and by SPEC.md,
+//! part 2; what is there already is not added again; damage is an error.
+
+use format_spec::digest::Digest;
+use format_spec::ids::{NameId, PieceId};
+use format_spec::program::{FixupRecord, Index, SectionKind, SectionRecord, WideFixupRecord};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use store::program::build::{
+    Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
+};
+use store::program::{Addition, Prepared, ProgramError, Programs, Repository};
+
+const NARROW: FixupRecord = FixupRecord {
+    offset: 2,
+    addend: -4,
+    target_and_type: 2,
+};
+
+/// A compilation that has one of everything: two members that are one fragment, an
+/// anonymous fragment, wide and narrow fixups, a piece with a symbol in it, wide
+/// symbols, a group.
+fn everything() -> Compilation<'static> {
+    let section = |name, bytes: &'static [u8], fixups| Section {
+        name: Name(name),
+        kind: SectionKind::Text,
+        sh_type: 1,
+        sh_flags: 6,
+        entsize: 0,
+        align_log2: 4,
+        bits: SectionRecord::SUFFIXED,
+        link: 0,
+        size: bytes.len() as u64,
+        bytes,
+        fixups,
+    };
+    let symbol = |name, place, value, info| Symbol {
+        name: Name(name),
+        place,
+        value,
+        size: 8,
+        info,
+        other: 0,
+        bits: 0,
+    };
+    let wide = WideFixupRecord {
+        offset: 0,
+        addend: 1 << 40,
+        target: 1,
+        fixup_type: 1,
+    };
+    Compilation {
+        machine: 62,
+        names: vec![
+            b"",
+            b".text",
+            b"first",
+            b"second",
+            b".rodata",
+            b"callee",
+            b"\xff\x01",
+        ],
+        pieces: vec![Piece {
+            section_name: Name(4),
+            sh_flags: 0x32,
+            entsize: 1,
+            align_log2: 0,
+            bytes: b"hello\0",
+        }],
+        fragments: vec![
+            Fragment {
+                sections: 0..1,
+                targets: 0..3,
+                bindings: 0..2,
+                suffix: Name(2),
+                group: 1,
+            },
+            Fragment {
+                sections: 1..2,
+                targets: 3..6,
+                bindings: 2..4,
+                suffix: Name(3),
+                group: 0,
+            },
+            Fragment {
+                sections: 2..3,
+                targets: 6..8,
+                bindings: 4..4,
+                suffix: Name(0),
+                group: 0,
+            },
+        ],
+        digest_order: vec![2, 0, 1],
+        sections: vec![
+            section(1, b"code code", Fixups::Narrow(0..1)),
+            section(1, b"code code", Fixups::Narrow(1..2)),
+            Section {
+                bits: 0,
+                kind: SectionKind::ReadOnly,
+                sh_flags: 2,
+                ..section(4, b"table ta", Fixups::Wide(0..1))
+            },
+        ],
+        targets: vec![
+            Target::Global(Name(5)),
+            Target::OwnAnonymous(2),
+            Target::Piece(0),
+            Target::Global(Name(5)),
+            Target::OwnAnonymous(2),
+            Target::Piece(0),
+            Target::Section(0),
+            Target::Piece(0),
+        ],
+        bindings: vec![4, 2, 4, 2],
+        fixups: vec![NARROW, NARROW],
+        wide_fixups: vec![wide],
+        symbols: vec![
+            symbol(0, Place::Undefined, 0, 0),
+            symbol(6, Place::Piece(0), 2, 1),
+            symbol(0, Place::Section(2), 0, 3),
+            symbol(2, Place::Section(0), 0, 0x12),
+            symbol(5, Place::Undefined, 0, 0x10),
+            symbol(3, Place::Absolute, 1 << 40, 0x10),
+            symbol(3, Place::Common, 16, 0x11),
+        ],
+        first_global: 3,
+        groups: vec![Group {
+            signature: Name(2),
+            flags: 1,
+        }],
+        ..Compilation::default()
+    }
+}
+
+fn add(repository: &Repository, prepared: &Prepared<'_>, ticket: Option<&Path>) -> (bool, u32) {
+    let added = repository.add(&[Addition { prepared, ticket }]).unwrap();
+    (added[0].is_new, added[0].new_fragments)
+}
+
+#[test]
+fn what_was_added_is_read_back_and_not_added_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/er/program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    let prepared = Prepared::new(everything()).unwrap();
+    assert_eq!(prepared.fragments[0], prepared.fragments[1]);
+    assert_eq!(add(&repository, &prepared, None), (true, 2));
+    let size = repository.store().size().unwrap();
+    assert_eq!(add(&repository, &prepared, None), (false, 0));
+    assert_eq!(repository.store().size().unwrap(), size);
+
+    let programs = repository.programs().unwrap();
+    let view = programs.compilation(&prepared.digest).unwrap();
+    let read = Prepared::new(programs.load(&view).unwrap()).unwrap();
+    assert_eq!(read.digest, prepared.digest);
+    assert_eq!(read.compilation.symbols[5].value, 1 << 40);
+    assert_eq!(read.compilation.wide_fixups[0].addend, 1 << 40);
+    assert_eq!(programs.name(NameId(0)).unwrap(), b"");
+    let odd = programs.find_name(b"\xff\x01").unwrap().unwrap();
+    assert_eq!(programs.name(odd).unwrap(), b"\xff\x01");
+    assert_eq!(programs.find_name(b"nobody").unwrap(), None);
+    assert_eq!(programs.piece(PieceId(0)).unwrap().bytes, b"hello\0");
+    assert!(programs.piece(PieceId(1)).is_err());
+    assert!(matches!(
+        programs.compilation(&Digest::of(b"")),
+        Err(ProgramError::NoCompilation { .. })
+    ));
+
+    // Another repository, in which ids and addresses are others, has the same digests.
+    let other = Repository::open_or_create(&directory.path().join("other.repo")).unwrap();
+    let mut first = everything();
+    first.names[5] = b"someone else";
+    first.names.swap(2, 3);
+    add(&other, &Prepared::new(first).unwrap(), None);
+    let copied = Prepared::new(programs.load(&view).unwrap()).unwrap();
+    assert_eq!(add(&other, &copied, None), (true, 1));
+    let others = other.programs().unwrap();
+    let again = others.compilation(&prepared.digest).unwrap();
+    let again = Prepared::new(others.load(&again).unwrap()).unwrap();
+    assert_eq!(again.digest, prepared.digest);
+}
+
+/// Reads as SPEC.md, part 2, says, and no code of the project's.
+#[test]
+fn the_bytes_are_those_of_the_specification() {
+    let directory = tempfile::tempdir().unwrap();
+    let repository = Repository::open_or_create(&directory.path().join("program.repo")).unwrap();
+    let prepared = Prepared::new(everything()).unwrap();
+    add(&repository, &prepared, None);
+    let snapshot = repository.programs().unwrap().snapshot();
+    let u32_at =
+        |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let u64_at =
+        |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let name = |id: u32| {
+        let address = snapshot.vector_get(0, id).unwrap().unwrap();
+        let record = snapshot.record_at(address).unwrap();
+        assert_eq!(u32_at(record.value, 0), id);
+        assert_eq!(record.key.0, *blake3::hash(&record.value[4..]).as_bytes());
+        record.value[4..].to_vec()
+    };
+
+    let compilation = snapshot.get(3, &prepared.digest).unwrap().unwrap().value;
+    assert_eq!(u32_at(compilation, 0), 3); // members
+    assert_eq!(u32_at(compilation, 8), 7); // symbols
+    assert_eq!(u32_at(compilation, 12), 3); // first global
+    assert_eq!(u32_at(compilation, 24), 2); // wide words
+    let member = &compilation[40 + 24..][..24];
+    assert_eq!(u32_at(member, 8), 1); // its first section
+    assert_eq!(u32_at(member, 12), 2); // its first binding
+    assert_eq!(name(u32_at(member, 16)), b"second");
+    let symbols = &compilation[40 + 3 * 24..];
+    assert_eq!(name(u32_at(symbols, 20)), b"\xff\x01");
+    assert_eq!(symbols[20 + 18], 2); // in a piece
+    assert_eq!(symbols[5 * 20 + 18], 1); // wide
+    let groups = (40 + 3 * 24 + 7 * 20_usize).next_multiple_of(8);
+    assert_eq!(name(u32_at(compilation, groups)), b"first");
+    let bindings = groups + 8;
+    assert_eq!(u32_at(compilation, bindings + 4), 2);
+    let wide = (bindings + 4 * 4).next_multiple_of(8);
+    assert_eq!(u64_at(compilation, wide), 1 << 40);
+    assert_eq!(compilation.len(), wide + 16);
+
+    let address = format_spec::ids::Address(u64_at(member, 0));
+    let record = snapshot.record_at(address).unwrap();
+    let fragment = record.value;
+    assert_eq!(u32_at(fragment, 0), 1); // sections
+    assert_eq!(u32_at(fragment, 4), 1); // anonymous addresses
+    assert_eq!(u32_at(fragment, 8), 3); // targets
+    assert_eq!(u32_at(fragment, 12), 2); // of these, bindable
+    let section = &fragment[16..64];
+    assert_eq!(u64_at(section, 0), 9);
+    assert_eq!(name(u32_at(section, 8)), b".text");
+    let fixups = u32_at(section, 32) as usize;
+    assert_eq!(&fragment[fixups..fixups + 12], bytemuck::bytes_of(&NARROW));
+    let data = u32_at(section, 40) as usize;
+    assert_eq!(&fragment[data..], b"code code");
+    let anonymous = snapshot.record_at(format_spec::ids::Address(u64_at(fragment, 64)));
+    let anonymous = anonymous.unwrap();
+    assert_eq!(anonymous.key, &prepared.fragments[2]);
+
+    // The digest of the fragment, from section 22.
+    let mut digested = b"repo.fragment.1\0".to_vec();
+    for count in [1u32, 3, 2] {
+        digested.extend_from_slice(&count.to_le_bytes());
+    }
+    digested.push(0);
+    digested.extend_from_slice(b"\x06\0\0\0callee");
+    digested.push(3);
+    digested.extend_from_slice(&anonymous.key.0);
+    digested.push(5);
+    let piece = snapshot.record_at(snapshot.vector_get(1, 0).unwrap().unwrap());
+    digested.extend_from_slice(&piece.unwrap().key.0);
+    digested.extend_from_slice(b"\x05\0\0\0.text");
+    digested.extend_from_slice(&9u64.to_le_bytes());
+    for word in [1u32, 6, 0] {
+        digested.extend_from_slice(&word.to_le_bytes());
+    }
+    digested.extend_from_slice(&[0, 4, 1]);
+    digested.extend_from_slice(&0u32.to_le_bytes());
+    digested.extend_from_slice(&12u64.to_le_bytes());
+    digested.extend_from_slice(bytemuck::bytes_of(&NARROW));
+    digested.extend_from_slice(&9u64.to_le_bytes());
+    digested.extend_from_slice(b"code code");
+    assert_eq!(record.key.0, *blake3::hash(&digested).as_bytes());
+}
+
+#[test]
+fn a_circle_of_anonymous_fragments_is_refused() {
+    let mut compilation = everything();
+    compilation.targets[7] = Target::OwnAnonymous(2);
+    assert!(matches!(
+        Prepared::new(compilation),
+        Err(ProgramError::Malformed(_))
+    ));
+}
+
+#[test]
+fn tickets_are_remembered_and_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let repository = Repository::open_or_create(&directory.path().join("program.repo")).unwrap();
+    let ticket = Path::new("/build/x.o");
+    let first = Prepared::new(everything()).unwrap();
+    add(&repository, &first, Some(ticket));
+    let size = repository.store().size().unwrap();
+    add(&repository, &first, Some(ticket));
+    assert_eq!(repository.store().size().unwrap(), size);
+    let mut changed = everything();
+    changed.os_abi = 3;
+    let second = Prepared::new(changed).unwrap();
+    assert_eq!(add(&repository, &second, Some(ticket)), (true, 0));
+    let programs = repository.programs().unwrap();
+    let tickets: Vec<_> = programs
+        .records(Index::Tickets)
+        .map(|record| programs.ticket(&record.unwrap()).unwrap())
+        .collect();
+    assert_eq!(tickets.len(), 1);
+    assert_eq!(tickets[0].path, b"/build/x.o");
+    let named = programs
+        .compilation_at(tickets[0].header.compilation)
+        .unwrap();
+    assert_eq!(named.record().key, &second.digest);
+}
+
+/// Threads that add overlapping compilations at once.
+#[test]
+fn many_writers_add_each_thing_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4u8 {
+            let repository = &repository;
+            scope.spawn(move || {
+                for round in 0..20u8 {
+                    let mut compilation = everything();
+                    // Each is made by two of the threads.
+                    compilation.abi_version = round;
+                    compilation.os_abi = writer / 2;
+                    add(repository, &Prepared::new(compilation).unwrap(), None);
+                }
+            });
+        }
+    });
+    let programs = repository.programs().unwrap();
+    let count = |index| programs.records(index).count();
+    assert_eq!(count(Index::Compilations), 40);
+    assert_eq!(count(Index::Fragments), 2);
+    assert_eq!(count(Index::Pieces), 1);
+    assert_eq!(count(Index::Names) as u64, programs.name_count());
+}
+
+fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {
+    let view = programs.compilation(digest)?;
+    let prepared = Prepared::new(programs.load(&view)?)?;
+    Ok(prepared.digest == *digest)
+}
+
+/// A byte of a record's value, changed: an error, or what is read back does not have
+/// its digest.
+#[test]
+fn damaged_values_are_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let prepared = Prepared::new(everything()).unwrap();
+    let ranges: Vec<std::ops::Range<usize>> = {
+        let repository = Repository::open_or_create(&path).unwrap();
+        add(&repository, &prepared, None);
+        let programs = repository.programs().unwrap();
+        [
+            Index::Names,
+            Index::Pieces,
+            Index::Fragments,
+            Index::Compilations,
+        ]
+        .into_iter()
+        .flat_map(|index| programs.records(index))
+        .map(|record| {
+            let record = record.unwrap();
+            // Head (8 bytes) and key (32) come before the value.
+            let start = record.address.0 as usize + 40;
+            start..start + record.value.len()
+        })
+        .collect()
+    };
+    let good = std::fs::read(&path).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let mut unnoticed = Vec::new();
+    for place in ranges.into_iter().flatten() {
+        for change in [1, 0x80] {
+            file.write_all_at(&[good[place] ^ change], place as u64)
+                .unwrap();
+            // Opening may notice already.
+            if let Ok(repository) = Repository::open(&path) {
+                let programs = repository.programs().unwrap();
+                if read_all(&programs, &prepared.digest).unwrap_or(false) {
+                    unnoticed.push(place);
+                }
+            }
+        }
+        file.write_all_at(&good[place..=place], place as u64)
+            .unwrap();
+    }
+    // Only the padding before the wide words says nothing.
+    let distinct: std::collections::BTreeSet<_> = unnoticed.into_iter().collect();
+    assert!(distinct.len() <= 4, "{distinct:?}");
+}
