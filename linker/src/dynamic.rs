@@ -10,7 +10,8 @@ use crate::ids::{FileId, SymbolId};
 use crate::output::{Outputs, Std};
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag, rank};
-use crate::versions::{self, Need, NeedFile};
+use crate::versioning::Versioning;
+use crate::versions::{self, Definition, Need, NeedFile};
 use rayon::prelude::*;
 
 /// A symbol of `.dynsym`.
@@ -39,6 +40,8 @@ pub struct Dynamic<'a> {
     pub gnu_hash: Option<GnuHash>,
     /// Hashes of the defined symbols, in order.
     pub hashes: Vec<u32>,
+    /// Versions that the output defines, the base first.
+    pub definitions: Vec<Definition<'a>>,
     /// Versions needed of shared objects.
     pub needs: Vec<NeedFile<'a>>,
     /// Some symbol has a version.
@@ -52,6 +55,7 @@ impl<'a> Dynamic<'a> {
     pub fn new(
         files: &Files<'a>,
         symbols: &SymbolTable<'a>,
+        versioning: &'a Versioning,
         args: &'a Args,
     ) -> Option<Dynamic<'a>> {
         let chosen: Vec<SymbolId> = symbols
@@ -68,12 +72,20 @@ impl<'a> Dynamic<'a> {
             strings: StringTable::new(),
             gnu_hash: None,
             hashes: Vec::new(),
+            definitions: versioning.definitions(output_name(args)),
             needs: Vec::new(),
             versioned: false,
             needed: needed(files, symbols),
         };
         for soname in &dynamic.needed {
             dynamic.strings.add(soname)?;
+        }
+        dynamic.versioned = !dynamic.definitions.is_empty();
+        for definition in &dynamic.definitions {
+            dynamic.strings.add(definition.name)?;
+            for parent in &definition.parents {
+                dynamic.strings.add(parent)?;
+            }
         }
         let (mut imported, mut defined) = (Vec::new(), Vec::new());
         for id in chosen {
@@ -87,7 +99,7 @@ impl<'a> Dynamic<'a> {
                 || bits & (flag::NEEDS_COPY | flag::CANONICAL_PLT) != 0;
             let version = match key.rank() {
                 rank::SHARED => dynamic.need(files, key.file(), key.index()),
-                _ if here => versions::GLOBAL,
+                _ if here => versioning.version(id),
                 _ => versions::GLOBAL,
             };
             let symbol = DynamicSymbol {
@@ -128,6 +140,15 @@ impl<'a> Dynamic<'a> {
         if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
             dynamic.strings.add(soname)?;
         }
+        for name in args
+            .auxiliary
+            .iter()
+            .chain(&args.filter)
+            .chain(&args.audit)
+            .chain(&args.depaudit)
+        {
+            dynamic.strings.add(name)?;
+        }
         Some(dynamic)
     }
 
@@ -140,11 +161,13 @@ impl<'a> Dynamic<'a> {
             return versions::GLOBAL;
         };
         self.versioned = true;
-        let next = 2 + self
-            .needs
-            .iter()
-            .map(|need| need.versions.len())
-            .sum::<usize>() as u16;
+        let next = 2
+            + self.definitions.len().saturating_sub(1) as u16
+            + self
+                .needs
+                .iter()
+                .map(|need| need.versions.len())
+                .sum::<usize>() as u16;
         let position = self
             .needs
             .iter()
@@ -197,6 +220,14 @@ impl<'a> Dynamic<'a> {
         }
         if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
             entries.push((c::DT_SONAME, text(soname)));
+        }
+        for (names, tag) in [
+            (&args.auxiliary, c::DT_AUXILIARY),
+            (&args.filter, c::DT_FILTER),
+            (&args.audit, c::DT_AUDIT),
+            (&args.depaudit, c::DT_DEPAUDIT),
+        ] {
+            entries.extend(names.iter().map(|name| (tag, text(name))));
         }
         if let Some(rpath) = facts.rpath {
             entries.push((
@@ -266,8 +297,14 @@ impl<'a> Dynamic<'a> {
         }
         if self.versioned {
             entries.push((c::DT_VERSYM, address(Std::VerSym)));
-            entries.push((c::DT_VERNEED, address(Std::VerNeed)));
-            entries.push((c::DT_VERNEEDNUM, self.needs.len() as u64));
+            if !self.definitions.is_empty() {
+                entries.push((c::DT_VERDEF, address(Std::VerDef)));
+                entries.push((c::DT_VERDEFNUM, self.definitions.len() as u64));
+            }
+            if !self.needs.is_empty() {
+                entries.push((c::DT_VERNEED, address(Std::VerNeed)));
+                entries.push((c::DT_VERNEEDNUM, self.needs.len() as u64));
+            }
         }
         for _ in 0..=args.spare_dynamic_tags {
             entries.push((c::DT_NULL, 0));
@@ -330,6 +367,18 @@ fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
         }
     }
     (flags, flags_1)
+}
+
+/// The name by which the output's base version is known: its own.
+fn output_name(args: &Args) -> &[u8] {
+    use std::os::unix::ffi::OsStrExt;
+    match &args.soname {
+        Some(soname) => soname,
+        None => args
+            .output
+            .file_name()
+            .map_or(&b""[..], |name| name.as_bytes()),
+    }
 }
 
 /// The shared objects that the output needs, in order.

@@ -9,18 +9,25 @@ use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
 use crate::file::Files;
 use crate::ids::SymbolId;
 use crate::symbols::{Key, SymbolTable, flag, rank};
+use crate::versioning::{self, Versioning};
 use rayon::prelude::*;
 
 /// Sets [`flag::IMPORTED`], [`flag::EXPORTED`], [`flag::UNDEFINED`] and [`flag::UNDEFINED_WEAK`].
-pub fn bind(files: &Files, symbols: &SymbolTable, args: &Args, dynamic: bool) {
+pub fn bind(
+    files: &Files,
+    symbols: &SymbolTable,
+    versioning: &Versioning,
+    args: &Args,
+    dynamic: bool,
+) {
     let shared = args.kind == OutputKind::Shared;
     symbols.ids().for_each(|id| {
         let bits = symbols.flags(id);
         let key = symbols.key(id);
         let add = match key.rank() {
-            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => {
-                exports(files, symbols, args, id, key, bits, dynamic, shared)
-            }
+            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => exports(
+                files, symbols, versioning, args, id, key, bits, dynamic, shared,
+            ),
             // A reference that must not leave the output cannot be satisfied from outside.
             rank::SHARED
                 if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
@@ -42,6 +49,7 @@ pub fn bind(files: &Files, symbols: &SymbolTable, args: &Args, dynamic: bool) {
 fn exports(
     files: &Files,
     symbols: &SymbolTable,
+    versioning: &Versioning,
     args: &Args,
     id: SymbolId,
     key: Key,
@@ -55,19 +63,23 @@ fn exports(
     if files.get(key.file()).exclude {
         return flag::FORCED_LOCAL;
     }
-    let wanted = shared
-        || args.export_dynamic
-        || bits & (flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED) != 0
-        || args
-            .export_dynamic_symbols
-            .iter()
-            .any(|pattern| crate::glob::Glob::new(pattern).matches(symbols.name(id)));
+    let listed = || {
+        let name = versioning::split(symbols.name(id)).0;
+        versioning
+            .dynamic_list
+            .as_ref()
+            .is_some_and(|list| list.matches(name))
+    };
+    let seen = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
+    let wanted = shared || args.export_dynamic || bits & seen != 0 || listed();
     if !wanted {
         return 0;
     }
     let preemptible = shared
         && bits & flag::PROTECTED == 0
         && match args.symbolic {
+            // What a dynamic list names can be preempted, and nothing else.
+            _ if !args.dynamic_lists.is_empty() => listed(),
             Symbolic::None => true,
             Symbolic::All => false,
             Symbolic::Functions => bits & flag::FUNCTION == 0,

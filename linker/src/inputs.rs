@@ -16,6 +16,7 @@ use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use crate::ticket::Ticket;
 use crate::ticket_object::{RepositoryId, TicketObject};
+use crate::version_script::VersionScript;
 use memmap2::Mmap;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -71,15 +72,17 @@ struct Opener<'a, 'l> {
     search: Search,
     found: Vec<Found<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
+    version_scripts: Vec<VersionScript>,
 }
 
-/// Opens and parses all inputs. `names` are what the linker itself mentions.
+/// Opens and parses all inputs. `names` are what the linker itself mentions. Also gives the version scripts that
+/// linker scripts among the inputs hold.
 pub fn open<'a>(
     arena: &'a InputArena,
     args: &Args,
     names: Vec<&'a [u8]>,
     diag: &Diagnostics,
-) -> Files<'a> {
+) -> (Files<'a>, Vec<VersionScript>) {
     let search = Search::new(args, Environment::of_process());
     let mut opener = Opener {
         arena,
@@ -88,11 +91,12 @@ pub fn open<'a>(
         search,
         found: Vec::new(),
         opened: HashMap::new(),
+        version_scripts: Vec::new(),
     };
     for input in &args.inputs {
         opener.input(input);
     }
-    let found = opener.found;
+    let (found, version_scripts) = (opener.found, opener.version_scripts);
     let parsed: Vec<Option<Parsed<'a>>> = found
         .into_par_iter()
         .map(|found| parse(found, args, diag))
@@ -120,7 +124,7 @@ pub fn open<'a>(
         }
         files.push(file);
     }
-    Files(files)
+    (Files(files), version_scripts)
 }
 
 impl<'a> Opener<'a, '_> {
@@ -295,6 +299,7 @@ impl<'a> Opener<'a, '_> {
                     }
                 }
                 Command::SearchDir(directory) => self.search.add_directory(directory),
+                Command::Version(version) => self.version_scripts.push(version.clone()),
                 // Says what the output is, which is known; or that the script is for another machine.
                 Command::OutputFormat(format, pos) if format != b"elf64-x86-64" => {
                     let format = String::from_utf8_lossy(format);

@@ -53,5 +53,6 @@ pub mod timing;
 pub mod trace;
 pub mod unsupported;
 pub mod version_script;
+pub mod versioning;
 pub mod versions;
 pub mod write;

@@ -21,7 +21,7 @@ use crate::hash_tables;
 use crate::ids::{FileId, PartId, SymbolId};
 use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
-use crate::linker_symbols;
+use crate::linker_symbols::{self, LinkerSymbols, Meaning};
 use crate::made::{self, Made};
 use crate::note_property::{Forced, Merger, Properties};
 use crate::object::{Object, Place};
@@ -38,6 +38,7 @@ use crate::symbols::{SymbolTable, flag};
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::{Needs, Tracer};
+use crate::versioning;
 use crate::versions;
 use crate::write::{self, Writer};
 use std::sync::atomic::Ordering::Relaxed;
@@ -54,7 +55,8 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
 
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
-    let mut files = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let (mut files, version_scripts) = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let mut versioning = versioning::read(args, version_scripts, diag);
     check(diag)?;
     timing.phase("open inputs");
 
@@ -92,7 +94,9 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     // What objects do not define the linker may; then every symbol's binding is known.
     let dynamic_output = is_dynamic(args, &files);
     let linker_symbols = linker_symbols::define(&symbols, &outputs, args, dynamic_output, diag);
-    export::bind(&files, &symbols, args, dynamic_output);
+    versioning.assign(&files, &symbols, args, diag);
+    export::bind(&files, &symbols, &versioning, args, dynamic_output);
+    check(diag)?;
     timing.phase("bind symbols");
 
     // Frames belong to code, so they must be known before code is traced.
@@ -115,6 +119,8 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         frames: &frames,
         mode,
         gc: args.gc_sections,
+        link_order: &facts.link_order,
+        bounded: bounded_parts(args, &outputs, &linker_symbols),
         allow_text_relocations: args.z.text != TextRel::Error,
         allow_copies: args.z.copyreloc,
         diag,
@@ -127,9 +133,10 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     // Make what was asked for: slots, PLT entries, copies, dynamic symbols, commons.
     let got = Got::allocate(&files, &symbols, &needs, mode);
     let dynamic = match dynamic_output {
-        true => {
-            Some(Dynamic::new(&files, &symbols, args).ok_or_else(|| too_large(diag, ".dynstr"))?)
-        }
+        true => Some(
+            Dynamic::new(&files, &symbols, &versioning, args)
+                .ok_or_else(|| too_large(diag, ".dynstr"))?,
+        ),
         false => None,
     };
     let commons = place_commons(&definitions);
@@ -223,6 +230,11 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
             }
             if dynamic.versioned {
                 std(Std::VerSym, 2 * (count as u64 + 1), 2);
+                std(
+                    Std::VerDef,
+                    versions::definitions_size(&dynamic.definitions),
+                    8,
+                );
                 std(Std::VerNeed, versions::needs_size(&dynamic.needs), 8);
             }
         }
@@ -536,6 +548,18 @@ fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
                 diag.error(format!("{file}: {why}"));
             }
         });
+}
+
+/// Parts of the sections whose `__start_` or `__stop_` symbols are in use: nothing in them is collected.
+fn bounded_parts(args: &Args, outputs: &Outputs, linker_symbols: &LinkerSymbols) -> Vec<bool> {
+    let bounds = |output| {
+        linker_symbols.iter().any(|(_, meaning)| matches!(meaning, Meaning::Start(id) | Meaning::Stop(id) if *id == output))
+    };
+    outputs
+        .parts
+        .iter()
+        .map(|part| !args.z.start_stop_gc && bounds(part.output))
+        .collect()
 }
 
 /// Whether the output has a dynamic section.

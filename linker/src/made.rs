@@ -31,6 +31,7 @@ const MADE: &[Std] = &[
     Std::DynSym,
     Std::DynStr,
     Std::VerSym,
+    Std::VerDef,
     Std::VerNeed,
     Std::RelaPlt,
     Std::Plt,
@@ -158,6 +159,12 @@ impl<'a> Made<'_, 'a> {
             for (slot, symbol) in out[2..].chunks_exact_mut(2).zip(&dynamic.symbols) {
                 slot.copy_from_slice(&symbol.version.to_le_bytes());
             }
+        } else if is(Std::VerDef) {
+            let dynstr = |name: &[u8]| dynamic.strings.get(name).unwrap_or(0);
+            copy(
+                out,
+                &versions::write_definitions(&dynamic.definitions, dynstr),
+            );
         } else if is(Std::VerNeed) {
             copy(
                 out,
@@ -523,6 +530,10 @@ impl<'a> Made<'_, 'a> {
                 c::SHT_HASH => (link, entsize) = (header(Std::DynSym), 4),
                 c::SHT_GNU_HASH => link = header(Std::DynSym),
                 c::SHT_GNU_VERSYM => (link, entsize) = (header(Std::DynSym), 2),
+                c::SHT_GNU_VERDEF => {
+                    let count = |dynamic: &Dynamic| dynamic.definitions.len() as u32;
+                    (link, info) = (header(Std::DynStr), self.dynamic.map_or(0, count));
+                }
                 c::SHT_GNU_VERNEED => {
                     (link, info) = (
                         header(Std::DynStr),

@@ -54,7 +54,7 @@ struct Found<'a> {
     executable_stack: Option<bool>,
     properties: Vec<u32>,
     frames: Vec<u32>,
-    retained: Vec<u32>,
+    link_order: Vec<(u32, u32)>,
 }
 
 /// What the linker consumes from the linked files beside their contents.
@@ -65,6 +65,8 @@ pub struct SectionFacts {
     pub properties: Vec<(FileId, Vec<u32>)>,
     /// `.eh_frame` sections, in order.
     pub frames: Vec<SectionId>,
+    /// Loaded sections with `SHF_LINK_ORDER`, each with the section that it is about.
+    pub link_order: Vec<(SectionId, SectionId)>,
 }
 
 /// Addresses that are significant, for identical code folding (LLVM's extension).
@@ -122,6 +124,7 @@ impl Sections {
             executable_stack: Vec::new(),
             properties: Vec::new(),
             frames: Vec::new(),
+            link_order: Vec::new(),
         };
         for (id, found, part) in found {
             if found.executable_stack == Some(true) {
@@ -131,6 +134,15 @@ impl Sections {
             facts
                 .frames
                 .extend(found.frames.iter().map(|n| SectionId(base[id.index()] + n)));
+            let end = base[id.index() + 1];
+            facts
+                .link_order
+                .extend(found.link_order.iter().filter_map(|(section, about)| {
+                    let about = base[id.index()]
+                        .checked_add(*about)
+                        .filter(|about| *about < end)?;
+                    Some((SectionId(base[id.index()] + section), SectionId(about)))
+                }));
             if found.customs.is_empty() {
                 continue;
             }
@@ -261,7 +273,7 @@ fn classify_file<'a>(
         executable_stack: None,
         properties: Vec::new(),
         frames: Vec::new(),
-        retained: Vec::new(),
+        link_order: Vec::new(),
     };
     for number in 1..object.section_count() {
         match object.relocation_section(number) {
@@ -336,9 +348,11 @@ fn classify_file<'a>(
         }
         if section.flags & shf::RETAIN != 0 || is_root(&section) {
             bits |= state::ROOT;
-            found.retained.push(number);
         }
         *states[number as usize].get_mut() = bits;
+        if section.flags & shf::LINK_ORDER != 0 && bits & state::ALLOC != 0 {
+            found.link_order.push((number, section.link));
+        }
         let standard = if section.flags & shf::ALLOC != 0 {
             standard_part(section.name)
         } else {

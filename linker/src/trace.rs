@@ -16,7 +16,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::frames::{Frames, cie_fixups, fde_fixups};
-use crate::ids::{FileId, SectionId, SymbolId};
+use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
@@ -106,6 +106,10 @@ pub struct Tracer<'l, 'a> {
     pub mode: Mode,
     /// Sections of ELF objects are followed, too.
     pub gc: bool,
+    /// By part: some `__start_` or `__stop_` symbol is used to walk over all sections in it.
+    pub bounded: Vec<bool>,
+    /// Sections that live with the section that they are about.
+    pub link_order: &'l [(SectionId, SectionId)],
     /// Dynamic relocations in read-only sections are allowed (`-z notext`).
     pub allow_text_relocations: bool,
     /// Copy relocations are allowed.
@@ -181,7 +185,9 @@ impl Tracer<'_, '_> {
                     {
                         continue;
                     }
-                    if bits & state::ROOT != 0 || !followed {
+                    let part = self.sections.part[id.index()];
+                    let bounded = part != PartId::NONE && self.bounded[part.index()];
+                    if bits & state::ROOT != 0 || !followed || bounded {
                         kept.push(id);
                     } else {
                         self.sections.remove_state(id, state::ALIVE);
@@ -196,7 +202,18 @@ impl Tracer<'_, '_> {
             self.reach(self.definitions.section(*root), &mut frontier);
         }
         let mut all = Found::default();
-        while !frontier.is_empty() {
+        loop {
+            if frontier.is_empty() {
+                // Metadata lives with the section that it is about; and it may refer to others.
+                for (section, about) in self.link_order {
+                    if self.sections.is_alive(*about) {
+                        self.reach(*section, &mut frontier);
+                    }
+                }
+                if frontier.is_empty() {
+                    break;
+                }
+            }
             let chunk = (frontier.len() / 64).clamp(1, 4096);
             let parts: Vec<Found> = frontier
                 .par_chunks(chunk)
@@ -306,12 +323,6 @@ impl Tracer<'_, '_> {
                     found,
                 );
             }
-        }
-        if let Some(section) = object.section(number)
-            && section.flags & shf::LINK_ORDER != 0
-            && let Some(target) = self.sections.get(file, section.link)
-        {
-            self.reach(target, &mut found.queue);
         }
     }
 

@@ -61,9 +61,7 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             "--retain-symbols-file",
         ),
         (!args.undefined_glob.is_empty(), Refuse, "--undefined-glob"),
-        (!args.version_scripts.is_empty(), Refuse, "--version-script"),
         (args.default_symver, Refuse, "--default-symver"),
-        (!args.dynamic_lists.is_empty(), Refuse, "--dynamic-list"),
         (args.dynamic_list_data, Refuse, "--dynamic-list-data"),
         (args.dynamic_list_cpp_new, Refuse, "--dynamic-list-cpp-new"),
         (
@@ -71,14 +69,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--dynamic-list-cpp-typeinfo",
         ),
-        (
-            !args.export_dynamic_symbol_lists.is_empty(),
-            Refuse,
-            "--export-dynamic-symbol-list",
-        ),
-        (!args.audit.is_empty(), Refuse, "--audit"),
-        (!args.depaudit.is_empty(), Refuse, "--depaudit"),
-        (!args.auxiliary.is_empty(), Refuse, "--auxiliary"),
         (
             !args.section_starts.is_empty(),
             Refuse,

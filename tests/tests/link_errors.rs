@@ -1,0 +1,145 @@
+//! What `repo-ld` says, and what it leaves behind, when a link cannot succeed.
+
+mod linking;
+
+use linking::{Bench, Linker};
+
+fn fails(bench: &Bench, arguments: &str, words: &[&str]) {
+    let run = bench
+        .driver(Linker::Ours, "gcc", &format!("{arguments} -o program"))
+        .failed();
+    for word in words {
+        assert!(
+            run.errors().contains(word),
+            "no {word:?} in\n{}",
+            run.report()
+        );
+    }
+    assert!(
+        !bench.path("program").exists(),
+        "{arguments}: an output was left behind"
+    );
+}
+
+#[test]
+fn undefined_and_duplicate_symbols() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        "int missing(int); int main(void) { return missing(1); }",
+    );
+    bench.scratch.write("b.c", "int main(void) { return 0; }");
+    fails(
+        &bench,
+        "a.c",
+        &[
+            "repo-ld: error: undefined symbol: missing",
+            ">>> referenced by",
+            "undefined reference to",
+        ],
+    );
+    fails(
+        &bench,
+        "a.c b.c",
+        &["repo-ld: error: duplicate symbol: main"],
+    );
+    bench.scratch.write(
+        "c.cc",
+        "namespace n { int f(long); } int main() { return n::f(1); }",
+    );
+    let run = bench
+        .driver(Linker::Ours, "g++", "c.cc -o program")
+        .failed();
+    assert!(
+        run.errors().contains("undefined symbol: n::f(long)"),
+        "{}",
+        run.report()
+    );
+    // A reference from what is not linked is no error.
+    let collected = "-O1 -ffunction-sections -Wl,--gc-sections b.c d.c -o program";
+    bench.scratch.write(
+        "d.c",
+        "int missing(int); int unused(void) { return missing(1); }",
+    );
+    bench.driver(Linker::Ours, "gcc", collected).ok();
+}
+
+#[test]
+fn relocations_that_cannot_be() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "data.s",
+        ".globl far\nfar = 0x123456789abc\n.text\n.globl main\nmain: .long far\n",
+    );
+    fails(
+        &bench,
+        "-no-pie data.s",
+        &["R_X86_64_32", "out of range", "far", ".text+0x0"],
+    );
+    bench.scratch.write(
+        "abs.s",
+        ".data\nx: .long 0\n.text\n.globl main\nmain: mov $x, %eax\n ret\n",
+    );
+    fails(
+        &bench,
+        "-pie abs.s",
+        &["R_X86_64_32", "recompile with -fPIE"],
+    );
+    bench
+        .scratch
+        .write("text.s", ".globl main\n.text\nmain: .quad main\n");
+    fails(&bench, "-pie text.s", &["R_X86_64_64", "read-only section"]);
+}
+
+#[test]
+fn files_that_are_not_what_they_should_be() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("b.c", "int main(void) { return 0; }");
+    bench.driver(Linker::Reference, "gcc", "-c b.c").ok();
+    let whole = bench.read("b.o");
+    for cut in [10, 64, 100, whole.len() / 2, whole.len() - 100] {
+        bench.scratch.write("cut.o", &whole[..cut]);
+        fails(&bench, "cut.o b.o", &["cut.o"]);
+    }
+    bench.scratch.write("text.o", "this is no object\n");
+    fails(&bench, "b.o text.o", &["text.o"]);
+    let mut foreign = whole.clone();
+    foreign[18] = 0xb7; // AArch64
+    bench.scratch.write("foreign.o", &foreign);
+    fails(&bench, "b.o foreign.o", &["foreign.o", "incompatible"]);
+    fails(
+        &bench,
+        "b.o -lno_such_library",
+        &["cannot find -lno_such_library"],
+    );
+    fails(&bench, "b.o -Wl,--no-such-option", &["--no-such-option"]);
+}
+
+#[test]
+fn damaged_objects_never_crash_it() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("b.cc", "#include <string>\nstd::string s(\"x\"); int f(int x) { if (x) throw 1; return s.size(); } int main() { return f(0); }");
+    bench
+        .driver(Linker::Reference, "g++", "-g -ffunction-sections -c b.cc")
+        .ok();
+    let whole = bench.read("b.o");
+    let mut state = 12345u64;
+    for _ in 0..60 {
+        let mut bytes = whole.clone();
+        for _ in 0..8 {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let at = (state >> 33) as usize % bytes.len();
+            bytes[at] = (state >> 20) as u8;
+        }
+        bench.scratch.write("bad.o", &bytes);
+        let run = bench.driver(Linker::Ours, "g++", "bad.o -o bad");
+        let text = run.errors();
+        assert!(
+            !text.contains("panicked") && !text.contains("signal"),
+            "{}",
+            run.report()
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! Whole programs linked by `repo-ld` and by the system's linker: both must do the
+//! same, and their tables must agree.
+
+mod linking;
+
+use goblin::elf::Elf;
+use linking::{BOTH, Bench, Linker, check_image, exports, needed, tag};
+
+const KINDS: [&str; 4] = [
+    "-fPIE -pie",
+    "-fno-pie -no-pie",
+    "-static",
+    "-static-pie -fPIE",
+];
+
+#[test]
+fn hello_in_c() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"#include <stdio.h>
+        static int counter; int data = 5; const char *messages[] = {"a", "b"};
+        int main(int argc, char **argv) { printf("hello %d %s %d %d\n", data, messages[1], counter, argc); return 3; }"#,
+    );
+    for kind in KINDS {
+        for more in [
+            "",
+            "-O2 -g",
+            "-O1 -ffunction-sections -fdata-sections -Wl,--gc-sections",
+            "-Wl,-z,now",
+            "-s",
+        ] {
+            let [theirs, ours] = bench.same_behaviour("gcc", &format!("{kind} {more} a.c"));
+            check_image(&ours);
+            let (theirs, ours) = (Elf::parse(&theirs).unwrap(), Elf::parse(&ours).unwrap());
+            assert_eq!(needed(&theirs), needed(&ours));
+            assert_eq!(theirs.header.e_type, ours.header.e_type);
+            assert_eq!(theirs.interpreter, ours.interpreter);
+            assert_eq!(theirs.syms.is_empty(), ours.syms.is_empty());
+        }
+    }
+}
+
+#[test]
+fn exceptions_threads_and_constructors_in_cxx() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.cc",
+        r#"#include <iostream>
+        #include <map>
+        #include <stdexcept>
+        #include <string>
+        #include <thread>
+        thread_local int local = 7;
+        struct A { virtual ~A() {} virtual int f() { return 1; } };
+        struct B : A { int f() override { return 2; } };
+        static std::map<std::string, int> table{{"x", 1}, {"y", 2}};
+        int check(int x) { if (x > 3) throw std::runtime_error("too big"); return x; }
+        int main() {
+            try { check(5); } catch (std::exception &e) { std::cout << "caught " << e.what() << std::endl; }
+            std::thread t([] { local = 9; try { check(10); } catch (...) { std::cout << local << "\n"; } });
+            t.join();
+            A *a = new B;
+            std::cout << a->f() << local << table["y"] << std::endl;
+            delete a;
+        }"#,
+    );
+    for kind in KINDS {
+        for more in [
+            "-O0 -g",
+            "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections",
+        ] {
+            let [_, ours] = bench.same_behaviour("g++", &format!("{kind} {more} a.cc -pthread"));
+            check_image(&ours);
+        }
+    }
+}
+
+const LIBRARY: &str = r#"#include <stdio.h>
+    int shared_data = 42; const int constant = 77; __thread int tls = 5; static __thread int own = 3;
+    __attribute__((weak)) int weak_function(void) { return 1; }
+    __attribute__((visibility("hidden"))) int hidden_function(void) { return own++; }
+    int function(void) { return hidden_function() + weak_function() + tls; }
+    extern int from_program(int);
+    int call_program(void) { return from_program(shared_data); }
+    int (*pointer)(void) = function; int *data_pointer = &shared_data;
+    static int implementation(void) { return 99; }
+    static void *resolve(void) { return implementation; }
+    int indirect(void) __attribute__((ifunc("resolve")));
+    int (*indirect_pointer)(void) = indirect;
+    __attribute__((constructor)) static void constructor(void) { printf("constructor\n"); }
+    __attribute__((destructor)) static void destructor(void) { printf("destructor\n"); }"#;
+
+const USER: &str = r#"#include <stdio.h>
+    extern int shared_data, *data_pointer; extern const int constant; extern __thread int tls;
+    int function(void), call_program(void), indirect(void), weak_function(void);
+    extern int (*pointer)(void), (*indirect_pointer)(void);
+    __attribute__((weak)) extern int nobody(void);
+    int from_program(int x) { return x + 1; }
+    int (*mine)(void) = function;
+    int main(void) {
+        shared_data++;
+        printf("%d %d %d %d %d\n", shared_data, constant, tls, function(), call_program());
+        printf("%d %d %d %d %d\n", pointer == function, mine == pointer, *data_pointer, indirect(), weak_function());
+        printf("%d %d %d\n", indirect_pointer(), nobody ? 1 : 0, data_pointer == &shared_data);
+        return 0;
+    }"#;
+
+#[test]
+fn shared_objects_and_their_users() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("lib.c", LIBRARY);
+    bench.scratch.write("user.c", USER);
+    for linker in BOTH {
+        let made = format!("-shared -fPIC lib.c -Wl,-soname,libx.so -o lib.{linker:?}");
+        bench.driver(linker, "gcc", &made).ok();
+    }
+    let [theirs, ours] = BOTH.map(|linker| bench.read(&format!("lib.{linker:?}")));
+    check_image(&ours);
+    let (theirs, ours) = (Elf::parse(&theirs).unwrap(), Elf::parse(&ours).unwrap());
+    assert_eq!(exports(&theirs), exports(&ours));
+    assert_eq!(needed(&theirs), needed(&ours));
+    assert_eq!(theirs.soname, ours.soname);
+    // Each linker's program with each linker's library.
+    for library in BOTH {
+        std::fs::copy(
+            bench.path(&format!("lib.{library:?}")),
+            bench.path("libx.so"),
+        )
+        .unwrap();
+        for kind in [
+            "-fPIE -pie",
+            "-fno-pie -no-pie",
+            "-fPIC",
+            "-fPIE -Wl,-z,now",
+        ] {
+            let [theirs, ours] = bench.same_behaviour("gcc", &format!("{kind} user.c -L. -lx"));
+            check_image(&ours);
+            let (theirs, ours) = (Elf::parse(&theirs).unwrap(), Elf::parse(&ours).unwrap());
+            assert_eq!(exports(&theirs), exports(&ours), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn versions() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "lib.c",
+        r#"__asm__(".symver old_f, f@V1"); __asm__(".symver new_f, f@@V2");
+        int old_f(void) { return 1; } int new_f(void) { return 2; }
+        int kept(void) { return 3; } int helper(void) { return 4; }"#,
+    );
+    bench.scratch.write(
+        "map",
+        "V1 { global: f; kept; local: *; }; V2 { global: f; } V1;",
+    );
+    bench.scratch.write(
+        "user.c",
+        r#"#include <stdio.h>
+        __asm__(".symver first_f, f@V1"); int first_f(void); int f(void), kept(void);
+        int main(void) { printf("%d %d %d\n", first_f(), f(), kept()); return 0; }"#,
+    );
+    for linker in BOTH {
+        let made = "-shared -fPIC lib.c -Wl,--version-script=map -Wl,-soname,libx.so -o";
+        bench.driver(linker, "gcc", &format!("{made} libx.so")).ok();
+        let [theirs, ours] = bench.same_behaviour("gcc", "user.c -L. -lx");
+        assert!(Elf::parse(&theirs).is_ok() && Elf::parse(&ours).is_ok());
+        assert_eq!(bench.execute("program.Ours").text(), "1 2 3\n");
+        std::fs::rename(
+            bench.path("libx.so"),
+            bench.path(&format!("lib.{linker:?}")),
+        )
+        .unwrap();
+    }
+    let [theirs, ours] = BOTH.map(|linker| bench.read(&format!("lib.{linker:?}")));
+    let (theirs, ours) = (Elf::parse(&theirs).unwrap(), Elf::parse(&ours).unwrap());
+    assert_eq!(
+        exports(&theirs)
+            .into_iter()
+            .filter(|(name, _)| !name.starts_with('V'))
+            .collect::<Vec<_>>(),
+        exports(&ours).into_iter().collect::<Vec<_>>()
+    );
+    let names = |elf: &Elf| -> Vec<String> {
+        let definitions = elf.verdef.as_ref().expect("versions are defined").iter();
+        definitions
+            .flat_map(|definition| {
+                definition
+                    .iter()
+                    .map(|aux| elf.dynstrtab.get_at(aux.vda_name).unwrap().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    assert_eq!(names(&theirs), names(&ours));
+    assert_eq!(
+        tag(&theirs, 0x6fff_fffd),
+        tag(&ours, 0x6fff_fffd),
+        "DT_VERDEFNUM"
+    );
+}
+
+#[test]
+fn archives_groups_and_order() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int a(void); int main(void) { return a(); }");
+    bench.scratch.write(
+        "a.c",
+        "int b(void); int a(void) { return b() + 1; } int unused_common[100];",
+    );
+    bench
+        .scratch
+        .write("b.c", "int c(void); int b(void) { return c() + 1; }");
+    bench.scratch.write("c.c", "int c(void) { return 40; }");
+    bench.scratch.write(
+        "broken.c",
+        "int nobody(void); int never(void) { return nobody(); }",
+    );
+    bench
+        .driver(Linker::Reference, "gcc", "-c main.c a.c b.c c.c broken.c")
+        .ok();
+    let ar = |arguments: &str| {
+        repo_tests::process::run(
+            bench
+                .scratch
+                .command("ar")
+                .args(arguments.split_whitespace()),
+        )
+        .ok();
+    };
+    ar("rcs libone.a a.o c.o broken.o");
+    ar("rcs libtwo.a b.o");
+    ar("rcsT libthin.a a.o b.o c.o");
+    for arguments in [
+        "main.o -Wl,--start-group libone.a libtwo.a -Wl,--end-group",
+        "main.o libthin.a",
+        "main.o -Wl,--whole-archive libthin.a -Wl,--no-whole-archive",
+        "main.o -L. -lone -ltwo -lone",
+        "main.o -Wl,--start-lib a.o b.o c.o -Wl,--end-lib",
+    ] {
+        // GNU ld has no --start-lib.
+        if arguments.contains("start-lib") {
+            bench
+                .driver(Linker::Ours, "gcc", &format!("{arguments} -o lazy"))
+                .ok();
+            bench.execute("lazy").code(42);
+            continue;
+        }
+        bench.same_behaviour("gcc", arguments);
+    }
+}
+
+#[test]
+fn common_weak_and_comdat_definitions() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"int common_one; int common_two[3]; __attribute__((weak)) int f(void) { return 1; }
+        int *address(void) { return common_two; }"#,
+    );
+    bench.scratch.write(
+        "b.c",
+        r#"#include <stdio.h>
+        int common_one = 5; int common_two[10] __attribute__((aligned(64))); int f(void) { return 2; } int *address(void);
+        int main(void) {
+            printf("%d %d %d %d\n", common_one, f(), address() == common_two, (int)((unsigned long)common_two % 64));
+            return 0;
+        }"#,
+    );
+    for kind in KINDS {
+        bench.same_behaviour("gcc", &format!("{kind} -fcommon a.c b.c"));
+        bench.same_behaviour("gcc", &format!("{kind} -fcommon b.c a.c"));
+    }
+    let inline = "#include <vector>\ninline int counter() { static int n; return ++n; }\n\
+                  template <class T> T twice(T x) { counter(); return x + x; }\n";
+    bench.scratch.write(
+        "x.cc",
+        format!("{inline} int g() {{ std::vector<int> v{{1, 2}}; return twice(v[1]); }}"),
+    );
+    bench.scratch.write(
+        "y.cc",
+        format!("{inline} #include <cstdio>\n int g(); int main() {{ std::printf(\"%d %d %d\\n\", g(), twice(3), counter()); }}")
+            .replace(" #include", "\n#include"),
+    );
+    bench.same_behaviour("g++", "-O0 x.cc y.cc");
+    bench.same_behaviour("g++", "-O0 -g -static y.cc x.cc");
+}
+
+#[test]
+fn wrapped_and_defined_symbols() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"#include <stdio.h>
+        int f(void); extern char number[]; extern int alias;
+        int main(void) { printf("%d %lx %d\n", f(), (unsigned long)number, alias); return 0; }"#,
+    );
+    bench
+        .scratch
+        .write("b.c", "int f(void) { return 1; } int original = 8;");
+    bench.scratch.write(
+        "c.c",
+        "int __real_f(void); int __wrap_f(void) { return __real_f() + 10; }",
+    );
+    let options = "-no-pie -Wl,--wrap=f -Wl,--defsym=number=0x1234 -Wl,--defsym=alias=original";
+    bench.same_behaviour("gcc", &format!("{options} a.c b.c c.c"));
+}
+
+#[test]
+fn bounds_of_sections() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"#include <stdio.h>
+        __attribute__((section("my_list"), used)) static int one = 1;
+        __attribute__((section("my_list"), used)) static int two = 2;
+        extern int __start_my_list[], __stop_my_list[]; extern char etext[], edata[], end[], __ehdr_start[];
+        int main(void) {
+            int sum = 0;
+            for (int *p = __start_my_list; p < __stop_my_list; p++) sum += *p;
+            printf("%d %d %d %d\n", sum, etext < edata, edata <= end, __ehdr_start[1] == 'E');
+            return 0;
+        }"#,
+    );
+    for kind in KINDS {
+        bench.same_behaviour("gcc", &format!("{kind} a.c"));
+        bench.same_behaviour("gcc", &format!("{kind} -Wl,--gc-sections a.c"));
+    }
+}
+
+#[test]
+fn reproducible_whatever_the_number_of_threads() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("a.cc", "#include <iostream>\n#include <regex>\nint main() { std::cout << std::regex_match(\"aab\", std::regex(\"a*b\")); }");
+    let link = |threads: u32| {
+        bench
+            .driver(
+                Linker::Ours,
+                "g++",
+                &format!("-static -g a.cc -Wl,--threads={threads} -o program"),
+            )
+            .ok();
+        bench.read("program")
+    };
+    let one = link(1);
+    assert!(
+        one == link(2) && one == link(5),
+        "the output depends on the number of threads"
+    );
+}
