@@ -1,5 +1,6 @@
 //! What `repo-ld` says, and what it leaves behind, when a link cannot succeed.
 
+#[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
 use linking::{Bench, Linker};

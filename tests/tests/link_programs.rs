@@ -1,6 +1,7 @@
 //! Whole programs linked by `repo-ld` and by the system's linker: both must do the
 //! same, and their tables must agree.
 
+#[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
 use goblin::elf::Elf;
