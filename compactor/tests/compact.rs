@@ -1,0 +1,442 @@
+//! Compaction in one process: what is kept, what goes, who may go on meanwhile.
+
+use compactor::compact::{Silent, compact, dry_run};
+use compactor::report::Report;
+use compactor::roots::Wishes;
+use format_spec::digest::Digest;
+use format_spec::ids::{Address, NameId};
+use format_spec::program::{
+    ImageHeader, ImageInputRecord, Index, PlacementRecord, SectionKind, SectionRecord, TypeHeader,
+};
+use linker::ticket::write_ticket;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::engine::{self, Durability};
+use store::program::build::{Compilation, Fixups, Fragment, Name, Place, Section, Symbol};
+use store::program::{Addition, Prepared, ProgramError, Repository};
+
+/// A translation unit that defines one function.
+fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
+    let global = Symbol {
+        name: Name(1),
+        place: Place::Section(0),
+        value: 0,
+        size: code.len() as u64,
+        info: 0x12,
+        other: 0,
+        bits: 0,
+    };
+    let null = Symbol {
+        name: Name(0),
+        place: Place::Undefined,
+        size: 0,
+        info: 0,
+        ..global
+    };
+    let compilation = Compilation {
+        machine: 62,
+        names: vec![b"", name, b".text"],
+        fragments: vec![Fragment {
+            sections: 0..1,
+            targets: 0..0,
+            bindings: 0..0,
+            suffix: Name(1),
+            group: 0,
+        }],
+        digest_order: vec![0],
+        sections: vec![Section {
+            name: Name(2),
+            kind: SectionKind::Text,
+            sh_type: 1,
+            sh_flags: 6,
+            entsize: 0,
+            align_log2: 4,
+            bits: SectionRecord::SUFFIXED,
+            link: 0,
+            size: code.len() as u64,
+            bytes: code,
+            fixups: Fixups::Narrow(0..0),
+        }],
+        symbols: vec![null, global],
+        first_global: 1,
+        ..Compilation::default()
+    };
+    Prepared::new(compilation).expect("the unit is well-formed")
+}
+
+/// Adds a unit; if `ticket` is given, with its record and its file.
+fn add(repository: &Repository, prepared: &Prepared<'_>, ticket: Option<&Path>) {
+    let additions = [Addition { prepared, ticket }];
+    repository.add(&additions).expect("added");
+    if let Some(path) = ticket {
+        write_ticket(path, repository, &prepared.digest).expect("the ticket is written");
+    }
+}
+
+/// A directory with a repository.
+struct Directory {
+    directory: tempfile::TempDir,
+}
+
+impl Directory {
+    fn new() -> Directory {
+        Directory {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let directory = self.directory.path().canonicalize().expect("it is there");
+        directory.join(name)
+    }
+
+    fn repository(&self) -> Repository {
+        Repository::open_or_create(&self.path("program.repo")).expect("a repository")
+    }
+
+    fn compact(&self, grace: u64) -> Report {
+        compact(&self.path("program.repo"), &wishes(grace), &Silent).expect("compacted")
+    }
+}
+
+fn wishes(grace: u64) -> Wishes {
+    Wishes {
+        // After everything that this test does, whatever the clock says.
+        now: u64::MAX / 2,
+        grace,
+        roots: Vec::new(),
+    }
+}
+
+const FOREVER: u64 = u64::MAX;
+
+fn has(repository: &Repository, prepared: &Prepared<'_>) -> bool {
+    let programs = repository.programs().expect("the repository is sound");
+    match programs.compilation(&prepared.digest) {
+        Ok(view) => {
+            let loaded = programs.load(&view).expect("the repository is sound");
+            let again = Prepared::new(loaded).expect("the repository is sound");
+            assert_eq!(again.digest, prepared.digest);
+            true
+        }
+        Err(ProgramError::NoCompilation { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn what_a_ticket_names_stays_and_the_rest_goes() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let (a, b, c) = (
+        unit(b"a", b"\xc3"),
+        unit(b"b", b"\x90\xc3"),
+        unit(b"c", b"\xf4"),
+    );
+    add(&repository, &a, Some(&place.path("a.o")));
+    add(&repository, &b, Some(&place.path("b.o")));
+    add(&repository, &c, None);
+    std::fs::remove_file(place.path("b.o")).expect("removed");
+
+    let before = std::fs::read(place.path("program.repo")).expect("read");
+    let told = dry_run(&place.path("program.repo"), &wishes(0)).expect("looked at");
+    assert_eq!((told.kept.compilations, told.gone.compilations), (1, 2));
+    assert_eq!(told.tickets.len(), 1);
+    assert!(told.tickets[0].what.ends_with("b.o"));
+    assert_eq!(
+        std::fs::read(place.path("program.repo")).expect("read"),
+        before,
+        "a dry run changes nothing"
+    );
+    // Young, everything stays.
+    let report = place.compact(FOREVER);
+    assert_eq!((report.kept.compilations, report.gone.compilations), (3, 0));
+    assert_eq!(report.kept.tickets, 2);
+
+    let report = place.compact(0);
+    assert_eq!((report.kept.compilations, report.gone.compilations), (1, 2));
+    assert!(report.bytes_after < Some(report.bytes_before));
+    let new = place.repository();
+    assert_eq!(new.uuid(), repository.uuid());
+    assert!(has(&new, &a) && !has(&new, &b) && !has(&new, &c));
+    new.store().verify().expect("the new file is sound");
+    let left: Vec<_> = std::fs::read_dir(place.directory.path())
+        .expect("listed")
+        .map(|entry| entry.expect("listed").file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_moved_ticket_is_found_and_stays_found() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let a = unit(b"a", b"\xc3");
+    std::fs::create_dir_all(place.path("build/deep")).expect("made");
+    add(&repository, &a, Some(&place.path("build/deep/a.o")));
+    std::fs::rename(place.path("build/deep/a.o"), place.path("build/z.o")).expect("moved");
+    std::fs::remove_dir(place.path("build/deep")).expect("removed");
+    for _ in 0..2 {
+        let report = place.compact(0);
+        assert_eq!((report.kept.compilations, report.kept.tickets), (1, 1));
+        assert!(has(&place.repository(), &a));
+    }
+    // Where nobody would look for it, it must be named; once is enough.
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    std::fs::create_dir(elsewhere.path().join("lib")).expect("made");
+    let far = elsewhere.path().join("lib/a.o");
+    std::fs::rename(place.path("build/z.o"), &far).expect("moved");
+    let mut wishes = wishes(0);
+    wishes.roots = vec![elsewhere.path().to_owned()];
+    let path = place.path("program.repo");
+    let report = compact(&path, &wishes, &Silent).expect("compacted");
+    assert_eq!(report.kept.compilations, 1);
+    assert_eq!(place.compact(0).kept.compilations, 1);
+    std::fs::remove_file(far).expect("removed");
+    assert_eq!(place.compact(0).kept.compilations, 0);
+}
+
+#[test]
+fn a_ticket_of_another_repository_keeps_nothing() {
+    let (place, other) = (Directory::new(), Directory::new());
+    let a = unit(b"a", b"\xc3");
+    add(&place.repository(), &a, Some(&place.path("a.o")));
+    add(&other.repository(), &a, Some(&other.path("a.o")));
+    std::fs::rename(other.path("a.o"), place.path("a.o")).expect("moved");
+    let report = place.compact(0);
+    assert_eq!((report.kept.compilations, report.gone.tickets), (0, 1));
+}
+
+#[test]
+fn readers_go_on_and_writers_notice() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let (a, b) = (unit(b"a", b"\xc3"), unit(b"b", b"\x90\xc3"));
+    add(&repository, &a, Some(&place.path("a.o")));
+    add(&repository, &b, None);
+    let reader = repository.programs().expect("a snapshot");
+    place.compact(0);
+    // The old file, as it was.
+    let view = reader.compilation(&b.digest).expect("still there");
+    assert_eq!(
+        reader.load(&view).expect("readable").sections[0].bytes,
+        b"\x90\xc3"
+    );
+    let error = repository.store().begin(Durability::Lazy).map(drop);
+    assert!(
+        matches!(error, Err(engine::Error::Replaced { .. })),
+        "{error:?}"
+    );
+    assert!(!has(&place.repository(), &b));
+}
+
+#[test]
+fn nothing_that_writers_add_meanwhile_is_lost() {
+    const UNITS: u32 = 150;
+    let place = Directory::new();
+    add(&place.repository(), &unit(b"first", b"\xc3"), None);
+    let done = AtomicBool::new(false);
+    let name = |number: u32| format!("f{number}");
+    let code = |number: u32| number.to_le_bytes();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut repository = place.repository();
+            for number in 0..UNITS {
+                let (name, code) = (name(number), code(number));
+                let prepared = unit(name.as_bytes(), &code);
+                loop {
+                    let additions = [Addition {
+                        prepared: &prepared,
+                        ticket: None,
+                    }];
+                    match repository.add(&additions) {
+                        Ok(_) => break,
+                        Err(ProgramError::Engine(engine::Error::Replaced { .. })) => {
+                            repository = place.repository();
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            place.compact(FOREVER);
+        }
+    });
+    let repository = place.repository();
+    repository
+        .store()
+        .verify()
+        .expect("the repository is sound");
+    for number in 0..UNITS {
+        let (name, code) = (name(number), code(number));
+        assert!(has(&repository, &unit(name.as_bytes(), &code)), "{name}");
+    }
+    let programs = repository.programs().expect("a snapshot");
+    let count = programs.snapshot().count(Index::Compilations as u8);
+    assert_eq!(count, u64::from(UNITS) + 1);
+}
+
+#[test]
+fn damage_is_never_copied() {
+    let place = Directory::new();
+    let path = place.path("program.repo");
+    let code = b"some code that is easily found";
+    add(
+        &place.repository(),
+        &unit(b"a", code),
+        Some(&place.path("a.o")),
+    );
+    let mut bytes = std::fs::read(&path).expect("read");
+    let at = (bytes.windows(code.len()).position(|window| window == code)).expect("it is there");
+    bytes[at] ^= 1;
+    // In place: another file would be taken for a copy, and recovered.
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &bytes))
+        .expect("written");
+    let error = compact(&path, &wishes(0), &Silent).expect_err("it is damaged");
+    assert!(
+        error.to_string().contains("damaged at offset 0x"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).expect("read"), bytes, "untouched");
+    assert!(!place.path("program.repo.gc-tmp").exists());
+}
+
+#[test]
+fn images_and_types_are_carried_over() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let (dead, a) = (unit(b"dead", b"\x90"), unit(b"a", b"\xc3"));
+    add(&repository, &dead, None);
+    add(&repository, &a, None);
+    let output = place.path("a.out");
+    std::fs::write(&output, "output").expect("written");
+    let path = output.as_os_str().to_str().expect("text").as_bytes();
+    let name = {
+        let programs = repository.programs().expect("a snapshot");
+        programs.find_name(b"a").expect("sound").expect("interned")
+    };
+    let (first, second) = (Digest::of(b"type 1"), Digest::of(b"type 2"));
+    {
+        let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+        let record = transaction.get(Index::Compilations as u8, &a.digest);
+        let compilation = record.expect("sound").expect("added").address;
+        let header = ImageHeader {
+            options: Digest::of(b"options"),
+            written: 0,
+            output_size: 6,
+            path_size: path.len() as u32,
+            input_count: 1,
+            placement_count: 1,
+            reserved: 0,
+        };
+        let mut value = bytemuck::bytes_of(&header).to_vec();
+        value.extend_from_slice(path);
+        value.resize(value.len().next_multiple_of(8), 0);
+        value.extend_from_slice(bytemuck::bytes_of(&ImageInputRecord {
+            compilation,
+            path: name,
+            reserved: 0,
+        }));
+        value.extend_from_slice(bytemuck::bytes_of(&PlacementRecord {
+            address: 0x1000,
+            file_offset: 0x200,
+            reserved_size: 16,
+            input: 0,
+            section: 0,
+        }));
+        let key = Digest::of(path);
+        transaction
+            .insert(Index::Images as u8, &key, &value)
+            .expect("inserted");
+        let type_value = |references: &[Address]| {
+            let header = TypeHeader {
+                name,
+                tag: 0x24,
+                reserved: 0,
+                reference_count: references.len() as u32,
+                size: 3,
+            };
+            let mut value = bytemuck::bytes_of(&header).to_vec();
+            value.extend_from_slice(bytemuck::cast_slice(references));
+            value.extend_from_slice(b"int");
+            value
+        };
+        let types = Index::Types as u8;
+        let base = transaction
+            .insert(types, &first, &type_value(&[]))
+            .expect("inserted");
+        transaction
+            .insert(types, &second, &type_value(&[base]))
+            .expect("inserted");
+        transaction.commit().expect("committed");
+    }
+    let report = place.compact(0);
+    assert_eq!((report.kept.images, report.kept.compilations), (1, 1));
+    let new = place.repository();
+    let programs = new.programs().expect("a snapshot");
+    let get = |index: Index, key: &Digest| {
+        let record = programs.snapshot().get(index as u8, key);
+        record.expect("sound").expect("carried over")
+    };
+    let image = programs
+        .image(&get(Index::Images, &Digest::of(path)))
+        .expect("an image");
+    assert_eq!((image.path, image.placements[0].address), (path, 0x1000));
+    assert_eq!(programs.name(image.inputs[0].path).expect("a name"), b"a");
+    let input = programs
+        .compilation_at(image.inputs[0].compilation)
+        .expect("an input");
+    assert_eq!(*input.record().key, a.digest);
+    let derived = programs
+        .type_entry(&get(Index::Types, &second))
+        .expect("a type");
+    assert_eq!(derived.references, [get(Index::Types, &first).address]);
+    assert_eq!(
+        programs
+            .name(NameId(derived.header.name.0))
+            .expect("a name"),
+        b"a"
+    );
+    drop(new);
+    // Without its output, the image goes, and with it what it was made of.
+    std::fs::remove_file(output).expect("removed");
+    let report = place.compact(0);
+    assert_eq!((report.gone.images, report.kept.compilations), (1, 0));
+}
+
+#[test]
+fn what_is_not_known_is_not_lost() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+    let slot = Index::Manifests as u8;
+    transaction
+        .insert(slot, &Digest::of(b"x"), b"value")
+        .expect("inserted");
+    transaction.commit().expect("committed");
+    let error = compact(&place.path("program.repo"), &wishes(0), &Silent).expect_err("refused");
+    assert!(error.to_string().contains("index 8"), "{error}");
+}
+
+#[test]
+fn hard_links_and_symbolic_links() {
+    let place = Directory::new();
+    add(
+        &place.repository(),
+        &unit(b"a", b"\xc3"),
+        Some(&place.path("a.o")),
+    );
+    let path = place.path("program.repo");
+    let link = place.path("link.repo");
+    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    compact(&link, &wishes(0), &Silent).expect("compacted");
+    assert!(link.is_symlink() && path.is_file() && !path.is_symlink());
+    std::fs::hard_link(&path, place.path("other.repo")).expect("linked");
+    let error = compact(&path, &wishes(0), &Silent).expect_err("refused");
+    assert!(error.to_string().contains("hard links"), "{error}");
+}
