@@ -1,0 +1,362 @@
+//! `repo-dump`: what it shows of real compilations, in text and JSON, and how it fails.
+
+use repo_tests::binaries::Binaries;
+use repo_tests::process::{Run, run};
+use repo_tests::require;
+use repo_tests::scratch::Scratch;
+use serde_json::Value;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+const A: &str = r#"
+#include <stdexcept>
+#include <cstdio>
+inline int shared(int a) { static int n; if (a > 100) throw std::runtime_error("big"); return n += a; }
+int *address(int a) { return new int(shared(a)); }
+int f(int a) { std::puts("from f"); return shared(a) + *address(a); }
+"#;
+const B: &str = r#"
+#include <stdexcept>
+inline int shared(int a) { static int n; if (a > 100) throw std::runtime_error("big"); return n += a; }
+int *other(int a) { return new int(shared(a)); }
+int f(int);
+int main() { return f(1) == 3 ? 0 : 1; }
+"#;
+
+fn dump(scratch: &Scratch, arguments: &[&str]) -> Run {
+    let mut command = scratch.command(Binaries::get().path("repo-dump"));
+    run(command.args(arguments))
+}
+
+fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
+    let mut all = vec!["--json"];
+    all.extend(arguments);
+    serde_json::from_str(&dump(scratch, &all).ok().text()).expect("JSON")
+}
+
+#[track_caller]
+fn compile(scratch: &Scratch, compiler: &Path, source: &str, output: &str) {
+    let mut command = scratch.command(Binaries::get().path("repo-cc"));
+    command.arg(compiler);
+    run(command.args(["-O1", "-fno-inline", "-c", source, "-o", output])).ok();
+}
+
+/// A repository with two tickets, `a.o` and `b.o`.
+fn built(gxx: &Path) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("a.cc", A);
+    scratch.write("b.cc", B);
+    compile(&scratch, gxx, "a.cc", "a.o");
+    compile(&scratch, gxx, "b.cc", "b.o");
+    scratch
+}
+
+fn digest_of<'a>(list: &'a Value, name: &str) -> &'a str {
+    let rows = list.as_array().expect("a list");
+    let row = rows.iter().find(|row| row["name"] == name);
+    row.and_then(|row| row["digest"].as_str())
+        .unwrap_or_else(|| panic!("no {name} in {list:#}"))
+}
+
+#[test]
+fn every_view_in_both_forms() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    for view in [
+        &["header"][..],
+        &["revisions"],
+        &["indices"],
+        &["names"],
+        &["pieces"],
+        &["fragments"],
+        &["compilations"],
+        &["tickets"],
+        &["types"],
+        &["images"],
+        &["--stats"],
+        &["--verify"],
+        &["a.o"],
+        &["--diff", "a.o", "b.o"],
+        &["--diff", "1", "2"],
+        &[],
+    ] {
+        let text = dump(&scratch, view).ok();
+        assert_eq!(text.errors(), "", "{}", text.report());
+        assert!(!text.text().contains('\x1b'), "colours into a pipe");
+        json(&scratch, view);
+    }
+    let header = json(&scratch, &["header"]);
+    assert_eq!(
+        (&header["revision"], &header["format"]),
+        (&2.into(), &1.into())
+    );
+    let shared = json(&scratch, &["names", "shared"]);
+    assert!(shared.as_array().is_some_and(|names| names.len() >= 2));
+    let pieces = dump(&scratch, &["pieces", "from f"]).ok().text();
+    assert!(pieces.contains("\"from f\""), "{pieces}");
+    let colored = dump(&scratch, &["--color=always", "fragments"]).ok().text();
+    assert!(colored.contains("\x1b[33m"));
+    // As it was before the second compilation.
+    let before = json(&scratch, &["compilations", "--revision", "1"]);
+    assert_eq!(before.as_array().map(Vec::len), Some(1));
+    let error = dump(&scratch, &["header", "--revision", "99"])
+        .code(2)
+        .errors();
+    assert!(error.contains("no revision 99"), "{error}");
+}
+
+#[test]
+fn a_definition_with_code_fixups_and_frames() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let text = dump(&scratch, &["fragments", "-C", "_Z1fi"]).ok().text();
+    for wanted in [
+        "call shared(int)",
+        "R_X86_64_PLT32  shared(int)-0x4",
+        "\"from f\"(%rip)",
+        "FDE  length",
+        "DW_CFA_def_cfa_offset 16",
+        ".text._Z1fi",
+    ] {
+        assert!(text.contains(wanted), "no {wanted} in\n{text}");
+    }
+    let list = json(&scratch, &["fragments"]);
+    let digest = digest_of(&list, "_Z6sharedi");
+    let by_digest = json(&scratch, &["fragments", &digest[..10]]);
+    let detail = &by_digest[0];
+    assert_eq!(detail["digest"], digest);
+    assert_eq!(detail["names"][0], "_Z6sharedi");
+    assert_eq!(
+        detail["compilations"].as_array().map(Vec::len),
+        Some(2),
+        "shared by both"
+    );
+    let code = detail["sections"][0]["code"].as_array().expect("code");
+    assert!(code.last().and_then(|line| line["text"].as_str()).is_some());
+    // The CIE of all of them is decoded, too.
+    let cie = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|row| row["name"].is_null() && row["sections"][0] == ".eh_frame");
+    let cie = cie.and_then(|row| row["digest"].as_str()).expect("a CIE");
+    let text = dump(&scratch, &["fragments", cie]).ok().text();
+    assert!(
+        text.contains("CIE  version 1 augmentation \"zPLR\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn digests_by_prefix() {
+    let [gxx] = require!("g++");
+    let scratch = Scratch::new();
+    // So many definitions that four digits are not unique.
+    let source: String = (0..3000)
+        .map(|n| format!("int f{n}(int x) {{ return x + {n}; }}\n"))
+        .collect();
+    scratch.write("many.cc", source);
+    compile(&scratch, &gxx, "many.cc", "many.o");
+    let list = json(&scratch, &["fragments"]);
+    let mut digests: Vec<_> = (list.as_array().expect("a list").iter())
+        .filter_map(|row| row["digest"].as_str())
+        .collect();
+    digests.sort_unstable();
+    let pair = digests.windows(2).find(|pair| pair[0][..4] == pair[1][..4]);
+    let pair = pair.expect("two of 3000 digests begin with the same 16 bits");
+    let error = dump(&scratch, &["fragments", &pair[0][..4]])
+        .code(2)
+        .errors();
+    assert!(error.contains("ambiguous"), "{error}");
+    assert!(
+        error.contains(pair[0]) && error.contains(pair[1]),
+        "{error}"
+    );
+    dump(&scratch, &["fragments", pair[0]]).ok();
+    dump(&scratch, &["fragments", "00000000000000"]).code(2);
+}
+
+#[test]
+fn an_edit_shows_what_it_changed() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    scratch.write("a.cc", A.replace("shared(a) + *", "shared(a) - *"));
+    compile(&scratch, &gxx, "a.cc", "edited.o");
+    let diff = json(&scratch, &["--diff", "a.o", "edited.o"]);
+    let changes = diff["tickets"][0]["definitions"]
+        .as_array()
+        .expect("changes");
+    assert_eq!(changes.len(), 1, "{diff:#}");
+    assert_eq!(
+        (&changes[0]["name"], &changes[0]["change"]),
+        (&"_Z1fi".into(), &"changed".into())
+    );
+    compile(&scratch, &gxx, "a.cc", "a.o");
+    let revision = json(&scratch, &["header"])["revision"].to_string();
+    let text = dump(&scratch, &["--diff", "2", &revision]).ok().text();
+    assert!(
+        text.contains("changed ticket") && text.contains("~ _Z1fi"),
+        "{text}"
+    );
+    assert!(
+        text.contains("new ticket") && text.contains("edited.o"),
+        "{text}"
+    );
+    dump(&scratch, &["--diff", "a.o", "1"]).code(2);
+}
+
+#[test]
+fn statistics_add_up() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let stats = json(&scratch, &["--stats"]);
+    let kinds = stats["bytes"].as_object().expect("bytes by kind");
+    let total: u64 = kinds.values().filter_map(Value::as_u64).sum();
+    assert_eq!(Some(total), stats["repository_bytes"].as_u64());
+    assert_eq!(
+        total,
+        fs::metadata(scratch.repository()).expect("there").len()
+    );
+    let list = json(&scratch, &["fragments"]);
+    let rows = list.as_array().expect("a list");
+    let shared = rows
+        .iter()
+        .filter(|row| row["compilations"].as_u64() > Some(1))
+        .count();
+    assert!(shared >= 2);
+    assert_eq!(stats["definitions"]["shared"], shared);
+    assert_eq!(stats["definitions"]["stored"], rows.len());
+    // The objects that the two tickets stand for.
+    let mut bytes = 0;
+    for ticket in ["a.o", "b.o"] {
+        dump(&scratch, &["--materialize", ticket, "-o", "real.o"]).ok();
+        bytes += fs::metadata(scratch.join("real.o")).expect("written").len();
+    }
+    assert_eq!(stats["objects"]["bytes"], bytes);
+}
+
+#[test]
+fn materialized_objects_link_and_run() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let list = json(&scratch, &["compilations"]);
+    let digest = list[0]["digest"].as_str().expect("a digest");
+    dump(&scratch, &["--materialize", &digest[..12], "-o", "one.o"]).ok();
+    for ticket in ["a.o", "b.o"] {
+        let object = format!("real-{ticket}");
+        dump(&scratch, &["--materialize", ticket, "-o", &object]).ok();
+    }
+    run(scratch
+        .command(&gxx)
+        .args(["real-a.o", "real-b.o", "-o", "program"]))
+    .ok();
+    run(&mut scratch.command(scratch.join("program"))).ok();
+    let error = dump(&scratch, &["--materialize", "a.cc", "-o", "x.o"])
+        .code(2)
+        .errors();
+    assert!(error.contains("a.cc: not a ticket"), "{error}");
+    let error = dump(&scratch, &["--materialize", "a.o", "-o", "no/such/x.o"])
+        .code(2)
+        .errors();
+    assert!(error.contains("no/such/x.o: cannot write"), "{error}");
+}
+
+#[test]
+fn who_has_seen_enough_may_go() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let mut command = scratch.command(Binaries::get().path("repo-dump"));
+    command.args(["fragments", "_Z1fi", "_Z6sharedi", "main", "_Z1fi", "_Z1fi"]);
+    // Far more than a pipe holds.
+    command.args(["_Z6sharedi"; 300]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut first = [0; 10];
+    let mut pipe = child.stdout.take().expect("a pipe");
+    pipe.read_exact(&mut first).expect("something is written");
+    drop(pipe);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success(), "{:?}", output.status);
+}
+
+#[test]
+fn errors_name_the_file_and_what_to_do() {
+    let [gxx] = require!("g++");
+    let scratch = Scratch::new();
+    let error = dump(&scratch, &[]).code(2).errors();
+    assert!(
+        error.contains("program.repo: there is no repository"),
+        "{error}"
+    );
+    assert!(
+        !scratch.repository().exists(),
+        "looking makes no repository"
+    );
+    scratch.write("program.repo", vec![b'x'; 100_000]);
+    let error = dump(&scratch, &[]).code(1).errors();
+    assert!(error.contains("program.repo: not a repository"), "{error}");
+    // A ticket of another repository, and one whose repository is gone.
+    let other = built(&gxx);
+    let repository = other.repository();
+    let ticket = other.join("a.o");
+    let ticket = ticket.to_string_lossy();
+    dump(&scratch, &[&ticket]).ok();
+    fs::remove_file(scratch.repository()).expect("removed");
+    scratch.write("c.cc", "int c;");
+    compile(&scratch, &gxx, "c.cc", "c.o");
+    let own = scratch.repository();
+    let error = dump(&scratch, &[&ticket, "--repo", &own.to_string_lossy()]);
+    let error = error.code(2).errors();
+    assert!(error.contains("it belongs to repository"), "{error}");
+    fs::remove_file(repository).expect("removed");
+    let error = dump(&scratch, &[&ticket]).code(2).errors();
+    assert!(error.contains("does not exist; build it again"), "{error}");
+}
+
+#[test]
+fn verify_finds_flipped_bits_and_a_truncated_file() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let path = scratch.repository();
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .expect("opened");
+    let whole = fs::read(&path).expect("read");
+    // The start of the log, and a place in every record after it.
+    let details = json(&scratch, &["fragments", "_Z1fi", "_Z6sharedi", "main"]);
+    let mut places: Vec<u64> = (4096..whole.len() as u64).step_by(811).collect();
+    for detail in details.as_array().expect("a list") {
+        let (offset, bytes) = (detail["offset"].as_u64(), detail["bytes"].as_u64());
+        let (offset, bytes) = (offset.expect("an offset"), bytes.expect("a size"));
+        // Key, first and last byte of the value.
+        places.extend([offset + 8, offset + 40, offset + 39 + bytes]);
+    }
+    for place in places {
+        let was = whole[place as usize];
+        file.write_all_at(&[was ^ 0x10], place).expect("written");
+        let run = dump(&scratch, &["--verify"]).code(1);
+        let said = run.text() + &run.errors();
+        assert!(said.contains("offset 0x"), "{place:#x}: {said}");
+        file.write_all_at(&[was], place).expect("written");
+    }
+    dump(&scratch, &["--verify"]).ok();
+    let report = json(&scratch, &["--verify"]);
+    assert_eq!(report["problems"].as_array().map(Vec::len), Some(0));
+    file.set_len(whole.len() as u64 - 100).expect("truncated");
+    let error = dump(&scratch, &["--verify"]).code(1).errors();
+    assert!(error.contains("truncated"), "{error}");
+    assert_eq!(
+        fs::read(&path).expect("read").len(),
+        whole.len() - 100,
+        "untouched"
+    );
+}
