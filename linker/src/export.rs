@@ -101,7 +101,7 @@ fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool) -> u32 {
     match args.unresolved {
         // Left to the dynamic linker.
         UnresolvedPolicy::Ignore if shared && visible => flag::IMPORTED,
-        UnresolvedPolicy::Ignore if dynamic && visible => flag::IMPORTED,
+        UnresolvedPolicy::Ignore => flag::UNDEFINED_WEAK,
         _ => flag::UNDEFINED,
     }
 }

@@ -60,6 +60,8 @@ struct Found<'a> {
     lazy: bool,
     state: InputState,
     exclude: bool,
+    /// Named by its path, not found as a library: the path then stands for a missing `DT_SONAME`.
+    by_path: bool,
 }
 
 /// Linker scripts as inputs include each other at most this deep.
@@ -134,7 +136,15 @@ impl<'a> Opener<'a, '_> {
             return;
         }
         match &input.kind {
-            InputKind::File(path) => self.file(path.clone(), input.state, 0),
+            InputKind::File(path) => {
+                let first = self.found.len();
+                self.file(path.clone(), input.state, 0);
+                if let Some(found) = self.found.get_mut(first)
+                    && found.path == path.as_path()
+                {
+                    found.by_path = true;
+                }
+            }
             InputKind::Library(name) => {
                 let candidates: Vec<PathBuf> =
                     self.search.library(name, input.state.static_only).collect();
@@ -198,6 +208,7 @@ impl<'a> Opener<'a, '_> {
                 lazy: state.lib.is_some(),
                 state,
                 exclude: false,
+                by_path: false,
             });
         } else if data.starts_with(b"BC\xc0\xde") || data.starts_with(b"\xde\xc0\x17\x0b") {
             self.diag.error(format!(
@@ -274,6 +285,7 @@ impl<'a> Opener<'a, '_> {
                 lazy,
                 state,
                 exclude,
+                by_path: false,
             });
         }
     }
@@ -419,10 +431,8 @@ const MOST_SECTIONS_OF_A_TICKET: usize = 256;
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let body = match elf::record::<Ehdr>(found.data, 0).map(|ehdr| ehdr.e_type) {
         Some(c::ET_DYN) => {
-            let given = found
-                .path
-                .file_name()
-                .map_or(&b""[..], |name| name.as_bytes());
+            let name = found.path.file_name().filter(|_| !found.by_path);
+            let given = name.unwrap_or(found.path.as_os_str()).as_bytes();
             Shared::parse(found.data, given).map(Body::Shared)
         }
         _ => ElfObject::parse(found.data).map(|elf| Body::Object(Object::Elf(elf))),

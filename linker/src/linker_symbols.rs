@@ -27,6 +27,8 @@ pub enum Meaning {
     Stop(OutputId),
     /// Base of the global offset table.
     GotBase,
+    /// Start of the image of thread-local storage.
+    TlsStart,
     /// First `R_X86_64_IRELATIVE` relocation, in a static program.
     IrelativeStart,
     /// End of the `R_X86_64_IRELATIVE` relocations, in a static program.
@@ -52,6 +54,7 @@ const FIXED: &[(&[u8], Meaning)] = &[
     (b"_DYNAMIC", Meaning::Start(Std::Dynamic.id())),
     (b"_GLOBAL_OFFSET_TABLE_", Meaning::GotBase),
     (b"__GNU_EH_FRAME_HDR", Meaning::Start(Std::EhFrameHdr.id())),
+    (b"_TLS_MODULE_BASE_", Meaning::TlsStart),
     (b"__rela_iplt_start", Meaning::IrelativeStart),
     (b"__rela_iplt_end", Meaning::IrelativeEnd),
     (
@@ -91,6 +94,9 @@ pub fn define(
             Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32),
         );
         symbols.remove_flags(id, flag::TLS | flag::FUNCTION);
+        if meaning == Meaning::TlsStart {
+            symbols.add_flags(id, flag::TLS);
+        }
         if hidden {
             symbols.add_flags(id, flag::HIDDEN);
         }

@@ -352,7 +352,10 @@ impl<'a> Outputs<'a> {
             *section.name == *custom.name && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
         });
         let output = match found {
-            Some(i) => OutputId(i as u16),
+            Some(i) => {
+                self.sections[i].flags |= kept;
+                OutputId(i as u16)
+            }
             None => {
                 let relro = is_relro_name(custom.name);
                 let rank = orphan_rank(custom.sh_type, kept, relro);
@@ -414,6 +417,16 @@ fn is_relro_name(name: &[u8]) -> bool {
         name,
         b".bss.rel.ro" | b".openbsd.randomdata" | b".toc" | b".init_array" | b".fini_array"
     )
+}
+
+/// Whether what goes to a standard part may be written to at run time, whatever the input section's own flags say.
+pub fn is_writable(part: PartId) -> bool {
+    let std = match usize::from(part.0).checked_sub(STANDARD.len()) {
+        None => Some(usize::from(part.0)),
+        Some(n) => SUBPARTS.get(n).map(|(std, _)| *std as usize),
+    };
+    std.and_then(|std| STANDARD.get(std))
+        .is_some_and(|(_, _, flags, _)| flags & shf::WRITE != 0)
 }
 
 /// The name begins with `prefix` and ends there or goes on with a dot.

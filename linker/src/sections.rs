@@ -12,7 +12,7 @@ use crate::elf::c;
 use crate::file::{File, Files};
 use crate::ids::{FileId, PartId, SectionId};
 use crate::object::{Object, Section};
-use crate::output::{Custom, MergeKind, Order, Outputs, shf, standard_part};
+use crate::output::{Custom, MergeKind, Order, Outputs, is_writable, shf, standard_part};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -358,6 +358,9 @@ fn classify_file<'a>(
         } else {
             None
         };
+        if standard.is_some_and(is_writable) {
+            *states[number as usize].get_mut() |= state::WRITE;
+        }
         let merge = merge_kind(&section);
         part[number as usize] = match standard {
             Some(part) if merge.is_none() => part,

@@ -353,8 +353,11 @@ pub fn assign(
                 }
             }
         }
-        // The dynamic linker protects whole pages; nothing else is on the last one.
-        let end = ({ segment.p_vaddr } + { segment.p_memsz }).next_multiple_of(page);
+        // The dynamic linker protects whole pages; nothing else is on the last one. It knows pages as small as the
+        // machine has them, and nothing may be mapped beyond.
+        let small = args.z.common_page_size.unwrap_or(0x1000).clamp(1, page);
+        let end =
+            ({ segment.p_vaddr } + { segment.p_memsz }).next_multiple_of(small.next_power_of_two());
         segment.p_memsz = end - { segment.p_vaddr };
         phdrs.push(segment);
     }

@@ -713,7 +713,7 @@ impl Tracer<'_, '_> {
             Plan::TlsOffset(_) => {
                 if self.mode.shared {
                     self.needs_pic(id, fixup, symbol);
-                } else if imported {
+                } else if imported && !is(flag::UNDEFINED_WEAK) {
                     self.complain(
                         id,
                         fixup,

@@ -9,6 +9,7 @@ use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
+use crate::search::{Environment, Search};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::version_script::{self, Matcher, VersionNode, VersionScript};
 use crate::versions::{self, Definition};
@@ -30,7 +31,10 @@ pub struct Versioning {
 /// Reads the scripts and lists of the command line; `embedded` are those that linker scripts hold.
 pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Versioning {
     let mut nodes: Vec<VersionNode> = Vec::new();
-    let load = |path: &std::path::Path| match std::fs::read(path) {
+    let search = Search::new(args, Environment::of_process());
+    let load = |path: &std::path::Path| match std::fs::read(
+        search.script(path).as_deref().unwrap_or(path),
+    ) {
         Ok(text) => Some(text),
         Err(why) => {
             diag.error(format!("cannot open {}: {why}", path.display()));
@@ -151,7 +155,8 @@ impl Versioning {
             false => symbols.name(id),
         };
         let (base, explicit) = split(name);
-        if let Some((version, is_default)) = explicit {
+        // `f@` has no version.
+        if let Some((version, is_default)) = explicit.filter(|(version, _)| !version.is_empty()) {
             let node = self
                 .nodes
                 .iter()
