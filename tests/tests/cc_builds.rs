@@ -121,13 +121,19 @@ fn cmake_with_a_launcher_and_with_a_compiler_of_two_words() {
          add_executable(hello hello.c)\ntarget_link_libraries(hello part)\n\
          add_executable(hello2 hello.c)\ntarget_link_libraries(hello2 shared)\n",
     );
-    let launcher = format!(
-        "-DCMAKE_C_COMPILER_LAUNCHER={}",
-        Binaries::get().path("repo-cc").display()
-    );
+    // The first is for compiles only; links are launched by the second.
+    let launcher = |what: &str| {
+        let repo_cc = Binaries::get().path("repo-cc").display();
+        format!("-DCMAKE_C_{what}_LAUNCHER={repo_cc}")
+    };
+    let launchers = [launcher("COMPILER"), launcher("LINKER")];
     let compiler = format!("-DCMAKE_C_COMPILER={}", gcc.display());
     for (directory, arguments, variable) in [
-        ("launched", vec![launcher.as_str(), compiler.as_str()], None),
+        (
+            "launched",
+            vec![&*launchers[0], &*launchers[1], &*compiler],
+            None,
+        ),
         ("two-words", vec![], Some(cc(&gcc))),
     ] {
         let mut command = scratch.command(&cmake);

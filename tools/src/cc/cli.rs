@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 /// Objects that COMPILER writes with -c are replaced by tickets, small ELF
 /// objects that name what the repository holds; links are done by repo-ld.
 /// Everything else (dependency files, diagnostics, exit codes) is the
-/// compiler's own. Use it as CC="repo-cc gcc", as CMAKE_C_COMPILER_LAUNCHER, or
-/// through links with compilers' names (--install-links) in front of PATH.
+/// compiler's own. Use it as CC="repo-cc gcc", through links with compilers'
+/// names (--install-links) in front of PATH, or with CMake as both
+/// CMAKE_C_COMPILER_LAUNCHER and CMAKE_C_LINKER_LAUNCHER (and CXX likewise).
 #[derive(Debug, Parser)]
 #[command(
     name = "repo-cc",
