@@ -33,7 +33,7 @@ const OWNER: &[u8] = b"REPO";
 /// The note's type.
 const NOTE_TYPE: u32 = 1;
 /// The note section's name.
-const NOTE_SECTION: &[u8] = b".note.repo";
+pub(crate) const NOTE_SECTION: &[u8] = b".note.repo";
 /// The version of the descriptor.
 const VERSION: u32 = 1;
 /// Bytes of a descriptor before the path.

@@ -453,3 +453,111 @@ fn an_unknown_relocation_keeps_the_object_whole() {
     let joined = join(&split.compilation).unwrap();
     assert_eq!(meanings(&joined), meanings(&object));
 }
+
+/// Anonymous sections go to the fragment that alone refers to them; several share
+/// one by its content; a circle is one fragment.
+#[test]
+fn owners_of_anonymous_sections() {
+    let part = |kind, named: bool, to: &[usize]| Part {
+        kind,
+        symbol: named.then_some(true),
+        relocations: to
+            .iter()
+            .enumerate()
+            .map(|(slot, to)| Link {
+                slot,
+                to: *to,
+                by_section: true,
+                addend: 8,
+            })
+            .collect(),
+    };
+    use PartKind::*;
+    let parts = [
+        part(Text, true, &[1, 3]),      // 0: has 1 for itself, and with it 2
+        part(ReadOnly, false, &[0, 2]), // 1: a jump table, which refers back
+        part(ReadOnly, false, &[]),     // 2
+        part(ReadOnly, false, &[]),     // 3: shared by 0 and 4
+        part(Text, true, &[3, 5]),      // 4: has the circle of 5 and 6
+        part(Data, false, &[6]),        // 5
+        part(Data, false, &[5]),        // 6
+        part(Custom, false, &[]),       // 7: only 8 refers to it, but its place may matter
+        part(Text, true, &[7]),         // 8
+        part(Debug, false, &[2]),       // 9: does not count
+    ];
+    let object = build(&parts);
+    let arena = Bump::new();
+    let prepared = split_and_prepare(&object, &arena);
+    let compilation = &prepared.compilation;
+    let sections: Vec<Vec<String>> = compilation
+        .fragments
+        .iter()
+        .map(|fragment| {
+            fragment
+                .sections
+                .clone()
+                .map(|section| {
+                    let section = &compilation.sections[section as usize];
+                    let mut name = compilation.name(section.name).to_vec();
+                    if section.bits & format_spec::program::SectionRecord::SUFFIXED != 0 {
+                        name.push(b'.');
+                        name.extend_from_slice(compilation.name(fragment.suffix));
+                    }
+                    String::from_utf8(name).unwrap()
+                })
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        sections,
+        [
+            &[".text.f0", ".rodata.r1", ".rodata.r2"][..],
+            &[".rodata.r3"],
+            &[".text.f4", ".data.d5", ".data.d6"],
+            &["custom"],
+            &[".text.f8"],
+            &[".debug_x9"],
+        ]
+    );
+}
+
+/// Pieces are known by content, and what cannot be cut is kept whole.
+#[test]
+fn mergeable_sections() {
+    let to = |to, by_section, addend| Link {
+        slot: 0,
+        to,
+        by_section,
+        addend,
+    };
+    let text = |link| Part {
+        kind: PartKind::Text,
+        symbol: Some(true),
+        relocations: vec![link],
+    };
+    let strings = |symbol| Part {
+        kind: PartKind::Strings,
+        symbol,
+        relocations: Vec::new(),
+    };
+    let pieces = |parts: &[Part]| -> Vec<Vec<u8>> {
+        let object = build(parts);
+        let arena = Bump::new();
+        let prepared = split_and_prepare(&object, &arena);
+        let pieces = prepared.compilation.pieces.iter();
+        pieces.map(|piece| piece.bytes.to_vec()).collect()
+    };
+    // By section symbol, the addend selects; equal strings are one piece.
+    let both = [text(to(2, true, 0)), text(to(2, true, 25)), strings(None)];
+    assert_eq!(pieces(&both), [b"alpha\0"]);
+    let inside = [text(to(1, true, 8)), strings(None)];
+    assert_eq!(pieces(&inside), [b"beta\0"]);
+    // By a symbol, its value does, whatever the addend.
+    let symbol = [text(to(1, false, 30)), strings(Some(false))];
+    assert_eq!(pieces(&symbol), [b"alpha\0"]);
+    // Beyond the end, or without references: whole.
+    let beyond = [text(to(1, true, STRINGS.len() as i64)), strings(None)];
+    assert!(pieces(&beyond).is_empty());
+    let nobody = [text(to(9, true, 0)), strings(None)];
+    assert!(pieces(&nobody).is_empty());
+}
