@@ -209,7 +209,7 @@ fn one_large_transaction() {
     let value = |number: u32| number.to_le_bytes().repeat(number as usize % 300);
     let mut transaction = store.begin(Durability::Durable).unwrap();
     let mut addresses = Vec::new();
-    for number in 0..20_000 {
+    for number in 0..40_000 {
         addresses.push(
             transaction
                 .insert(0, &digest(number), &value(number))
@@ -227,10 +227,23 @@ fn one_large_transaction() {
     transaction.commit().unwrap();
     store.verify().unwrap();
     let snapshot = store.snapshot().unwrap();
-    assert!(snapshot.size() > 10 << 20);
-    for number in 0..20_000 {
+    assert!(snapshot.size() > 20 << 20);
+    for number in 0..40_000 {
         let found = snapshot.get(0, &digest(number)).unwrap().unwrap();
         assert_eq!(found.value, value(number));
         assert_eq!(found.value.as_ptr() as usize % 8, 0);
     }
+
+    // Enough more that their words are stored through a mapping.
+    let mut transaction = store.begin(Durability::Durable).unwrap();
+    for number in 50_000..50_300 {
+        transaction
+            .insert(0, &digest(number), &value(number))
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+    store.verify().unwrap();
+    let table = |snapshot: Snapshot<'_>| snapshot.trailer().indices[0].table;
+    assert_eq!(table(snapshot), table(store.snapshot().unwrap()));
+    assert_eq!(store.snapshot().unwrap().count(0), 40_300);
 }

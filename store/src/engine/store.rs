@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// So many words of a table are stored through a mapping; fewer are written.
+const STORE_FROM: usize = 128;
+
 /// How to open a repository.
 #[derive(Clone)]
 pub struct OpenOptions {
@@ -71,7 +74,7 @@ pub struct Store {
     system: Arc<dyn System>,
     read_only: bool,
     checkpoint_every: u64,
-    /// Made by the first transaction; `None` where words must be written.
+    /// Made by the first large commit; `None` where words must be written.
     word_writer: OnceLock<Option<WordWriter>>,
     /// Threads of this process that share the store wait here: to the kernel
     /// they are one owner of the file's lock.
@@ -517,19 +520,23 @@ impl Store {
 
     /// Writes single words at these places of a table that lies below `end`.
     pub(super) fn write_words(&self, table: u64, placed: &[Placed], end: u64) -> Result<()> {
-        let writer = self.word_writer.get_or_init(|| {
-            (self.system.may_store_words() && map::may_store(&self.file))
-                .then(|| WordWriter::new(&self.file, self.mapping.length()).ok())
-                .flatten()
+        // A store dirties as much as the kernel has as one page, perhaps two
+        // megabytes; a write, the block. Few are better written.
+        let writer = (placed.len() >= STORE_FROM).then(|| {
+            self.word_writer.get_or_init(|| {
+                (self.system.may_store_words() && map::may_store(&self.file))
+                    .then(|| WordWriter::new(&self.file, self.mapping.length()).ok())
+                    .flatten()
+            })
         });
         let view = self.view(end)?;
         for &(place, word) in placed {
             let offset = table + place * 8;
             match writer {
-                Some(writer) => writer
+                Some(Some(writer)) => writer
                     .store(view, offset, word)
                     .map_err(|fault| self.error(fault))?,
-                None => self.write_at(&word.to_le_bytes(), offset)?,
+                _ => self.write_at(&word.to_le_bytes(), offset)?,
             }
         }
         Ok(())
