@@ -19,9 +19,11 @@ use crate::frames::Frames;
 use crate::got::Got;
 use crate::hash_tables;
 use crate::ids::{FileId, PartId, SymbolId};
+use crate::image;
 use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
 use crate::linker_symbols::{self, LinkerSymbols, Meaning};
+use crate::log;
 use crate::made::{self, Made};
 use crate::note_property::{Forced, Merger, Properties};
 use crate::object::{Object, Place};
@@ -421,6 +423,21 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     }
     output.commit().map_err(cannot_write)?;
     timing.phase("commit output");
+
+    // The output is there; what is left is for the compactor and for whoever wants to know.
+    let unrecorded = image::record(args, &files, &linked, segments.file_size).err();
+    timing.phase("record image");
+    let (tickets, objects) = count_objects(&files, &linked);
+    log::linked(
+        args,
+        &log::Line {
+            tickets,
+            objects,
+            output_size: segments.file_size,
+            time: timing.total(),
+            remark: unrecorded.as_ref().map(|why| why as &dyn std::fmt::Display),
+        },
+    );
     timing.print();
     // The process is about to end, and so need not return memory piece by piece.
     std::mem::forget((
@@ -438,6 +455,18 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     ));
     std::mem::forget(arena);
     Ok(())
+}
+
+/// Numbers of tickets and of ELF objects that are linked.
+fn count_objects(files: &Files, linked: &[bool]) -> (usize, usize) {
+    let linked = files.iter().zip(linked).filter(|(_, linked)| **linked);
+    linked.fold((0, 0), |(tickets, objects), ((_, file), _)| {
+        match file.object() {
+            Some(Object::Ticket(_)) => (tickets + 1, objects),
+            Some(Object::Elf(_)) => (tickets, objects + 1),
+            None => (tickets, objects),
+        }
+    })
 }
 
 fn check(diag: &Diagnostics) -> Result<(), Failed> {

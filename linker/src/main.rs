@@ -32,7 +32,9 @@ fn main() -> ExitCode {
         }
         diag.error("no input files");
     } else {
-        let _ = linker::link::link(&args, &diag);
+        if linker::link::link(&args, &diag).is_err() {
+            linker::log::failed(&args);
+        }
     }
     diag.flush_to_stderr();
     ExitCode::from(diag.exit_code())

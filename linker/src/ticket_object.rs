@@ -15,6 +15,7 @@ use format_spec::ids::{NameId, PieceId};
 use format_spec::program::{
     FIXUP_CIE, SectionKind, SectionRecord, SymbolRecord, TargetKind, WideFixupRecord,
 };
+use store::engine::Store;
 use store::program::{
     CompilationView, FixupsView, FragmentView, PieceView, ProgramError, Programs, section_kind,
     target_kind,
@@ -85,6 +86,16 @@ impl<'a> TicketObject<'a> {
             self.fragments.push(fragment);
         }
         Ok(())
+    }
+
+    /// Digest of the compilation.
+    pub fn digest(&self) -> Digest {
+        *self.compilation.record().key
+    }
+
+    /// The repository's store.
+    pub fn store(&self) -> &'a Store {
+        self.programs.snapshot().store()
     }
 
     /// Number of symbols.

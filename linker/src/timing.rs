@@ -31,6 +31,11 @@ impl Timing {
         }
     }
 
+    /// Time since the start.
+    pub fn total(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// Prints all phases on standard error.
     pub fn print(&self) {
         if !self.wanted {

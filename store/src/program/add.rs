@@ -172,7 +172,7 @@ fn ticket_key(path: &Path) -> Digest {
 /// knows that nobody is about to write the file. Its grace period must be longer.
 pub const TICKET_REFRESH_NANOSECONDS: u64 = 600_000_000_000;
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64)

@@ -152,6 +152,6 @@ impl<'d> Copier<'d> {
     }
 }
 
-fn align(value: &mut Vec<u8>) {
+pub(super) fn align(value: &mut Vec<u8>) {
     value.resize(value.len().next_multiple_of(8), 0);
 }

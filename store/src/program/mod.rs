@@ -14,6 +14,7 @@ mod load;
 pub mod locate;
 mod outputs;
 mod prepare;
+mod record_image;
 mod repository;
 mod view;
 
@@ -22,6 +23,7 @@ pub use copy::Copier;
 pub use error::{ProgramError, Result};
 pub use outputs::{ImageView, TypeView};
 pub use prepare::Prepared;
+pub use record_image::{NewImage, NewImageInput, record_image};
 pub use repository::Repository;
 pub use view::{
     CompilationView, FixupsView, FragmentView, PieceView, Programs, TicketView, section_kind,

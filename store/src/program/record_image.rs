@@ -1,0 +1,149 @@
+//! Recording linked images: what an output was made of, so that a compactor keeps
+//! that for as long as the output exists, and tools can tell.
+
+use super::add::Adder;
+use super::copy::align;
+use super::view::Programs;
+use super::{Result, add};
+use crate::engine::{Durability, Store};
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
+use format_spec::program::{ImageHeader, ImageInputRecord, Index};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// An input of an image that is to be recorded.
+#[derive(Clone, Debug)]
+pub struct NewImageInput {
+    /// The compilation; `None` for an input that is none of this repository.
+    pub compilation: Option<Digest>,
+    /// The file, `archive(member)` for a member of an archive.
+    pub path: Vec<u8>,
+}
+
+/// An image that is to be recorded.
+#[derive(Clone, Debug)]
+pub struct NewImage<'a> {
+    /// The output's absolute path.
+    pub path: &'a Path,
+    /// Digest of the options that shape the output.
+    pub options: Digest,
+    /// Size of the output, bytes.
+    pub output_size: u64,
+    /// What was linked, in command-line order.
+    pub inputs: &'a [NewImageInput],
+}
+
+/// Records an image in the repository of `store`, in place of an older one of the same
+/// output. Nothing is written if that says the same already. Placements are not
+/// recorded.
+///
+/// # Errors
+/// If the repository is damaged, or cannot be written.
+pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
+    let key = Digest::of(image.path.as_os_str().as_bytes());
+    if is_recorded(&Programs::new(store.snapshot()?), &key, image)? {
+        return Ok(());
+    }
+    let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+    let path = image.path.as_os_str().as_bytes();
+    let header = ImageHeader {
+        options: image.options,
+        written: add::now(),
+        output_size: image.output_size,
+        path_size: path.len() as u32,
+        input_count: image.inputs.len() as u32,
+        placement_count: 0,
+        reserved: 0,
+    };
+    let mut value = bytemuck::bytes_of(&header).to_vec();
+    align(&mut value);
+    value.extend_from_slice(path);
+    align(&mut value);
+    for input in image.inputs {
+        // It may have gone since it was read, if the compactor ran: then it is none of ours.
+        let compilation = match &input.compilation {
+            Some(digest) => adder.transaction.get(Index::Compilations as u8, digest)?,
+            None => None,
+        };
+        let record = ImageInputRecord {
+            compilation: compilation.map_or(Address(0), |record| record.address),
+            path: adder.name(&Digest::of(&input.path), &input.path)?,
+            reserved: 0,
+        };
+        value.extend_from_slice(bytemuck::bytes_of(&record));
+    }
+    adder
+        .transaction
+        .replace(Index::Images as u8, &key, &value)?;
+    adder.transaction.commit()?;
+    Ok(())
+}
+
+fn is_recorded(programs: &Programs<'_>, key: &Digest, image: &NewImage<'_>) -> Result<bool> {
+    let Some(record) = programs.snapshot().get(Index::Images as u8, key)? else {
+        return Ok(false);
+    };
+    let known = programs.image(&record)?;
+    if known.header.options != image.options
+        || known.header.output_size != image.output_size
+        || known.inputs.len() != image.inputs.len()
+    {
+        return Ok(false);
+    }
+    for (known, input) in known.inputs.iter().zip(image.inputs) {
+        let compilation = match known.compilation {
+            Address(0) => None,
+            address => Some(*programs.compilation_at(address)?.record().key),
+        };
+        if compilation != input.compilation || programs.name(known.path)? != input.path {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Repository;
+
+    #[test]
+    fn an_image_is_recorded_once_and_replaced_when_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::open_or_create(&dir.path().join("r.repo")).unwrap();
+        let input = |path: &str| NewImageInput {
+            compilation: None,
+            path: path.into(),
+        };
+        let mut inputs = vec![input("/lib/libc.so.6"), input("a.a(x.o)")];
+        let record = |inputs: &[NewImageInput], size| {
+            let image = NewImage {
+                path: Path::new("/tmp/out"),
+                options: Digest::of(b""),
+                output_size: size,
+                inputs,
+            };
+            record_image(repository.store(), &image).unwrap();
+            repository.programs().unwrap().snapshot().revision()
+        };
+        let first = record(&inputs, 100);
+        assert_eq!(record(&inputs, 100), first);
+        assert!(record(&inputs, 101) > first);
+        inputs.pop();
+        record(&inputs, 101);
+        let programs = repository.programs().unwrap();
+        let images: Vec<_> = programs
+            .records(Index::Images)
+            .map(|r| r.unwrap())
+            .collect();
+        assert_eq!(images.len(), 1);
+        let view = programs.image(&images[0]).unwrap();
+        assert_eq!(view.path, b"/tmp/out");
+        assert_eq!(view.inputs.len(), 1);
+        assert_eq!(
+            programs.name(view.inputs[0].path).unwrap(),
+            b"/lib/libc.so.6"
+        );
+    }
+}
