@@ -355,11 +355,15 @@ impl Store {
     fn recover(&self) -> Result<()> {
         let length = self.refresh_length()?;
         let view = self.view(length.min(self.mapping.length()))?;
-        let checkpoint = self.state_offset(offset_of!(FileState, checkpoint))?;
+        let checkpoint = self.state_offset(offset_of!(FileState, checkpoint));
         let visible = self.state_offset(offset_of!(FileState, visible));
         let replay = || -> Result<Tables, Fault> {
-            let start = trailer_at(view, checkpoint)?;
-            let mut tables = Tables::load(view, start)?;
+            let start = checkpoint.ok().map(|offset| trailer_at(view, offset));
+            let mut tables = match start {
+                Some(Ok(start)) => Tables::load(view, start)?,
+                // The state itself is damaged: everything is in the log.
+                _ => self.replay_all(view)?,
+            };
             while let Ok(next) = next_transaction(view, tables.trailer()) {
                 if self.read_only && visible.as_ref().is_ok_and(|&last| next.offset > last) {
                     break;
