@@ -6,7 +6,8 @@ use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId};
 use format_spec::program::{
-    ImageHeader, ImageInputRecord, Index, PlacementRecord, SectionKind, SectionRecord, TypeHeader,
+    ImageHeader, ImageInputRecord, Index, PlacementRecord, SectionKind, SectionRecord,
+    TicketHeader, TypeHeader,
 };
 use linker::ticket::write_ticket;
 use std::path::{Path, PathBuf};
@@ -439,4 +440,67 @@ fn hard_links_and_symbolic_links() {
     std::fs::hard_link(&path, place.path("other.repo")).expect("linked");
     let error = compact(&path, &wishes(0), &Silent).expect_err("refused");
     assert!(error.to_string().contains("hard links"), "{error}");
+}
+
+#[test]
+fn one_compactor_at_a_time() {
+    let place = Directory::new();
+    let a = unit(b"a", b"\xc3");
+    add(&place.repository(), &a, None);
+    let directory = std::fs::File::open(place.directory.path()).expect("opened");
+    rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let path = place.path("program.repo");
+    let error = compact(&path, &wishes(0), &Silent).expect_err("locked");
+    assert!(error.to_string().contains("another repo-gc"), "{error}");
+    assert!(has(&place.repository(), &a));
+    drop(directory);
+    // What a killed one left is taken away.
+    std::fs::write(place.path("program.repo.gc-tmp"), "half of a repository").expect("written");
+    place.compact(FOREVER);
+    assert!(has(&place.repository(), &a));
+    assert!(!place.path("program.repo.gc-tmp").exists());
+}
+
+#[test]
+fn a_build_renews_an_old_record_before_it_writes_the_ticket() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let a = unit(b"a", b"\xc3");
+    let ticket = place.path("a.o");
+    add(&repository, &a, Some(&ticket));
+    let key = Digest::of(ticket.as_os_str().as_encoded_bytes());
+    let record = || {
+        let programs = repository.programs().expect("a snapshot");
+        let record = programs.snapshot().get(Index::Tickets as u8, &key);
+        let record = record.expect("sound").expect("on record");
+        let view = programs.ticket(&record).expect("a ticket's record");
+        (*view.header, programs.snapshot().revision())
+    };
+    let (fresh, revision) = record();
+    add(&repository, &a, Some(&ticket));
+    assert_eq!(record().1, revision, "what is fresh is not written again");
+    // As if it had been written long ago, and `make clean` had been run.
+    let old = TicketHeader {
+        written: 1,
+        ..fresh
+    };
+    let mut value = bytemuck::bytes_of(&old).to_vec();
+    value.extend_from_slice(ticket.as_os_str().as_encoded_bytes());
+    let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+    let slot = Index::Tickets as u8;
+    transaction.replace(slot, &key, &value).expect("replaced");
+    transaction.commit().expect("committed");
+    std::fs::remove_file(&ticket).expect("removed");
+    // The build has told the repository, but not written the file yet.
+    let additions = [Addition {
+        prepared: &a,
+        ticket: Some(&ticket),
+    }];
+    repository.add(&additions).expect("added");
+    let (renewed, _) = record();
+    assert!(renewed.written >= fresh.written);
+    let mut wishes = wishes(3_600_000_000_000);
+    wishes.now = renewed.written + 1_000_000_000;
+    compact(&place.path("program.repo"), &wishes, &Silent).expect("compacted");
+    assert!(has(&place.repository(), &a));
 }

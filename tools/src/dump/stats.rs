@@ -254,7 +254,7 @@ impl View for Stats {
         writeln!(out, "\n{}", style.heading("object files"))?;
         write!(
             out,
-            "  {} objects of {} bytes together",
+            "  {} objects of {} bytes together, as --materialize writes them",
             grouped(self.objects.count),
             grouped(self.objects.bytes)
         )?;
