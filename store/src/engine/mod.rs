@@ -43,11 +43,14 @@
 //! * `log`: items, records, trailers. `table`: finding, adding, growing.
 //! * `replay`: what the tables must be, computed from the log.
 //! * `update`: a commit's changes to the tables.
+//! * `create`, `recovery`: making a file, making it good again, verifying it.
 //! * `snapshot`, `transaction`, `store`: what users see.
 
+mod create;
 mod error;
 mod log;
 mod map;
+mod recovery;
 mod replay;
 mod snapshot;
 mod store;

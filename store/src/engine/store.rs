@@ -1,9 +1,10 @@
-//! Opening, creating and recovering a repository file; locks and publication.
+//! An open repository file: its state, its locks, and publication.
 
+use super::create::{create, header_checksum};
 use super::error::{Error, Fault, Result};
-use super::log::{self, end_of, next_transaction, trailer_at};
+use super::log::{self, end_of, trailer_at};
 use super::map::{self, Mapping, View, WordWriter};
-use super::replay::{Additions, Tables};
+use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::system::{Linux, System};
 use super::table::Placed;
@@ -15,12 +16,11 @@ use format_spec::file::{
     TRAILER_SIZE, Trailer, VERSION,
 };
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -227,75 +227,6 @@ impl Store {
         self.mapping.length()
     }
 
-    /// Checks everything up to the newest transaction: every transaction's
-    /// checksum, the chain, and every word of every table against the log.
-    /// Writers can go on meanwhile.
-    pub fn verify(&self) -> Result<()> {
-        if let Some(_lock) = self.try_lock()?
-            && !self.read_only
-        {
-            self.catch_up()?;
-        }
-        let newest = self.snapshot()?;
-        let view = newest.view();
-        let replay = || -> Result<Tables, Fault> {
-            self.check_reserved(view)?;
-            let mut tables = self.replay_all(view)?;
-            while tables.trailer().offset < newest.trailer().offset {
-                let next = next_transaction(view, tables.trailer())?;
-                let jump = log::jump_after(view, tables.trailer())?;
-                if next.jump != jump {
-                    return Err(Fault::new(next.offset, "trailer's links are wrong"));
-                }
-                tables.apply(view, next)?;
-            }
-            tables.compare(view, false)?;
-            Ok(tables)
-        };
-        let tables = replay().map_err(|fault| self.error(fault))?;
-
-        // If nobody has written meanwhile, nor was killed while writing, there
-        // must be no word that is not accounted for.
-        let Some(_lock) = self.try_lock()? else {
-            return Ok(());
-        };
-        let head = self.state_offset(offset_of!(FileState, head))?;
-        if head == newest.trailer().offset {
-            let compared = tables.compare(view, true);
-            compared.map_err(|fault| self.error(fault))?;
-        }
-        let (checkpoint, durable) = self.durable_state()?;
-        for offset in [head, checkpoint, durable] {
-            self.trailer(offset)?;
-        }
-        Ok(())
-    }
-
-    fn replay_all(&self, view: View<'_>) -> Result<Tables, Fault> {
-        let first = trailer_at(view, LOG_OFFSET)?;
-        if *first != first_trailer(first.time, first.nonce) {
-            return Err(Fault::new(LOG_OFFSET, "first trailer is wrong"));
-        }
-        Ok(Tables::empty(first))
-    }
-
-    fn check_reserved(&self, view: View<'_>) -> Result<(), Fault> {
-        let state_end = STATE_OFFSET + size_of::<FileState>() as u64;
-        for (start, end) in [
-            (size_of::<FileHeader>() as u64, STATE_OFFSET),
-            (state_end, LOG_OFFSET),
-        ] {
-            if view
-                .bytes(start, end - start)?
-                .iter()
-                .any(|&byte| byte != 0)
-            {
-                return Err(Fault::new(start, "reserved bytes are not zero"));
-            }
-        }
-        Ok(())
-    }
-
     fn checked_header(&self) -> Result<FileHeader> {
         let bytes = self
             .view(LOG_OFFSET)?
@@ -345,66 +276,14 @@ impl Store {
             && state.inode == self.inode()?)
     }
 
-    fn inode(&self) -> Result<u64> {
+    pub(super) fn inode(&self) -> Result<u64> {
         let inode = self.system.inode(&self.file);
         inode.map_err(|source| self.io_error("examine", source))
     }
 
-    /// Finds the newest transaction that is whole, makes the tables agree with
-    /// it, and publishes it. SPEC.md, "Recovery".
-    fn recover(&self) -> Result<()> {
-        let length = self.refresh_length()?;
-        let view = self.view(length.min(self.mapping.length()))?;
-        let checkpoint = self.state_offset(offset_of!(FileState, checkpoint));
-        let visible = self.state_offset(offset_of!(FileState, visible));
-        let replay = || -> Result<Tables, Fault> {
-            let start = checkpoint.ok().map(|offset| trailer_at(view, offset));
-            let mut tables = match start {
-                Some(Ok(start)) => Tables::load(view, start)?,
-                // The state itself is damaged: everything is in the log.
-                _ => self.replay_all(view)?,
-            };
-            while let Ok(next) = next_transaction(view, tables.trailer()) {
-                if self.read_only && visible.as_ref().is_ok_and(|&last| next.offset > last) {
-                    break;
-                }
-                tables.apply(view, next)?;
-            }
-            Ok(tables)
-        };
-        let tables = replay().map_err(|fault| self.error(fault))?;
-        let newest = tables.trailer().offset;
-        if self.read_only {
-            let lost = Fault::new(newest, "what follows is not whole");
-            let same = (visible? == newest).then_some(()).ok_or(lost);
-            return same
-                .and_then(|()| tables.compare(view, false))
-                .map_err(|fault| Error::NeedsRecovery {
-                    path: self.path.clone(),
-                    offset: fault.offset,
-                    what: fault.what,
-                });
-        }
-        for (table, words) in tables.all() {
-            self.write_at(bytemuck::cast_slice(words), table.address())?;
-        }
-        self.sync_file()?;
-        let word = StateWord::new(newest);
-        let state = FileState {
-            head: word,
-            visible: word,
-            checkpoint: word,
-            durable: word,
-            boot_id: self.system.boot_id(),
-            inode: self.inode()?,
-        };
-        self.write_at(bytemuck::bytes_of(&state), STATE_OFFSET)?;
-        self.sync_file()
-    }
-
     /// The newest transaction, after doing what a writer that was killed
     /// between its commit and its last word left undone.
-    fn catch_up(&self) -> Result<Snapshot<'_>> {
+    pub(super) fn catch_up(&self) -> Result<Snapshot<'_>> {
         let head = self.state_offset(offset_of!(FileState, head))?;
         let visible = self.state_offset(offset_of!(FileState, visible))?;
         let base = self.snapshot_of(head)?;
@@ -427,7 +306,7 @@ impl Store {
         Ok(Snapshot::new(self, trailer, view))
     }
 
-    fn trailer(&self, offset: u64) -> Result<&Trailer> {
+    pub(super) fn trailer(&self, offset: u64) -> Result<&Trailer> {
         let view = self.view(offset.saturating_add(TRAILER_SIZE))?;
         if self.checked_trailer.load(Ordering::Relaxed) == offset {
             let bytes = view.bytes(offset, TRAILER_SIZE);
@@ -464,7 +343,7 @@ impl Store {
         Ok(unsafe { self.mapping.view(end) })
     }
 
-    fn refresh_length(&self) -> Result<u64> {
+    pub(super) fn refresh_length(&self) -> Result<u64> {
         let metadata = self.file.metadata();
         let length = metadata
             .map_err(|source| self.io_error("examine", source))?
@@ -474,7 +353,7 @@ impl Store {
     }
 
     /// One of the four words of the file's state.
-    fn state_offset(&self, field: usize) -> Result<u64> {
+    pub(super) fn state_offset(&self, field: usize) -> Result<u64> {
         let place = STATE_OFFSET + field as u64;
         let words = self
             .view(LOG_OFFSET)?
@@ -556,6 +435,10 @@ impl Store {
         synced.map_err(|source| self.io_error("sync", source))
     }
 
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     pub(super) fn checkpoint_every(&self) -> u64 {
         self.checkpoint_every
     }
@@ -596,7 +479,7 @@ impl Store {
         }
     }
 
-    fn try_lock(&self) -> Result<Option<WriteLock<'_>>> {
+    pub(super) fn try_lock(&self) -> Result<Option<WriteLock<'_>>> {
         let Some(thread) = self.writer.try_lock() else {
             return Ok(None);
         };
@@ -631,101 +514,4 @@ impl std::fmt::Debug for Store {
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
-}
-
-fn header_checksum(header: &FileHeader) -> u32 {
-    crc32fast::hash(&bytemuck::bytes_of(header)[..offset_of!(FileHeader, checksum)])
-}
-
-/// The trailer of revision 0.
-fn first_trailer(time: u64, nonce: u64) -> Trailer {
-    let mut trailer = Trailer {
-        head: log::trailer_head(),
-        offset: LOG_OFFSET,
-        time,
-        start: LOG_OFFSET,
-        nonce,
-        payload_crc: crc32fast::hash(&[]),
-        ..Trailer::zeroed()
-    };
-    trailer.checksum = log::trailer_checksum(&trailer);
-    trailer
-}
-
-/// Makes a repository at `path`, whole or not at all. If somebody else makes
-/// it at the same time, theirs stays.
-fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if let Ok(file) = system.open_unnamed(directory) {
-        write_empty(&file, uuid, system)?;
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        match rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW) {
-            Ok(()) | Err(Errno::EXIST) => return Ok(()),
-            // Perhaps there is no /proc.
-            Err(_) => {}
-        }
-    }
-    // The file system has no files without names: one with a name that nobody
-    // else uses.
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.tmp", system.random()?));
-    let temporary = directory.join(name);
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
-    let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
-    let made = write_empty(&file, uuid, system).and_then(|()| {
-        match rustix::fs::renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
-            // Not known to this file system; but then links may be.
-            Err(Errno::INVAL) => std::fs::hard_link(&temporary, path),
-            other => other.map_err(io::Error::from),
-        }
-    });
-    // Gone already if it was renamed.
-    let _ = std::fs::remove_file(&temporary);
-    match made {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
-    }
-}
-
-/// Writes an empty repository into a new file, and waits until it is on the disk.
-fn write_empty(file: &File, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
-    let uuid = match uuid {
-        Some(uuid) => uuid,
-        None => {
-            let [high, low] = [system.random()?, system.random()?];
-            // RFC 9562: version 4, variant 10.
-            let uuid = u128::from(high) << 64 | u128::from(low);
-            (uuid & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62).to_be_bytes()
-        }
-    };
-    let now = system.now();
-    let mut header = FileHeader {
-        magic: MAGIC,
-        version: VERSION,
-        byte_order: BYTE_ORDER,
-        uuid,
-        created: now,
-        reserved: 0,
-        checksum: 0,
-    };
-    header.checksum = header_checksum(&header);
-    let first = StateWord::new(LOG_OFFSET);
-    let state = FileState {
-        head: first,
-        visible: first,
-        checkpoint: first,
-        durable: first,
-        boot_id: system.boot_id(),
-        inode: system.inode(file)?,
-    };
-    let mut bytes = vec![0; LOG_OFFSET as usize];
-    let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);
-    header_room[..size_of::<FileHeader>()].copy_from_slice(bytemuck::bytes_of(&header));
-    rest[..size_of::<FileState>()].copy_from_slice(bytemuck::bytes_of(&state));
-    bytes.extend_from_slice(bytemuck::bytes_of(&first_trailer(now, system.random()?)));
-    system.write_at(file, &bytes, 0)?;
-    system.sync(file)
 }

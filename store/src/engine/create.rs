@@ -1,0 +1,113 @@
+//! Making a new, empty repository file, whole or not at all.
+
+use super::log;
+use super::system::System;
+use bytemuck::Zeroable;
+use format_spec::file::{
+    BYTE_ORDER, FileHeader, FileState, LOG_OFFSET, MAGIC, STATE_OFFSET, StateWord, Trailer, VERSION,
+};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// The checksum that a header should have.
+pub(super) fn header_checksum(header: &FileHeader) -> u32 {
+    crc32fast::hash(&bytemuck::bytes_of(header)[..offset_of!(FileHeader, checksum)])
+}
+
+/// The trailer of revision 0.
+pub(super) fn first_trailer(time: u64, nonce: u64) -> Trailer {
+    let mut trailer = Trailer {
+        head: log::trailer_head(),
+        offset: LOG_OFFSET,
+        time,
+        start: LOG_OFFSET,
+        nonce,
+        payload_crc: crc32fast::hash(&[]),
+        ..Trailer::zeroed()
+    };
+    trailer.checksum = log::trailer_checksum(&trailer);
+    trailer
+}
+
+/// Makes a repository at `path`, whole or not at all. If somebody else makes
+/// it at the same time, theirs stays.
+pub(super) fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if let Ok(file) = system.open_unnamed(directory) {
+        write_empty(&file, uuid, system)?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) | Err(Errno::EXIST) => return Ok(()),
+            // Perhaps there is no /proc.
+            Err(_) => {}
+        }
+    }
+    // The file system has no files without names: one with a name that nobody
+    // else uses.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{:016x}.tmp", system.random()?));
+    let temporary = directory.join(name);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+    let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
+    let made = write_empty(&file, uuid, system).and_then(|()| {
+        match rustix::fs::renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+            // Not known to this file system; but then links may be.
+            Err(Errno::INVAL) => std::fs::hard_link(&temporary, path),
+            other => other.map_err(io::Error::from),
+        }
+    });
+    // Gone already if it was renamed.
+    let _ = std::fs::remove_file(&temporary);
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes an empty repository into a new file, and waits until it is on the disk.
+fn write_empty(file: &File, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
+    let uuid = match uuid {
+        Some(uuid) => uuid,
+        None => {
+            let [high, low] = [system.random()?, system.random()?];
+            // RFC 9562: version 4, variant 10.
+            let uuid = u128::from(high) << 64 | u128::from(low);
+            (uuid & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62).to_be_bytes()
+        }
+    };
+    let now = system.now();
+    let mut header = FileHeader {
+        magic: MAGIC,
+        version: VERSION,
+        byte_order: BYTE_ORDER,
+        uuid,
+        created: now,
+        reserved: 0,
+        checksum: 0,
+    };
+    header.checksum = header_checksum(&header);
+    let first = StateWord::new(LOG_OFFSET);
+    let state = FileState {
+        head: first,
+        visible: first,
+        checkpoint: first,
+        durable: first,
+        boot_id: system.boot_id(),
+        inode: system.inode(file)?,
+    };
+    let mut bytes = vec![0; LOG_OFFSET as usize];
+    let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);
+    header_room[..size_of::<FileHeader>()].copy_from_slice(bytemuck::bytes_of(&header));
+    rest[..size_of::<FileState>()].copy_from_slice(bytemuck::bytes_of(&state));
+    bytes.extend_from_slice(bytemuck::bytes_of(&first_trailer(now, system.random()?)));
+    system.write_at(file, &bytes, 0)?;
+    system.sync(file)
+}
