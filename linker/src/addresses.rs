@@ -167,7 +167,10 @@ impl Places<'_, '_> {
                 self.outputs.sections[id.index()].address + self.outputs.sections[id.index()].size
             }
             Meaning::GotBase => self.got_base(),
-            Meaning::TlsStart => self.segments.tls.map_or(0, |tls| tls.start),
+            Meaning::TlsBase { executable: true } => {
+                self.segments.tls.map_or(0, |tls| tls.thread_pointer)
+            }
+            Meaning::TlsBase { executable: false } => self.segments.tls.map_or(0, |tls| tls.start),
             Meaning::IrelativeStart => {
                 rela_dyn.address + rela_dyn.size - 24 * self.static_irelative
             }

@@ -140,13 +140,7 @@ impl<'a> Dynamic<'a> {
         if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
             dynamic.strings.add(soname)?;
         }
-        for name in args
-            .auxiliary
-            .iter()
-            .chain(&args.filter)
-            .chain(&args.audit)
-            .chain(&args.depaudit)
-        {
+        for name in args.auxiliary.iter().chain(&args.filter) {
             dynamic.strings.add(name)?;
         }
         Some(dynamic)
@@ -224,11 +218,15 @@ impl<'a> Dynamic<'a> {
         for (names, tag) in [
             (&args.auxiliary, c::DT_AUXILIARY),
             (&args.filter, c::DT_FILTER),
-            (&args.audit, c::DT_AUDIT),
-            (&args.depaudit, c::DT_DEPAUDIT),
         ] {
             entries.extend(names.iter().map(|name| (tag, text(name))));
         }
+        let lists = [(facts.audit, c::DT_AUDIT), (facts.depaudit, c::DT_DEPAUDIT)];
+        entries.extend(
+            lists
+                .into_iter()
+                .filter_map(|(place, tag)| Some((tag, u64::from(place?)))),
+        );
         if let Some(rpath) = facts.rpath {
             entries.push((
                 if args.new_dtags {
@@ -322,6 +320,10 @@ pub struct DynamicFacts {
     pub fini: Option<u64>,
     /// Place in `.dynstr` of the run path.
     pub rpath: Option<u32>,
+    /// Place in `.dynstr` of the list of auditors.
+    pub audit: Option<u32>,
+    /// Place in `.dynstr` of the list of auditors of what the output needs.
+    pub depaudit: Option<u32>,
     /// Number of `R_X86_64_RELATIVE` relocations at the start of `.rela.dyn`.
     pub relative_count: u32,
     /// There are relocations in read-only segments.

@@ -6,6 +6,7 @@
 
 use crate::diag::Diagnostics;
 use crate::eh_frame::{self, Record, RecordKind};
+use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixups, Object, Place, Target, Unwind};
@@ -27,6 +28,8 @@ pub struct Cie {
     pub size: u32,
     /// First and one past the last of its relocations.
     pub relocations: (u32, u32),
+    /// Size of the pointers to code in its FDEs; 0 if it is not understood.
+    pub pointer_size: u8,
     /// Some live FDE uses it.
     pub used: AtomicBool,
 }
@@ -184,6 +187,10 @@ fn parse_section(
                 offset: record.offset as u32,
                 size: record.size as u32,
                 relocations,
+                pointer_size: eh_frame::Cie::parse(bytes, &record)
+                    .ok()
+                    .and_then(|cie| cie.fde_encoding.size())
+                    .map_or(0, |size| size as u8),
                 used: AtomicBool::new(false),
             }),
             RecordKind::Fde { cie } => {
@@ -240,6 +247,16 @@ fn push_fde(
             "offset {:#x}: the code's address has no relocation",
             record.offset
         ));
+    }
+    // One that covers nothing would hide the one that follows at the same address.
+    let pointer_size = u64::from(frames.cies[cie].pointer_size);
+    let range = elf::bytes(
+        object.section_bytes(number),
+        fixup.offset + pointer_size,
+        pointer_size,
+    );
+    if pointer_size != 0 && range.is_some_and(|range| range.iter().all(|byte| *byte == 0)) {
+        return Ok(());
     }
     let Some(describes) = target_section(object, fixup.target) else {
         return Ok(());

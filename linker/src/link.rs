@@ -270,12 +270,20 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         static_tls: needs.static_tls.load(Relaxed),
         ..DynamicFacts::default()
     };
-    let mut rpath = args.rpath.join(&b':');
+    // Joined lists come last in `.dynstr`.
+    let mut lists = Vec::new();
     if let Some(dynamic) = &dynamic {
-        if !rpath.is_empty() {
-            // The run path is the last of the strings.
-            facts_of_dynamic.rpath = Some(dynamic.strings.bytes().len() as u32);
-            rpath.push(0);
+        let start = dynamic.strings.bytes().len();
+        for (list, place) in [
+            (&args.rpath, &mut facts_of_dynamic.rpath),
+            (&args.audit, &mut facts_of_dynamic.audit),
+            (&args.depaudit, &mut facts_of_dynamic.depaudit),
+        ] {
+            if !list.is_empty() {
+                *place = Some((start + lists.len()) as u32);
+                lists.extend(list.join(&b':'));
+                lists.push(0);
+            }
         }
         for std in [
             Std::PreinitArray,
@@ -306,12 +314,30 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     }
     let outputs = name_sections(outputs);
     let (mut outputs, section_names) = outputs;
+    if args.z.execstack.is_none() {
+        for file in &facts.executable_stack {
+            diag.warn(format!(
+                "{}: requires executable stack (because its .note.GNU-stack section is executable)",
+                files.get(*file)
+            ));
+        }
+    }
     let executable_stack = args
         .z
         .execstack
         .unwrap_or(!facts.executable_stack.is_empty());
     let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
     let outputs = outputs;
+    if let Some((first, second)) = segments::overlap(&segments.phdrs) {
+        diag.error(format!(
+            "segments overlap: {:#x}, {:#x} bytes, and {:#x}, {:#x} bytes",
+            { first.p_vaddr },
+            { first.p_memsz },
+            { second.p_vaddr },
+            { second.p_memsz }
+        ));
+    }
+    check(diag)?;
     timing.phase("lay out");
 
     let static_irelative = if dynamic_output {
@@ -372,7 +398,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         symtab: symtab.as_ref(),
         entry: made::entry_address(args, &places, &values, diag),
         sizes: made_sizes,
-        run_path: rpath,
+        joined_strings: lists,
         diag,
     };
     let dynamic_index = |id: SymbolId| dynamic.as_ref().map_or(0, |dynamic| dynamic.index(id));
@@ -787,8 +813,9 @@ fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
 }
 
 fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
-    let rpath: usize = args.rpath.iter().map(|path| path.len() + 1).sum();
-    (dynamic.strings.bytes().len() + rpath) as u64
+    let lists = args.rpath.iter().chain(&args.audit).chain(&args.depaudit);
+    let joined: usize = lists.map(|path| path.len() + 1).sum();
+    (dynamic.strings.bytes().len() + joined) as u64
 }
 
 /// Types of sections follow from what came to be in them.

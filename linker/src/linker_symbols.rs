@@ -27,8 +27,12 @@ pub enum Meaning {
     Stop(OutputId),
     /// Base of the global offset table.
     GotBase,
-    /// Start of the image of thread-local storage.
-    TlsStart,
+    /// What offsets in the module's thread-local storage are relative to: its image's start; in an executable, where
+    /// accesses are rewritten to use the thread pointer, what that points to.
+    TlsBase {
+        /// The output is an executable.
+        executable: bool,
+    },
     /// First `R_X86_64_IRELATIVE` relocation, in a static program.
     IrelativeStart,
     /// End of the `R_X86_64_IRELATIVE` relocations, in a static program.
@@ -54,7 +58,6 @@ const FIXED: &[(&[u8], Meaning)] = &[
     (b"_DYNAMIC", Meaning::Start(Std::Dynamic.id())),
     (b"_GLOBAL_OFFSET_TABLE_", Meaning::GotBase),
     (b"__GNU_EH_FRAME_HDR", Meaning::Start(Std::EhFrameHdr.id())),
-    (b"_TLS_MODULE_BASE_", Meaning::TlsStart),
     (b"__rela_iplt_start", Meaning::IrelativeStart),
     (b"__rela_iplt_end", Meaning::IrelativeEnd),
     (
@@ -94,7 +97,7 @@ pub fn define(
             Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32),
         );
         symbols.remove_flags(id, flag::TLS | flag::FUNCTION);
-        if meaning == Meaning::TlsStart {
+        if matches!(meaning, Meaning::TlsBase { .. }) {
             symbols.add_flags(id, flag::TLS);
         }
         if hidden {
@@ -110,6 +113,15 @@ pub fn define(
         if let Some(id) = symbols.find(name) {
             provide(id, meaning.clone(), true);
         }
+    }
+    if let Some(id) = symbols.find(b"_TLS_MODULE_BASE_") {
+        provide(
+            id,
+            Meaning::TlsBase {
+                executable: args.kind.is_executable(),
+            },
+            true,
+        );
     }
     for (i, section) in outputs.sections.iter().enumerate() {
         if !section.is_alloc() || !is_c_identifier(&section.name) {

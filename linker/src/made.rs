@@ -74,8 +74,8 @@ pub struct Made<'l, 'a> {
     pub entry: u64,
     /// Sizes that were reserved, by output section.
     pub sizes: Vec<u64>,
-    /// The run path with its NUL, which comes last in `.dynstr`.
-    pub run_path: Vec<u8>,
+    /// The run path and its like, joined, each with its NUL: they come last in `.dynstr`.
+    pub joined_strings: Vec<u8>,
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -132,7 +132,7 @@ impl<'a> Made<'_, 'a> {
             let strings = dynamic.strings.bytes();
             let (head, tail) = out.split_at_mut(strings.len());
             head.copy_from_slice(strings);
-            copy(tail, &self.run_path);
+            copy(tail, &self.joined_strings);
         } else if is(Std::DynSym) {
             let syms: &mut [Sym] = bytemuck::cast_slice_mut(out);
             syms[0] = bytemuck::Zeroable::zeroed();

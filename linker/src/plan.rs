@@ -171,7 +171,9 @@ fn rare(
     next: Option<NextReloc>,
 ) -> Plan {
     let imported = symbol & flag::IMPORTED != 0;
-    let may_relax = !mode.shared && mode.relax;
+    // An executable has no use for the general models, and a static one no `__tls_get_addr`: `--no-relax` does not
+    // concern them.
+    let may_relax = !mode.shared;
     match class {
         Class::PltGotRelative => Plan::PltGot(field),
         Class::GotRelative => Plan::GotRelative(field),

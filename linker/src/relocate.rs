@@ -370,7 +370,7 @@ impl Relocator<'_, '_> {
             ),
             Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
             Plan::ModuleOffset(field) => {
-                let base = if self.mode.shared || !self.mode.relax {
+                let base = if self.mode.shared {
                     tls_start
                 } else {
                     thread_pointer

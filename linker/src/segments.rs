@@ -79,6 +79,8 @@ fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, size: u64) 
 struct Load {
     flags: u32,
     relro: bool,
+    /// Address of the first section, where an option says it.
+    start: Option<u64>,
     sections: Vec<OutputId>,
 }
 
@@ -107,6 +109,7 @@ pub fn assign(
     let mut loads = vec![Load {
         flags: c::PF_R,
         relro: false,
+        start: None,
         sections: Vec::new(),
     }];
     for id in order.iter().copied() {
@@ -140,8 +143,14 @@ pub fn assign(
                     .is_some_and(|id| outputs.sections[id.index()].is_nobits())
             });
         let same = |load: &Load| load.flags == flags && load.relro == relro && !after_nobits;
+        let start = args
+            .section_starts
+            .iter()
+            .rev()
+            .find(|(name, _)| **name == *section.name);
+        let start = start.map(|(_, address)| *address);
         match loads.last_mut() {
-            Some(load) if same(load) => load.sections.push(id),
+            Some(load) if same(load) && start.is_none() => load.sections.push(id),
             // The headers' segment takes what comes first.
             Some(load)
                 if load.sections.is_empty() && loads_only_headers(load) && !args.rosegment =>
@@ -152,6 +161,7 @@ pub fn assign(
             _ => loads.push(Load {
                 flags,
                 relro,
+                start,
                 sections: vec![id],
             }),
         }
@@ -202,7 +212,14 @@ pub fn assign(
             if own_pages {
                 offset = offset.next_multiple_of(page);
             }
-            address = address.next_multiple_of(page) + offset % page;
+            address = match load.start {
+                // The place in the file follows the address.
+                Some(start) => {
+                    offset += start.wrapping_sub(offset) % page;
+                    start
+                }
+                None => address.next_multiple_of(page) + offset % page,
+            };
         }
         // The image of thread-local storage begins at its largest alignment.
         let tls_align = load
@@ -248,6 +265,9 @@ pub fn assign(
         // A segment without bytes of its own (only `.tbss`) is not loaded.
         phdrs_load.push(segment);
     }
+
+    // Addresses that options gave may be in any order, the segments must be in theirs.
+    phdrs_load.sort_by_key(|load| load.p_vaddr);
 
     // What is not loaded comes behind.
     for id in &in_file {
@@ -370,6 +390,21 @@ pub fn assign(
         tls,
         image_base,
     }
+}
+
+/// Two segments that would be loaded at the same addresses: the options that give sections their addresses contradict
+/// each other.
+pub fn overlap(phdrs: &[Phdr]) -> Option<(Phdr, Phdr)> {
+    let loads: Vec<Phdr> = phdrs
+        .iter()
+        .copied()
+        .filter(|phdr| { phdr.p_type } == c::PT_LOAD && { phdr.p_memsz } > 0)
+        .collect();
+    let end = |phdr: &Phdr| { phdr.p_vaddr }.checked_add(phdr.p_memsz);
+    loads
+        .windows(2)
+        .find(|pair| end(&pair[0]).is_none_or(|end| end > { pair[1].p_vaddr }))
+        .map(|pair| (pair[0], pair[1]))
 }
 
 fn loads_only_headers(load: &Load) -> bool {

@@ -4,7 +4,7 @@
 //! Only what a run-time linker would see counts (gABI, "Dynamic Linking"; LSB,
 //! "Symbol Versioning"): the dynamic symbol table, not `.symtab`.
 
-use crate::elf::{self, Dyn, Ehdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, c};
+use crate::elf::{self, Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, c};
 use crate::elf_object::{Malformed, check_ident, section_headers};
 
 /// A shared object, borrowed from its mapping.
@@ -28,6 +28,8 @@ pub struct Shared<'a> {
     /// Number of versions that it defines: indices below this.
     defined_versions: usize,
     shdrs: &'a [Shdr],
+    /// Addresses that are read-only after relocation.
+    relro: std::ops::Range<u64>,
 }
 
 /// Bit of a `.gnu.version` entry: not the default version of the name.
@@ -51,7 +53,16 @@ impl<'a> Shared<'a> {
             versions: Vec::new(),
             defined_versions: 0,
             shdrs,
+            relro: 0..0,
         };
+        let phdrs: &[Phdr] = elf::table(data, ehdr.e_phoff, { ehdr.e_phnum }.into())
+            .ok_or(outside("program headers", ehdr.e_phoff))?;
+        for phdr in phdrs
+            .iter()
+            .filter(|phdr| { phdr.p_type } == c::PT_GNU_RELRO)
+        {
+            shared.relro = phdr.p_vaddr..{ phdr.p_vaddr }.saturating_add(phdr.p_memsz);
+        }
         let linked = |shdr: &Shdr| {
             shdrs
                 .get(shdr.sh_link as usize)
@@ -231,6 +242,10 @@ impl<'a> Shared<'a> {
             .syms
             .get(index as usize)
             .and_then(|sym| self.shdrs.get(usize::from(sym.st_shndx)));
-        section.is_some_and(|shdr| shdr.sh_flags & u64::from(c::SHF_WRITE) == 0)
+        let relro = self
+            .syms
+            .get(index as usize)
+            .is_some_and(|sym| self.relro.contains(&{ sym.st_value }));
+        relro || section.is_some_and(|shdr| shdr.sh_flags & u64::from(c::SHF_WRITE) == 0)
     }
 }

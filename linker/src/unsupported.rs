@@ -69,11 +69,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--dynamic-list-cpp-typeinfo",
         ),
-        (
-            !args.section_starts.is_empty(),
-            Refuse,
-            "--section-start, -Ttext, -Tdata, -Tbss",
-        ),
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (args.gc_keep_exported, Refuse, "--gc-keep-exported"),
         (!args.unique.is_empty(), Refuse, "--unique"),
