@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let report = match run(&cli) {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("repo-gc: error: {error:#}");
+            eprintln!("repo-gc: error: {}", store::describe(error.as_ref()));
             return ExitCode::from(if is_damage(&error) { DAMAGED } else { FAILED });
         }
     };

@@ -1,7 +1,11 @@
 //! The program repository's storage.
 //!
 //! * [`engine`]: a transactional, content-addressed store in one file.
+//! * [`program`]: names, fragments, compilations and tickets, built on it.
 
+mod describe;
 pub mod engine;
 
 pub mod program;
+
+pub use describe::describe;
