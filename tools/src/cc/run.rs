@@ -129,6 +129,9 @@ pub fn run(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Result<Endin
     let mut to_hand_on = None;
     loop {
         if let Some(ending) = ended(child)? {
+            // How the compiler ended tells what a signal meant that came while
+            // it ran; one that still waits here must not end us otherwise.
+            while next_signal(&waited_for, Some(Duration::ZERO)).is_some() {}
             return Ok(ending);
         }
         match next_signal(&waited_for, to_hand_on.map(|_| GRACE)) {
