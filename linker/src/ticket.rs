@@ -134,6 +134,13 @@ impl Ticket {
             .and_then(|rest| rest.get(..size))
             .filter(|descriptor| descriptor.len() >= 4)
             .ok_or_else(|| damaged("the note is cut off"))?;
+        if note.len() > 20 + size.next_multiple_of(4) {
+            // `ld -r` puts sections of a name together. Its output is no ticket, and to
+            // take the first one for all would lose the others.
+            return Err(damaged(
+                "there are several tickets: another linker joined them (ld -r)",
+            ));
+        }
         let found =
             u32::from_le_bytes([descriptor[0], descriptor[1], descriptor[2], descriptor[3]]);
         if found != VERSION {

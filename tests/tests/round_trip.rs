@@ -575,6 +575,19 @@ fn tickets_of_missing_and_of_other_repositories() {
         "{other}"
     );
 
+    // What another linker makes of two tickets is not taken for the first of them.
+    let [ld] = require!("ld");
+    let second = scratch.join("second.o");
+    std::fs::write(&second, &bytes).unwrap();
+    let both = scratch.join("both.o");
+    run(Command::new(ld)
+        .args(["-r", "--allow-multiple-definition", "-o"])
+        .arg(&both)
+        .args([&ticket_path, &second]))
+    .ok();
+    let joined = Ticket::parse(&std::fs::read(&both).unwrap()).unwrap_err();
+    assert!(joined.to_string().contains("ld -r"), "{joined}");
+
     // Cut off anywhere, it is an error or no ticket, but never another ticket.
     for length in 0..bytes.len() {
         if let Ok(Some(cut)) = Ticket::parse(&bytes[..length]) {

@@ -126,12 +126,12 @@ pub struct Object<'a> {
     pub symbol_table: u32,
 }
 
-fn slice_at<'a, T: Pod>(
-    bytes: &'a [u8],
+fn slice_at<T: Pod>(
+    bytes: &[u8],
     offset: u64,
     count: u64,
     what: impl Fn() -> String,
-) -> Result<&'a [T], SplitError> {
+) -> Result<&[T], SplitError> {
     let beyond = || SplitError::damaged(offset, format!("{} extends beyond the end", what()));
     let start = usize::try_from(offset).map_err(|_| beyond())?;
     let count = usize::try_from(count).map_err(|_| beyond())?;

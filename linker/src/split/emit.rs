@@ -122,7 +122,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 Content::Terminator(_) => next += 1,
             }
         }
-        let mut names = FxHashMap::default();
+        let mut names = FxHashMap::with_capacity_and_hasher(
+            input.object.symbols.len() + 16,
+            Default::default(),
+        );
         names.insert(&[][..], Name(0));
         Emitter {
             input,
