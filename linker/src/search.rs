@@ -95,6 +95,7 @@ impl Search {
             rpath: args
                 .rpath
                 .iter()
+                .filter(|path| !path.is_empty())
                 .map(|path| OsStr::from_bytes(path).into())
                 .collect(),
             environment,

@@ -459,9 +459,11 @@ impl Parser {
                 (args.dynamic_linker, args.no_dynamic_linker) = (Some(value.path()), false)
             }
             Id::Soname => args.soname = Some(value.bytes()).filter(|name| !name.is_empty()),
+            // Empty parts are kept: CMake writes `DIR:` to reserve room, and looks for it in the
+            // output when it installs.
             Id::Rpath => {
-                for path in split_list(value.value.as_bytes(), b":") {
-                    add_once(&mut args.rpath, path);
+                for path in value.value.as_bytes().split(|byte| *byte == b':') {
+                    add_once(&mut args.rpath, path.to_vec());
                 }
             }
             Id::RpathLink => {

@@ -420,6 +420,7 @@ fn lists_of_directories_and_libraries() {
         "-rpath /a:/b --rpath=/a -rpath-link=/c:/d --exclude-libs a.a,b.a:c.a --audit=x:y --wrap f --wrap=f",
     );
     assert_eq!(args.rpath, [b"/a".to_vec(), b"/b".to_vec()]);
+    assert_eq!(parse("-rpath /a:").rpath, [b"/a".to_vec(), Vec::new()]);
     assert_eq!(args.rpath_link, [PathBuf::from("/c"), PathBuf::from("/d")]);
     assert_eq!(args.exclude_libs.len(), 3);
     assert_eq!((args.audit.len(), args.wrap.len()), (2, 1));
