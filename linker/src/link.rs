@@ -33,7 +33,7 @@ use crate::pieces::UsedPieces;
 use crate::plan::Mode;
 use crate::relocate::Relocator;
 use crate::resolve::{self, Definitions, Duplicate};
-use crate::sections::{SectionFacts, Sections};
+use crate::sections::{SectionFacts, Sections, state};
 use crate::segments;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag};
@@ -130,6 +130,9 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     let needs = tracer.run(&roots(args, &symbols));
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
     check(diag)?;
+    if args.print_gc_sections {
+        print_unused(&files, &sections);
+    }
     timing.phase("trace and scan");
 
     // Make what was asked for: slots, PLT entries, copies, dynamic symbols, commons.
@@ -615,6 +618,25 @@ fn bounded_parts(args: &Args, outputs: &Outputs, linker_symbols: &LinkerSymbols)
         .iter()
         .map(|part| !args.z.start_stop_gc && bounds(part.output))
         .collect()
+}
+
+/// `--print-gc-sections`, in GNU ld's words.
+fn print_unused(files: &Files, sections: &Sections) {
+    for (id, file) in files.iter().filter(|(id, _)| sections.is_linked(*id)) {
+        let Some(object) = file.object() else {
+            continue;
+        };
+        for number in 1..object.section_count() {
+            let bits = sections.state(sections.id(id, number));
+            let unused = bits & (state::ALIVE | state::ALLOC | state::DISCARDED) == state::ALLOC;
+            if let (true, Some(section)) = (unused, object.section(number)) {
+                eprintln!(
+                    "repo-ld: removing unused section '{}' in file '{file}'",
+                    String::from_utf8_lossy(section.name)
+                );
+            }
+        }
+    }
 }
 
 /// Whether the output has a dynamic section.

@@ -104,7 +104,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         (args.cref, Warn, "--cref"),
         (!args.trace_symbols.is_empty(), Warn, "--trace-symbol"),
         (args.dependency_file.is_some(), Warn, "--dependency-file"),
-        (args.print_gc_sections, Warn, "--print-gc-sections"),
         (args.print_icf_sections, Warn, "--print-icf-sections"),
         (args.print_memory_usage, Warn, "--print-memory-usage"),
         (args.verify_incremental, Warn, "--verify-incremental"),
