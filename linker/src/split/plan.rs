@@ -523,34 +523,34 @@ impl<'i, 'a> Planner<'i, 'a> {
                     fragments[fragment as usize].anonymous &= self.is_anonymous(section);
                 }
                 Role::Frames => {
-                    for (index, frame) in self.frames.iter().enumerate() {
-                        if frame.section != section {
-                            continue;
-                        }
-                        for (entry_index, entry) in frame.entries.iter().enumerate() {
-                            let this = EntryRef {
-                                frame: index as u32,
-                                entry: entry_index as u32,
-                            };
-                            let content = match entry.kind {
-                                EntryKind::Terminator => Content::Terminator(this),
-                                EntryKind::Cie => {
-                                    let cie = self.cie_of[index][entry_index];
-                                    if self.cies[cie as usize] != this {
-                                        continue;
-                                    }
-                                    cie_fragment[cie as usize] = fragments.len() as u32;
-                                    Content::Cie(cie)
+                    // The frame sections are in ascending order.
+                    let found = self
+                        .frames
+                        .binary_search_by_key(&section, |frame| frame.section);
+                    let Ok(index) = found else { continue };
+                    for (entry_index, entry) in self.frames[index].entries.iter().enumerate() {
+                        let this = EntryRef {
+                            frame: index as u32,
+                            entry: entry_index as u32,
+                        };
+                        let content = match entry.kind {
+                            EntryKind::Terminator => Content::Terminator(this),
+                            EntryKind::Cie => {
+                                let cie = self.cie_of[index][entry_index];
+                                if self.cies[cie as usize] != this {
+                                    continue;
                                 }
-                                EntryKind::Fde { .. } => continue,
-                            };
-                            fragments.push(PlannedFragment {
-                                content,
-                                group: 0,
-                                anonymous: true,
-                            });
-                            sizes.push(0);
-                        }
+                                cie_fragment[cie as usize] = fragments.len() as u32;
+                                Content::Cie(cie)
+                            }
+                            EntryKind::Fde { .. } => continue,
+                        };
+                        fragments.push(PlannedFragment {
+                            content,
+                            group: 0,
+                            anonymous: true,
+                        });
+                        sizes.push(0);
                     }
                 }
                 Role::Gone | Role::Cut => {}
