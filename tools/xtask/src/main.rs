@@ -2,8 +2,10 @@
 //!
 //! | command | what it does |
 //! |---|---|
+//! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
+mod demo;
 mod packages;
 mod test;
 
@@ -22,6 +24,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Build Lua through the repository, edit one function, build it again
+    ///
+    /// Needs gcc and the crates registry; everything is made in target/demo.
+    Demo,
     /// Run every test of the workspace
     ///
     /// As root, installs the programs that tests need and that are missing
@@ -39,6 +45,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
+        Verb::Demo => demo::demo(),
         Verb::Test {
             no_install,
             arguments,
