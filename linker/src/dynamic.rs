@@ -13,6 +13,7 @@ use crate::symbols::{SymbolTable, flag, rank};
 use crate::versioning::Versioning;
 use crate::versions::{self, Definition, Need, NeedFile};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A symbol of `.dynsym`.
 #[derive(Clone, Copy, Debug)]
@@ -383,25 +384,19 @@ fn output_name(args: &Args) -> &[u8] {
     }
 }
 
-/// The shared objects that the output needs, in order.
+/// The shared objects that the output needs, in order: those that some strong reference of an object resolves to, and
+/// those for which that does not matter.
 fn needed<'a>(files: &Files<'a>, symbols: &SymbolTable<'a>) -> Vec<&'a [u8]> {
-    files
-        .iter()
-        .filter_map(|(id, file)| {
-            let shared = file.shared()?;
-            let used = || {
-                (file.first_global()..file.symbol_count()).any(|index| {
-                    if !shared.is_defined(index) || !shared.is_default(index) {
-                        return false;
-                    }
-                    let symbol = symbols.of(file, index);
-                    let key = symbols.key(symbol);
-                    key.rank() == rank::SHARED
-                        && key.file() == id
-                        && symbols.flags(symbol) & flag::REFERENCED_STRONGLY != 0
-                })
-            };
-            (!file.as_needed || used()).then_some(shared.soname)
-        })
-        .collect()
+    let used: Vec<AtomicBool> = files.0.iter().map(|_| AtomicBool::new(false)).collect();
+    symbols.ids().for_each(|id| {
+        let key = symbols.key(id);
+        if key.rank() == rank::SHARED && symbols.flags(id) & flag::REFERENCED_STRONGLY != 0 {
+            used[key.file().index()].store(true, Relaxed);
+        }
+    });
+    let shared = files.iter().zip(used).filter_map(|((_, file), used)| {
+        let shared = file.shared()?;
+        (!file.as_needed || used.into_inner()).then_some(shared.soname)
+    });
+    shared.collect()
 }

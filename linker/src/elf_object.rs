@@ -93,7 +93,7 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
         };
         for shdr in shdrs {
-            match { shdr.sh_type } {
+            match shdr.sh_type {
                 c::SHT_SYMTAB => {
                     let count = { shdr.sh_size } / size_of::<Sym>() as u64;
                     object.syms = elf::table(data, shdr.sh_offset, count)
@@ -143,7 +143,7 @@ impl<'a> ElfObject<'a> {
             let size = usize::try_from(chdr.ch_size).map_err(|e| failed(e.to_string()))?;
             let mut bytes = Vec::new();
             let limit = size as u64 + 1;
-            let result = match { chdr.ch_type } {
+            let result = match chdr.ch_type {
                 c::ELFCOMPRESS_ZLIB => flate2::read::ZlibDecoder::new(packed)
                     .take(limit)
                     .read_to_end(&mut bytes),
@@ -250,11 +250,11 @@ pub fn section_headers<'a>(data: &'a [u8], ehdr: &Ehdr) -> Result<(&'a [Shdr], u
     let Some(first) = elf::record::<Shdr>(data, shoff) else {
         return Err(outside);
     };
-    let count = match { ehdr.e_shnum } {
+    let count = match ehdr.e_shnum {
         0 => first.sh_size,
         n => n.into(),
     };
-    let strndx = match { ehdr.e_shstrndx } {
+    let strndx = match ehdr.e_shstrndx {
         c::SHN_XINDEX => first.sh_link as usize,
         n => n.into(),
     };

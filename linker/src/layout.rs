@@ -115,7 +115,7 @@ pub fn merge_pieces<'f>(
         .collect();
     let mut inputs = Vec::new();
     let mut ids = Vec::new();
-    let mut input_of = vec![0; sections.len()];
+    let mut input_of = vec![0; sections.count()];
     if mergeable.contains(&true) {
         for (i, part) in sections.part.iter().enumerate() {
             if *part == PartId::NONE || !mergeable[part.index()] {

@@ -155,6 +155,11 @@ impl Fixups<'_> {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// The fixup of this index.
     pub fn get(self, index: usize) -> Option<Fixup> {
         match self {
@@ -223,7 +228,7 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => ticket.symbol(index),
             Object::Elf(elf) => {
                 let sym = elf.syms.get(index as usize)?;
-                let place = match { sym.st_shndx } {
+                let place = match sym.st_shndx {
                     c::SHN_UNDEF => Place::Undefined,
                     c::SHN_ABS => Place::Absolute,
                     c::SHN_COMMON => Place::Common,
@@ -318,7 +323,7 @@ impl<'a> Object<'a> {
                 let Some(shdr) = elf.shdrs.get(number as usize) else {
                     return Ok(None);
                 };
-                match { shdr.sh_type } {
+                match shdr.sh_type {
                     c::SHT_RELA if (shdr.sh_info as usize) < elf.shdrs.len() => {
                         Ok(Some(shdr.sh_info))
                     }

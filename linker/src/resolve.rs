@@ -138,6 +138,9 @@ fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::objec
     }
 }
 
+/// A group with its signature's symbol, if that is one.
+type SignedGroup<'a> = (Option<SymbolId>, Group<'a>);
+
 /// Discards all but the first of the COMDAT groups of each signature.
 pub fn discard_duplicate_groups(
     files: &Files,
@@ -150,7 +153,7 @@ pub fn discard_duplicate_groups(
         .with_min_len(1 << 16)
         .map(|_| AtomicU32::new(u32::MAX))
         .collect();
-    let groups: Vec<(FileId, Vec<(Option<SymbolId>, Group)>)> = files
+    let groups: Vec<(FileId, Vec<SignedGroup>)> = files
         .0
         .par_iter()
         .enumerate()

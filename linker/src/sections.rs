@@ -179,7 +179,7 @@ impl Sections {
     }
 
     /// Number of sections.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.part.len()
     }
 
@@ -428,7 +428,7 @@ fn merge_kind(section: &Section) -> Option<MergeKind> {
         return None;
     }
     if section.entsize == 0
-        || section.size % section.entsize != 0
+        || !section.size.is_multiple_of(section.entsize)
         || section.size > u32::MAX.into()
         || section.size == 0
     {

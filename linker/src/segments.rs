@@ -246,7 +246,7 @@ pub fn assign(
                     address
                 };
                 section.address = start.next_multiple_of(align);
-                section.offset = offset;
+                section.offset = offset + (section.address - address);
                 tbss_end = section.address + section.size;
                 continue;
             }

@@ -73,7 +73,7 @@ impl<'a> Shared<'a> {
         let mut dynamic_strings: &[u8] = &[];
         for shdr in shdrs {
             let (offset, size) = (shdr.sh_offset, shdr.sh_size);
-            match { shdr.sh_type } {
+            match shdr.sh_type {
                 c::SHT_DYNSYM => {
                     shared.syms = elf::table(data, offset, size / size_of::<Sym>() as u64)
                         .ok_or(outside("dynamic symbol table", offset))?;
@@ -108,7 +108,7 @@ impl<'a> Shared<'a> {
         }
         for shdr in shdrs {
             let damaged = outside("version definitions", shdr.sh_offset);
-            match { shdr.sh_type } {
+            match shdr.sh_type {
                 c::SHT_GNU_VERDEF => {
                     shared
                         .read_verdef(data, shdr, linked(shdr)?)

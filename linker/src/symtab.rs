@@ -250,9 +250,6 @@ pub fn write_file<'a>(
         sym.st_value = value;
         if !is_global {
             sym.st_info = symbol.info & 15;
-            if index >= object.first_global() {
-                sym.st_other &= !3;
-            }
         }
         sym.st_shndx = match symbol.place {
             Place::Section(number) => {

@@ -680,7 +680,7 @@ impl Tracer<'_, '_> {
                         id,
                         fixup,
                         format_args!(
-                            "the distance to absolute {} is not known",
+                            "the distance to absolute {} is not known; recompile with -fPIC",
                             self.target_name(id, symbol, fixup)
                         ),
                     );
@@ -794,7 +794,7 @@ impl Tracer<'_, '_> {
                 id,
                 fixup,
                 format_args!(
-                    "{} would need a copy relocation; recompile with -fPIE",
+                    "{} would need a copy relocation; recompile with -fPIC",
                     self.target_name(id, Some(symbol), fixup)
                 ),
             );

@@ -18,7 +18,7 @@ use crate::output::{Std, shf};
 use crate::relocate::{DynamicSlots, Relocator, Site};
 use crate::sections::{self, state};
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
-use crate::trace::Needs;
+use crate::trace::{DynamicCounts, Needs};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -223,11 +223,9 @@ impl Writer<'_, '_> {
         let rela = outputs.std(Std::RelaDyn);
         let mut at = rela.offset;
         let got = self.places.got.counts;
-        let kinds: [(
-            fn(u32) -> Piece,
-            u32,
-            fn(&crate::trace::DynamicCounts) -> u32,
-        ); 3] = [
+        // The piece of a file, the number for the GOT, and the number for a file.
+        type Kind = (fn(u32) -> Piece, u32, fn(&DynamicCounts) -> u32);
+        let kinds: [Kind; 3] = [
             (Piece::Relative, got.relative, |counts| {
                 counts.relative.load(Relaxed)
             }),
