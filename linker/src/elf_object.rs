@@ -261,5 +261,12 @@ pub fn section_headers<'a>(data: &'a [u8], ehdr: &Ehdr) -> Result<(&'a [Shdr], u
     let Some(shdrs) = elf::table(data, shoff, count) else {
         return Err(outside);
     };
+    // Without their names, sections would be taken for others.
+    if strndx != 0 && strndx >= shdrs.len() {
+        return Err(Malformed::Value {
+            what: "number of the section name table",
+            value: strndx as u64,
+        });
+    }
     Ok((shdrs, strndx))
 }
