@@ -171,6 +171,12 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         args,
     };
     let symtab = chooser.layout();
+    if symtab
+        .as_ref()
+        .is_some_and(|symtab| symtab.names > u32::MAX.into())
+    {
+        return Err(too_large(diag, ".strtab"));
+    }
     timing.phase("count symbols");
 
     // Sizes of what the linker makes, then the placement of everything, then addresses.

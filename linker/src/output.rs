@@ -86,8 +86,6 @@ standard! {
     PreinitArray ".preinit_array" SHT_PREINIT_ARRAY AW, true;
     InitArray ".init_array" SHT_INIT_ARRAY AW, true;
     FiniArray ".fini_array" SHT_FINI_ARRAY AW, true;
-    Ctors ".ctors" SHT_PROGBITS AW, true;
-    Dtors ".dtors" SHT_PROGBITS AW, true;
     Jcr ".jcr" SHT_PROGBITS AW, true;
     DataRelRo ".data.rel.ro" SHT_PROGBITS AW, true;
     Dynamic ".dynamic" SHT_DYNAMIC AW, true;
@@ -140,10 +138,6 @@ subparts! {
     TEXT_SORTED Text -1;
     INIT_ARRAY_SORTED InitArray -1;
     FINI_ARRAY_SORTED FiniArray -1;
-    CTORS_SORTED Ctors 1;
-    DTORS_SORTED Dtors 1;
-    CTORS_END Ctors 2;
-    DTORS_END Dtors 2;
     RELRO_COPIES DataRelRo -1;
     COPIES Bss -1;
     COMMON Bss 1;
@@ -313,12 +307,7 @@ impl<'a> Default for Outputs<'a> {
             parts: main.chain(subs).collect(),
         };
         outputs.parts[subpart::TEXT_SORTED.index()].sort = Order::Name;
-        for part in [
-            subpart::INIT_ARRAY_SORTED,
-            subpart::FINI_ARRAY_SORTED,
-            subpart::CTORS_SORTED,
-            subpart::DTORS_SORTED,
-        ] {
+        for part in [subpart::INIT_ARRAY_SORTED, subpart::FINI_ARRAY_SORTED] {
             outputs.parts[part.index()].sort = Order::Priority;
         }
         outputs
@@ -453,14 +442,14 @@ pub fn standard_part(name: &[u8]) -> Option<PartId> {
         b'd' if under(b".data") || name == b".data1" => Some(Std::Data.part()),
         b'd' if name == b".dynbss" => Some(Std::Bss.part()),
         b'd' if under(b".dtors") => Some(if name.len() == 6 {
-            Std::Dtors.part()
+            Std::FiniArray.part()
         } else {
-            subpart::DTORS_SORTED
+            subpart::FINI_ARRAY_SORTED
         }),
         b'c' if under(b".ctors") => Some(if name.len() == 6 {
-            Std::Ctors.part()
+            Std::InitArray.part()
         } else {
-            subpart::CTORS_SORTED
+            subpart::INIT_ARRAY_SORTED
         }),
         b'b' if under(b".bss") => Some(Std::Bss.part()),
         b'i' if name == b".init_array" => Some(Std::InitArray.part()),
@@ -480,6 +469,11 @@ pub fn standard_part(name: &[u8]) -> Option<PartId> {
         b's' if name == b".stub" => Some(Std::Text.part()),
         _ => None,
     }
+}
+
+/// Whether a section is of the old kind of constructor lists, which are run from their end.
+pub fn runs_backwards(name: &[u8]) -> bool {
+    is_or_under(name, b".ctors") || is_or_under(name, b".dtors")
 }
 
 fn text_part(name: &[u8]) -> PartId {

@@ -80,6 +80,8 @@ pub struct Site<'s, 'a> {
     pub address: u64,
     /// What an offset in the section must be reduced by to be an offset in the bytes (for records of `.eh_frame`).
     pub skipped: u64,
+    /// The section's words are written in reverse order, the last one first: offset of the last.
+    pub reversed: Option<u64>,
 }
 
 impl Relocator<'_, '_> {
@@ -196,7 +198,10 @@ impl Relocator<'_, '_> {
             let Some(target) = self.resolve(site, &fixup) else {
                 return;
             };
-            let offset = fixup.offset.wrapping_sub(site.skipped);
+            let offset = match site.reversed {
+                None => fixup.offset.wrapping_sub(site.skipped),
+                Some(last) => last.wrapping_sub(fixup.offset),
+            };
             let place = site.address.wrapping_add(offset);
             let next = || {
                 let next = fixups.get(index)?;

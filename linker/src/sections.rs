@@ -12,7 +12,9 @@ use crate::elf::c;
 use crate::file::{File, Files};
 use crate::ids::{FileId, PartId, SectionId};
 use crate::object::{Object, Section};
-use crate::output::{Custom, MergeKind, Order, Outputs, is_writable, shf, standard_part};
+use crate::output::{
+    Custom, MergeKind, Order, Outputs, is_writable, runs_backwards, shf, standard_part,
+};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -306,7 +308,7 @@ fn classify_file<'a>(
             c::SHT_STRTAB if section.flags & shf::ALLOC == 0 => continue,
             _ => {}
         }
-        if section.flags & shf::EXCLUDE != 0 {
+        if section.flags & shf::EXCLUDE != 0 || is_list_end(file, &section) {
             continue;
         }
         if !section.align.is_power_of_two() || section.align > 1 << 30 {
@@ -391,6 +393,19 @@ fn local_part<'a>(customs: &mut Vec<Custom<'a>>, custom: Custom<'a>) -> PartId {
         });
     // More kinds than this in one file: the excess is refused when the kinds are brought together.
     PartId(LOCAL_PART + (index.min(0x7ffe)) as u16)
+}
+
+/// The words that gcc's `crtbegin.o` and `crtend.o` put around the old constructor lists. The lists of other files
+/// become part of `.init_array`, where these words must not be.
+fn is_list_end(file: &File, section: &Section) -> bool {
+    let of_gcc = || {
+        let name = file
+            .path
+            .file_name()
+            .map_or(&b""[..], |name| name.as_encoded_bytes());
+        file.member.is_none() && (name.starts_with(b"crtbegin") || name.starts_with(b"crtend"))
+    };
+    runs_backwards(section.name) && of_gcc()
 }
 
 /// The names of sections that hold debugging information.

@@ -14,7 +14,7 @@ use crate::ids::{FileId, OutputId, PartId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::Target;
-use crate::output::{Std, shf};
+use crate::output::{Std, runs_backwards, shf};
 use crate::relocate::{DynamicSlots, Relocator, Site};
 use crate::sections::{self, state};
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
@@ -372,6 +372,7 @@ impl Writer<'_, '_> {
             number,
             address,
             skipped,
+            reversed: None,
         }
     }
 
@@ -487,7 +488,18 @@ impl Writer<'_, '_> {
             }
             ends[found] = start + size;
             let out = &mut out[..size];
-            if bytes.len() == size {
+            let output = places.outputs.parts[part.index()].output;
+            // A list of functions that runs from its end, among lists that run from their start.
+            let backwards = (output == Std::InitArray.id() || output == Std::FiniArray.id())
+                && size.is_multiple_of(8)
+                && object
+                    .section(number)
+                    .is_some_and(|section| runs_backwards(section.name));
+            if bytes.len() == size && backwards {
+                for (to, from) in out.chunks_exact_mut(8).zip(bytes.rchunks_exact(8)) {
+                    to.copy_from_slice(from);
+                }
+            } else if bytes.len() == size {
                 out.copy_from_slice(bytes);
             } else {
                 // `SHT_NOBITS` among sections with bytes.
@@ -499,7 +511,8 @@ impl Writer<'_, '_> {
             }
             let fixups = object.fixups(number, relocations);
             if bits & state::ALLOC != 0 {
-                let site = self.site(file, number, section.address + offset, 0);
+                let mut site = self.site(file, number, section.address + offset, 0);
+                site.reversed = backwards.then(|| (size as u64).saturating_sub(8));
                 self.relocator.loaded(&site, out, fixups, dynamic);
             } else {
                 let site = self.site(file, number, 0, 0);

@@ -352,3 +352,25 @@ fn reproducible_whatever_the_number_of_threads() {
         "the output depends on the number of threads"
     );
 }
+
+#[test]
+fn constructors_of_both_kinds_in_order() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"#include <stdio.h>
+        #define SAY(name) static void name(void) { printf(#name " "); }
+        SAY(one) SAY(two) SAY(three) SAY(four) SAY(five) SAY(last)
+        #define IN(section_name) __attribute__((section(section_name), used)) static void (*
+        IN(".ctors") list[])(void) = {one, two};
+        IN(".ctors.65000") early)(void) = three;
+        IN(".init_array.00100") sooner)(void) = four;
+        IN(".init_array") plain)(void) = five;
+        IN(".dtors") end)(void) = last;
+        int main(void) { printf("main "); return 0; }"#,
+    );
+    for kind in KINDS {
+        bench.same_behaviour("gcc", &format!("{kind} a.c"));
+        bench.same_behaviour("gcc", &format!("{kind} a.c -Wl,--gc-sections"));
+    }
+}
