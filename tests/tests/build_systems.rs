@@ -2,7 +2,7 @@
 //! binutils, make, CMake with make and ninja, autotools with libtool.
 
 use repo_tests::binaries::Binaries;
-use repo_tests::build::{Family, Toolchain};
+use repo_tests::build::{Family, Toolchain, parallel};
 use repo_tests::process::{Run, run};
 use repo_tests::programs::Language;
 use repo_tests::require;
@@ -387,6 +387,30 @@ fn many_processes_in_one_repository() {
 
 fn verify(scratch: &Scratch) {
     tool(scratch, Binaries::get().path("repo-dump"), &["--verify"]).ok();
+}
+
+/// The same compile by many processes at once, into the same object.
+#[test]
+fn the_same_object_by_many_processes() {
+    let Some((scratch, _, ours)) = small_program() else {
+        return;
+    };
+    let threads = 12;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| driver(&scratch, &ours, &["-c", "main.c", "-o", "main.o"]).ok());
+        }
+    });
+    parallel(4, |index| {
+        let library = format!("square{}.o", index % 2);
+        driver(&scratch, &ours, &["-c", "square.c", "-o", &library]).ok();
+    });
+    driver(&scratch, &ours, &["main.o", "square1.o", "-o", "program"]).ok();
+    assert_eq!(
+        tool(&scratch, scratch.join("program"), &[]).ok().text(),
+        "36 3 1\n"
+    );
+    verify(&scratch);
 }
 
 const CMAKE_LISTS: &str = r#"

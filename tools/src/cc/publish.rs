@@ -8,6 +8,7 @@
 
 use super::import::{self, Imported};
 use super::run::HeldSignals;
+use linker::ticket::Ticket;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -80,7 +81,15 @@ impl Expected {
         if !is_elf_object(&object) {
             return Err(quiet("not an x86-64 ELF object"));
         }
+        // Another process that compiles into the same name may have been faster.
+        if !matches!(Ticket::parse(&object), Ok(None)) {
+            return Err(quiet("a ticket already"));
+        }
         let imported = importer.import(&object, &target)?;
+        let now = fs::symlink_metadata(&target).map_err(unreadable)?;
+        if stamp(&now) != stamp(&metadata) {
+            return Err(quiet("another process writes it"));
+        }
         replace(&target, &imported.ticket, &metadata).map_err(|error| {
             Ordinary::Told(format!(
                 "{}: cannot write the ticket: {error}",
