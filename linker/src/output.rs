@@ -337,8 +337,11 @@ impl<'a> Outputs<'a> {
     pub fn custom(&mut self, custom: &Custom<'a>) -> Option<PartId> {
         let kept = custom.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
         // Sections of one name go together if they are loaded alike.
-        let found = self.sections.iter().position(|section| {
-            *section.name == *custom.name && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
+        let mut standing = (0u16..).zip(&self.sections);
+        let found = standing.position(|(number, section)| {
+            *section.name == *custom.name
+                && !is_made(number)
+                && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
         });
         let output = match found {
             Some(i) => {
@@ -399,6 +402,40 @@ impl<'a> Outputs<'a> {
         ids.sort_by_key(|id| self.sections[id.index()].rank);
         ids
     }
+}
+
+/// Standard sections whose contents are the linker's: an input section that happens to have the name of one is a section
+/// of its own. (`.interp` is not among them: a shared object that can be run may bring its own.)
+fn is_made(number: u16) -> bool {
+    use Std::*;
+    const MADE: &[Std] = &[
+        NoteProperty,
+        NoteBuildId,
+        NotePackage,
+        Hash,
+        GnuHash,
+        DynSym,
+        DynStr,
+        VerSym,
+        VerDef,
+        VerNeed,
+        RelaDyn,
+        RelrDyn,
+        RelaPlt,
+        Plt,
+        PltGot,
+        PltSec,
+        EhFrameHdr,
+        EhFrame,
+        Dynamic,
+        Got,
+        GotPlt,
+        Symtab,
+        SymtabShndx,
+        Strtab,
+        ShStrtab,
+    ];
+    MADE.iter().any(|std| *std as u16 == number)
 }
 
 fn is_relro_name(name: &[u8]) -> bool {
@@ -569,5 +606,26 @@ mod tests {
         assert!(at(b".fini") < at(b"code") && at(b"code") < at(b".rodata"));
         assert!(at(b".gcc_except_table") < at(b"constants") && at(b"constants") < at(b".tdata"));
         assert!(at(b".ldata") < at(b"notes") && at(b"notes") < at(b".symtab"));
+    }
+
+    #[test]
+    fn names_of_what_the_linker_makes_are_not_shared_with_inputs() {
+        let mut outputs = Outputs::default();
+        for (name, flags, std) in [
+            (&b".symtab"[..], 0, Std::Symtab),
+            (b".got", AW, Std::Got),
+            (b".dynsym", A, Std::DynSym),
+        ] {
+            let custom = Custom {
+                name,
+                sh_type: c::SHT_PROGBITS,
+                flags,
+                merge: None,
+                sort: Order::Input,
+            };
+            let part = outputs.custom(&custom).unwrap();
+            assert_ne!(outputs.parts[part.index()].output, std.id());
+            assert_eq!(outputs.custom(&custom), Some(part), "and it is found again");
+        }
     }
 }
