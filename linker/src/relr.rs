@@ -17,7 +17,7 @@ const BITMAP_PLACES: u64 = 63;
 
 /// Whether a place can be in the table. (Others need `R_X86_64_RELATIVE`.)
 pub const fn is_encodable(address: u64) -> bool {
-    address % 2 == 0
+    address.is_multiple_of(2)
 }
 
 /// Encodes the places to relocate, which must be in ascending order without
