@@ -90,6 +90,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     resolve::define(&files, &symbols, &sections);
     let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     report_duplicates(args, &files, &symbols, &duplicates, diag);
+    refuse_intermediate_code(&files, &symbols, diag);
     check(diag)?;
     timing.phase("resolve symbols");
 
@@ -689,6 +690,22 @@ fn report_duplicates(
             &at(key.file(), key.index()),
             &at(duplicate.file, duplicate.index),
         );
+    }
+}
+
+/// An object that holds nothing but gcc's intermediate code says so with a symbol. Without its plugin there would be
+/// nothing of it in the output.
+fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
+    let Some(id) = symbols.find(b"__gnu_lto_slim") else {
+        return;
+    };
+    let key = symbols.key(id);
+    if key.in_object() {
+        diag.error(format!(
+            "{}: holds only gcc's intermediate code, and link-time optimisation is not supported yet; compile with \
+             -fno-lto or -ffat-lto-objects",
+            files.get(key.file())
+        ));
     }
 }
 

@@ -194,6 +194,12 @@ pub fn assign(
     let mut offset = headers;
     let mut phdrs_load = Vec::new();
     for (number, load) in loads.iter().enumerate() {
+        // What is aligned to more than a page stays so only if the whole image is loaded at such an address.
+        let largest = load.sections.iter().map(|id| &outputs.sections[id.index()]);
+        let largest = largest
+            .filter(|section| section.size > 0)
+            .map(|section| section.align);
+        let page = largest.max().unwrap_or(1).max(page);
         let mut segment = phdr(c::PT_LOAD, load.flags, page);
         if number == 0 {
             cover(&mut segment, 0, image_base, headers, headers);

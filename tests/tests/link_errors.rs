@@ -112,6 +112,19 @@ fn files_that_are_not_what_they_should_be() {
     foreign[18] = 0xb7; // AArch64
     bench.scratch.write("foreign.o", &foreign);
     fails(&bench, "b.o foreign.o", &["foreign.o", "incompatible"]);
+    bench.scratch.write("lto.c", "int f(void) { return 1; }");
+    bench
+        .driver(
+            Linker::Reference,
+            "gcc",
+            "-flto -fno-fat-lto-objects -c lto.c",
+        )
+        .ok();
+    fails(
+        &bench,
+        "-fno-lto b.o lto.o",
+        &["lto.o", "link-time optimisation"],
+    );
     fails(
         &bench,
         "b.o -lno_such_library",

@@ -374,3 +374,24 @@ fn constructors_of_both_kinds_in_order() {
         bench.same_behaviour("gcc", &format!("{kind} a.c -Wl,--gc-sections"));
     }
 }
+
+#[test]
+fn alignment_beyond_a_page() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        r#"#include <stdio.h>
+        char data[16] __attribute__((aligned(65536))) = "x"; char zeros[16] __attribute__((aligned(8192)));
+        __thread char own[16] __attribute__((aligned(256))) = "y";
+        int main(void) {
+            unsigned long a = (unsigned long)data % 65536, b = (unsigned long)zeros % 8192;
+            printf("%lu %lu %lu\n", a, b, (unsigned long)own % 256);
+            return 0;
+        }"#,
+    );
+    for kind in KINDS {
+        let [_, ours] = bench.same_behaviour("gcc", &format!("{kind} a.c"));
+        check_image(&ours);
+        assert_eq!(bench.execute("program.Ours").text(), "0 0 0\n");
+    }
+}
