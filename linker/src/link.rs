@@ -7,41 +7,45 @@
 //! sections' states.
 
 use crate::addresses::Places;
-use crate::args::{Args, BuildId, OutputKind, StripMode, TextRel};
+use crate::args::{Args, OutputKind, StripMode, TextRel};
 use crate::build_id;
-use crate::diag::{Diagnostics, Place as MessagePlace, Severity};
+use crate::diag::Diagnostics;
 use crate::dynamic::{Dynamic, DynamicFacts};
-use crate::elf::{Rela, c};
+use crate::elf::Rela;
 use crate::elf_object::Malformed;
 use crate::export;
 use crate::file::{Body, Files};
 use crate::frames::Frames;
 use crate::got::Got;
-use crate::hash_tables;
-use crate::ids::{FileId, PartId, SymbolId};
+use crate::ids::SymbolId;
 use crate::image;
 use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
-use crate::linker_symbols::{self, LinkerSymbols, Meaning};
+use crate::linker_symbols;
 use crate::log;
 use crate::made::{self, Made};
-use crate::note_property::{Forced, Merger, Properties};
-use crate::object::{Object, Place};
-use crate::output::{Outputs, Std, subpart};
+use crate::mentions::{bounded_parts, mentioned, required, roots, wrap};
+use crate::notes::{build_id_style, interpreter, package_note, properties};
+use crate::object::Object;
+use crate::output::{Outputs, Std};
 use crate::output_file::{OutputFile, Use};
 use crate::pieces::UsedPieces;
 use crate::plan::Mode;
 use crate::relocate::Relocator;
-use crate::resolve::{self, Definitions, Duplicate};
-use crate::sections::{SectionFacts, Sections, state};
+use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
+use crate::resolve;
+use crate::sections::Sections;
 use crate::segments;
+use crate::sizes::{
+    self, Wanted, name_sections, place_commons, relocation_counts, section_names_table,
+    settle_types,
+};
 use crate::strtab::StringTable;
-use crate::symbols::{SymbolTable, flag};
+use crate::symbols::SymbolTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::{Needs, Tracer};
 use crate::versioning;
-use crate::versions;
 use crate::write::{self, Writer};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -185,93 +189,26 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
     let interpreter = interpreter(args, dynamic_output);
     let package = package_note(args);
     let build_id_style = build_id_style(args);
-    let mut sizes = vec![(0u64, 1u64); outputs.parts.len()];
-    {
-        let mut set = |part: PartId, size: u64, align: u64| sizes[part.index()] = (size, align);
-        let mut std = |std: Std, size: u64, align: u64| set(std.part(), size, align);
-        std(Std::Interp, interpreter.len() as u64, 1);
-        std(Std::NoteProperty, properties.len() as u64, 8);
-        std(Std::NotePackage, package.len() as u64, 4);
-        if let Some(style) = &build_id_style {
-            std(
-                Std::NoteBuildId,
-                (build_id::NOTE_HEADER_SIZE + style.len().next_multiple_of(4)) as u64,
-                4,
-            );
-        }
-        let frames_present = frame_layout.size > 0;
-        std(Std::EhFrame, frame_layout.size, 8);
-        if args.eh_frame_hdr && frames_present {
-            let fdes = frame_layout
-                .fde_counts
-                .last()
-                .map_or(0, |count| *count as usize);
-            std(Std::EhFrameHdr, crate::eh_frame::hdr_size(fdes) as u64, 4);
-        }
-        let lazy = got.lazy.len() as u64;
-        std(Std::Got, 8 * u64::from(got.words), 8);
-        if lazy > 0 {
-            std(Std::Plt, 16 * (lazy + 1), 16);
-            std(Std::RelaPlt, 24 * lazy, 8);
-            if ibt {
-                std(Std::PltSec, 16 * lazy, 16);
-            }
-        }
-        if lazy > 0 || needs.got_base.load(Relaxed) || got_is_mentioned(&symbols) {
-            std(Std::GotPlt, 8 * (3 + lazy), 8);
-        }
-        std(
-            Std::PltGot,
-            Got::direct_size(ibt) * got.direct.len() as u64,
-            16,
-        );
-        std(
-            Std::RelaDyn,
-            24 * u64::from(relocation_counts(&got, &needs).iter().sum::<u32>()),
-            8,
-        );
-        if let Some(dynamic) = &dynamic {
-            let count = dynamic.symbols.len();
-            std(Std::DynSym, 24 * (count as u64 + 1), 8);
-            std(Std::DynStr, dynamic_strings_size(dynamic, args), 1);
-            if let (true, Some(shape)) = (args.hash_style.gnu, &dynamic.gnu_hash) {
-                std(Std::GnuHash, shape.size() as u64, 8);
-            }
-            if args.hash_style.sysv {
-                std(Std::Hash, hash_tables::sysv_size(count + 1) as u64, 8);
-            }
-            if dynamic.versioned {
-                std(Std::VerSym, 2 * (count as u64 + 1), 2);
-                std(
-                    Std::VerDef,
-                    versions::definitions_size(&dynamic.definitions),
-                    8,
-                );
-                std(Std::VerNeed, versions::needs_size(&dynamic.needs), 8);
-            }
-        }
-        if let Some(symtab) = &symtab {
-            std(Std::Symtab, 24 * u64::from(symtab.count), 8);
-            std(Std::Strtab, symtab.names, 1);
-        }
-        for (part, (size, align)) in [subpart::COPIES, subpart::RELRO_COPIES]
-            .into_iter()
-            .zip(got.copy_sizes)
-        {
-            sizes[part.index()] = (size, align);
-        }
-        for (part, (size, align)) in [subpart::COMMON, subpart::COMMON_TLS]
-            .into_iter()
-            .zip(commons)
-        {
-            sizes[part.index()] = (size, align);
-        }
-        for (i, class) in merge_classes.iter().enumerate() {
-            if let Some(class) = class {
-                sizes[i] = (merged.size(*class), merged.align(*class));
-            }
-        }
-    }
+    let sizes = sizes::reserve(
+        &Wanted {
+            args,
+            symbols: &symbols,
+            needs: &needs,
+            got: &got,
+            dynamic: dynamic.as_ref(),
+            symtab: symtab.as_ref(),
+            frames: &frame_layout,
+            merged: &merged,
+            merge_classes: &merge_classes,
+            commons,
+            interpreter: interpreter.len(),
+            properties: properties.len(),
+            package: package.len(),
+            build_id: build_id_style.as_ref().map(build_id::Style::len),
+            ibt,
+        },
+        outputs.parts.len(),
+    );
     let placement = layout::place(&files, &sections, &mut outputs, &sizes, pieces.input_of);
     settle_types(&files, &sections, &mut outputs, &placement, args);
     let mut facts_of_dynamic = DynamicFacts {
@@ -518,83 +455,6 @@ fn too_large(diag: &Diagnostics, what: &str) -> Failed {
     Failed
 }
 
-/// Names that the linker itself mentions, so that they have numbers.
-fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
-    let mut names: Vec<Vec<u8>> = Vec::new();
-    names.extend(args.undefined.iter().chain(&args.require_defined).cloned());
-    names.extend(args.defsyms.iter().map(|defsym| defsym.name.clone()));
-    for name in &args.wrap {
-        names.push(name.clone());
-        names.push([b"__wrap_", &name[..]].concat());
-        names.push([b"__real_", &name[..]].concat());
-    }
-    names.into_iter().map(|name| arena.bytes(name)).collect()
-}
-
-/// `--wrap=f`: undefined references to `f` mean `__wrap_f`, those to `__real_f` mean `f`.
-fn wrap(args: &Args, files: &Files, symbols: &SymbolTable) {
-    for name in &args.wrap {
-        let wrapped = symbols.find(name);
-        let wrapper = symbols.find(&[b"__wrap_", &name[..]].concat());
-        let real = symbols.find(&[b"__real_", &name[..]].concat());
-        let (Some(wrapped), Some(wrapper), Some(real)) = (wrapped, wrapper, real) else {
-            continue;
-        };
-        for (_, file) in files.iter() {
-            let Body::Object(object) = &file.body else {
-                continue;
-            };
-            for index in file.first_global()..file.symbol_count() {
-                if object
-                    .symbol(index)
-                    .is_some_and(|symbol| symbol.place == Place::Undefined)
-                {
-                    let id = symbols.of(file, index);
-                    if id == wrapped {
-                        symbols.rebind(file, index, wrapper);
-                    } else if id == real {
-                        symbols.rebind(file, index, wrapped);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Symbols that are looked for as if an object referred to them.
-fn required(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
-    let entry = args
-        .entry
-        .as_ref()
-        .map_or(&b"_start"[..], |entry| entry.symbol());
-    let names = args
-        .undefined
-        .iter()
-        .chain(&args.require_defined)
-        .map(|name| &name[..]);
-    names
-        .chain((args.kind != OutputKind::Shared || args.entry.is_some()).then_some(entry))
-        .filter_map(|name| symbols.find(name))
-        .collect()
-}
-
-/// What is kept whoever refers to it: by name, and all that others can find at run time.
-fn roots(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
-    use rayon::prelude::*;
-    let mut roots = required(args, symbols);
-    roots.extend(
-        [&args.init, &args.fini]
-            .into_iter()
-            .filter_map(|name| symbols.find(name)),
-    );
-    let exported: Vec<SymbolId> = symbols
-        .ids()
-        .filter(|id| symbols.flags(*id) & flag::EXPORTED != 0)
-        .collect();
-    roots.extend(exported);
-    roots
-}
-
 /// Reads what only files that are linked need: expands compressed sections, opens fragments.
 fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
     use rayon::prelude::*;
@@ -615,37 +475,6 @@ fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
         });
 }
 
-/// Parts of the sections whose `__start_` or `__stop_` symbols are in use: nothing in them is collected.
-fn bounded_parts(args: &Args, outputs: &Outputs, linker_symbols: &LinkerSymbols) -> Vec<bool> {
-    let bounds = |output| {
-        linker_symbols.iter().any(|(_, meaning)| matches!(meaning, Meaning::Start(id) | Meaning::Stop(id) if *id == output))
-    };
-    outputs
-        .parts
-        .iter()
-        .map(|part| !args.z.start_stop_gc && bounds(part.output))
-        .collect()
-}
-
-/// `--print-gc-sections`, in GNU ld's words.
-fn print_unused(files: &Files, sections: &Sections) {
-    for (id, file) in files.iter().filter(|(id, _)| sections.is_linked(*id)) {
-        let Some(object) = file.object() else {
-            continue;
-        };
-        for number in 1..object.section_count() {
-            let bits = sections.state(sections.id(id, number));
-            let unused = bits & (state::ALIVE | state::ALLOC | state::DISCARDED) == state::ALLOC;
-            if let (true, Some(section)) = (unused, object.section(number)) {
-                eprintln!(
-                    "repo-ld: removing unused section '{}' in file '{file}'",
-                    String::from_utf8_lossy(section.name)
-                );
-            }
-        }
-    }
-}
-
 /// Whether the output has a dynamic section.
 fn is_dynamic(args: &Args, files: &Files) -> bool {
     match args.kind {
@@ -655,257 +484,6 @@ fn is_dynamic(args: &Args, files: &Files) -> bool {
             args.export_dynamic || files.iter().any(|(_, file)| file.shared().is_some())
         }
     }
-}
-
-fn report_duplicates(
-    args: &Args,
-    files: &Files,
-    symbols: &SymbolTable,
-    duplicates: &[Duplicate],
-    diag: &Diagnostics,
-) {
-    if args.allow_multiple_definition {
-        return;
-    }
-    for duplicate in duplicates {
-        let key = symbols.key(duplicate.symbol);
-        let at = |file: FileId, index: u32| {
-            let input = files.get(file);
-            let mut place = MessagePlace::file(input.to_string());
-            if let Some(object) = input.object()
-                && let Some(symbol) = object.symbol(index)
-                && let Place::Section(number) = symbol.place
-                && let Some(section) = object.section(number)
-            {
-                place.section = Some((
-                    String::from_utf8_lossy(section.name).into_owned(),
-                    symbol.value,
-                ));
-            }
-            place.order.input = file.0;
-            place
-        };
-        diag.duplicate(
-            symbols.name(duplicate.symbol),
-            &at(key.file(), key.index()),
-            &at(duplicate.file, duplicate.index),
-        );
-    }
-}
-
-/// An object that holds nothing but gcc's intermediate code says so with a symbol. Without its plugin there would be
-/// nothing of it in the output.
-fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
-    let Some(id) = symbols.find(b"__gnu_lto_slim") else {
-        return;
-    };
-    let key = symbols.key(id);
-    if key.in_object() {
-        diag.error(format!(
-            "{}: holds only gcc's intermediate code, and link-time optimisation is not supported yet; compile with \
-             -fno-lto or -ffat-lto-objects",
-            files.get(key.file())
-        ));
-    }
-}
-
-fn report_undefined(
-    args: &Args,
-    files: &Files,
-    symbols: &SymbolTable,
-    sections: &Sections,
-    needs: &Needs,
-    diag: &Diagnostics,
-) {
-    let severity = match args.unresolved {
-        crate::args::UnresolvedPolicy::Error => Severity::Error,
-        crate::args::UnresolvedPolicy::Warn => Severity::Warning,
-        crate::args::UnresolvedPolicy::Ignore => return,
-    };
-    for reference in &needs.undefined {
-        let name = symbols.name(reference.symbol);
-        if args.ignore_unresolved.iter().any(|ignored| ignored == name) {
-            continue;
-        }
-        let (file, number) = sections.origin(reference.section);
-        let section = files
-            .object(file)
-            .section(number)
-            .map_or(&b""[..], |section| section.name);
-        let mut place = MessagePlace::file(files.get(file).to_string());
-        place.section = Some((
-            String::from_utf8_lossy(section).into_owned(),
-            reference.offset,
-        ));
-        place.order.input = file.0;
-        place.order.offset = reference.offset;
-        diag.undefined(severity, name, place);
-    }
-}
-
-/// Lays out common blocks, largest alignment first. Gives size and alignment of plain and of thread-local ones.
-fn place_commons(definitions: &Definitions) -> [(u64, u64); 2] {
-    let mut extents = [(0u64, 1u64); 2];
-    for common in &definitions.commons {
-        let (size, align) = &mut extents[usize::from(common.tls)];
-        let at = size.next_multiple_of(common.align);
-        definitions.set_value(common.symbol, at);
-        *size = at + common.size;
-        *align = (*align).max(common.align);
-    }
-    extents
-}
-
-/// The merged `.note.gnu.property`, and whether PLT entries must begin with `endbr64`.
-fn properties(
-    args: &Args,
-    files: &Files,
-    facts: &SectionFacts,
-    diag: &Diagnostics,
-) -> (Vec<u8>, bool) {
-    const IBT: u32 = 1;
-    const SHSTK: u32 = 2;
-    let mut merger = Merger::default();
-    for (file, sections) in &facts.properties {
-        let object = files.object(*file);
-        let mut own = Properties::default();
-        for number in sections {
-            match Properties::parse(object.section_bytes(*number)) {
-                Ok(parsed) => own = parsed,
-                Err(why) => diag.error(format!("{}: .note.gnu.property: {why}", files.get(*file))),
-            }
-        }
-        merger.add(&own);
-    }
-    let forced = Forced {
-        feature_1: if args.z.ibt { IBT } else { 0 } | if args.z.shstk { SHSTK } else { 0 },
-        isa_1_needed: args.z.isa_needed,
-    };
-    let merged = merger.finish(forced);
-    let ibt = args.z.ibtplt || merged.has_feature_1(IBT);
-    (merged.to_section(), ibt)
-}
-
-fn interpreter(args: &Args, dynamic: bool) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt;
-    let wanted = dynamic && matches!(args.kind, OutputKind::DynamicExec | OutputKind::Pie);
-    if args.no_dynamic_linker
-        || (!wanted && args.dynamic_linker.is_none())
-        || args.kind.is_static()
-        || !dynamic
-    {
-        return Vec::new();
-    }
-    if args.kind == OutputKind::Shared {
-        return Vec::new();
-    }
-    let path = args
-        .dynamic_linker
-        .as_ref()
-        .map_or(&b"/lib64/ld-linux-x86-64.so.2"[..], |path| {
-            path.as_os_str().as_bytes()
-        });
-    [path, b"\0"].concat()
-}
-
-/// `.note.package` (systemd's "Package Metadata for Executable Files").
-fn package_note(args: &Args) -> Vec<u8> {
-    let Some(json) = &args.package_metadata else {
-        return Vec::new();
-    };
-    let mut note = Vec::new();
-    note.extend(4u32.to_le_bytes());
-    note.extend((json.len() as u32 + 1).to_le_bytes());
-    note.extend(0xcafe_1a7eu32.to_le_bytes());
-    note.extend(b"FDO\0");
-    note.extend(json);
-    note.push(0);
-    note.resize(note.len().next_multiple_of(4), 0);
-    note
-}
-
-fn build_id_style(args: &Args) -> Option<build_id::Style> {
-    use build_id::{DigestLength, Style};
-    match &args.build_id {
-        BuildId::None => None,
-        BuildId::Fast | BuildId::Sha1 => Some(Style::Digest(DigestLength::Bytes20)),
-        BuildId::Md5 => Some(Style::Digest(DigestLength::Bytes16)),
-        BuildId::Sha256 => Some(Style::Digest(DigestLength::Bytes32)),
-        BuildId::Uuid => Some(Style::Uuid),
-        BuildId::Hex(bytes) => Some(Style::Given(bytes.clone())),
-    }
-}
-
-fn got_is_mentioned(symbols: &SymbolTable) -> bool {
-    symbols
-        .find(b"_GLOBAL_OFFSET_TABLE_")
-        .is_some_and(|id| symbols.flags(id) & flag::REFERENCED != 0)
-}
-
-/// Numbers of relative, symbolic and irelative relocations in `.rela.dyn`.
-fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
-    let mut counts = [
-        got.counts.relative,
-        got.counts.symbolic,
-        got.counts.irelative,
-    ];
-    for file in &needs.dynamic {
-        counts[0] += file.relative.load(Relaxed);
-        counts[1] += file.symbolic.load(Relaxed);
-        counts[2] += file.irelative.load(Relaxed);
-    }
-    counts
-}
-
-fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
-    let lists = args.rpath.iter().chain(&args.audit).chain(&args.depaudit);
-    let joined: usize = lists.map(|path| path.len() + 1).sum();
-    (dynamic.strings.bytes().len() + joined) as u64
-}
-
-/// Types of sections follow from what came to be in them.
-fn settle_types(
-    files: &Files,
-    sections: &Sections,
-    outputs: &mut Outputs,
-    placement: &layout::Placement,
-    args: &Args,
-) {
-    for std in [Std::Bss, Std::Tbss, Std::Lbss] {
-        if outputs.std(std).size > 0
-            && layout::has_bits(files, sections, outputs, placement, std.id())
-        {
-            outputs.std_mut(std).sh_type = c::SHT_PROGBITS;
-        }
-    }
-    if args.z.now {
-        // Nothing is bound lazily: the whole table is read-only after relocation.
-        outputs.std_mut(Std::GotPlt).relro = true;
-    }
-}
-
-/// Decides which sections are in the output and sizes `.shstrtab`.
-fn name_sections<'a>(mut outputs: Outputs<'a>) -> (Outputs<'a>, Vec<Vec<u8>>) {
-    outputs.std_mut(Std::ShStrtab).size = 1;
-    let mut names: Vec<Vec<u8>> = outputs
-        .sections
-        .iter()
-        .filter(|section| section.size > 0)
-        .map(|section| section.name.to_vec())
-        .collect();
-    names.sort();
-    names.dedup();
-    outputs.std_mut(Std::ShStrtab).size =
-        1 + names.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
-    (outputs, names)
-}
-
-fn section_names_table(names: &[Vec<u8>]) -> Option<StringTable<'_>> {
-    let mut table = StringTable::new();
-    for name in names {
-        table.add(name)?;
-    }
-    Some(table)
 }
 
 /// Brings the relocations that name symbols into the dynamic linker's favourite order.

@@ -1,0 +1,100 @@
+//! Symbols that the command line names: those that must have a number, those that are
+//! looked for, those that keep what they are in, and `--wrap`.
+
+use crate::args::{Args, OutputKind};
+use crate::file::{Body, Files};
+use crate::ids::SymbolId;
+use crate::inputs::InputArena;
+use crate::linker_symbols::{LinkerSymbols, Meaning};
+use crate::object::Place;
+use crate::output::Outputs;
+use crate::symbols::{SymbolTable, flag};
+
+/// Names that the linker itself mentions, so that they have numbers.
+pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    names.extend(args.undefined.iter().chain(&args.require_defined).cloned());
+    names.extend(args.defsyms.iter().map(|defsym| defsym.name.clone()));
+    for name in &args.wrap {
+        names.push(name.clone());
+        names.push([b"__wrap_", &name[..]].concat());
+        names.push([b"__real_", &name[..]].concat());
+    }
+    names.into_iter().map(|name| arena.bytes(name)).collect()
+}
+
+/// `--wrap=f`: undefined references to `f` mean `__wrap_f`, those to `__real_f` mean `f`.
+pub fn wrap(args: &Args, files: &Files, symbols: &SymbolTable) {
+    for name in &args.wrap {
+        let wrapped = symbols.find(name);
+        let wrapper = symbols.find(&[b"__wrap_", &name[..]].concat());
+        let real = symbols.find(&[b"__real_", &name[..]].concat());
+        let (Some(wrapped), Some(wrapper), Some(real)) = (wrapped, wrapper, real) else {
+            continue;
+        };
+        for (_, file) in files.iter() {
+            let Body::Object(object) = &file.body else {
+                continue;
+            };
+            for index in file.first_global()..file.symbol_count() {
+                if object
+                    .symbol(index)
+                    .is_some_and(|symbol| symbol.place == Place::Undefined)
+                {
+                    let id = symbols.of(file, index);
+                    if id == wrapped {
+                        symbols.rebind(file, index, wrapper);
+                    } else if id == real {
+                        symbols.rebind(file, index, wrapped);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Symbols that are looked for as if an object referred to them.
+pub fn required(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
+    let entry = args
+        .entry
+        .as_ref()
+        .map_or(&b"_start"[..], |entry| entry.symbol());
+    let names = args
+        .undefined
+        .iter()
+        .chain(&args.require_defined)
+        .map(|name| &name[..]);
+    names
+        .chain((args.kind != OutputKind::Shared || args.entry.is_some()).then_some(entry))
+        .filter_map(|name| symbols.find(name))
+        .collect()
+}
+
+/// What is kept whoever refers to it: by name, and all that others can find at run time.
+pub fn roots(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
+    use rayon::prelude::*;
+    let mut roots = required(args, symbols);
+    roots.extend(
+        [&args.init, &args.fini]
+            .into_iter()
+            .filter_map(|name| symbols.find(name)),
+    );
+    let exported: Vec<SymbolId> = symbols
+        .ids()
+        .filter(|id| symbols.flags(*id) & flag::EXPORTED != 0)
+        .collect();
+    roots.extend(exported);
+    roots
+}
+
+/// Parts of the sections whose `__start_` or `__stop_` symbols are in use: nothing in them is collected.
+pub fn bounded_parts(args: &Args, outputs: &Outputs, linker_symbols: &LinkerSymbols) -> Vec<bool> {
+    let bounds = |output| {
+        linker_symbols.iter().any(|(_, meaning)| matches!(meaning, Meaning::Start(id) | Meaning::Stop(id) if *id == output))
+    };
+    outputs
+        .parts
+        .iter()
+        .map(|part| !args.z.start_stop_gc && bounds(part.output))
+        .collect()
+}

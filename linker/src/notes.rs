@@ -1,0 +1,91 @@
+//! Contents that follow from options and notes alone: the program interpreter,
+//! `.note.gnu.property`, `.note.package`, and the kind of the build id.
+
+use crate::args::{Args, BuildId, OutputKind};
+use crate::build_id;
+use crate::diag::Diagnostics;
+use crate::file::Files;
+use crate::note_property::{Forced, Merger, Properties};
+use crate::sections::SectionFacts;
+
+/// The merged `.note.gnu.property`, and whether PLT entries must begin with `endbr64`.
+pub fn properties(
+    args: &Args,
+    files: &Files,
+    facts: &SectionFacts,
+    diag: &Diagnostics,
+) -> (Vec<u8>, bool) {
+    const IBT: u32 = 1;
+    const SHSTK: u32 = 2;
+    let mut merger = Merger::default();
+    for (file, sections) in &facts.properties {
+        let object = files.object(*file);
+        let mut own = Properties::default();
+        for number in sections {
+            match Properties::parse(object.section_bytes(*number)) {
+                Ok(parsed) => own = parsed,
+                Err(why) => diag.error(format!("{}: .note.gnu.property: {why}", files.get(*file))),
+            }
+        }
+        merger.add(&own);
+    }
+    let forced = Forced {
+        feature_1: if args.z.ibt { IBT } else { 0 } | if args.z.shstk { SHSTK } else { 0 },
+        isa_1_needed: args.z.isa_needed,
+    };
+    let merged = merger.finish(forced);
+    let ibt = args.z.ibtplt || merged.has_feature_1(IBT);
+    (merged.to_section(), ibt)
+}
+
+/// `.interp`: the path of the run-time linker with its NUL; empty if the output has none.
+pub fn interpreter(args: &Args, dynamic: bool) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    let wanted = dynamic && matches!(args.kind, OutputKind::DynamicExec | OutputKind::Pie);
+    if args.no_dynamic_linker
+        || (!wanted && args.dynamic_linker.is_none())
+        || args.kind.is_static()
+        || !dynamic
+    {
+        return Vec::new();
+    }
+    if args.kind == OutputKind::Shared {
+        return Vec::new();
+    }
+    let path = args
+        .dynamic_linker
+        .as_ref()
+        .map_or(&b"/lib64/ld-linux-x86-64.so.2"[..], |path| {
+            path.as_os_str().as_bytes()
+        });
+    [path, b"\0"].concat()
+}
+
+/// `.note.package` (systemd's "Package Metadata for Executable Files").
+pub fn package_note(args: &Args) -> Vec<u8> {
+    let Some(json) = &args.package_metadata else {
+        return Vec::new();
+    };
+    let mut note = Vec::new();
+    note.extend(4u32.to_le_bytes());
+    note.extend((json.len() as u32 + 1).to_le_bytes());
+    note.extend(0xcafe_1a7eu32.to_le_bytes());
+    note.extend(b"FDO\0");
+    note.extend(json);
+    note.push(0);
+    note.resize(note.len().next_multiple_of(4), 0);
+    note
+}
+
+/// The kind of build id that was asked for.
+pub fn build_id_style(args: &Args) -> Option<build_id::Style> {
+    use build_id::{DigestLength, Style};
+    match &args.build_id {
+        BuildId::None => None,
+        BuildId::Fast | BuildId::Sha1 => Some(Style::Digest(DigestLength::Bytes20)),
+        BuildId::Md5 => Some(Style::Digest(DigestLength::Bytes16)),
+        BuildId::Sha256 => Some(Style::Digest(DigestLength::Bytes32)),
+        BuildId::Uuid => Some(Style::Uuid),
+        BuildId::Hex(bytes) => Some(Style::Given(bytes.clone())),
+    }
+}

@@ -1,0 +1,119 @@
+//! What is said of a link as a whole: symbols that nothing defines or that two files
+//! define, sections that nothing reaches.
+
+use crate::args::{Args, UnresolvedPolicy};
+use crate::diag::{Diagnostics, Place as MessagePlace, Severity};
+use crate::file::Files;
+use crate::ids::FileId;
+use crate::object::Place;
+use crate::resolve::Duplicate;
+use crate::sections::{Sections, state};
+use crate::symbols::SymbolTable;
+use crate::trace::Needs;
+
+/// Reports names that two files define, with both places.
+pub fn report_duplicates(
+    args: &Args,
+    files: &Files,
+    symbols: &SymbolTable,
+    duplicates: &[Duplicate],
+    diag: &Diagnostics,
+) {
+    if args.allow_multiple_definition {
+        return;
+    }
+    for duplicate in duplicates {
+        let key = symbols.key(duplicate.symbol);
+        let at = |file: FileId, index: u32| {
+            let input = files.get(file);
+            let mut place = MessagePlace::file(input.to_string());
+            if let Some(object) = input.object()
+                && let Some(symbol) = object.symbol(index)
+                && let Place::Section(number) = symbol.place
+                && let Some(section) = object.section(number)
+            {
+                place.section = Some((
+                    String::from_utf8_lossy(section.name).into_owned(),
+                    symbol.value,
+                ));
+            }
+            place.order.input = file.0;
+            place
+        };
+        diag.duplicate(
+            symbols.name(duplicate.symbol),
+            &at(key.file(), key.index()),
+            &at(duplicate.file, duplicate.index),
+        );
+    }
+}
+
+/// An object that holds nothing but gcc's intermediate code says so with a symbol. Without its plugin there would be
+/// nothing of it in the output.
+pub fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
+    let Some(id) = symbols.find(b"__gnu_lto_slim") else {
+        return;
+    };
+    let key = symbols.key(id);
+    if key.in_object() {
+        diag.error(format!(
+            "{}: holds only gcc's intermediate code, and link-time optimisation is not supported yet; compile with \
+             -fno-lto or -ffat-lto-objects",
+            files.get(key.file())
+        ));
+    }
+}
+
+/// Reports references to what nothing defines, as the options want it.
+pub fn report_undefined(
+    args: &Args,
+    files: &Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    needs: &Needs,
+    diag: &Diagnostics,
+) {
+    let severity = match args.unresolved {
+        UnresolvedPolicy::Error => Severity::Error,
+        UnresolvedPolicy::Warn => Severity::Warning,
+        UnresolvedPolicy::Ignore => return,
+    };
+    for reference in &needs.undefined {
+        let name = symbols.name(reference.symbol);
+        if args.ignore_unresolved.iter().any(|ignored| ignored == name) {
+            continue;
+        }
+        let (file, number) = sections.origin(reference.section);
+        let section = files
+            .object(file)
+            .section(number)
+            .map_or(&b""[..], |section| section.name);
+        let mut place = MessagePlace::file(files.get(file).to_string());
+        place.section = Some((
+            String::from_utf8_lossy(section).into_owned(),
+            reference.offset,
+        ));
+        place.order.input = file.0;
+        place.order.offset = reference.offset;
+        diag.undefined(severity, name, place);
+    }
+}
+
+/// `--print-gc-sections`, in GNU ld's words.
+pub fn print_unused(files: &Files, sections: &Sections) {
+    for (id, file) in files.iter().filter(|(id, _)| sections.is_linked(*id)) {
+        let Some(object) = file.object() else {
+            continue;
+        };
+        for number in 1..object.section_count() {
+            let bits = sections.state(sections.id(id, number));
+            let unused = bits & (state::ALIVE | state::ALLOC | state::DISCARDED) == state::ALLOC;
+            if let (true, Some(section)) = (unused, object.section(number)) {
+                eprintln!(
+                    "repo-ld: removing unused section '{}' in file '{file}'",
+                    String::from_utf8_lossy(section.name)
+                );
+            }
+        }
+    }
+}

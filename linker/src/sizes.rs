@@ -1,0 +1,245 @@
+//! How large each thing becomes that the linker makes.
+//!
+//! Sizes are known before addresses are, and placement needs them; contents come when
+//! everything has its place ([`made`](crate::made), [`write`](crate::write)).
+
+use crate::args::Args;
+use crate::build_id;
+use crate::dynamic::Dynamic;
+use crate::elf::c;
+use crate::file::Files;
+use crate::frames::FrameLayout;
+use crate::got::Got;
+use crate::hash_tables;
+use crate::ids::PartId;
+use crate::layout::{self, MergeClasses};
+use crate::merge::Merged;
+use crate::output::{Outputs, Std, subpart};
+use crate::resolve::Definitions;
+use crate::sections::Sections;
+use crate::strtab::StringTable;
+use crate::symbols::{SymbolTable, flag};
+use crate::symtab::SymtabLayout;
+use crate::trace::Needs;
+use crate::versions;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What there will be.
+pub struct Wanted<'l, 'a> {
+    /// Options.
+    pub args: &'l Args,
+    /// Global symbols.
+    pub symbols: &'l SymbolTable<'a>,
+    /// What the scan found.
+    pub needs: &'l Needs,
+    /// Slots and PLT entries.
+    pub got: &'l Got,
+    /// The dynamic symbols, if the output has any.
+    pub dynamic: Option<&'l Dynamic<'a>>,
+    /// The symbol table, if it is not stripped.
+    pub symtab: Option<&'l SymtabLayout>,
+    /// Frame descriptions.
+    pub frames: &'l FrameLayout,
+    /// Merged pieces.
+    pub merged: &'l Merged<'l>,
+    /// Which parts they are in.
+    pub merge_classes: &'l MergeClasses,
+    /// Size and alignment of plain and of thread-local common blocks.
+    pub commons: [(u64, u64); 2],
+    /// Bytes of the interpreter's path.
+    pub interpreter: usize,
+    /// Bytes of `.note.gnu.property`.
+    pub properties: usize,
+    /// Bytes of `.note.package`.
+    pub package: usize,
+    /// Bytes of the build id, if there is one.
+    pub build_id: Option<usize>,
+    /// PLT entries begin with `endbr64`.
+    pub ibt: bool,
+}
+
+/// Size and alignment of what the linker makes, by part.
+pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
+    let Wanted {
+        args,
+        symbols,
+        needs,
+        got,
+        ..
+    } = *wanted;
+    let mut sizes = vec![(0u64, 1u64); parts];
+    let mut set = |part: PartId, size: u64, align: u64| sizes[part.index()] = (size, align);
+    let mut std = |std: Std, size: u64, align: u64| set(std.part(), size, align);
+    std(Std::Interp, wanted.interpreter as u64, 1);
+    std(Std::NoteProperty, wanted.properties as u64, 8);
+    std(Std::NotePackage, wanted.package as u64, 4);
+    if let Some(len) = wanted.build_id {
+        std(
+            Std::NoteBuildId,
+            (build_id::NOTE_HEADER_SIZE + len.next_multiple_of(4)) as u64,
+            4,
+        );
+    }
+    let frames_present = wanted.frames.size > 0;
+    std(Std::EhFrame, wanted.frames.size, 8);
+    if args.eh_frame_hdr && frames_present {
+        let fdes = wanted
+            .frames
+            .fde_counts
+            .last()
+            .map_or(0, |count| *count as usize);
+        std(Std::EhFrameHdr, crate::eh_frame::hdr_size(fdes) as u64, 4);
+    }
+    let lazy = got.lazy.len() as u64;
+    std(Std::Got, 8 * u64::from(got.words), 8);
+    if lazy > 0 {
+        std(Std::Plt, 16 * (lazy + 1), 16);
+        std(Std::RelaPlt, 24 * lazy, 8);
+        if wanted.ibt {
+            std(Std::PltSec, 16 * lazy, 16);
+        }
+    }
+    if lazy > 0 || needs.got_base.load(Relaxed) || got_is_mentioned(symbols) {
+        std(Std::GotPlt, 8 * (3 + lazy), 8);
+    }
+    std(
+        Std::PltGot,
+        Got::direct_size(wanted.ibt) * got.direct.len() as u64,
+        16,
+    );
+    std(
+        Std::RelaDyn,
+        24 * u64::from(relocation_counts(got, needs).iter().sum::<u32>()),
+        8,
+    );
+    if let Some(dynamic) = wanted.dynamic {
+        let count = dynamic.symbols.len();
+        std(Std::DynSym, 24 * (count as u64 + 1), 8);
+        std(Std::DynStr, dynamic_strings_size(dynamic, args), 1);
+        if let (true, Some(shape)) = (args.hash_style.gnu, &dynamic.gnu_hash) {
+            std(Std::GnuHash, shape.size() as u64, 8);
+        }
+        if args.hash_style.sysv {
+            std(Std::Hash, hash_tables::sysv_size(count + 1) as u64, 8);
+        }
+        if dynamic.versioned {
+            std(Std::VerSym, 2 * (count as u64 + 1), 2);
+            std(
+                Std::VerDef,
+                versions::definitions_size(&dynamic.definitions),
+                8,
+            );
+            std(Std::VerNeed, versions::needs_size(&dynamic.needs), 8);
+        }
+    }
+    if let Some(symtab) = wanted.symtab {
+        std(Std::Symtab, 24 * u64::from(symtab.count), 8);
+        std(Std::Strtab, symtab.names, 1);
+    }
+    for (part, (size, align)) in [subpart::COPIES, subpart::RELRO_COPIES]
+        .into_iter()
+        .zip(got.copy_sizes)
+    {
+        sizes[part.index()] = (size, align);
+    }
+    for (part, (size, align)) in [subpart::COMMON, subpart::COMMON_TLS]
+        .into_iter()
+        .zip(wanted.commons)
+    {
+        sizes[part.index()] = (size, align);
+    }
+    for (i, class) in wanted.merge_classes.iter().enumerate() {
+        if let Some(class) = class {
+            sizes[i] = (wanted.merged.size(*class), wanted.merged.align(*class));
+        }
+    }
+    sizes
+}
+
+/// Lays out common blocks, largest alignment first. Gives size and alignment of plain and of thread-local ones.
+pub fn place_commons(definitions: &Definitions) -> [(u64, u64); 2] {
+    let mut extents = [(0u64, 1u64); 2];
+    for common in &definitions.commons {
+        let (size, align) = &mut extents[usize::from(common.tls)];
+        let at = size.next_multiple_of(common.align);
+        definitions.set_value(common.symbol, at);
+        *size = at + common.size;
+        *align = (*align).max(common.align);
+    }
+    extents
+}
+
+/// Whether an object refers to `_GLOBAL_OFFSET_TABLE_`.
+fn got_is_mentioned(symbols: &SymbolTable) -> bool {
+    symbols
+        .find(b"_GLOBAL_OFFSET_TABLE_")
+        .is_some_and(|id| symbols.flags(id) & flag::REFERENCED != 0)
+}
+
+/// Numbers of relative, symbolic and irelative relocations in `.rela.dyn`.
+pub fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
+    let mut counts = [
+        got.counts.relative,
+        got.counts.symbolic,
+        got.counts.irelative,
+    ];
+    for file in &needs.dynamic {
+        counts[0] += file.relative.load(Relaxed);
+        counts[1] += file.symbolic.load(Relaxed);
+        counts[2] += file.irelative.load(Relaxed);
+    }
+    counts
+}
+
+/// Size of `.dynstr`, with the joined lists at its end.
+fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
+    let lists = args.rpath.iter().chain(&args.audit).chain(&args.depaudit);
+    let joined: usize = lists.map(|path| path.len() + 1).sum();
+    (dynamic.strings.bytes().len() + joined) as u64
+}
+
+/// Types of sections follow from what came to be in them.
+pub fn settle_types(
+    files: &Files,
+    sections: &Sections,
+    outputs: &mut Outputs,
+    placement: &layout::Placement,
+    args: &Args,
+) {
+    for std in [Std::Bss, Std::Tbss, Std::Lbss] {
+        if outputs.std(std).size > 0
+            && layout::has_bits(files, sections, outputs, placement, std.id())
+        {
+            outputs.std_mut(std).sh_type = c::SHT_PROGBITS;
+        }
+    }
+    if args.z.now {
+        // Nothing is bound lazily: the whole table is read-only after relocation.
+        outputs.std_mut(Std::GotPlt).relro = true;
+    }
+}
+
+/// Decides which sections are in the output and sizes `.shstrtab`.
+pub fn name_sections<'a>(mut outputs: Outputs<'a>) -> (Outputs<'a>, Vec<Vec<u8>>) {
+    outputs.std_mut(Std::ShStrtab).size = 1;
+    let mut names: Vec<Vec<u8>> = outputs
+        .sections
+        .iter()
+        .filter(|section| section.size > 0)
+        .map(|section| section.name.to_vec())
+        .collect();
+    names.sort();
+    names.dedup();
+    outputs.std_mut(Std::ShStrtab).size =
+        1 + names.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
+    (outputs, names)
+}
+
+/// The section name table for these names.
+pub fn section_names_table(names: &[Vec<u8>]) -> Option<StringTable<'_>> {
+    let mut table = StringTable::new();
+    for name in names {
+        table.add(name)?;
+    }
+    Some(table)
+}
