@@ -10,8 +10,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::engine;
-use store::program::ProgramError;
 use store::program::locate::{Environment, locate};
 
 const DAMAGED: u8 = 1;
@@ -23,7 +21,11 @@ fn main() -> ExitCode {
         Ok(report) => report,
         Err(error) => {
             eprintln!("repo-gc: error: {}", store::describe(error.as_ref()));
-            return ExitCode::from(if is_damage(&error) { DAMAGED } else { FAILED });
+            return ExitCode::from(if error.chain().any(store::is_damage) {
+                DAMAGED
+            } else {
+                FAILED
+            });
         }
     };
     for warning in &report.warnings {
@@ -69,26 +71,6 @@ fn print(report: &Report, json: bool) -> std::io::Result<()> {
         report.write(&mut out)?;
     }
     out.flush()
-}
-
-fn is_damage(error: &anyhow::Error) -> bool {
-    let engine = |error: &engine::Error| {
-        matches!(
-            error,
-            engine::Error::Damaged { .. }
-                | engine::Error::Truncated { .. }
-                | engine::Error::NotARepository { .. }
-                | engine::Error::NeedsRecovery { .. }
-        )
-    };
-    error.chain().any(|cause| {
-        cause.downcast_ref::<engine::Error>().is_some_and(engine)
-            || match cause.downcast_ref::<ProgramError>() {
-                Some(ProgramError::Damaged { .. }) => true,
-                Some(ProgramError::Engine(error)) => engine(error),
-                _ => false,
-            }
-    })
 }
 
 /// A progress bar on standard error, if that is a terminal.

@@ -171,7 +171,17 @@ impl Ticket {
     /// If it is not there, or is another one.
     pub fn open_repository(&self, option: Option<&Path>) -> Result<Repository, TicketError> {
         let path = option.unwrap_or(&self.repository);
-        match Repository::open(path) {
+        let mut opened = Repository::open(path);
+        // One that may only be read is good enough for a link.
+        if let Err(ProgramError::Engine(engine::Error::Io { source, .. })) = &opened
+            && matches!(
+                source.kind(),
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+            )
+        {
+            opened = Repository::open_read_only(path);
+        }
+        match opened {
             Ok(repository) => {
                 self.check_repository(&repository)?;
                 Ok(repository)

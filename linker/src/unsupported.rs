@@ -99,6 +99,7 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Warn,
             "--compress-debug-sections",
         ),
+        (args.gdb_index, Warn, "--gdb-index"),
         (args.print_map, Warn, "--print-map"),
         (args.map_file.is_some(), Warn, "-Map"),
         (args.cref, Warn, "--cref"),

@@ -403,7 +403,7 @@ fn a_directory_that_cannot_be_written() {
     fs::create_dir(&closed).expect("a directory can be made");
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).expect("our directory");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("our directory");
-    fs::set_permissions(scratch.repository(), fs::Permissions::from_mode(0o666)).expect("ours");
+    fs::set_permissions(scratch.repository(), fs::Permissions::from_mode(0o644)).expect("ours");
     // Where this user cannot go, the programs may be: take copies.
     let binaries = scratch.join("binaries");
     fs::create_dir(&binaries).expect("a directory can be made");

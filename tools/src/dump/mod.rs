@@ -50,7 +50,11 @@ pub fn main(cli: &Cli) -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("repo-dump: error: {}", store::describe(error.as_ref()));
-            ExitCode::from(if is_damage(&error) { DAMAGED } else { FAILED })
+            ExitCode::from(if error.chain().any(store::is_damage) {
+                DAMAGED
+            } else {
+                FAILED
+            })
         }
     }
 }
@@ -60,26 +64,6 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-fn is_damage(error: &anyhow::Error) -> bool {
-    let engine = |error: &engine::Error| {
-        matches!(
-            error,
-            engine::Error::Damaged { .. }
-                | engine::Error::Truncated { .. }
-                | engine::Error::NotARepository { .. }
-                | engine::Error::NeedsRecovery { .. }
-        )
-    };
-    error.chain().any(|cause| {
-        cause.downcast_ref::<engine::Error>().is_some_and(engine)
-            || match cause.downcast_ref::<ProgramError>() {
-                Some(ProgramError::Damaged { .. }) => true,
-                Some(ProgramError::Engine(error)) => engine(error),
-                _ => false,
-            }
-    })
 }
 
 /// `false` if `--verify` found damage.
