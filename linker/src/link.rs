@@ -54,7 +54,10 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Failed;
 
 /// Links. Messages go to `diag`; if any of them is an error there is no output.
-pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
+///
+/// `finished` is called when the output is complete and all reports are made. A program that has nothing else to do
+/// ends there, and need not return the memory of a large link piece by piece.
+pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
     let mut timing = Timing::new(args.print_timing);
     crate::unsupported::report(args, diag);
     check(diag)?;
@@ -412,21 +415,7 @@ pub fn link(args: &Args, diag: &Diagnostics) -> Result<(), Failed> {
         },
     );
     timing.print();
-    // The process is about to end, and so need not return memory piece by piece.
-    std::mem::forget((
-        files,
-        symbols,
-        sections,
-        definitions,
-        frames,
-        placement,
-        values,
-        got,
-        needs,
-        dynamic,
-        symtab,
-    ));
-    std::mem::forget(arena);
+    finished();
     Ok(())
 }
 

@@ -32,7 +32,11 @@ fn main() -> ExitCode {
         }
         diag.error("no input files");
     } else {
-        if linker::link::link(&args, &diag).is_err() {
+        let finished = || {
+            diag.flush_to_stderr();
+            std::process::exit(diag.exit_code().into());
+        };
+        if linker::link::link(&args, &diag, finished).is_err() {
             linker::log::failed(&args);
         }
     }
