@@ -4,7 +4,7 @@
 use crate::arch::x86_64::plt;
 use crate::file::Files;
 use crate::got::{Got, NONE, Owner, Slots};
-use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
 use crate::layout::Placement;
 use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::merge::Merged;
@@ -12,9 +12,10 @@ use crate::object::{Object, Place};
 use crate::output::{OutputSection, Outputs, Std, shf, subpart};
 use crate::pieces::PieceInputs;
 use crate::resolve::Definitions;
+use crate::scripting::Assigned;
 use crate::sections::{Sections, state};
 use crate::segments::Segments;
-use crate::symbols::{SymbolTable, flag, rank};
+use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::ticket_object::RepositoryId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -42,6 +43,8 @@ pub struct Places<'l, 'a> {
     pub got: &'l Got,
     /// What linker-defined symbols mean.
     pub linker_symbols: &'l LinkerSymbols,
+    /// What scripts assign to symbols.
+    pub assigned: &'l [Assigned],
     /// The file's shape.
     pub segments: &'l Segments,
     /// Offset of each file's frames in `.eh_frame`.
@@ -50,6 +53,15 @@ pub struct Places<'l, 'a> {
     pub ibt: bool,
     /// Number of `R_X86_64_IRELATIVE` relocations at the end of `.rela.dyn`; only in static programs, else 0.
     pub static_irelative: u64,
+}
+
+/// The part with the common blocks of a symbol with these [`flag`]s.
+fn common_part(flags: u32) -> PartId {
+    if flags & flag::TLS != 0 {
+        subpart::COMMON_TLS
+    } else {
+        subpart::COMMON
+    }
 }
 
 impl Places<'_, '_> {
@@ -147,7 +159,7 @@ impl Places<'_, '_> {
             .unwrap_or(self.segments.image_base)
     }
 
-    fn meaning(&self, meaning: &Meaning, values: &dyn Fn(SymbolId) -> u64) -> u64 {
+    fn meaning(&self, meaning: &Meaning) -> u64 {
         let rela_dyn = self.outputs.std(Std::RelaDyn);
         match meaning {
             Meaning::ImageStart => self.segments.image_base,
@@ -175,22 +187,50 @@ impl Places<'_, '_> {
                 rela_dyn.address + rela_dyn.size - 24 * self.static_irelative
             }
             Meaning::IrelativeEnd => rela_dyn.address + rela_dyn.size,
-            Meaning::Number(n) => *n,
-            Meaning::Symbol(id, offset) => values(*id).wrapping_add(*offset),
+            Meaning::Assigned(slot) => self
+                .assigned
+                .get(*slot as usize)
+                .map_or(0, |assigned| assigned.value),
+        }
+    }
+
+    /// The end of what is loaded.
+    pub fn end(&self) -> u64 {
+        self.end_of(|_| true)
+    }
+
+    /// The output section that a global symbol's definition of this key is in.
+    pub fn output_of(&self, id: SymbolId, key: Key) -> Option<OutputId> {
+        let part = match key.rank() {
+            rank::STRONG | rank::WEAK => {
+                let section = self.definitions.section(id);
+                (section != SectionId::NONE).then(|| self.sections.part[section.index()])?
+            }
+            rank::COMMON => common_part(self.symbols.flags(id)),
+            _ => return None,
+        };
+        (part != PartId::NONE).then(|| self.outputs.parts[part.index()].output)
+    }
+
+    /// The output section in which a script puts the symbol of this key, if one does.
+    pub fn assigned_output(&self, key: Key) -> Option<OutputId> {
+        let (_, meaning) = self.linker_symbols.get(key.index() as usize)?;
+        match meaning {
+            Meaning::Assigned(slot) => self.assigned.get(*slot as usize)?.output,
+            _ => None,
         }
     }
 
     /// Address of a global symbol's definition: for an IFUNC, of its resolver.
     pub fn definition(&self, id: SymbolId) -> u64 {
-        let key = self.symbols.key(id);
+        self.definition_of(id, self.symbols.key(id))
+    }
+
+    /// As [`Places::definition`], for the definition of this key.
+    pub fn definition_of(&self, id: SymbolId, key: Key) -> u64 {
         match key.rank() {
             rank::COMMON => {
-                let part = if self.symbols.flags(id) & flag::TLS != 0 {
-                    subpart::COMMON_TLS
-                } else {
-                    subpart::COMMON
-                };
-                self.part(part) + self.definitions.value(id)
+                self.part(common_part(self.symbols.flags(id))) + self.definitions.value(id)
             }
             rank::STRONG | rank::WEAK => match self.definitions.section(id) {
                 SectionId::NONE => self.definitions.value(id),
@@ -200,14 +240,7 @@ impl Places<'_, '_> {
             },
             rank::LINKER => {
                 let (_, meaning) = &self.linker_symbols[key.index() as usize];
-                // A chain of `--defsym` is followed as far as it can be sensible.
-                self.meaning(meaning, &|other| {
-                    if other == id {
-                        0
-                    } else {
-                        self.definition(other)
-                    }
-                })
+                self.meaning(meaning)
             }
             _ => 0,
         }

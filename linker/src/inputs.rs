@@ -12,6 +12,7 @@ use crate::elf_object::{ElfObject, Malformed};
 use crate::file::{Body, File, Files};
 use crate::object::Object;
 use crate::script::{self, Command, FileRef};
+use crate::scripting::{Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use crate::ticket::Ticket;
@@ -74,18 +75,20 @@ struct Opener<'a, 'l> {
     search: Search,
     found: Vec<Found<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
+    scripts: Scripts,
     version_scripts: Vec<VersionScript>,
 }
 
-/// Opens and parses all inputs. `names` are what the linker itself mentions. Also gives the version scripts that
-/// linker scripts among the inputs hold.
+/// Opens and parses all inputs. `names` are what the linker itself mentions. Also gives the scripts of the command
+/// line and of the inputs, and the version scripts in them.
 pub fn open<'a>(
     arena: &'a InputArena,
     args: &Args,
-    names: Vec<&'a [u8]>,
+    mut names: Vec<&'a [u8]>,
     diag: &Diagnostics,
-) -> (Files<'a>, Vec<VersionScript>) {
+) -> (Files<'a>, Scripts, Vec<VersionScript>) {
     let search = Search::new(args, Environment::of_process());
+    let scripts = Scripts::load(args, &search, diag);
     let mut opener = Opener {
         arena,
         args,
@@ -93,12 +96,20 @@ pub fn open<'a>(
         search,
         found: Vec::new(),
         opened: HashMap::new(),
+        scripts,
         version_scripts: Vec::new(),
     };
+    opener.commands(0, InputState::default(), 0);
     for input in &args.inputs {
         opener.input(input);
     }
-    let (found, version_scripts) = (opener.found, opener.version_scripts);
+    let Opener {
+        found,
+        scripts,
+        version_scripts,
+        ..
+    } = opener;
+    names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
     let parsed: Vec<Option<Parsed<'a>>> = found
         .into_par_iter()
         .map(|found| parse(found, args, diag))
@@ -126,7 +137,7 @@ pub fn open<'a>(
         }
         files.push(file);
     }
-    (Files(files), version_scripts)
+    (Files(files), scripts, version_scripts)
 }
 
 impl<'a> Opener<'a, '_> {
@@ -299,38 +310,47 @@ impl<'a> Opener<'a, '_> {
             return;
         }
         let name = path.display().to_string();
-        let script = match script::parse(data, &name, &mut script::NoIncludes) {
-            Ok(script) => script,
-            Err(why) => return self.diag.error(why),
-        };
-        for command in &script.commands {
-            match command {
-                Command::Input(files) | Command::Group(files) => {
-                    for file in files {
-                        self.script_file(path, file, state, depth);
-                    }
-                }
-                Command::SearchDir(directory) => self.search.add_directory(directory),
-                Command::Version(version) => self.version_scripts.push(version.clone()),
-                // Says what the output is, which is known; or that the script is for another machine.
-                Command::OutputFormat(format, pos) if format != b"elf64-x86-64" => {
-                    let format = String::from_utf8_lossy(format);
-                    self.diag.error(format!(
-                        "{}: OUTPUT_FORMAT({format}) is not supported",
-                        script.place(*pos)
-                    ));
-                }
-                Command::OutputFormat(..) | Command::OutputArch(..) => {}
-                _ => self.diag.error(format!(
-                    "{name}: a linker script used as input can have INPUT, GROUP, SEARCH_DIR, OUTPUT_FORMAT and \
-                     OUTPUT_ARCH; other commands are not supported yet"
-                )),
-            }
+        let first = self.scripts.script.commands.len();
+        let mut includes = Includes(&self.search);
+        match script::parse_onto(&mut self.scripts.script, data, &name, &mut includes) {
+            Ok(()) => self.commands(first, state, depth),
+            Err(why) => self.diag.error(why),
         }
     }
 
+    /// Obeys what the commands from `first` on say about inputs.
+    fn commands(&mut self, first: usize, state: InputState, depth: u32) {
+        let new = self.scripts.script.commands.split_off(first);
+        let startup = new.iter().filter_map(|command| match command {
+            Command::Startup(file) => Some(file),
+            _ => None,
+        });
+        for file in startup {
+            self.script_file(file, state, depth);
+        }
+        for command in &new {
+            match command {
+                Command::Input(files) | Command::Group(files) => {
+                    for file in files {
+                        self.script_file(file, state, depth);
+                    }
+                }
+                Command::SearchDir(directory) if !self.args.nostdlib => {
+                    self.search.add_directory(directory)
+                }
+                Command::Version(version) => self.version_scripts.push(version.clone()),
+                _ => {}
+            }
+        }
+        self.scripts.script.commands.extend(new);
+    }
+
     /// A file that a script names.
-    fn script_file(&mut self, script: &Path, file: &FileRef, state: InputState, depth: u32) {
+    fn script_file(&mut self, file: &FileRef, state: InputState, depth: u32) {
+        let script = &self.scripts.script;
+        let place = script.place(file.pos);
+        let script = script.files.get(file.pos.file as usize);
+        let script = PathBuf::from(script.cloned().unwrap_or_default());
         let state = InputState {
             as_needed: state.as_needed || file.as_needed,
             ..state
@@ -342,14 +362,12 @@ impl<'a> Opener<'a, '_> {
                 self.search.library_file(exact).next()
             }
             (true, None) => self.search.library(name, state.static_only).next(),
-            (false, _) => self.search.script_input(&file.name, script),
+            (false, _) => self.search.script_input(&file.name, &script),
         };
         match found {
             Some(found) => self.file(found, state, depth + 1),
             None => self.diag.error(format!(
-                "{}:{}: cannot find {}{}",
-                script.display(),
-                file.pos.line,
+                "{place}: cannot find {}{}",
                 if file.is_library { "-l" } else { "" },
                 name.to_string_lossy()
             )),

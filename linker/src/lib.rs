@@ -43,6 +43,7 @@ pub mod relr;
 pub mod report;
 pub mod resolve;
 pub mod script;
+pub mod scripting;
 pub mod search;
 pub mod sections;
 pub mod segments;

@@ -21,7 +21,7 @@ use crate::ids::SymbolId;
 use crate::image;
 use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
-use crate::linker_symbols;
+use crate::linker_symbols::{self, LinkerSymbols};
 use crate::log;
 use crate::made::{self, Made};
 use crate::mentions::{bounded_parts, mentioned, required, roots, wrap};
@@ -34,6 +34,7 @@ use crate::plan::Mode;
 use crate::relocate::Relocator;
 use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
 use crate::resolve;
+use crate::scripting::{self, Assignments};
 use crate::sections::Sections;
 use crate::segments;
 use crate::sizes::{
@@ -64,7 +65,11 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
 
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
-    let (mut files, version_scripts) = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let (mut files, scripts, version_scripts) =
+        inputs::open(&arena, args, mentioned(args, &arena), diag);
+    scripts.check(diag);
+    let amended = scripts.amend(args);
+    let args = amended.as_ref().unwrap_or(args);
     let mut versioning = versioning::read(args, version_scripts, diag);
     check(diag)?;
     timing.phase("open inputs");
@@ -76,7 +81,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
 
     // Find out which archive members are needed. Definitions that this finds are preliminary:
     // groups are not resolved yet.
-    let linked = resolve::extract(&files, &symbols, &required(args, &symbols));
+    scripting::define_assigned(&scripts, &symbols);
+    let linked = resolve::extract(&files, &symbols, &required(args, &scripts, &symbols));
     timing.phase("extract members");
 
     // Now that it is known which objects count, number their sections and send each to its part of the output.
@@ -103,7 +109,10 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
 
     // What objects do not define the linker may; then every symbol's binding is known.
     let dynamic_output = is_dynamic(args, &files);
-    let linker_symbols = linker_symbols::define(&symbols, &outputs, args, dynamic_output, diag);
+    let mut linker_symbols = LinkerSymbols::new();
+    let assignments = Assignments::define(&scripts, &symbols, &mut linker_symbols);
+    let linker_symbols =
+        linker_symbols::define(&symbols, &outputs, args, dynamic_output, linker_symbols);
     versioning.assign(&files, &symbols, args, diag);
     export::bind(&files, &symbols, &versioning, args, dynamic_output);
     check(diag)?;
@@ -135,7 +144,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         allow_copies: args.z.copyreloc,
         diag,
     };
-    let needs = tracer.run(&roots(args, &symbols));
+    let needs = tracer.run(&roots(args, &assignments, &symbols));
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
     check(diag)?;
     if args.print_gc_sections {
@@ -306,11 +315,18 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         pieces: &pieces.repository,
         got: &got,
         linker_symbols: &linker_symbols,
+        assigned: &[],
         segments: &segments,
         frame_offsets: &frame_layout.file_offsets,
         ibt,
         static_irelative,
     };
+    let assigned = assignments.values(args, &places, diag);
+    let places = Places {
+        assigned: &assigned,
+        ..places
+    };
+    check(diag)?;
     let values = places.symbol_values();
     for (name, value) in [
         (&args.init, &mut facts_of_dynamic.init),

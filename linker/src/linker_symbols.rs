@@ -1,9 +1,8 @@
 //! Symbols that the linker itself defines, if something refers to them and
 //! nothing else defines them: those that GNU ld's built-in script `PROVIDE`s, the
-//! bounds of sections whose names are C identifiers, and `--defsym`.
+//! bounds of sections whose names are C identifiers.
 
 use crate::args::Args;
-use crate::diag::Diagnostics;
 use crate::ids::{FileId, OutputId, SymbolId};
 use crate::output::{Outputs, Std};
 use crate::symbols::{Key, SymbolTable, flag, rank};
@@ -37,10 +36,8 @@ pub enum Meaning {
     IrelativeStart,
     /// End of the `R_X86_64_IRELATIVE` relocations, in a static program.
     IrelativeEnd,
-    /// A number (`--defsym`).
-    Number(u64),
-    /// Another symbol, plus a number (`--defsym`).
-    Symbol(SymbolId, u64),
+    /// What a script assigns to this slot ([`Assignments`](crate::scripting::Assignments)).
+    Assigned(u32),
 }
 
 /// Names and meanings that do not depend on the inputs.
@@ -77,15 +74,14 @@ const FIXED: &[(&[u8], Meaning)] = &[
 /// The linker-defined symbols of a link, with what they stand for.
 pub type LinkerSymbols = Vec<(SymbolId, Meaning)>;
 
-/// Defines what is referred to and not defined by an object.
+/// Defines what is referred to and defined neither by an object nor, in `defined`, by a script.
 pub fn define(
     symbols: &SymbolTable,
     outputs: &Outputs,
     args: &Args,
     dynamic: bool,
-    diag: &Diagnostics,
+    mut defined: LinkerSymbols,
 ) -> LinkerSymbols {
-    let mut defined = LinkerSymbols::new();
     let mut provide = |id: SymbolId, meaning: Meaning, hidden: bool| {
         let key = symbols.key(id);
         let wanted = symbols.flags(id) & flag::REFERENCED != 0;
@@ -138,53 +134,7 @@ pub fn define(
             }
         }
     }
-    for defsym in &args.defsyms {
-        let Some(id) = symbols.find(&defsym.name) else {
-            continue;
-        };
-        let Some(meaning) = expression(symbols, &defsym.expr) else {
-            diag.error(format!(
-                "--defsym {}={}: the expression is not supported",
-                String::from_utf8_lossy(&defsym.name),
-                String::from_utf8_lossy(&defsym.expr)
-            ));
-            continue;
-        };
-        if let Meaning::Number(_) = meaning {
-            symbols.add_flags(id, flag::ABSOLUTE);
-        }
-        symbols.remove_flags(id, flag::TLS | flag::FUNCTION);
-        symbols.set_key(
-            id,
-            Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32),
-        );
-        defined.push((id, meaning));
-    }
     defined
-}
-
-/// A number, a symbol, or a symbol plus or minus a number.
-fn expression(symbols: &SymbolTable, text: &[u8]) -> Option<Meaning> {
-    let text = std::str::from_utf8(text).ok()?.trim();
-    if let Some(number) = number(text) {
-        return Some(Meaning::Number(number));
-    }
-    let split = text.find(['+', '-']);
-    let (name, rest) = text.split_at(split.unwrap_or(text.len()));
-    let offset = match rest.split_at_checked(1) {
-        Some(("+", digits)) => number(digits.trim())?,
-        Some(("-", digits)) => number(digits.trim())?.wrapping_neg(),
-        _ => 0,
-    };
-    let id = symbols.find(name.trim().as_bytes())?;
-    Some(Meaning::Symbol(id, offset))
-}
-
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
 }
 
 /// Whether `__start_NAME` is a name that C can say.

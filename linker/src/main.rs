@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     for warning in &args.warnings {
         diag.warn(warning);
     }
-    if args.inputs.is_empty() {
+    if args.inputs.is_empty() && args.scripts.is_empty() {
         if args.info.version {
             return ExitCode::SUCCESS;
         }

@@ -8,13 +8,13 @@ use crate::inputs::InputArena;
 use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::object::Place;
 use crate::output::Outputs;
+use crate::scripting::{Assignments, Scripts};
 use crate::symbols::{SymbolTable, flag};
 
 /// Names that the linker itself mentions, so that they have numbers.
 pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     names.extend(args.undefined.iter().chain(&args.require_defined).cloned());
-    names.extend(args.defsyms.iter().map(|defsym| defsym.name.clone()));
     for name in &args.wrap {
         names.push(name.clone());
         names.push([b"__wrap_", &name[..]].concat());
@@ -54,7 +54,19 @@ pub fn wrap(args: &Args, files: &Files, symbols: &SymbolTable) {
 }
 
 /// Symbols that are looked for as if an object referred to them.
-pub fn required(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
+pub fn required(args: &Args, scripts: &Scripts, symbols: &SymbolTable) -> Vec<SymbolId> {
+    let mut ids = named(args, symbols);
+    scripts.for_assignments(&mut |assignment, _| {
+        if !assignment.provide {
+            let mut add = |name: &Vec<u8>| ids.extend(symbols.find(name));
+            assignment.expr.for_symbols(&mut add);
+        }
+    });
+    ids
+}
+
+/// Symbols that the command line names.
+fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
     let entry = args
         .entry
         .as_ref()
@@ -71,9 +83,10 @@ pub fn required(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
 }
 
 /// What is kept whoever refers to it: by name, and all that others can find at run time.
-pub fn roots(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
+pub fn roots(args: &Args, assignments: &Assignments, symbols: &SymbolTable) -> Vec<SymbolId> {
     use rayon::prelude::*;
-    let mut roots = required(args, symbols);
+    let mut roots = named(args, symbols);
+    roots.extend(assignments.roots(symbols));
     roots.extend(
         [&args.init, &args.fini]
             .into_iter()

@@ -89,6 +89,19 @@ pub fn parse(text: &[u8], file: &str, loader: &mut dyn Loader) -> Result<Script,
     parser::parse(text, file, loader)
 }
 
+/// Parses a script behind what `script` has already.
+///
+/// # Errors
+/// The first error in it; then `script` is of no use any more.
+pub fn parse_onto(
+    script: &mut Script,
+    text: &[u8],
+    file: &str,
+    loader: &mut dyn Loader,
+) -> Result<(), ScriptError> {
+    parser::parse_onto(script, text, file, loader)
+}
+
 /// Parses an expression by itself, as in `--defsym NAME=EXPRESSION`. `origin` stands for the file in messages.
 ///
 /// # Errors

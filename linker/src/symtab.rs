@@ -382,8 +382,20 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
         rank::LINKER => {
             sym.st_value = values[id.index()];
             sym.st_shndx = c::SHN_ABS;
-            if bits & flag::ABSOLUTE == 0 {
-                let at = sym.st_value;
+            if bits & flag::TLS != 0 {
+                let start = places.segments.tls.map_or(0, |tls| tls.start);
+                sym.st_info |= c::STT_TLS;
+                sym.st_value = sym.st_value.wrapping_sub(start);
+            } else if bits & flag::FUNCTION != 0 {
+                sym.st_info |= c::STT_FUNC;
+            }
+            if let Some(output) = places.assigned_output(key) {
+                sym.st_shndx = match places.outputs.sections[output.index()].header {
+                    0 => c::SHN_ABS,
+                    header => header,
+                };
+            } else if bits & flag::ABSOLUTE == 0 {
+                let at = values[id.index()];
                 let inside = |s: &&crate::output::OutputSection| {
                     s.header != 0 && s.is_alloc() && s.address <= at && at <= s.address + s.size
                 };

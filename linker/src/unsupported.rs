@@ -43,12 +43,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     let z = &args.z;
     vec![
         (args.kind == OutputKind::Relocatable, Refuse, "-r"),
-        (
-            !args.scripts.is_empty(),
-            Refuse,
-            "-T (linker scripts with SECTIONS)",
-        ),
-        (args.default_script.is_some(), Refuse, "--default-script"),
         (args.emit_relocs, Refuse, "--emit-relocs"),
         (
             args.output_format != OutputFormat::Elf,

@@ -13,7 +13,7 @@ pub type Name = Vec<u8>;
 pub struct Pos {
     /// An index into [`Script::files`].
     pub file: u32,
-    /// The line, counted from 1.
+    /// The line, counted from 1; 0 for what is not from a file (`--defsym`).
     pub line: u32,
 }
 
@@ -33,7 +33,10 @@ impl Script {
             .files
             .get(pos.file as usize)
             .map_or("<script>", String::as_str);
-        format!("{file}:{}", pos.line)
+        match pos.line {
+            0 => file.to_string(),
+            line => format!("{file}:{line}"),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
     /// A symbol that nothing defines.
-    #[error("undefined symbol '{0}' in expression")]
+    #[error("undefined symbol '{0}' referenced in expression")]
     UndefinedSymbol(String),
     /// An output section that there is not.
     #[error("undefined section '{0}' in expression")]

@@ -124,6 +124,48 @@ impl Expr {
     }
 }
 
+impl Expr {
+    /// Calls `f` with the name of each symbol that the value depends on.
+    pub fn for_symbols<'e>(&'e self, f: &mut dyn FnMut(&'e Name)) {
+        match self {
+            Expr::Symbol(name) => f(name),
+            Expr::Unary(_, inner)
+            | Expr::Absolute(inner)
+            | Expr::Log2Ceil(inner)
+            | Expr::DataSegmentEnd(inner)
+            | Expr::SegmentStart(_, inner)
+            | Expr::Assert(inner, _) => inner.for_symbols(f),
+            Expr::Binary(_, left, right)
+            | Expr::Max(left, right)
+            | Expr::Min(left, right)
+            | Expr::DataSegmentAlign(left, right)
+            | Expr::DataSegmentRelroEnd(left, right) => {
+                left.for_symbols(f);
+                right.for_symbols(f);
+            }
+            Expr::Conditional(condition, then, otherwise) => {
+                condition.for_symbols(f);
+                then.for_symbols(f);
+                otherwise.for_symbols(f);
+            }
+            Expr::Align(value, alignment) => {
+                if let Some(value) = value {
+                    value.for_symbols(f);
+                }
+                alignment.for_symbols(f);
+            }
+            Expr::Number(_)
+            | Expr::Dot
+            | Expr::Section(..)
+            | Expr::Defined(_)
+            | Expr::Origin(_)
+            | Expr::Length(_)
+            | Expr::Constant(_)
+            | Expr::SizeofHeaders => {}
+        }
+    }
+}
+
 impl BinaryOp {
     /// The operator, and how tightly it binds. The manual's table has C's levels, with `==` and `<` on one.
     fn of(punct: &str) -> Option<(BinaryOp, u8)> {

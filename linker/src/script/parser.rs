@@ -17,6 +17,7 @@ const MAX_INCLUDES: usize = 1000;
 pub(super) struct Parser<'a, 'l> {
     pub(super) lexer: Lexer<'a>,
     files: &'l mut Vec<String>,
+    most_files: usize,
     loader: &'l mut dyn Loader,
     depth: usize,
 }
@@ -26,25 +27,35 @@ pub(super) fn parse(
     file: &str,
     loader: &mut dyn Loader,
 ) -> Result<Script, ScriptError> {
-    let mut files = vec![file.to_string()];
-    let mut commands = Vec::new();
+    let mut script = Script::default();
+    parse_onto(&mut script, text, file, loader)?;
+    Ok(script)
+}
+
+/// Parses a script behind what `script` has already: its commands and files are added, and positions stay good.
+pub(super) fn parse_onto(
+    script: &mut Script,
+    text: &[u8],
+    file: &str,
+    loader: &mut dyn Loader,
+) -> Result<(), ScriptError> {
+    let Script { files, commands } = script;
+    let number = u32::try_from(files.len()).unwrap_or(u32::MAX);
+    files.push(file.to_string());
     let mut parser = Parser {
-        lexer: Lexer::new(text, 0),
-        files: &mut files,
+        lexer: Lexer::new(text, number),
+        most_files: files.len() + MAX_INCLUDES,
+        files: &mut *files,
         loader,
         depth: 0,
     };
-    let result = parser.commands(&mut commands);
-    match result {
-        Ok(()) => Ok(Script { files, commands }),
-        Err(error) => {
-            let file = files
-                .get(error.pos.file as usize)
-                .cloned()
-                .unwrap_or_default();
-            Err(ScriptError { file, ..error })
-        }
-    }
+    parser.commands(commands).map_err(|error| {
+        let file = files
+            .get(error.pos.file as usize)
+            .cloned()
+            .unwrap_or_default();
+        ScriptError { file, ..error }
+    })
 }
 
 impl<'a> Parser<'a, '_> {
@@ -137,7 +148,7 @@ impl<'a> Parser<'a, '_> {
     ) -> Result<(), ScriptError> {
         let pos = self.pos()?;
         let name = self.name(Mode::File, "the name of a file")?;
-        if self.depth == MAX_INCLUDE_DEPTH || self.files.len() > MAX_INCLUDES {
+        if self.depth == MAX_INCLUDE_DEPTH || self.files.len() > self.most_files {
             return Err(ScriptError::new(
                 pos,
                 "INCLUDE is nested too deeply (does a script include itself?)",
@@ -157,6 +168,7 @@ impl<'a> Parser<'a, '_> {
         let mut inner = Parser {
             lexer: Lexer::new(&text, file),
             files: self.files,
+            most_files: self.most_files,
             loader: self.loader,
             depth: self.depth + 1,
         };

@@ -198,7 +198,10 @@ fn expressions_without_a_value() {
         ("5/0", "division by zero in expression"),
         ("5 % (3 - 3)", "division by zero in expression"),
         ("1 << 64", "shift by 64 bits in expression: values have 64"),
-        ("nope + 1", "undefined symbol 'nope' in expression"),
+        (
+            "nope + 1",
+            "undefined symbol 'nope' referenced in expression",
+        ),
         ("SIZEOF(.nope)", "undefined section '.nope' in expression"),
         ("ORIGIN(rom)", "undefined memory region 'rom' in expression"),
         ("ASSERT(foo == 4, \"foo is wrong\")", "foo is wrong"),

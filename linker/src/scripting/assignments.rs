@@ -1,0 +1,547 @@
+//! Symbols that scripts and `--defsym` define.
+//!
+//! A *slot* is a symbol that some assignment defines. Which there are is decided before layout: a plain assignment takes
+//! the symbol over, even from an object; `PROVIDE` defines it only if it is referred to and no object defines it. Values
+//! come after layout, by going through all assignments in order. As an expression may use what is assigned only later,
+//! this is repeated until no value changes.
+
+use super::classify::{is_address, is_plain_number};
+use super::load::{Scripts, assigned_expr};
+use crate::addresses::Places;
+use crate::args::Args;
+use crate::diag::Diagnostics;
+use crate::ids::{FileId, OutputId, SymbolId};
+use crate::linker_symbols::{LinkerSymbols, Meaning};
+use crate::script::expr::{Constant, SectionQuery};
+use crate::script::{
+    Assertion, AssignOp, Assignment, Command, Environment, EvalError, Expr, Pos, Target, Value,
+};
+use crate::symbols::{Key, SymbolTable, flag, rank};
+use std::collections::HashMap;
+
+/// A symbol that an assignment defines.
+struct Slot {
+    id: SymbolId,
+    /// The `PROVIDE` that defines it; `None` for plain assignments.
+    provider: Option<Pos>,
+    /// What defined it otherwise.
+    original: Key,
+}
+
+/// The symbols that scripts define.
+pub struct Assignments<'s> {
+    scripts: &'s Scripts,
+    slots: Vec<Slot>,
+    by_name: HashMap<&'s [u8], usize>,
+}
+
+/// What a script's symbol turned out to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assigned {
+    /// Its value, an address or a number.
+    pub value: u64,
+    /// The output section that it is in, if it is known to be in one.
+    pub output: Option<OutputId>,
+}
+
+/// Before archives are searched: what a script assigns need not be looked for.
+pub fn define_assigned(scripts: &Scripts, symbols: &SymbolTable) {
+    scripts.for_assignments(&mut |assignment, _| {
+        if let (Target::Symbol(name), false) = (&assignment.target, assignment.provide)
+            && let Some(id) = symbols.find(name)
+        {
+            symbols.set_key(id, Key::new(0, FileId::LINKER, 0));
+        }
+    });
+}
+
+impl<'s> Assignments<'s> {
+    /// Defines the symbols. Their meanings are added to `defined`.
+    pub fn define(
+        scripts: &'s Scripts,
+        symbols: &SymbolTable,
+        defined: &mut LinkerSymbols,
+    ) -> Assignments<'s> {
+        let mut assignments = Assignments {
+            scripts,
+            slots: Vec::new(),
+            by_name: HashMap::new(),
+        };
+        let mut all: Vec<(&'s Assignment, bool)> = Vec::new();
+        scripts.for_assignments(&mut |assignment, inside| all.push((assignment, inside)));
+        // Plain ones first: they count as definitions for `PROVIDE`.
+        for (assignment, _) in &all {
+            if let (Target::Symbol(name), false) = (&assignment.target, assignment.provide)
+                && let Some(id) = symbols.find(name)
+            {
+                assignments.add(name, id, None, symbols, defined);
+                symbols.add_flags(id, flag::REFERENCED);
+                if assignment.hidden {
+                    symbols.add_flags(id, flag::HIDDEN);
+                }
+            }
+        }
+        // What is provided may be referred to by what else is provided.
+        loop {
+            let before = assignments.slots.len();
+            for (assignment, _) in all.iter().filter(|(assignment, _)| assignment.provide) {
+                let Target::Symbol(name) = &assignment.target else {
+                    continue;
+                };
+                let Some(id) = symbols.find(name) else {
+                    continue;
+                };
+                let key = symbols.key(id);
+                let wanted = symbols.flags(id) & flag::REFERENCED != 0
+                    || assignments.is_mentioned(&all, name);
+                if !wanted || key.in_object() || key.rank() == rank::LINKER {
+                    continue;
+                }
+                assignments.add(name, id, Some(assignment.pos), symbols, defined);
+                symbols.add_flags(id, flag::REFERENCED);
+                if assignment.hidden {
+                    symbols.add_flags(id, flag::HIDDEN);
+                }
+            }
+            if assignments.slots.len() == before {
+                break;
+            }
+        }
+        assignments.settle_flags(&all, symbols);
+        assignments
+    }
+
+    fn add(
+        &mut self,
+        name: &'s [u8],
+        id: SymbolId,
+        provider: Option<Pos>,
+        symbols: &SymbolTable,
+        defined: &mut LinkerSymbols,
+    ) {
+        if self.by_name.contains_key(name) {
+            return;
+        }
+        let original = symbols.key(id);
+        symbols.set_key(
+            id,
+            Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32),
+        );
+        defined.push((id, Meaning::Assigned(self.slots.len() as u32)));
+        self.by_name.insert(name, self.slots.len());
+        self.slots.push(Slot {
+            id,
+            provider,
+            original,
+        });
+    }
+
+    /// Whether the assignment defines something, as opposed to a `PROVIDE` of what is defined.
+    pub(super) fn is_active(&self, assignment: &Assignment) -> bool {
+        let Target::Symbol(name) = &assignment.target else {
+            return true;
+        };
+        match self.slot(name) {
+            Some(slot) if assignment.provide => self.slots[slot].provider == Some(assignment.pos),
+            Some(_) => true,
+            None => false,
+        }
+    }
+
+    fn slot(&self, name: &[u8]) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    fn is_mentioned(&self, all: &[(&Assignment, bool)], name: &[u8]) -> bool {
+        let mut found = false;
+        for (assignment, _) in all
+            .iter()
+            .filter(|(assignment, _)| self.is_active(assignment))
+        {
+            assignment
+                .expr
+                .for_symbols(&mut |mentioned| found |= mentioned == name);
+        }
+        found
+    }
+
+    /// Finds out which of the symbols are numbers, and which are other names of symbols in objects.
+    fn settle_flags(&self, all: &[(&'s Assignment, bool)], symbols: &SymbolTable) {
+        let mut last: Vec<Option<(&'s Assignment, bool)>> = vec![None; self.slots.len()];
+        for (assignment, inside) in all {
+            if let Target::Symbol(name) = &assignment.target
+                && self.is_active(assignment)
+                && let Some(slot) = self.slot(name)
+            {
+                last[slot] = Some((assignment, *inside));
+            }
+        }
+        let original: Vec<u32> = self
+            .slots
+            .iter()
+            .map(|slot| symbols.flags(slot.id))
+            .collect();
+        for (number, slot) in self.slots.iter().enumerate() {
+            let Some((assignment, inside)) = last[number] else {
+                continue;
+            };
+            symbols.remove_flags(slot.id, flag::TLS | flag::FUNCTION | flag::IFUNC);
+            if !self.is_address(assignment, inside, &last, &original, symbols, 0) {
+                symbols.add_flags(slot.id, flag::ABSOLUTE);
+            } else {
+                symbols.remove_flags(slot.id, flag::ABSOLUTE);
+            }
+            // `alias = function;`: the type goes with the value.
+            if let (Expr::Symbol(name), AssignOp::Set) = (&assignment.expr, assignment.op)
+                && let Some(id) = symbols.find(name)
+            {
+                let kinds = flag::TLS | flag::FUNCTION | flag::IFUNC;
+                symbols.add_flags(slot.id, symbols.flags(id) & kinds);
+            }
+        }
+    }
+
+    fn is_address(
+        &self,
+        assignment: &Assignment,
+        inside: bool,
+        last: &[Option<(&'s Assignment, bool)>],
+        original: &[u32],
+        symbols: &SymbolTable,
+        depth: u32,
+    ) -> bool {
+        // Chains of assignments are short; one that is not ends in itself.
+        if depth > 64 {
+            return true;
+        }
+        let mut of_symbol = |name: &[u8]| {
+            if let Some(slot) = self.slot(name) {
+                return match last[slot] {
+                    Some((other, inside)) if !std::ptr::eq(other, assignment) => {
+                        self.is_address(other, inside, last, original, symbols, depth + 1)
+                    }
+                    _ => original[slot] & flag::ABSOLUTE == 0,
+                };
+            }
+            symbols
+                .find(name)
+                .is_some_and(|id| symbols.flags(id) & flag::ABSOLUTE == 0)
+        };
+        is_address(&assignment.expr, &mut of_symbol) || inside && is_plain_number(&assignment.expr)
+    }
+
+    /// Symbols of objects that assignments use: they are linked, whoever else refers to them.
+    pub fn roots(&self, symbols: &SymbolTable) -> Vec<SymbolId> {
+        let mut roots = Vec::new();
+        self.scripts.for_assignments(&mut |assignment, _| {
+            if self.is_active(assignment) {
+                assignment
+                    .expr
+                    .for_symbols(&mut |name| roots.extend(symbols.find(name)));
+            }
+        });
+        roots
+    }
+
+    /// The values of all slots once the default layout is known. Reports what has none, and assertions that fail.
+    pub fn values(&self, args: &Args, places: &Places, diag: &Diagnostics) -> Vec<Assigned> {
+        if self.scripts.is_empty() {
+            return Vec::new();
+        }
+        let mut world = AfterLayout {
+            args,
+            places,
+            running: Running::new(self),
+        };
+        let mut last = Vec::new();
+        for _ in 0..MOST_PASSES {
+            world.running.start_pass();
+            for command in &self.scripts.script.commands {
+                if let Command::Assign(assignment) = command
+                    && self.is_active(assignment)
+                {
+                    world.assign(assignment);
+                }
+            }
+            let values: Vec<Option<Assigned>> = (0..self.slots.len())
+                .map(|slot| world.running.settled(slot, &world))
+                .collect();
+            let settled = values == last;
+            last = values;
+            if settled {
+                break;
+            }
+        }
+        for command in &self.scripts.script.commands {
+            if let Command::Assert(assertion) = command {
+                check(self.scripts, assertion, &world, diag);
+            }
+        }
+        for (pos, why) in &world.running.problems {
+            diag.error(format!("{}: {why}", self.scripts.script.place(*pos)));
+        }
+        last.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+/// Reports an assertion that does not hold, in GNU ld's manner: the script's own words.
+pub(super) fn check(
+    scripts: &Scripts,
+    assertion: &Assertion,
+    world: &dyn Environment,
+    diag: &Diagnostics,
+) {
+    let place = scripts.script.place(assertion.pos);
+    match assertion.expr.resolve(world) {
+        Ok(0) => diag.error(format!("{place}: assertion failed: {}", assertion.message)),
+        Ok(_) => {}
+        Err(why) => diag.error(format!("{place}: {why}")),
+    }
+}
+
+/// After so many passes over the assignments a value that still changes will do so for ever.
+pub(super) const MOST_PASSES: usize = 64;
+
+/// The slots' values while assignments are being evaluated.
+pub(super) struct Running<'r, 's> {
+    assignments: &'r Assignments<'s>,
+    values: Vec<Option<Value>>,
+    /// Assigned in this pass.
+    fresh: Vec<bool>,
+    /// What is being assigned: until it is, its name means what it meant before.
+    current: Option<usize>,
+    /// What went wrong in this pass.
+    pub problems: Vec<(Pos, EvalError)>,
+}
+
+/// What a name means at some point of a pass.
+pub(super) enum Named {
+    /// A script's symbol.
+    Value(Value),
+    /// What an object, or the linker, defines.
+    Original(SymbolId, Key),
+    /// Nothing so far.
+    Unknown,
+    /// No script's symbol.
+    Other,
+}
+
+impl<'r, 's> Running<'r, 's> {
+    pub fn new(assignments: &'r Assignments<'s>) -> Self {
+        Running {
+            assignments,
+            values: vec![None; assignments.slots.len()],
+            fresh: vec![false; assignments.slots.len()],
+            current: None,
+            problems: Vec::new(),
+        }
+    }
+
+    pub fn start_pass(&mut self) {
+        self.fresh.fill(false);
+        self.problems.clear();
+    }
+
+    pub fn begin(&mut self, name: &[u8]) -> Option<usize> {
+        self.current = self.assignments.slot(name);
+        self.current
+    }
+
+    pub fn finish(&mut self, slot: usize, value: Result<Value, EvalError>, pos: Pos) {
+        self.current = None;
+        match value {
+            Ok(value) => {
+                self.values[slot] = Some(value);
+                self.fresh[slot] = true;
+            }
+            Err(why) => self.problems.push((pos, why)),
+        }
+    }
+
+    /// What a name means now.
+    pub fn named(&self, name: &[u8]) -> Named {
+        let Some(slot) = self.assignments.slot(name) else {
+            return Named::Other;
+        };
+        let info = &self.assignments.slots[slot];
+        match self.values[slot] {
+            Some(value) if self.fresh[slot] => Named::Value(value),
+            _ if info.original.in_object() => Named::Original(info.id, info.original),
+            _ if self.current == Some(slot) => Named::Unknown,
+            Some(value) => Named::Value(value),
+            None => Named::Unknown,
+        }
+    }
+
+    /// Whether a script has assigned the name in this pass.
+    pub fn is_assigned(&self, name: &[u8]) -> Option<bool> {
+        let slot = self.assignments.slot(name)?;
+        Some(self.fresh[slot] || self.assignments.slots[slot].original.in_object())
+    }
+
+    /// The value of a slot at the end of a pass.
+    pub fn settled(&self, slot: usize, world: &dyn Environment) -> Option<Assigned> {
+        let value = self.values[slot]?;
+        let output = match value {
+            Value::Absolute(_) => None,
+            Value::Relative { section, .. } => Some(OutputId(section as u16)),
+        };
+        Some(Assigned {
+            value: value.resolve(world).ok()?,
+            output,
+        })
+    }
+}
+
+/// The error for a name that means nothing.
+pub(super) fn undefined(name: &[u8]) -> EvalError {
+    EvalError::UndefinedSymbol(String::from_utf8_lossy(name).into_owned())
+}
+
+/// What expressions see when the default layout has been made.
+struct AfterLayout<'w, 'r, 's, 'l, 'a> {
+    args: &'w Args,
+    places: &'w Places<'l, 'a>,
+    running: Running<'r, 's>,
+}
+
+impl AfterLayout<'_, '_, '_, '_, '_> {
+    fn assign(&mut self, assignment: &Assignment) {
+        let Target::Symbol(name) = &assignment.target else {
+            // The default layout has no location counter that one could move.
+            self.running
+                .problems
+                .push((assignment.pos, EvalError::NoDot));
+            return;
+        };
+        if let Some(slot) = self.running.begin(name) {
+            let value = assigned_expr(assignment).eval(self);
+            self.running.finish(slot, value, assignment.pos);
+        }
+    }
+
+    fn original(&self, id: SymbolId, key: Key) -> Value {
+        let places = self.places;
+        let address = places.definition_of(id, key);
+        match places.output_of(id, key) {
+            Some(output) => {
+                let start = places.outputs.sections[output.index()].address;
+                Value::Relative {
+                    section: output.0.into(),
+                    offset: address.wrapping_sub(start),
+                }
+            }
+            None => Value::Absolute(address),
+        }
+    }
+}
+
+impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
+    fn dot(&self) -> Option<Value> {
+        // After the default layout: where it ends.
+        Some(Value::Absolute(self.places.end()))
+    }
+
+    fn symbol(&self, name: &[u8]) -> Result<Value, EvalError> {
+        match self.running.named(name) {
+            Named::Value(value) => Ok(value),
+            Named::Original(id, key) => Ok(self.original(id, key)),
+            Named::Unknown => Err(undefined(name)),
+            Named::Other => {
+                let symbols = self.places.symbols;
+                let id = symbols.find(name).ok_or_else(|| undefined(name))?;
+                let key = symbols.key(id);
+                if !key.in_object() && key.rank() != rank::LINKER {
+                    return Err(undefined(name));
+                }
+                Ok(self.original(id, key))
+            }
+        }
+    }
+
+    fn is_defined(&self, name: &[u8]) -> bool {
+        self.running.is_assigned(name).unwrap_or_else(|| {
+            let symbols = self.places.symbols;
+            symbols
+                .find(name)
+                .is_some_and(|id| symbols.key(id).rank() <= rank::LINKER)
+        })
+    }
+
+    fn section(&self, query: SectionQuery, name: &[u8]) -> Result<Value, EvalError> {
+        let outputs = self.places.outputs;
+        let id = outputs
+            .find(name)
+            .filter(|id| outputs.sections[id.index()].header != 0);
+        let Some(id) = id else {
+            // "SIZEOF of a section that does not exist is zero."
+            return match query {
+                SectionQuery::Size | SectionQuery::Alignment => Ok(Value::Absolute(0)),
+                _ => Err(EvalError::UndefinedSection(
+                    String::from_utf8_lossy(name).into_owned(),
+                )),
+            };
+        };
+        let section = &outputs.sections[id.index()];
+        Ok(match query {
+            SectionQuery::Address => Value::Relative {
+                section: id.0.into(),
+                offset: 0,
+            },
+            SectionQuery::LoadAddress => Value::Absolute(section.address),
+            SectionQuery::Size => Value::Absolute(section.size),
+            SectionQuery::Alignment => Value::Absolute(section.align),
+        })
+    }
+
+    fn section_address(&self, section: u32) -> Result<u64, EvalError> {
+        Ok(self.places.outputs.sections[section as usize].address)
+    }
+
+    fn region(&self, _name: &[u8]) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn numbers_are_addresses(&self) -> bool {
+        true
+    }
+
+    fn constant(&self, constant: Constant) -> u64 {
+        page_size(self.args, constant)
+    }
+
+    fn segment_start(&self, segment: &[u8]) -> Option<u64> {
+        segment_start(self.args, segment)
+    }
+
+    fn sizeof_headers(&self) -> Result<u64, EvalError> {
+        Ok(64 + 56 * self.places.segments.phdrs.len() as u64)
+    }
+}
+
+/// `CONSTANT(…)`.
+pub(super) fn page_size(args: &Args, constant: Constant) -> u64 {
+    match constant {
+        Constant::MaxPageSize => args.z.max_page_size.unwrap_or(0x1000),
+        Constant::CommonPageSize => args.z.common_page_size.unwrap_or(0x1000),
+    }
+}
+
+/// The address that `-Ttext-segment` and its like, or `-Ttext`, gave what `SEGMENT_START` names.
+pub(super) fn segment_start(args: &Args, segment: &[u8]) -> Option<u64> {
+    let section = |name: &[u8]| {
+        let starts = args.section_starts.iter().rev();
+        starts
+            .clone()
+            .find(|(section, _)| section == name)
+            .map(|(_, address)| *address)
+    };
+    match segment {
+        b"text-segment" => args.text_segment.or(args.image_base),
+        b"rodata-segment" => args.rodata_segment,
+        b"text" | b".text" => section(b".text"),
+        b"data" | b".data" => section(b".data"),
+        b"bss" | b".bss" => section(b".bss"),
+        _ => None,
+    }
+}

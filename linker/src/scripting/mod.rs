@@ -1,0 +1,16 @@
+//! Linker scripts at work: what the commands of [`crate::script`] do to a link.
+//!
+//! A script says up to three things, and each is obeyed at another time of the link:
+//!
+//! - Which files there are, what the output is called, where it begins (`INPUT`, `OUTPUT`, `ENTRY`, …): when inputs are
+//!   opened. `load` collects the commands of all scripts: `--defsym`, `-T`, and scripts among the inputs.
+//! - Which symbols there are (`symbol = expression;`): their names take part in resolution, their values are computed
+//!   after layout. [`assignments`] does both.
+//! - Where everything goes (`SECTIONS`, `MEMORY`, `PHDRS`): only then is the default layout not used.
+
+mod assignments;
+mod classify;
+mod load;
+
+pub use assignments::{Assigned, Assignments, define_assigned};
+pub use load::{Includes, Scripts};
