@@ -5,7 +5,7 @@
 //! step prints the command that it runs, so that one can do the same by hand;
 //! answers are compared with the right ones, and a wrong one fails the demo.
 
-use crate::packages;
+use crate::install;
 use anyhow::{Context as _, Result, bail, ensure};
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{object_path, parallel};
@@ -84,7 +84,7 @@ pub fn demo() -> Result<ExitCode> {
 
 /// The machine's gcc; installed first if there is none and we may.
 fn find_gcc() -> Result<PathBuf> {
-    packages::install(&packages::missing([
+    install::install(&install::missing([
         tools::describe("gcc"),
         tools::describe("ld"),
     ]))?;

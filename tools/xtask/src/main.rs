@@ -3,9 +3,11 @@
 //! | command | what it does |
 //! |---|---|
 //! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
+//! | `cargo xtask packages` | builds real packages with ld and with repo-ld, and compares what their test suites say |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
 mod demo;
+mod install;
 mod packages;
 mod test;
 
@@ -28,6 +30,11 @@ enum Verb {
     ///
     /// Needs gcc and the crates registry; everything is made in target/demo.
     Demo,
+    /// Build real packages with ld and with repo-ld, and compare their tests
+    ///
+    /// Needs gcc, the network (Debian's sources, crates, git), and what the
+    /// packages need. Everything is made and kept in target/packages.
+    Packages(packages::Arguments),
     /// Run every test of the workspace
     ///
     /// As root, installs the programs that tests need and that are missing
@@ -46,6 +53,7 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Demo => demo::demo(),
+        Verb::Packages(arguments) => packages::packages(&arguments),
         Verb::Test {
             no_install,
             arguments,

@@ -1,0 +1,304 @@
+//! Building one package in one way, and running its tests.
+//!
+//! The linker is put in gcc's way by `-B`, and `ld` itself stands first on the `PATH` for whoever calls it directly. The
+//! reference is built in exactly the same way: there `ld` is a link to the system's.
+
+use crate::packages::outcomes::{self, Outcome, Outcomes};
+use crate::packages::outputs::{self, Outputs};
+use crate::packages::source;
+use crate::packages::table::{Language, Package};
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Instant, SystemTime};
+
+/// What holds for all packages of a run.
+pub struct Options {
+    /// Where everything is.
+    pub root: PathBuf,
+    /// The directory of `repo-ld` and `repo-cc`.
+    pub programs: PathBuf,
+    /// See [`super::Arguments`].
+    pub distribution_flags: bool,
+    /// See [`super::Arguments`].
+    pub thorough: bool,
+    /// See [`super::Arguments`].
+    pub fresh: bool,
+    /// See [`super::Arguments`].
+    pub jobs: usize,
+    /// See [`super::Arguments`].
+    pub launcher: Option<String>,
+}
+
+/// Who links, and from what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The system's ld: the reference.
+    System,
+    /// `repo-ld`, from ELF objects.
+    Objects,
+    /// `repo-ld`, from what `repo-cc` made.
+    Tickets,
+}
+
+impl Way {
+    /// Its name in tables and directories.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::System => "ld",
+            Way::Objects => "repo-ld",
+            Way::Tickets => "tickets",
+        }
+    }
+}
+
+/// A build and its tests.
+pub struct Built {
+    /// What became of each test.
+    pub outcomes: Outcomes,
+    /// The executables and shared objects that the build made.
+    pub outputs: Outputs,
+    /// Seconds for configuring and building, and for the tests.
+    pub seconds: [f64; 2],
+}
+
+/// Builds `package` and runs its tests, or returns what an earlier run found if nothing changed since.
+///
+/// # Errors
+/// If the source cannot be had, or a step fails: with the end of its log.
+pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
+    let home = options.root.join(package.name);
+    let flags = if options.distribution_flags {
+        "-distribution"
+    } else {
+        ""
+    };
+    let directory = home.join(format!("{}{flags}", way.name()));
+    let work = Work {
+        package,
+        way,
+        options,
+        tree: directory.join("build"),
+        log: directory.join("links.log"),
+        directory,
+    };
+    let stamp = work.stamp()?;
+    let kept = work.directory.join("result.json");
+    if !options.fresh
+        && let Some(built) = read(&kept, &stamp)
+    {
+        return Ok(built);
+    }
+    let original = home.join("source");
+    source::get(&package.source, &options.root, &original)?;
+    if work.directory.exists() {
+        fs::remove_dir_all(&work.directory)?;
+    }
+    fs::create_dir_all(&work.directory)?;
+    source::copy(&original, &work.tree)?;
+    work.make_links()?;
+
+    let begin = SystemTime::now();
+    let start = Instant::now();
+    work.step("build", package.build)?;
+    let build_seconds = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let script = if options.thorough {
+        package.thorough.unwrap_or(package.test)
+    } else {
+        package.test
+    };
+    // A test suite that fails is no error: its outcomes tell. Its end is one of them, or it might stop half way unseen.
+    let (good, text) = work.run("test", script)?;
+    let end = if good { Outcome::Pass } else { Outcome::Fail };
+    let mut outcomes = Outcomes::from([("(the test script)".to_owned(), end)]);
+    for format in package.outcomes {
+        outcomes::read(*format, &text, &work.tree, &mut outcomes)?;
+    }
+    let built = Built {
+        outcomes,
+        outputs: outputs::find(&work.tree, begin, &work.log)?,
+        seconds: [build_seconds, start.elapsed().as_secs_f64()],
+    };
+    fs::write(&kept, serde_json::to_string(&built.to_json(&stamp))?)?;
+    Ok(built)
+}
+
+/// One build: its places and settings.
+struct Work<'w> {
+    package: &'w Package,
+    way: Way,
+    options: &'w Options,
+    directory: PathBuf,
+    tree: PathBuf,
+    log: PathBuf,
+}
+
+impl Work<'_> {
+    /// Changes when the result may: the recipe, the options, the linker, the compiler driver.
+    fn stamp(&self) -> Result<String> {
+        let mut hasher = DefaultHasher::new();
+        let package = self.package;
+        (package.build, package.test, package.thorough).hash(&mut hasher);
+        (self.options.thorough, self.way.name()).hash(&mut hasher);
+        let programs: &[&str] = match self.way {
+            Way::System => &[],
+            Way::Objects => &["repo-ld"],
+            Way::Tickets => &["repo-ld", "repo-cc"],
+        };
+        for name in programs {
+            let path = self.options.programs.join(name);
+            let bytes =
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            bytes.hash(&mut hasher);
+        }
+        Ok(format!("{:016x}", hasher.finish()))
+    }
+
+    /// The directory for `-B` and `PATH`.
+    fn links(&self) -> PathBuf {
+        self.directory.join("bin")
+    }
+
+    fn make_links(&self) -> Result<()> {
+        fs::create_dir_all(self.links())?;
+        let linker = match self.way {
+            Way::System => {
+                repo_tests::tools::find("ld").context("the machine has no ld to compare with")?
+            }
+            Way::Objects | Way::Tickets => self.options.programs.join("repo-ld"),
+        };
+        symlink(&linker, self.links().join("ld"))?;
+        Ok(())
+    }
+
+    fn step(&self, name: &str, script: &str) -> Result<()> {
+        let (good, text) = self.run(name, script)?;
+        if !good {
+            let lines: Vec<_> = text.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(30)..];
+            bail!("the {name} step failed:\n{}", tail.join("\n"));
+        }
+        Ok(())
+    }
+
+    /// Runs a step of the recipe; whether its exit code was 0, and what it printed.
+    fn run(&self, name: &str, script: &str) -> Result<(bool, String)> {
+        eprintln!(
+            "xtask: {} with {}: {name} …",
+            self.package.name,
+            self.way.name()
+        );
+        let path = self.directory.join(format!("{name}.log"));
+        let log = fs::File::create(&path)?;
+        let mut command = Command::new("sh");
+        command
+            .args(["-e", "-c", script])
+            .current_dir(&self.tree)
+            .stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        self.set_environment(&mut command)?;
+        let status = command.status().context("cannot run sh")?;
+        let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        Ok((status.success(), text))
+    }
+
+    fn set_environment(&self, command: &mut Command) -> Result<()> {
+        let links = self.links();
+        let launcher = match (self.way, &self.options.launcher) {
+            (Way::Tickets, _) => format!("{} ", self.options.programs.join("repo-cc").display()),
+            (_, Some(launcher)) => format!("{launcher} "),
+            _ => String::new(),
+        };
+        let compiler = |name: &str| format!("{launcher}{name} -B{}/", links.display());
+        let mut path = links.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        command
+            .env("CC", compiler("gcc"))
+            .env("CXX", compiler("g++"))
+            .env("PATH", path)
+            .env("JOBS", self.options.jobs.to_string())
+            .env("REPO_LOG", &self.log)
+            .env("REPO_FILE", self.directory.join("program.repo"))
+            .env("LC_ALL", "C.UTF-8")
+            // ccache: the directory with the linker is no reason to compile again, nor is this build's place.
+            .env("CCACHE_IGNOREOPTIONS", "-B*")
+            .env("CCACHE_NOHASHDIR", "1")
+            .env("CCACHE_BASEDIR", &self.tree);
+        // What cargo set for xtask must not reach other cargos, nor make's jobserver other makes.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if (name.starts_with("CARGO") && name != "CARGO_HOME")
+                || name.starts_with("RUST")
+                || ["MAKEFLAGS", "MFLAGS", "CFLAGS", "LDFLAGS"].contains(&&*name)
+            {
+                command.env_remove(&*name);
+            }
+        }
+        if self.package.language == Language::Rust {
+            let flags = format!(
+                "-Clinker=gcc -Clinker-features=-lld -Clink-arg=-B{}/",
+                links.display()
+            );
+            command
+                .env("RUSTFLAGS", &flags)
+                .env("RUSTDOCFLAGS", &flags)
+                .env("CARGO_BUILD_JOBS", self.options.jobs.to_string());
+        }
+        if self.options.distribution_flags {
+            for name in ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"] {
+                command.env(name, distribution_flags(name)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What Debian's packages are built with when they ask for all hardening.
+fn distribution_flags(name: &str) -> Result<String> {
+    let output = Command::new("dpkg-buildflags")
+        .args(["--get", name])
+        .env("DEB_BUILD_MAINT_OPTIONS", "hardening=+all")
+        .output()
+        .context("cannot run dpkg-buildflags (Debian package dpkg-dev)")?;
+    let mut flags = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if name == "LDFLAGS" {
+        flags.push_str(" -Wl,--as-needed");
+    }
+    Ok(flags)
+}
+
+impl Built {
+    fn to_json(&self, stamp: &str) -> Value {
+        json!({
+            "stamp": stamp,
+            "outcomes": self.outcomes,
+            "linked": self.outputs.linked,
+            "unexplained": self.outputs.unexplained,
+            "seconds": self.seconds,
+        })
+    }
+}
+
+/// The result of an earlier run, if it has this stamp.
+fn read(path: &Path, stamp: &str) -> Option<Built> {
+    let value: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    if value["stamp"] != stamp {
+        return None;
+    }
+    let field = |name: &str| value[name].clone();
+    Some(Built {
+        outcomes: serde_json::from_value(field("outcomes")).ok()?,
+        outputs: Outputs {
+            linked: serde_json::from_value(field("linked")).ok()?,
+            unexplained: serde_json::from_value(field("unexplained")).ok()?,
+        },
+        seconds: serde_json::from_value(field("seconds")).ok()?,
+    })
+}

@@ -1,0 +1,412 @@
+//! The packages: where each comes from, and how it is built and tested.
+//!
+//! The steps are scripts for `sh -e`, run in a copy of the source with this environment: `CC` and `CXX` (with the linker;
+//! in one build after the other ld, repo-ld, and repo-ld after repo-cc), `JOBS`; `CFLAGS`, `CXXFLAGS`, `CPPFLAGS` and
+//! `LDFLAGS` only with `--distribution-flags`; for Rust `RUSTFLAGS` and `RUSTDOCFLAGS`.
+
+use crate::packages::outcomes::Format;
+
+/// What a package is written in: whose way to the linker it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Language {
+    /// C or C++, by gcc.
+    C,
+    /// Rust, by cargo.
+    Rust,
+}
+
+/// Where a source comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Debian's source package of this name.
+    Debian(&'static str),
+    /// A tag of a git repository.
+    Git {
+        /// What to clone.
+        url: &'static str,
+        /// Its tag.
+        tag: &'static str,
+    },
+    /// A crate of crates.io.
+    Crate {
+        /// Its name.
+        name: &'static str,
+        /// Its version.
+        version: &'static str,
+    },
+    /// The files of this project.
+    ThisProject,
+    /// A directory of this project.
+    Own(&'static str),
+}
+
+/// A package.
+#[derive(Debug)]
+pub struct Package {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// What it is written in.
+    pub language: Language,
+    /// Where it comes from.
+    pub source: Source,
+    /// Configures and builds.
+    pub build: &'static str,
+    /// Runs its tests; its exit code does not matter.
+    pub test: &'static str,
+    /// Runs all of its tests, if `test` is a selection.
+    pub thorough: Option<&'static str>,
+    /// What the tests print.
+    pub outcomes: &'static [Format],
+}
+
+/// The table, small ones first.
+pub const PACKAGES: &[Package] = &[
+    Package {
+        name: "zlib",
+        about: "a library, static and shared with a version script",
+        language: Language::C,
+        source: Source::Debian("zlib"),
+        build: r#"
+            ./configure
+            make -j$JOBS
+        "#,
+        test: r#"
+            make check
+            for form in static shared; do
+                case $form in static) library=libz.a;; shared) library=libz.so;; esac
+                for program in enough fitblk gun gzappend gzjoin gznorm zpipe; do
+                    $CC $CFLAGS -D_FILE_OFFSET_BITS=64 -I. examples/$program.c $library $LDFLAGS -o $program-$form
+                done
+                export LD_LIBRARY_PATH=.
+                try() { name=$1; shift; if sh -ec "$*"; then echo "PASS: $name ($form)"; else echo "FAIL: $name ($form)"; fi; }
+                try zpipe "./zpipe-$form < deflate.c | ./zpipe-$form -d | cmp - deflate.c"
+                try gun "gzip < trees.c | ./gun-$form | cmp - trees.c"
+                try gzjoin "gzip < deflate.c > d.gz; gzip < trees.c > t.gz; cat deflate.c trees.c > both; ./gzjoin-$form d.gz t.gz | gzip -d | cmp - both"
+                try gznorm "gzip < trees.c | ./gznorm-$form | gzip -d | cmp - trees.c"
+                try gzappend "gzip < trees.c > a.gz; ./gzappend-$form a.gz deflate.c; cat trees.c deflate.c > both; gzip -dc a.gz | cmp - both"
+                try fitblk "./fitblk-$form 3000 < deflate.c"
+                try enough "./enough-$form 30 6 15"
+            done
+        "#,
+        thorough: None,
+        outcomes: &[Format::Stars, Format::Automake],
+    },
+    Package {
+        name: "lua",
+        about: "an interpreter that exports its symbols to modules",
+        language: Language::C,
+        source: Source::Git {
+            url: "https://github.com/lua/lua",
+            tag: "v5.4.8",
+        },
+        // Its makefile is its developers': -march=native and warnings as errors are left out. The modules are for `attrib.lua`.
+        build: r#"
+            make -j$JOBS CC="$CC" CFLAGS="${CFLAGS--O2 -g} -std=c99 -DLUA_USE_LINUX -DLUA_USE_READLINE" \
+                MYLDFLAGS="-Wl,-E $LDFLAGS" MYLIBS="-ldl -lreadline"
+            make -C testes/libs CC="$CC" LUA_DIR=../..
+            # A test of signals that kills the wrong process, and leaves one behind, where the machine is busy.
+            sed -i "/^print('testing Ctrl C')/,/^end/d" testes/main.lua
+        "#,
+        test: r#"
+            cd testes
+            for script in *.lua; do
+                # Three are parts of others, and one fills the memory.
+                case $script in big.lua|tracegc.lua|bwcoercion.lua|heavy.lua) continue;; esac
+                # One of them must not be able to seek on its standard input.
+                if true | ../lua $script; then echo "PASS: $script"; else echo "FAIL: $script"; fi
+            done
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
+        name: "zstd",
+        about: "library, program and fuzzers, with hand-written assembly and threads",
+        language: Language::C,
+        source: Source::Debian("libzstd"),
+        build: r#"
+            make -j$JOBS lib-release
+            make -j$JOBS -C programs zstd-dll
+            mv programs/zstd-dll programs/zstd-shared || mv programs/zstd programs/zstd-shared
+            make -j$JOBS zstd-release
+            make -j$JOBS -C tests zstd datagen fuzzer zstreamtest decodecorpus poolTests legacy invalidDictionaries
+        "#,
+        test: r#"
+            try() { name=$1; shift; if "$@"; then echo "PASS: $name"; else echo "FAIL: $name"; fi; }
+            shared() { LD_LIBRARY_PATH=../lib ../programs/zstd-shared -c Makefile | ../programs/zstd -d | cmp - Makefile; }
+            cd tests
+            try shared shared
+            try pool ./poolTests
+            try legacy ./legacy
+            try invalid-dictionaries ./invalidDictionaries
+            try decode-corpus ./decodecorpus -t -s1 -n50
+            try fuzzer ./fuzzer -s1 -i50
+            try streams ./zstreamtest -s1 -i20
+            try play make shortest
+            # One line for each of its tests; with the name of the build's directory nowhere.
+            ./cli-tests/run.py --zstd=../programs/zstd --datagen=./datagen || true
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
+        name: "sqlite",
+        about: "built by libtool, tested by an interpreter with the library inside",
+        language: Language::C,
+        source: Source::Debian("sqlite3"),
+        build: r#"
+            ./configure --with-tcl=/usr/lib/x86_64-linux-gnu/tcl8.6 --enable-fts4 --enable-fts5 --enable-json --enable-load-extension
+            make -j$JOBS sqlite3 libsqlite3.la testfixture fuzzcheck
+        "#,
+        test: r#"
+            export OMIT_MISUSE=1
+            for script in test/select*.test test/join*.test test/func*.test test/fts3*.test test/wal.test test/json1*.test \
+                test/expr.test test/date.test test/trans*.test test/vtab*.test test/rtree*.test test/loadext*.test; do
+                [ -e $script ] && ./testfixture $script || true
+            done
+            if ./fuzzcheck test/fuzzdata1.db test/fuzzdata5.db; then echo "PASS: fuzzcheck"; else echo "FAIL: fuzzcheck"; fi
+        "#,
+        thorough: Some("OMIT_MISUSE=1 ./testfixture test/veryquick.test"),
+        outcomes: &[Format::Sqlite, Format::Automake],
+    },
+    Package {
+        name: "redis",
+        about: "a server with jemalloc and Lua inside and loadable modules",
+        language: Language::C,
+        source: Source::Debian("redis"),
+        build: r#"
+            make -j$JOBS CC="$CC" CXX="$CXX"
+            make -j$JOBS -C tests/modules CC="$CC" LD="$CC" || true
+        "#,
+        test: r#"
+            ./runtest --clients $JOBS --no-latency \
+                --single unit/type/string --single unit/type/incr --single unit/type/hash --single unit/type/set \
+                --single unit/type/zset --single unit/type/list --single unit/scripting --single unit/functions \
+                --single unit/expire --single unit/sort --single unit/bitops --single unit/geo --single unit/hyperloglog \
+                --single unit/multi --single unit/pubsub --single unit/dump --single unit/scan --single unit/protocol
+        "#,
+        thorough: Some("./runtest --clients $JOBS; ./runtest-moduleapi --clients $JOBS"),
+        outcomes: &[Format::Redis],
+    },
+    Package {
+        name: "git",
+        about: "many programs from one archive",
+        language: Language::C,
+        source: Source::Debian("git"),
+        build: r#"
+            make -j$JOBS CC="$CC" ${CFLAGS+CFLAGS="$CFLAGS" LDFLAGS="$LDFLAGS"} all
+        "#,
+        test: GIT_TEST,
+        thorough: Some(GIT_TEST_ALL),
+        outcomes: &[Format::Tap],
+    },
+    Package {
+        name: "openssl",
+        about: "shared libraries with version scripts, modules, hand-written assembly",
+        language: Language::C,
+        source: Source::Debian("openssl"),
+        build: r#"
+            ./Configure linux-x86_64 shared enable-md2 enable-rc5 $CFLAGS $LDFLAGS
+            make -j$JOBS
+        "#,
+        test: r#"
+            make test HARNESS_JOBS=$JOBS TESTS="alltests -test_ssl_new -test_ssl_old -test_speed -test_fuzz* -test_rsa*"
+        "#,
+        thorough: Some("make test HARNESS_JOBS=$JOBS"),
+        outcomes: &[Format::Prove],
+    },
+    Package {
+        name: "cpython",
+        about: "an interpreter that exports its symbols to sixty extension modules",
+        language: Language::C,
+        source: Source::Debian("python3.11"),
+        build: r#"
+            ./configure --with-ensurepip=no
+            make -j$JOBS
+        "#,
+        test: PYTHON_TEST,
+        thorough: Some(PYTHON_TEST_ALL),
+        outcomes: &[Format::Junit("results.xml")],
+    },
+    Package {
+        name: "cpython-shared",
+        about: "the same as a shared library",
+        language: Language::C,
+        source: Source::Debian("python3.11"),
+        build: r#"
+            ./configure --with-ensurepip=no --enable-shared
+            make -j$JOBS
+        "#,
+        test: PYTHON_TEST,
+        thorough: Some(PYTHON_TEST_ALL),
+        outcomes: &[Format::Junit("results.xml")],
+    },
+    Package {
+        name: "llvm",
+        about: "a compiler on 300 static libraries of LLVM and clang 19, with all targets",
+        language: Language::C,
+        source: Source::Own("tests/bench/programs/src"),
+        build: r#"
+            llvm=/usr/lib/llvm-19
+            libraries=$(ls $llvm/lib/libclang*.a $llvm/lib/libLLVM*.a | grep -v -e '/libclang\.' -e libclang_rt)
+            $CXX -O2 -std=c++17 -fno-rtti -w -I$llvm/include $CXXFLAGS clang.cpp -o compiler $LDFLAGS \
+                -Wl,--start-group $libraries -Wl,--end-group $($llvm/bin/llvm-config --link-static --system-libs)
+        "#,
+        // It compiles itself to the same object for every target as Debian's clang does.
+        test: r#"
+            resources=$(clang-19 -print-resource-dir)
+            cat > program.c <<'END'
+            #include <stddef.h>
+            #include <stdint.h>
+            static uint64_t mix(uint64_t x) { x ^= x >> 31; x *= 0x9e3779b97f4a7c15u; return x ^ x >> 29; }
+            double sums(const double *a, size_t n, uint64_t *h) { double s = 0;
+                for (size_t i = 0; i < n; i++) { s += a[i] * a[n - 1 - i]; *h = mix(*h + i); } return s; }
+            int decide(int x) { switch (x) { case 0: return 7; case 1: return 12; case 2: return 5; case 3: return 77;
+                case 9: return 1; default: return x * 3 / 7; } }
+END
+            for target in x86_64 i686 aarch64 armv7 riscv64 mips64 powerpc64le s390x wasm32 sparcv9 loongarch64 bpf hexagon; do
+                for level in 0 2; do
+                    name="$target -O$level"
+                    options="-triple $target-unknown-linux -O$level -ffreestanding -internal-isystem $resources/include -emit-obj"
+                    if clang-19 -cc1 $options program.c -o theirs.o && ./compiler $options program.c -o ours.o && cmp theirs.o ours.o
+                    then echo "PASS: $name"; else echo "FAIL: $name"; fi
+                done
+            done
+            ./compiler -triple x86_64-unknown-linux -fsyntax-only nothing.c 2>&1 | grep 'error reading' && echo "PASS: diagnostics"
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
+        name: "ripgrep",
+        about: "a Rust program, debug",
+        language: Language::Rust,
+        source: RIPGREP,
+        build: "cargo test --locked --no-run",
+        test: "cargo test --locked --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    Package {
+        name: "ripgrep-release",
+        about: "the same, release with debug information",
+        language: Language::Rust,
+        source: RIPGREP,
+        build: "CARGO_PROFILE_RELEASE_DEBUG=full cargo test --locked --release --no-run",
+        test: "CARGO_PROFILE_RELEASE_DEBUG=full cargo test --locked --release --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    Package {
+        name: "jj",
+        about: "a large Rust program of some 400 crates",
+        language: Language::Rust,
+        source: Source::Crate {
+            name: "jj-cli",
+            version: "0.45.1",
+        },
+        build: "cargo test --locked --no-run",
+        test: "cargo test --locked --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    Package {
+        name: "serde",
+        about: "serde and serde_derive by their test suite: a procedural macro",
+        language: Language::Rust,
+        source: Source::Git {
+            url: "https://github.com/serde-rs/serde",
+            tag: "v1.0.228",
+        },
+        build: "cd test_suite; cargo test --no-run",
+        test: "cd test_suite; cargo test --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    Package {
+        name: "syn",
+        about: "the parser of procedural macros; its tests that need no compiler's sources",
+        language: Language::Rust,
+        source: Source::Crate {
+            name: "syn",
+            version: "2.0.119",
+        },
+        build: "cargo test --features=full,extra-traits,visit --no-run --lib",
+        test: r#"
+            tests=$(cd tests; grep -L 'mod repo\|rustc_private' test_*.rs | sed 's/\(.*\)\.rs/--test=\1/')
+            cargo test --features=full,extra-traits,visit --no-fail-fast --lib $tests
+        "#,
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    tested_crate("regex", "1.13.1"),
+    tested_crate("serde_json", "1.0.154"),
+    tested_crate("anyhow", "1.0.104"),
+    tested_crate("thiserror", "2.0.21"),
+    tested_crate("async-trait", "0.1.92"),
+    tested_crate("quote", "1.0.47"),
+    tested_crate("proc-macro2", "1.0.107"),
+    tested_crate("semver", "1.0.28"),
+    tested_crate("indexmap", "2.14.2"),
+    tested_crate("bytes", "1.12.1"),
+    Package {
+        name: "self",
+        about: "this project, and its linker's own tests",
+        language: Language::Rust,
+        source: Source::ThisProject,
+        build: "cargo build --locked --workspace --bins; cargo test --locked -p linker -p format-spec --lib --no-run",
+        test: "cargo test --locked -p linker -p format-spec --lib --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+];
+
+const RIPGREP: Source = Source::Crate {
+    name: "ripgrep",
+    version: "15.2.0",
+};
+
+/// A crate with its tests in the package, documentation's examples among them.
+const fn tested_crate(name: &'static str, version: &'static str) -> Package {
+    Package {
+        name,
+        about: "a Rust library",
+        language: Language::Rust,
+        source: Source::Crate { name, version },
+        build: "cargo test --locked --no-run",
+        test: "cargo test --locked --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    }
+}
+
+/// Git's scripts for its basics, objects and refs.
+const GIT_TEST: &str = r#"
+    cd t
+    mkdir -p results
+    ls t0[0-4]*.sh t1[0-1]*.sh t13*.sh t14*.sh | xargs -P $JOBS -I SCRIPT sh -c './SCRIPT > results/SCRIPT 2>&1 || true'
+    for script in results/*; do echo "== ${script#results/}"; cat $script; done
+"#;
+const GIT_TEST_ALL: &str = r#"
+    cd t
+    mkdir -p results
+    ls t[0-9]*.sh | xargs -P $JOBS -I SCRIPT sh -c './SCRIPT > results/SCRIPT 2>&1 || true'
+    for script in results/*; do echo "== ${script#results/}"; cat $script; done
+"#;
+
+/// What meets the linker: extension modules, embedding, calls through pointers, building extensions; and the basics.
+const PYTHON_TEST: &str = r#"
+    export LD_LIBRARY_PATH=$PWD
+    ./python -m test -j $JOBS --timeout 900 --junit-xml results.xml \
+        test_ctypes test_capi test_embed test_import test_importlib test_dynamic test_distutils test_cppext test_sysconfig \
+        test_struct test_array test_math test_cmath test_decimal test_datetime test_re test_json test_pickle test_unicode \
+        test_dict test_list test_io test_zlib test_bz2 test_lzma test_hashlib test_hmac test_sqlite3 test_ssl test_zoneinfo \
+        test_thread test_threading test_generators test_coroutines test_exceptions test_traceback test_xml_etree_c \
+        test_elementtree test_pyexpat test_audioop test_curses test_readline test_mmap test_select test_heapq test_bisect
+"#;
+const PYTHON_TEST_ALL: &str = r#"
+    export LD_LIBRARY_PATH=$PWD
+    ./python -m test -j $JOBS --timeout 1800 --junit-xml results.xml
+"#;
