@@ -247,6 +247,10 @@ pub struct Args {
     pub sort_section: SortSection,
     /// `--unique`: input sections whose names match are not merged with others of the name.
     pub unique: Vec<Vec<u8>>,
+    /// `--unique` alone: nor are those of equal names that GNU ld's built-in script does not name.
+    pub unique_orphans: bool,
+    /// `--force-group-allocation`: section groups are dissolved in a relocatable output.
+    pub force_group_allocation: bool,
     /// `--check-sections`: overlapping section addresses are an error (the default).
     pub check_sections: bool,
     /// `--strip-discarded`: symbols in discarded sections are dropped (the default).

@@ -32,6 +32,9 @@ pub enum Malformed {
     /// The ticket itself.
     #[error(transparent)]
     Ticket(#[from] crate::ticket::TicketError),
+    /// A compilation that cannot be made into an object.
+    #[error(transparent)]
+    Join(#[from] crate::join::JoinError),
     /// A section that cannot be expanded.
     #[error("compressed section {section}: {why}")]
     Compressed {

@@ -5,7 +5,7 @@
 //! is and lists archive members. Parsing what was found is parallel.
 
 use crate::archive::{Archive, MemberBody};
-use crate::args::{Args, InputArg, InputFormat, InputKind, InputState};
+use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
 use crate::elf_object::{ElfObject, Malformed};
@@ -465,7 +465,7 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
         slot_base: 0,
     };
     match body {
-        Ok(Body::Shared(_)) if args.kind.is_static() => {
+        Ok(Body::Shared(_)) if args.kind.is_static() || args.kind == OutputKind::Relocatable => {
             diag.error(format!(
                 "{}: attempted static link of dynamic object",
                 found.path.display()

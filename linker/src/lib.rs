@@ -1,4 +1,4 @@
-//! The linker: tickets, ELF objects, archives and shared objects in, ELF executables and shared objects out.
+//! The linker: tickets, ELF objects, archives and shared objects in, ELF executables, shared objects and relocatable objects out.
 
 pub mod addresses;
 pub mod arch;
@@ -38,10 +38,12 @@ pub mod output;
 pub mod output_file;
 pub mod pieces;
 pub mod plan;
+pub mod relocatable;
 pub mod relocate;
 pub mod relr;
 pub mod report;
 pub mod resolve;
+pub mod retain;
 pub mod script;
 pub mod scripting;
 pub mod search;

@@ -31,6 +31,7 @@ use crate::output::{Outputs, Std};
 use crate::output_file::{OutputFile, Use};
 use crate::pieces::UsedPieces;
 use crate::plan::Mode;
+use crate::relocatable;
 use crate::relocate::Relocator;
 use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
 use crate::resolve;
@@ -62,6 +63,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let mut timing = Timing::new(args.print_timing);
     crate::unsupported::report(args, diag);
     check(diag)?;
+    if args.kind == OutputKind::Relocatable {
+        return relocatable::link(args, diag, finished);
+    }
 
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
@@ -370,7 +374,6 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let dynamic_index = |id: SymbolId| dynamic.as_ref().map_or(0, |dynamic| dynamic.index(id));
     let use_of_output = match args.kind {
         OutputKind::Shared => Use::Shared,
-        OutputKind::Relocatable => Use::Data,
         _ => Use::Executable,
     };
     let cannot_write = |why: std::io::Error| {
@@ -447,7 +450,8 @@ fn count_objects(files: &Files, linked: &[bool]) -> (usize, usize) {
     })
 }
 
-fn check(diag: &Diagnostics) -> Result<(), Failed> {
+/// Fails if there was an error.
+pub fn check(diag: &Diagnostics) -> Result<(), Failed> {
     if diag.has_errors() {
         Err(Failed)
     } else {
@@ -461,7 +465,7 @@ fn too_large(diag: &Diagnostics, what: &str) -> Failed {
 }
 
 /// Reads what only files that are linked need: expands compressed sections, opens fragments.
-fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
+pub fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
     use rayon::prelude::*;
     files
         .0

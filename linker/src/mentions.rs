@@ -1,7 +1,7 @@
 //! Symbols that the command line names: those that must have a number, those that are
 //! looked for, those that keep what they are in, and `--wrap`.
 
-use crate::args::{Args, OutputKind};
+use crate::args::Args;
 use crate::file::{Body, Files};
 use crate::ids::SymbolId;
 use crate::inputs::InputArena;
@@ -77,7 +77,7 @@ fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
         .chain(&args.require_defined)
         .map(|name| &name[..]);
     names
-        .chain((args.kind != OutputKind::Shared || args.entry.is_some()).then_some(entry))
+        .chain((args.kind.is_executable() || args.entry.is_some()).then_some(entry))
         .filter_map(|name| symbols.find(name))
         .collect()
 }

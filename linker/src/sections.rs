@@ -86,15 +86,7 @@ impl Sections {
         outputs: &mut Outputs<'a>,
         diag: &Diagnostics,
     ) -> (Sections, SectionFacts) {
-        let mut base = Vec::with_capacity(linked.len() + 1);
-        let mut total = 0u32;
-        for (file, linked) in files.0.iter().zip(linked) {
-            base.push(total);
-            if let (Some(object), true) = (file.object(), *linked) {
-                total += object.section_count();
-            }
-        }
-        base.push(total);
+        let (base, total) = bases(files, linked);
         let mut part = vec![PartId::NONE; total as usize];
         let mut relocations = vec![0u32; total as usize];
         let mut state: Vec<AtomicU8> = Vec::new();
@@ -180,6 +172,85 @@ impl Sections {
         )
     }
 
+    /// Numbers the sections of the files that are linked, as [`Sections::build`] does, for an output that has no
+    /// parts: a relocatable object. What `.note.GNU-stack` says is in its flags, and stays there.
+    pub fn number(
+        files: &Files,
+        linked: &[bool],
+        strip_debug: bool,
+        diag: &Diagnostics,
+    ) -> (Sections, SectionFacts) {
+        let (base, total) = bases(files, linked);
+        let mut sections = Sections {
+            part: vec![PartId::NONE; total as usize],
+            relocations: vec![0; total as usize],
+            state: Vec::new(),
+            file: vec![FileId::LINKER; total as usize],
+            base,
+        };
+        sections
+            .state
+            .resize_with(total as usize, AtomicU8::default);
+        let mut facts = SectionFacts {
+            executable_stack: Vec::new(),
+            properties: Vec::new(),
+            frames: Vec::new(),
+            link_order: Vec::new(),
+        };
+        for (file, input) in files.iter() {
+            let range = sections.of_file(file);
+            if range.is_empty() {
+                continue;
+            }
+            sections.file[range.start as usize..range.end as usize].fill(file);
+            let mut properties = Vec::new();
+            let object = files.object(file);
+            for number in 1..object.section_count() {
+                let id = sections.id(file, number);
+                match object.relocation_section(number) {
+                    Ok(None) => {}
+                    Ok(Some(target)) => {
+                        let target = sections.id(file, target);
+                        let slot = &mut sections.relocations[target.index()];
+                        if *slot != 0 {
+                            diag.error(two_relocation_sections(input, target.0 - range.start));
+                        }
+                        *slot = number;
+                        continue;
+                    }
+                    Err(why) => {
+                        diag.error(format!("{input}: {why}"));
+                        continue;
+                    }
+                }
+                let Some(section) = object.section(number) else {
+                    continue;
+                };
+                if is_table(&section) || (strip_debug && is_unloaded_debug(&section)) {
+                    continue;
+                }
+                if !has_valid_alignment(input, number, &section, diag) {
+                    continue;
+                }
+                if section.name == b".note.gnu.property" && section.sh_type == c::SHT_NOTE {
+                    properties.push(number);
+                    continue;
+                }
+                let mut bits = loaded_bits(&section);
+                if section.name == b".eh_frame" && section.flags & shf::ALLOC != 0 {
+                    facts.frames.push(id);
+                    bits |= state::EH_FRAME;
+                }
+                if section.flags & shf::RETAIN != 0 || is_root(&section) {
+                    bits |= state::ROOT;
+                }
+                *sections.state[id.index()].get_mut() = bits;
+            }
+            facts.properties.push((file, properties));
+        }
+        (sections, facts)
+    }
+
     /// Number of sections.
     pub fn count(&self) -> usize {
         self.part.len()
@@ -251,6 +322,65 @@ impl Sections {
     }
 }
 
+/// The first section of each file, with the end of the last one, and their number.
+fn bases(files: &Files, linked: &[bool]) -> (Vec<u32>, u32) {
+    let mut base = Vec::with_capacity(linked.len() + 1);
+    let mut total = 0u32;
+    for (file, linked) in files.0.iter().zip(linked) {
+        base.push(total);
+        if let (Some(object), true) = (file.object(), *linked) {
+            total += object.section_count();
+        }
+    }
+    base.push(total);
+    (base, total)
+}
+
+fn two_relocation_sections(file: &File, target: u32) -> String {
+    format!("{file}: section {target} has two relocation sections")
+}
+
+/// A table of the file, which the output has its own of.
+fn is_table(section: &Section) -> bool {
+    match section.sh_type {
+        c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX | SHT_LLVM_ADDRSIG => true,
+        // The strings of stabs are contents like others: each file's begin where its first stab says.
+        c::SHT_STRTAB => section.flags & shf::ALLOC == 0 && !section.name.starts_with(b".stab"),
+        _ => false,
+    }
+}
+
+fn has_valid_alignment(file: &File, number: u32, section: &Section, diag: &Diagnostics) -> bool {
+    let valid = section.align.is_power_of_two() && section.align <= 1 << 30;
+    if !valid {
+        diag.error(format!(
+            "{file}: section {number} ({}): alignment {:#x} is not a power of two up to 1 GiB",
+            String::from_utf8_lossy(section.name),
+            section.align
+        ));
+    }
+    valid
+}
+
+/// The [`state`] bits that follow from type and flags, of a section that is alive.
+fn loaded_bits(section: &Section) -> u8 {
+    let mut bits = state::ALIVE;
+    if section.flags & shf::ALLOC != 0 {
+        bits |= state::ALLOC;
+    }
+    if section.flags & shf::WRITE != 0 {
+        bits |= state::WRITE;
+    }
+    if section.sh_type != c::SHT_NOBITS {
+        bits |= state::BITS;
+    }
+    bits
+}
+
+fn is_unloaded_debug(section: &Section) -> bool {
+    section.flags & shf::ALLOC == 0 && is_debug(section.name)
+}
+
 fn per_file<'s, T>(base: &[u32], mut array: &'s mut [T]) -> Vec<&'s mut [T]> {
     let mut slices = Vec::with_capacity(base.len());
     for pair in base.windows(2) {
@@ -283,9 +413,7 @@ fn classify_file<'a>(
             Ok(Some(target)) => {
                 let slot = &mut relocations[target as usize];
                 if *slot != 0 {
-                    diag.error(format!(
-                        "{file}: section {target} has two relocation sections"
-                    ));
+                    diag.error(two_relocation_sections(file, target));
                 }
                 *slot = number;
                 continue;
@@ -301,34 +429,16 @@ fn classify_file<'a>(
         if object.has_own_fixups(number) {
             relocations[number as usize] = number;
         }
-        match section.sh_type {
-            c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX | SHT_LLVM_ADDRSIG => {
-                continue;
-            }
-            c::SHT_STRTAB if section.flags & shf::ALLOC == 0 => continue,
-            _ => {}
+        if is_table(&section) {
+            continue;
         }
         if section.flags & shf::EXCLUDE != 0 || is_list_end(file, &section) {
             continue;
         }
-        if !section.align.is_power_of_two() || section.align > 1 << 30 {
-            diag.error(format!(
-                "{file}: section {number} ({}): alignment {:#x} is not a power of two up to 1 GiB",
-                String::from_utf8_lossy(section.name),
-                section.align
-            ));
+        if !has_valid_alignment(file, number, &section, diag) {
             continue;
         }
-        let mut bits = state::ALIVE;
-        if section.flags & shf::ALLOC != 0 {
-            bits |= state::ALLOC;
-        }
-        if section.flags & shf::WRITE != 0 {
-            bits |= state::WRITE;
-        }
-        if section.sh_type != c::SHT_NOBITS {
-            bits |= state::BITS;
-        }
+        let mut bits = loaded_bits(&section);
         match section.name {
             b".note.GNU-stack" => {
                 found.executable_stack = Some(section.flags & shf::EXEC != 0);
@@ -345,7 +455,7 @@ fn classify_file<'a>(
             }
             _ => {}
         }
-        if strip_debug && section.flags & shf::ALLOC == 0 && is_debug(section.name) {
+        if strip_debug && is_unloaded_debug(&section) {
             continue;
         }
         if section.flags & shf::RETAIN != 0 || is_root(&section) {

@@ -8,6 +8,8 @@
 //! id, so equal ones of all tickets are one from the beginning.
 
 use crate::elf::c;
+use crate::elf_object::Malformed;
+use crate::join;
 use crate::object::{Fixup, Group, Place, Section, Symbol, Target, Unwind};
 use crate::output::shf;
 use format_spec::digest::Digest;
@@ -86,6 +88,14 @@ impl<'a> TicketObject<'a> {
             self.fragments.push(fragment);
         }
         Ok(())
+    }
+
+    /// The compilation as an ELF object again.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn join(&self) -> Result<Vec<u8>, Malformed> {
+        Ok(join::join(&self.programs.load(&self.compilation)?)?)
     }
 
     /// Digest of the compilation.

@@ -42,7 +42,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};
     let z = &args.z;
     vec![
-        (args.kind == OutputKind::Relocatable, Refuse, "-r"),
         (args.emit_relocs, Refuse, "--emit-relocs"),
         (
             args.output_format != OutputFormat::Elf,
@@ -50,9 +49,9 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             "--oformat binary",
         ),
         (
-            args.retain_symbols_file.is_some(),
+            args.retain_symbols_file.is_some() && args.kind != OutputKind::Relocatable,
             Refuse,
-            "--retain-symbols-file",
+            "--retain-symbols-file without -r",
         ),
         (!args.undefined_glob.is_empty(), Refuse, "--undefined-glob"),
         (args.default_symver, Refuse, "--default-symver"),
@@ -65,7 +64,12 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         ),
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (args.gc_keep_exported, Refuse, "--gc-keep-exported"),
-        (!args.unique.is_empty(), Refuse, "--unique"),
+        (
+            (args.unique_orphans || !args.unique.is_empty())
+                && args.kind != OutputKind::Relocatable,
+            Refuse,
+            "--unique without -r",
+        ),
         (z.globalaudit, Refuse, "-z globalaudit"),
         (z.loadfltr, Refuse, "-z loadfltr"),
         (z.unique, Refuse, "-z unique"),

@@ -16,7 +16,7 @@ use crate::made::Made;
 use crate::object::Target;
 use crate::output::{Std, runs_backwards, shf};
 use crate::relocate::{DynamicSlots, Relocator, Site};
-use crate::sections::{self, state};
+use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
 use rayon::prelude::*;
@@ -581,14 +581,13 @@ impl Writer<'_, '_> {
 }
 
 /// `nop`: between functions, and between the pieces of `.init`, which are run through.
-const NOP: u8 = 0x90;
+pub const NOP: u8 = 0x90;
 
 /// What stands for the address of code that is not in the output (DWARF 5, section 2.17.3, and what debuggers
 /// understand of older versions: a pair of zeros would end a list, a pair of ones is an empty range).
-fn tombstone(section: &[u8]) -> u64 {
+pub fn tombstone(section: &[u8]) -> u64 {
     match section {
         b".debug_loc" | b".debug_ranges" => 1,
-        _ if sections::is_debug(section) => 0,
         _ => 0,
     }
 }

@@ -175,6 +175,7 @@ impl Parser {
             Id::NoPie => self.pie = false,
             Id::Static => (self.is_static, state.static_only) = (true, true),
             Id::Relocatable => self.relocatable = true,
+            Id::ForceGroupAllocation => args.force_group_allocation = true,
             Id::EmitRelocs => args.emit_relocs = true,
             Id::StripAll => args.strip = StripMode::All,
             Id::StripDebug => args.strip = args.strip.max(StripMode::Debug),
@@ -335,10 +336,8 @@ impl Parser {
                     .ok_or_else(|| value.bad("%XX with two hex digits"))?;
                 args.package_metadata = Some(json).filter(|json| !json.is_empty());
             }
-            (Id::Unique, value) => {
-                args.unique
-                    .push(value.map_or_else(|| b"*".to_vec(), OptionValue::bytes));
-            }
+            (Id::Unique, None) => args.unique_orphans = true,
+            (Id::Unique, Some(value)) => args.unique.push(value.bytes()),
             // GNU ld's styles ("gnu-v3" …) are those of `--demangle` of binutils: one is enough for all names.
             (Id::Demangle, _) => args.demangle = true,
             (Id::Color, None) => args.color = super::Color::Always,
@@ -658,6 +657,12 @@ impl Parser {
         } else {
             OutputKind::DynamicExec
         };
+        // Nothing dynamic can be part of a relocatable object: `-l` finds archives.
+        if self.relocatable {
+            for input in &mut args.inputs {
+                input.state.static_only = true;
+            }
+        }
         let reported = if self.warn_unresolved {
             UnresolvedPolicy::Warn
         } else {

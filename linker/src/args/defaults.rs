@@ -88,6 +88,8 @@ impl Default for Args {
             orphan_handling: super::OrphanHandling::Place,
             sort_section: super::SortSection::None,
             unique: Vec::new(),
+            unique_orphans: false,
+            force_group_allocation: false,
             check_sections: true,
             strip_discarded: true,
             optimize: 1,

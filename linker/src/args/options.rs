@@ -73,7 +73,8 @@ options! {
         Pie ["pie", "pic-executable"] Nothing, "make a position-independent executable";
         NoPie ["no-pie"] Nothing, "make an executable at a fixed address (default)";
         Static ["static"] Nothing, "make a static executable; look for archives only";
-        Relocatable ["r", "i", "relocatable"] Nothing, "make a relocatable object";
+        Relocatable ["r", "i", "relocatable", "Ur"] Nothing, "make a relocatable object";
+        ForceGroupAllocation ["force-group-allocation"] Nothing, "dissolve section groups in it";
         EmitRelocs ["q", "emit-relocs"] Nothing, "keep relocations in the output";
         StripAll ["s", "strip-all"] Nothing, "leave out the symbol table and debug sections";
         StripDebug ["S", "strip-debug"] Nothing, "leave out debug sections";
@@ -428,16 +429,6 @@ pub const UNSUPPORTED: &[Missing] = &[
         names: &["c", "mri-script"],
         takes: Value("FILE"),
         reason: "MRI scripts",
-    },
-    Missing {
-        names: &["Ur"],
-        takes: Nothing,
-        reason: "constructor tables of formats other than ELF",
-    },
-    Missing {
-        names: &["force-group-allocation"],
-        takes: Nothing,
-        reason: "dissolving section groups with -r",
     },
     Missing {
         names: &["enable-non-contiguous-regions"],

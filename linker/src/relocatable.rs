@@ -1,0 +1,223 @@
+//! `-r`: several objects become one, which can be linked as they could.
+//!
+//! Nothing is resolved for good here. Sections are united by name, relocations go along
+//! with new offsets, symbols keep their names and bindings; what is undefined stays so.
+//! What is decided is what would not change later: which archive members are needed,
+//! which of equal COMDAT groups stays, and which definition a name has.
+//!
+//! The first phases are those of every link. After them this has a recipe of its own:
+//!
+//! 1. [`frames`]: `.eh_frame` is taken apart, as descriptions of discarded code go.
+//! 2. [`collect`]: with `--gc-sections`, what nothing reaches goes.
+//! 3. [`plan`]: each input section gets its output section and its place there.
+//! 4. [`references`]: what relocations refer to; how many are kept.
+//! 5. [`symtab`]: the symbols.
+//! 6. [`write`]: the file.
+//!
+//! Tickets are made into ELF objects at the beginning ([`join`](crate::join)): the output
+//! is one file that holds everything, and does not need the repository.
+
+pub mod assign;
+pub mod collect;
+pub mod frames;
+pub mod plan;
+pub mod references;
+pub mod symtab;
+pub mod write;
+
+use crate::args::{Args, StripMode};
+use crate::build_id;
+use crate::diag::Diagnostics;
+use crate::elf_object::{ElfObject, Malformed};
+use crate::file::{Body, Files};
+use crate::ids::FileId;
+use crate::inputs::{self, InputArena};
+use crate::link::{Failed, check, complete};
+use crate::log;
+use crate::mentions::{mentioned, required, wrap};
+use crate::notes::{build_id_style, properties};
+use crate::object::Object;
+use crate::output_file::{OutputFile, Use};
+use crate::report::{refuse_intermediate_code, report_duplicates};
+use crate::resolve;
+use crate::retain::Retained;
+use crate::scripting;
+use crate::sections::Sections;
+use crate::symbols::SymbolTable;
+use crate::timing::Timing;
+use rayon::prelude::*;
+
+/// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output. `finished` is
+/// called as by [`link`](crate::link::link).
+pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
+    let mut timing = Timing::new(args.print_timing);
+    let arena = InputArena::default();
+    let (mut files, scripts, _) = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    scripts.check(diag);
+    let amended = scripts.amend(args);
+    let args = amended.as_ref().unwrap_or(args);
+    check(diag)?;
+    let tickets = materialize(&arena, &mut files, diag);
+    check(diag)?;
+    timing.phase("open inputs");
+
+    let symbols = SymbolTable::intern(&mut files);
+    wrap(args, &files, &symbols);
+    scripting::define_assigned(&scripts, &symbols);
+    let required = required(args, &scripts, &symbols);
+    let linked = resolve::extract(&files, &symbols, &required);
+    complete(&mut files, &linked, diag);
+    let files = files;
+    let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
+    timing.phase("number sections");
+
+    resolve::discard_duplicate_groups(&files, &symbols, &sections, diag);
+    resolve::define(&files, &symbols, &sections);
+    let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
+    report_duplicates(args, &files, &symbols, &duplicates, diag);
+    refuse_intermediate_code(&files, &symbols, diag);
+    let assigned = assign::define(&scripts, &symbols, diag);
+    let retained = Retained::read(args, diag);
+    check(diag)?;
+    timing.phase("resolve symbols");
+
+    let mut frames = frames::Frames::parse(&files, &sections, &facts.frames, diag);
+    check(diag)?;
+    if args.gc_sections {
+        let inputs = collect::Inputs {
+            files: &files,
+            symbols: &symbols,
+            definitions: &definitions,
+            sections: &sections,
+        };
+        collect::collect(args, inputs, &frames, &required, diag);
+    }
+    frames.settle(&sections);
+    let build_id_style = build_id_style(args);
+    let notes = plan::Notes {
+        properties: properties(args, &files, &facts, diag).0,
+        build_id: build_id_style.as_ref().map_or_else(Vec::new, |style| {
+            let mut note = build_id::note_header(style.len()).to_vec();
+            note.resize(note.len() + style.len(), 0);
+            note
+        }),
+    };
+    let plan = plan::plan(args, &files, &sections, &frames, &definitions, notes, diag);
+    check(diag)?;
+    timing.phase("place sections");
+
+    let referrer = references::Referrer {
+        files: &files,
+        symbols: &symbols,
+        definitions: &definitions,
+        sections: &sections,
+        frames: &frames,
+        plan: &plan,
+    };
+    let needed = references::scan(&referrer, diag);
+    check(diag)?;
+    timing.phase("scan relocations");
+
+    let builder = symtab::Builder {
+        args,
+        referrer,
+        needed: &needed,
+        assigned: &assigned,
+        retained: retained.as_ref(),
+        diag,
+    };
+    let symtab = builder
+        .build()
+        .map_err(|symtab::TooLong| too_large(diag, ".strtab"))?;
+    check(diag)?;
+    timing.phase("choose symbols");
+
+    let names = write::RelocationNames::new(&plan);
+    let entry = entry_value(args, &symbols, &symtab);
+    let os_abi = write::os_abi(&files, &linked);
+    let layout = write::Layout::new(&plan, &needed, &symtab, &names, entry, os_abi)
+        .map_err(|write::TooLarge(what)| too_large(diag, what))?;
+    let cannot_write = |why: std::io::Error| {
+        diag.error(format!("cannot write {}: {why}", args.output.display()));
+        Failed
+    };
+    let mut output =
+        OutputFile::create(&args.output, layout.size, Use::Data).map_err(cannot_write)?;
+    let writer = write::Writer {
+        layout: &layout,
+        referrer,
+        needed: &needed,
+        symtab: &symtab,
+    };
+    writer.write(output.bytes());
+    if let (Some(style), Some(at)) = (&build_id_style, write::build_id_offset(&layout, &plan)) {
+        let id = style.compute(output.bytes()).map_err(|why| {
+            diag.error(why);
+            Failed
+        })?;
+        let at = at as usize;
+        output.bytes()[at..at + id.len()].copy_from_slice(&id);
+    }
+    output.commit().map_err(cannot_write)?;
+    timing.phase("write");
+
+    let joined = tickets.iter().filter(|id| linked[id.index()]).count();
+    let objects = files.iter().zip(&linked);
+    let objects = objects.filter(|((_, file), linked)| **linked && file.object().is_some());
+    log::linked(
+        args,
+        &log::Line {
+            tickets: joined,
+            objects: objects.count() - joined,
+            output_size: layout.size,
+            time: timing.total(),
+            remark: None,
+        },
+    );
+    timing.print();
+    finished();
+    Ok(())
+}
+
+fn too_large(diag: &Diagnostics, what: &str) -> Failed {
+    diag.error(format!("{what} would be too large"));
+    Failed
+}
+
+/// Puts an ELF object in the place of each ticket; says which files these are.
+fn materialize<'a>(
+    arena: &'a InputArena,
+    files: &mut Files<'a>,
+    diag: &Diagnostics,
+) -> Vec<FileId> {
+    let joined: Vec<(FileId, Result<Vec<u8>, Malformed>)> = files
+        .0
+        .par_iter()
+        .enumerate()
+        .filter_map(|(i, file)| match &file.body {
+            Body::Object(Object::Ticket(ticket)) => Some((FileId(i as u32), ticket.join())),
+            _ => None,
+        })
+        .collect();
+    let mut tickets = Vec::with_capacity(joined.len());
+    for (id, joined) in joined {
+        let file = &mut files.0[id.index()];
+        let parsed = joined.and_then(|bytes| ElfObject::parse(arena.bytes(bytes)));
+        match parsed {
+            Ok(elf) => file.body = Body::Object(Object::Elf(elf)),
+            Err(why) => diag.error(format!("{file}: {why}")),
+        }
+        tickets.push(id);
+    }
+    tickets
+}
+
+/// `-e`: the symbol's offset in its section, as GNU ld has it; else 0.
+fn entry_value(args: &Args, symbols: &SymbolTable, symtab: &symtab::Symtab) -> u64 {
+    let entry = args.entry.as_ref();
+    entry
+        .and_then(|entry| symbols.find(entry.symbol()))
+        .map_or(0, |id| {
+            symtab.symbols[symtab.of_global[id.index()] as usize].st_value
+        })
+}

@@ -1,0 +1,90 @@
+//! `--defsym` and assignments of scripts in a relocatable output.
+//!
+//! Nothing has an address yet, so what can be said is a number, or a place relative to a
+//! symbol that stays where it is in its section.
+
+use crate::diag::Diagnostics;
+use crate::ids::{FileId, SymbolId};
+use crate::script::expr::BinaryOp;
+use crate::script::{AssignOp, Command, Expr, Target};
+use crate::scripting::Scripts;
+use crate::symbols::{Key, SymbolTable, rank};
+
+/// What an assigned symbol stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assigned {
+    /// A number.
+    Number(u64),
+    /// So many bytes behind a symbol.
+    Symbol(SymbolId, u64),
+}
+
+/// Defines the symbols that scripts assign, in order. What needs addresses is an error.
+pub fn define(
+    scripts: &Scripts,
+    symbols: &SymbolTable,
+    diag: &Diagnostics,
+) -> Vec<(SymbolId, Assigned)> {
+    let mut defined: Vec<(SymbolId, Assigned)> = Vec::new();
+    for command in &scripts.script.commands {
+        match command {
+            Command::Assign(assignment) => {
+                let place = scripts.script.place(assignment.pos);
+                let name = match &assignment.target {
+                    Target::Symbol(name) => name,
+                    Target::Dot => continue,
+                };
+                let value = (assignment.op == AssignOp::Set && !assignment.provide)
+                    .then(|| evaluate(symbols, &assignment.expr))
+                    .flatten();
+                let (Some(id), Some(value)) = (symbols.find(name), value) else {
+                    diag.error(format!(
+                        "{place}: {} cannot be assigned with -r: only a number, or a symbol plus or minus a number, is \
+                         known before addresses are",
+                        String::from_utf8_lossy(name)
+                    ));
+                    continue;
+                };
+                let key = Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32);
+                symbols.set_key(id, key);
+                // The last assignment counts.
+                defined.retain(|(known, _)| *known != id);
+                defined.push((id, value));
+            }
+            Command::Assert(_) => diag.error("ASSERT is not supported with -r"),
+            _ => {}
+        }
+    }
+    defined
+}
+
+fn evaluate(symbols: &SymbolTable, expr: &Expr) -> Option<Assigned> {
+    match expr {
+        Expr::Number(number) => Some(Assigned::Number(*number)),
+        Expr::Symbol(name) => Some(Assigned::Symbol(symbols.find(name)?, 0)),
+        Expr::Binary(BinaryOp::Add, left, right) => {
+            match (evaluate(symbols, left)?, evaluate(symbols, right)?) {
+                (Assigned::Number(a), Assigned::Number(b)) => {
+                    Some(Assigned::Number(a.wrapping_add(b)))
+                }
+                (Assigned::Symbol(id, a), Assigned::Number(b))
+                | (Assigned::Number(b), Assigned::Symbol(id, a)) => {
+                    Some(Assigned::Symbol(id, a.wrapping_add(b)))
+                }
+                (Assigned::Symbol(..), Assigned::Symbol(..)) => None,
+            }
+        }
+        Expr::Binary(BinaryOp::Sub, left, right) => {
+            match (evaluate(symbols, left)?, evaluate(symbols, right)?) {
+                (Assigned::Number(a), Assigned::Number(b)) => {
+                    Some(Assigned::Number(a.wrapping_sub(b)))
+                }
+                (Assigned::Symbol(id, a), Assigned::Number(b)) => {
+                    Some(Assigned::Symbol(id, a.wrapping_sub(b)))
+                }
+                (_, Assigned::Symbol(..)) => None,
+            }
+        }
+        _ => None,
+    }
+}
