@@ -14,7 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use store::engine::{Durability, Error, OpenOptions, Store, System};
+use store::engine::{Durability, Error, OpenOptions, Store};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
@@ -190,38 +190,6 @@ fn created_private_and_only_if_asked() {
     assert!(matches!(error, Error::Io { .. }), "{error}");
 }
 
-/// A file system that has no files without names.
-struct NoUnnamedFiles;
-
-impl System for NoUnnamedFiles {
-    fn open_unnamed(&self, _: &Path) -> std::io::Result<std::fs::File> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-}
-
-#[test]
-fn created_where_files_need_names() {
-    let directory = scratch();
-    let path = directory.path().join("named.repo");
-    let options = OpenOptions {
-        create: true,
-        system: Arc::new(NoUnnamedFiles),
-        ..OpenOptions::default()
-    };
-    let stores: Vec<_> = std::thread::scope(|scope| {
-        let threads = [(); 8].map(|()| scope.spawn(|| Store::open(&path, &options).unwrap()));
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
-    });
-    assert!(stores.iter().all(|store| store.uuid() == stores[0].uuid()));
-    let left: Vec<_> = std::fs::read_dir(&directory).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
-    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o600);
-}
-
 #[test]
 fn files_that_are_not_repositories() {
     let directory = scratch();
@@ -286,6 +254,59 @@ fn a_file_that_was_replaced_takes_no_more_transactions() {
     let error = store.begin(Durability::Lazy).unwrap_err();
     assert!(matches!(error, Error::Replaced { .. }), "{error}");
     assert_eq!(open(&path).unwrap().snapshot().unwrap().revision(), 0);
+}
+
+/// The same with a second name (a hard link), by which the old file lives on:
+/// not how many names a file has counts, but where the path leads.
+#[test]
+fn a_file_with_two_names_that_was_replaced_takes_no_more_transactions() {
+    let directory = scratch();
+    let path = directory.path().join("old.repo");
+    let second = directory.path().join("second.repo");
+    let history = sample(&path);
+    std::fs::hard_link(&path, &second).unwrap();
+    let (store, by_second) = (open(&path).unwrap(), open(&second).unwrap());
+    let new = directory.path().join("new.repo");
+    open(&new).unwrap();
+    std::fs::rename(&new, &path).unwrap();
+    let last = history.last().unwrap();
+    last.check(store.snapshot().unwrap());
+    let error = store.begin(Durability::Lazy).unwrap_err();
+    assert!(matches!(error, Error::Replaced { .. }), "{error}");
+    let error = store.sync().unwrap_err();
+    assert!(matches!(error, Error::Replaced { .. }), "{error}");
+    // By its other name the old file is a repository as before.
+    let next = run_transaction(&by_second, last, 7, Durability::Lazy).unwrap();
+    next.check(open(&second).unwrap().snapshot().unwrap());
+    // Also nothing in its place is a reason to stop.
+    std::fs::remove_file(&second).unwrap();
+    let error = by_second.begin(Durability::Lazy).unwrap_err();
+    assert!(matches!(error, Error::Replaced { .. }), "{error}");
+}
+
+/// A relative path means what it meant when the file was opened.
+#[test]
+fn the_working_directory_may_change() {
+    let directory = scratch();
+    sample(&directory.path().join("here.repo"));
+    let environment = [(
+        "MOVING_DIRECTORY",
+        directory.path().to_str().unwrap().to_owned(),
+    )];
+    let status = common::spawn("moving", &environment).wait().unwrap();
+    assert!(status.success());
+}
+
+/// Not a test of its own: the process of [`the_working_directory_may_change`].
+#[test]
+fn moving() {
+    let Some(directory) = std::env::var_os("MOVING_DIRECTORY") else {
+        return;
+    };
+    std::env::set_current_dir(directory).unwrap();
+    let store = open(Path::new("here.repo")).unwrap();
+    std::env::set_current_dir("/").unwrap();
+    drop(store.begin(Durability::Lazy).unwrap());
 }
 
 /// A copy is checked before it is believed: it may be of a file that was being

@@ -161,16 +161,16 @@ impl Run {
     fn new(path: &Path, image: Vec<u8>, mut history: Vec<Expected>, boot: u8, seed: u64) -> Run {
         std::fs::write(path, &image).unwrap();
         let system = TestSystem::new(boot);
+        let mut random = Random(seed);
         let mut options = options(system.clone());
-        // So that it happens here, too.
-        options.checkpoint_every = 6000;
+        // So that it happens here too, now and then.
+        options.checkpoint_every = [6000, 30_000, u64::MAX][random.below(3) as usize];
         let store = Store::open(path, &options).unwrap();
         let first = store.snapshot().unwrap().revision();
         history.truncate(first as usize + 1);
         history[first as usize].check(store.snapshot().unwrap());
         // Opening under a new boot id made what was found durable.
         let mut commits = vec![(system.ops(), first, true)];
-        let mut random = Random(seed);
         for _ in 0..2 + random.below(14) {
             let durable = random.below(4) == 0;
             let durability = if durable {
@@ -301,6 +301,50 @@ fn weather(random: &mut Random) -> Weather {
         4 | 5 => Weather::MostlyKept(1 + random.below(20)),
         _ => Weather::MostlyLost(1 + random.below(20)),
     }
+}
+
+/// However many lazy commits there were: what recovery has to read, and what a
+/// power cut may take away, is bounded.
+#[test]
+fn lazy_commits_move_the_checkpoint() {
+    const EVERY: u64 = 24 << 10;
+    let (_directory, path) = scratch();
+    let system = TestSystem::new(1);
+    let mut options = options(system.clone());
+    options.checkpoint_every = EVERY;
+    let store = Store::open(&path, &options).unwrap();
+    let first = std::fs::read(&path).unwrap();
+    let mut expected = Expected::default();
+    let mut history = vec![expected.clone()];
+    let mut largest = 0;
+    for number in 0..150 {
+        let before = store.size().unwrap();
+        expected = run_transaction(&store, &expected, number, Durability::Lazy).unwrap();
+        history.push(expected.clone());
+        largest = largest.max(store.size().unwrap() - before);
+    }
+    let end = store.size().unwrap();
+    assert!(end > 6 * EVERY, "too little to see anything: {end}");
+    drop(store);
+    // The power goes, and nothing that was not waited for is on the disk.
+    let mut disk = Disk::new(first);
+    for op in system.recorded.lock().unwrap().iter() {
+        disk.perform(op);
+    }
+    let image = disk.cut(Weather::AllLost, &mut Random(1));
+    // How far back recovery starts: the word is on the disk with the next sync.
+    let checkpoint = u64::from_le_bytes(image[528..536].try_into().unwrap()) & ((1 << 48) - 1);
+    let distance = end - checkpoint;
+    assert!(
+        distance > 0 && distance < 2 * EVERY + 3 * largest,
+        "{distance}"
+    );
+    std::fs::write(&path, &image).unwrap();
+    let store = Store::open(&path, &common::options(TestSystem::new(2))).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    history[snapshot.revision() as usize].check(snapshot);
+    assert!(snapshot.size() + EVERY + largest > end);
+    store.verify().unwrap();
 }
 
 /// A repository that a dead system left, for someone who may only read it.

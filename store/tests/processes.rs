@@ -152,7 +152,7 @@ fn start_worker(path: &Path, writer: u64, more: &[(&str, String)]) -> std::proce
 fn many_processes_create_and_fill_one_repository() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("many.repo");
-    let (writers, steps) = (16, effort("STORE_STEPS", 50));
+    let (writers, steps) = (16, effort("STORE_STEPS", 1000));
     // They also create it at once.
     let mut children: Vec<_> = (1..=writers)
         .map(|writer| start_worker(&path, writer, &[("WORKER_STEPS", steps.to_string())]))
@@ -164,6 +164,42 @@ fn many_processes_create_and_fill_one_repository() {
     check_steps(&Store::open(&path, &create()).unwrap(), &steps_of);
     let files = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(files, 1, "something was left beside the repository");
+}
+
+/// Fifteen writers never pause; a sixteenth that comes later gets its turns all
+/// the same, and each of them does. (Should one starve, this does not end.)
+#[test]
+fn nobody_starves() {
+    const LATE_STEPS: u64 = 200;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("busy.repo");
+    let store = Store::open(&path, &create()).unwrap();
+    let forever = [("WORKER_STEPS", u64::MAX.to_string())];
+    let mut children: Vec<_> = (1..16)
+        .map(|writer| start_worker(&path, writer, &forever))
+        .collect();
+    let has = |writer: u64, step: u64| {
+        let snapshot = store.snapshot().unwrap();
+        let own = snapshot.get(INDEX, &key(writer << 32 | step)).unwrap();
+        own.is_some()
+    };
+    let wait_for_all = |step| {
+        while !(1..16).all(|writer| has(writer, step)) {
+            std::thread::yield_now();
+        }
+    };
+    wait_for_all(0);
+    let late = [("WORKER_STEPS", LATE_STEPS.to_string())];
+    let status = start_worker(&path, 16, &late).wait().unwrap();
+    assert!(status.success());
+    assert!(has(16, LATE_STEPS - 1));
+    wait_for_all(50);
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    store.begin(Durability::Lazy).unwrap();
+    store.verify().unwrap();
 }
 
 /// Real kills at random times, of writers that go on and on.

@@ -6,12 +6,11 @@ use bytemuck::Zeroable;
 use format_spec::file::{
     BYTE_ORDER, FileHeader, FileState, LOG_OFFSET, MAGIC, STATE_OFFSET, StateWord, Trailer, VERSION,
 };
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// The checksum that a header should have.
@@ -43,11 +42,11 @@ pub(super) fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -
     };
     if let Ok(file) = system.open_unnamed(directory) {
         write_empty(&file, uuid, system)?;
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        match rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW) {
-            Ok(()) | Err(Errno::EXIST) => return Ok(()),
-            // Perhaps there is no /proc.
-            Err(_) => {}
+        match system.link_unnamed(&file, path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // Perhaps there is no /proc, or there are no links here.
+            }
+            _ => return Ok(()),
         }
     }
     // The file system has no files without names: one with a name that nobody
@@ -58,18 +57,30 @@ pub(super) fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
     let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
     let made = write_empty(&file, uuid, system).and_then(|()| {
-        match rustix::fs::renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+        match system.rename_new(&temporary, path) {
             // Not known to this file system; but then links may be.
-            Err(Errno::INVAL) => std::fs::hard_link(&temporary, path),
-            other => other.map_err(io::Error::from),
+            Err(error) if is_unsupported(&error) => system.link(&temporary, path),
+            other => other,
         }
     });
     // Gone already if it was renamed.
     let _ = std::fs::remove_file(&temporary);
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if is_unsupported(&error) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "its file system can neither link files nor rename without replacing",
+        )),
         other => other,
     }
+}
+
+/// Whether this is how file systems say that they cannot do such a thing.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error().map(Errno::from_raw_os_error),
+        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
+    )
 }
 
 /// Writes an empty repository into a new file, and waits until it is on the disk.

@@ -17,6 +17,16 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// The file system cannot do something that a repository needs.
+    #[error("{}: its file system has no {what} ({source}); keep the repository on a local one, such as ext4, XFS, Btrfs or tmpfs", path.display())]
+    FileSystem {
+        /// The repository.
+        path: PathBuf,
+        /// What it lacks.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The file does not start as a repository does.
     #[error("{}: not a repository", path.display())]
     NotARepository {

@@ -17,10 +17,12 @@
 //! would cost as much as all the rest of a commit.
 
 use super::error::Fault;
-use memmap2::{MmapOptions, MmapRaw};
+use super::sync::Word;
+use super::system::System;
+use memmap2::MmapRaw;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The whole file and room for it to grow.
 pub(super) struct Mapping {
@@ -30,15 +32,21 @@ pub(super) struct Mapping {
 impl Mapping {
     /// Maps `file`, if possible `wanted` bytes of address space; less, but at
     /// least `least`, where the process may not have so much.
-    pub fn new(file: &File, wanted: u64, least: u64) -> io::Result<Mapping> {
+    pub fn new(system: &dyn System, file: &File, wanted: u64, least: u64) -> io::Result<Mapping> {
         let mut length = wanted.max(least);
         loop {
             let attempt = usize::try_from(length)
                 .map_err(|_| io::ErrorKind::OutOfMemory.into())
-                .and_then(|length| MmapOptions::new().len(length).map_raw_read_only(file));
+                .and_then(|length| system.map(file, length));
             match attempt {
                 Ok(raw) => return Ok(Mapping { raw }),
-                Err(error) if length / 2 < least || length < 1 << 20 => return Err(error),
+                Err(error)
+                    if error.kind() != io::ErrorKind::OutOfMemory
+                        || length / 2 < least
+                        || length < 1 << 20 =>
+                {
+                    return Err(error);
+                }
                 Err(_) => length /= 2,
             }
         }
@@ -99,7 +107,7 @@ impl<'s> View<'s> {
 
     /// Words that change in place. `offset` must be a multiple of 8.
     #[inline]
-    pub fn words(self, offset: u64, count: u64) -> Result<&'s [AtomicU64], Fault> {
+    pub fn words(self, offset: u64, count: u64) -> Result<&'s [Word], Fault> {
         let length = count.saturating_mul(8);
         if offset.checked_add(length).is_none_or(|end| end > self.end) {
             return Err(Fault::new(offset, "reaches beyond the end"));
@@ -108,10 +116,10 @@ impl<'s> View<'s> {
             return Err(Fault::new(offset, "is not aligned"));
         }
         // SAFETY: in bounds as above; aligned, because mappings start at pages;
-        // `AtomicU64` allows for others writing the memory meanwhile.
+        // `Word` is atomic, which allows for others writing the memory meanwhile.
         Ok(unsafe {
             let start = self.mapping.raw.as_ptr().add(offset as usize);
-            std::slice::from_raw_parts(start.cast::<AtomicU64>(), count as usize)
+            std::slice::from_raw_parts(start.cast::<Word>(), count as usize)
         })
     }
 }
@@ -119,13 +127,10 @@ impl<'s> View<'s> {
 /// Whether stores through a mapping to blocks that the file has cannot fail
 /// for want of room: not so where they would be written elsewhere (btrfs, ZFS,
 /// XFS with shared extents). There, a full disk would be a signal, not an error.
-pub(super) fn may_store(file: &File) -> bool {
+pub(super) fn may_store(system: &dyn System, file: &File) -> bool {
     const EXT4_SUPER_MAGIC: u64 = 0xef53;
     const TMPFS_MAGIC: u64 = 0x0102_1994;
-    rustix::fs::fstatfs(file).is_ok_and(|found| {
-        let magic = found.f_type as u64;
-        magic == EXT4_SUPER_MAGIC || magic == TMPFS_MAGIC
-    })
+    matches!(system.file_system(file), Ok(EXT4_SUPER_MAGIC | TMPFS_MAGIC))
 }
 
 /// The file, mapped for storing single words.
@@ -135,9 +140,9 @@ pub(super) struct WordWriter {
 
 impl WordWriter {
     /// Maps the first `length` bytes of address space from the file's start.
-    pub fn new(file: &File, length: u64) -> io::Result<WordWriter> {
+    pub fn new(system: &dyn System, file: &File, length: u64) -> io::Result<WordWriter> {
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let raw = MmapOptions::new().len(length).map_raw(file)?;
+        let raw = system.map_writable(file, length)?;
         Ok(WordWriter { raw })
     }
 
@@ -152,7 +157,7 @@ impl WordWriter {
         // aligned; tables are only ever accessed atomically.
         unsafe {
             let place = self.raw.as_mut_ptr().add(offset as usize);
-            (*place.cast::<AtomicU64>()).store(word, Ordering::Release);
+            (*place.cast::<Word>()).store(word, Ordering::Release);
         }
         Ok(())
     }

@@ -39,7 +39,8 @@
 //!
 //! # The parts, from the bottom
 //!
-//! * `system`: the seam to the operating system; `map`: the mapping.
+//! * `system`: the seam to the operating system; `map`: the mapping; `sync`:
+//!   what threads share.
 //! * `log`: items, records, trailers. `table`: finding, adding, growing.
 //! * `replay`: what the tables must be, computed from the log.
 //! * `update`: a commit's changes to the tables.
@@ -54,6 +55,7 @@ mod recovery;
 mod replay;
 mod snapshot;
 mod store;
+mod sync;
 mod system;
 mod table;
 mod transaction;

@@ -7,7 +7,7 @@ use super::error::{Error, Fault, Result};
 use super::log::{self, next_transaction, trailer_at};
 use super::map::View;
 use super::replay::Tables;
-use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET, StateWord};
+use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
 use std::mem::offset_of;
 
 impl Store {
@@ -119,16 +119,9 @@ impl Store {
             self.write_at(bytemuck::cast_slice(words), table.address())?;
         }
         self.sync_file()?;
-        let word = StateWord::new(newest);
-        let state = FileState {
-            head: word,
-            visible: word,
-            checkpoint: word,
-            durable: word,
-            boot_id: self.system().boot_id(),
-            inode: self.inode()?,
-        };
-        self.write_at(bytemuck::bytes_of(&state), STATE_OFFSET)?;
+        // In this order: who finds the session right looks no further.
+        self.write_state(offset_of!(FileState, head), &[newest; 4])?;
+        self.write_session()?;
         self.sync_file()
     }
 }

@@ -6,6 +6,7 @@ use super::log::{self, end_of, trailer_at};
 use super::map::{self, Mapping, View, WordWriter};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
+use super::sync::{self, AtomicU64, Mutex, MutexGuard, Word};
 use super::system::{Linux, System};
 use super::table::Placed;
 use super::transaction::{Durability, Transaction};
@@ -15,14 +16,13 @@ use format_spec::file::{
     BYTE_ORDER, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET, StateWord,
     TRAILER_SIZE, Trailer, VERSION,
 };
-use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// So many words of a table are stored through a mapping; fewer are written.
@@ -38,9 +38,10 @@ pub struct OpenOptions {
     /// Address space to reserve, in bytes: how far the file can grow before it
     /// must be opened anew.
     pub reserve: u64,
-    /// A durable commit moves the checkpoint when it is further behind than so
-    /// many bytes. This bounds what recovery after a power cut has to read; it
-    /// costs a sync of the whole file rather than of what was added.
+    /// A commit waits for the disk and moves the checkpoint when that is further
+    /// behind than so many bytes. Recovery after a power cut reads about twice as
+    /// much at most, and the tables. It costs a sync of the whole file: a durable
+    /// commit else syncs only what was added, a lazy one nothing.
     pub checkpoint_every: u64,
     /// The UUID that the repository gets if it is made; a random one without. For
     /// a file that is to take the place of another one (a compaction).
@@ -68,7 +69,11 @@ impl Default for OpenOptions {
 /// open. A store can be shared between threads.
 pub struct Store {
     path: PathBuf,
+    /// The same, whatever the working directory.
+    absolute_path: PathBuf,
     file: File,
+    /// Device and inode number.
+    identity: (u64, u64),
     mapping: Mapping,
     header: FileHeader,
     system: Arc<dyn System>,
@@ -92,12 +97,11 @@ pub(super) struct WriteLock<'s> {
     _thread: MutexGuard<'s, ()>,
 }
 
-struct FileLock<'s>(&'s File);
+struct FileLock<'s>(&'s Store);
 
 impl Drop for FileLock<'_> {
     fn drop(&mut self) {
-        // If this fails, closing the file releases the lock.
-        let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
+        self.0.system.unlock(&self.0.file);
     }
 }
 
@@ -134,19 +138,29 @@ impl Store {
             other => other,
         };
         let file = file.map_err(|source| io_error("open", source))?;
-        let length = file
+        let metadata = file
             .metadata()
-            .map_err(|source| io_error("examine", source))?
-            .len();
+            .map_err(|source| io_error("examine", source))?;
+        let length = metadata.len();
         if length < LOG_OFFSET + TRAILER_SIZE {
             return Err(Error::NotARepository {
                 path: path.to_owned(),
             });
         }
-        let mapping = Mapping::new(&file, options.reserve.min(MAX_ADDRESS), length)
-            .map_err(|source| io_error("map", source))?;
+        let system = &*options.system;
+        if system.file_system(&file).is_ok_and(is_of_a_network) {
+            return Err(Error::FileSystem {
+                path: path.to_owned(),
+                what: "mappings that other machines' writes are seen in",
+                source: io::ErrorKind::Unsupported.into(),
+            });
+        }
+        let mapping = Mapping::new(system, &file, options.reserve.min(MAX_ADDRESS), length)
+            .map_err(|source| cannot(path, "map", source))?;
         let mut store = Store {
             path: path.to_owned(),
+            absolute_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            identity: (metadata.dev(), metadata.ino()),
             file,
             mapping,
             header: FileHeader::zeroed(),
@@ -270,13 +284,30 @@ impl Store {
     }
 
     fn is_in_session(&self) -> Result<bool> {
-        let state = self.state()?;
-        Ok(state.boot_id != [0; 16]
-            && state.boot_id == self.system.boot_id()
-            && state.inode == self.inode()?)
+        let boot_id = self.system.boot_id();
+        let session = self.session_words(&boot_id)?;
+        let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
+        let words = self.view(LOG_OFFSET)?.words(place, session.len() as u64);
+        let words = words.map_err(|fault| self.error(fault))?;
+        // The inode number first: it is written last.
+        let same = |(word, wanted): (&Word, &u64)| word.load(Ordering::Acquire) == *wanted;
+        Ok(boot_id != [0; 16] && words.iter().zip(&session).rev().all(same))
     }
 
-    pub(super) fn inode(&self) -> Result<u64> {
+    /// What the file's state says of the present session: boot id and inode.
+    fn session_words(&self, boot_id: &[u8; 16]) -> Result<[u64; 3]> {
+        let [low, high] = bytemuck::cast(*boot_id);
+        Ok([low, high, self.inode()?])
+    }
+
+    /// Says that the file is as this session's processes left it.
+    pub(super) fn write_session(&self) -> Result<()> {
+        let session = self.session_words(&self.system.boot_id())?;
+        let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
+        self.write_at(bytemuck::cast_slice(&session), place)
+    }
+
+    fn inode(&self) -> Result<u64> {
         let inode = self.system.inode(&self.file);
         inode.map_err(|source| self.io_error("examine", source))
     }
@@ -370,15 +401,6 @@ impl Store {
         Err(self.error(Fault::new(place, "state word's check is wrong")))
     }
 
-    fn state(&self) -> Result<FileState> {
-        let bytes = self
-            .view(LOG_OFFSET)?
-            .bytes(STATE_OFFSET, size_of::<FileState>() as u64);
-        Ok(bytemuck::pod_read_unaligned(
-            bytes.map_err(|fault| self.error(fault))?,
-        ))
-    }
-
     /// Publishes trailers' offsets in consecutive words of the file's state.
     pub(super) fn write_state(&self, field: usize, offsets: &[u64]) -> Result<()> {
         let words: Vec<u64> = (offsets.iter())
@@ -407,8 +429,8 @@ impl Store {
         // megabytes; a write, the block. Few are better written.
         let writer = (placed.len() >= STORE_FROM).then(|| {
             self.word_writer.get_or_init(|| {
-                (self.system.may_store_words() && map::may_store(&self.file))
-                    .then(|| WordWriter::new(&self.file, self.mapping.length()).ok())
+                map::may_store(&*self.system, &self.file)
+                    .then(|| WordWriter::new(&*self.system, &self.file, self.mapping.length()).ok())
                     .flatten()
             })
         });
@@ -453,12 +475,9 @@ impl Store {
                 path: self.path.clone(),
             });
         }
-        let thread = self.writer.lock();
+        let thread = sync::lock(&self.writer);
         let file = self.lock_file()?;
-        let links = rustix::fs::fstat(&self.file)
-            .map_err(|source| self.io_error("examine", source.into()))?
-            .st_nlink;
-        if links == 0 {
+        if !self.is_in_place()? {
             return Err(Error::Replaced {
                 path: self.path.clone(),
             });
@@ -469,28 +488,35 @@ impl Store {
         })
     }
 
-    fn lock_file(&self) -> Result<FileLock<'_>> {
-        loop {
-            match rustix::fs::flock(&self.file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(FileLock(&self.file)),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(self.io_error("lock", error.into())),
-            }
+    pub(super) fn try_lock(&self) -> Result<Option<WriteLock<'_>>> {
+        let Some(thread) = sync::try_lock(&self.writer) else {
+            return Ok(None);
+        };
+        match self.system.try_lock(&self.file) {
+            Ok(false) => Ok(None),
+            Ok(true) => Ok(Some(WriteLock {
+                _file: FileLock(self),
+                _thread: thread,
+            })),
+            Err(source) => Err(cannot(&self.path, "lock", source)),
         }
     }
 
-    pub(super) fn try_lock(&self) -> Result<Option<WriteLock<'_>>> {
-        let Some(thread) = self.writer.try_lock() else {
-            return Ok(None);
-        };
-        let operation = FlockOperation::NonBlockingLockExclusive;
-        match rustix::fs::flock(&self.file, operation) {
-            Ok(()) => Ok(Some(WriteLock {
-                _file: FileLock(&self.file),
-                _thread: thread,
-            })),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
-            Err(error) => Err(self.io_error("lock", error.into())),
+    fn lock_file(&self) -> Result<FileLock<'_>> {
+        match self.system.lock(&self.file) {
+            Ok(()) => Ok(FileLock(self)),
+            Err(source) => Err(cannot(&self.path, "lock", source)),
+        }
+    }
+
+    /// Whether the path still leads to the open file.
+    fn is_in_place(&self) -> Result<bool> {
+        match std::fs::metadata(&self.absolute_path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == self.identity),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
+                _ => Err(self.io_error("examine", error)),
+            },
         }
     }
 
@@ -505,6 +531,43 @@ impl Store {
     #[cold]
     pub(super) fn error(&self, fault: Fault) -> Error {
         fault.at(&self.path)
+    }
+}
+
+/// Whether a file system (`f_type` of statfs(2)) is that of another machine, on
+/// which others may write meanwhile: a mapping then need not show it.
+fn is_of_a_network(file_system: u64) -> bool {
+    const NETWORK: [u64; 7] = [
+        0x6969,      // NFS_SUPER_MAGIC
+        0x517b,      // SMB_SUPER_MAGIC
+        0xfe53_4d42, // SMB2_SUPER_MAGIC
+        0xff53_4d42, // CIFS_SUPER_MAGIC
+        0x00c3_6400, // CEPH_SUPER_MAGIC
+        0x5346_414f, // AFS_SUPER_MAGIC
+        0x7375_7245, // CODA_SUPER_MAGIC
+    ];
+    NETWORK.contains(&file_system)
+}
+
+/// The error of a lock or a mapping that could not be had: says so if it is the
+/// file system that has none.
+fn cannot(path: &Path, action: &'static str, source: io::Error) -> Error {
+    let path = path.to_owned();
+    let lacks = matches!(
+        source.raw_os_error().map(Errno::from_raw_os_error),
+        Some(Errno::NODEV | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
+    );
+    if lacks {
+        let what = match action {
+            "map" => "shared mappings",
+            _ => "locks (flock)",
+        };
+        return Error::FileSystem { path, what, source };
+    }
+    Error::Io {
+        path,
+        action,
+        source,
     }
 }
 

@@ -1,13 +1,17 @@
 //! The seam between the engine and the operating system.
 //!
-//! Everything that changes the file, and everything that is not a function of
-//! the file and the caller's wishes (boot id, time, random numbers), goes
-//! through [`System`], so that tests can record, fail and repeat it. Reading
+//! Everything that changes the file, everything that not every file system
+//! has (locks, mappings, files without names), and everything that is not a
+//! function of the file and the caller's wishes (boot id, time, random numbers),
+//! goes through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
-use rustix::fs::{Mode, OFlags};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -31,10 +35,64 @@ pub trait System: Send + Sync {
         Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Whether single words of tables may be stored through a mapping rather
-    /// than with [`System::write_at`], if the file system allows it.
-    fn may_store_words(&self) -> bool {
-        true
+    /// Gives a file from [`System::open_unnamed`] a name, unless that exists.
+    fn link_unnamed(&self, file: &File, path: &Path) -> io::Result<()> {
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let linked = rustix::fs::linkat(CWD, &name, CWD, path, AtFlags::SYMLINK_FOLLOW);
+        Ok(linked?)
+    }
+
+    /// Renames a file, unless the new name exists.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let renamed = rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE);
+        Ok(renamed?)
+    }
+
+    /// Gives a file one more name, unless that exists.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to)
+    }
+
+    /// Locks the file against all who opened it by themselves; until
+    /// [`System::unlock`], or until all duplicates of `file` are closed, be it by
+    /// the death of the process. Waits until nobody else has it.
+    fn lock(&self, file: &File) -> io::Result<()> {
+        loop {
+            match rustix::fs::flock(file, FlockOperation::LockExclusive) {
+                Err(Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// The same without waiting; `false` if somebody else has it.
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+            other => Ok(other.map(|()| true)?),
+        }
+    }
+
+    /// Releases what [`System::lock`] got.
+    fn unlock(&self, file: &File) {
+        // If this fails, closing the file releases the lock.
+        let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    }
+
+    /// Maps `length` bytes of address space from the file's start, for reading:
+    /// what is written to the file is to be seen in the mapping at once.
+    fn map(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
+        MmapOptions::new().len(length).map_raw_read_only(file)
+    }
+
+    /// The same for storing words too.
+    fn map_writable(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
+        MmapOptions::new().len(length).map_raw(file)
+    }
+
+    /// The type of the file's file system: `f_type` of statfs(2).
+    fn file_system(&self, file: &File) -> io::Result<u64> {
+        Ok(rustix::fs::fstatfs(file)?.f_type as u64)
     }
 
     /// Returns when everything written before is on the disk.
@@ -82,7 +140,7 @@ impl System for Linux {}
 /// `RWF_DSYNC` syncs the written range only: the tables' dirty pages, which
 /// recovery can do without, are left to the kernel.
 fn write_durably(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+    use rustix::io::{ReadWriteFlags, pwritev2};
     while !bytes.is_empty() {
         match pwritev2(
             file,

@@ -4,14 +4,15 @@
 use super::error::Fault;
 use super::log::{Record, record_at};
 use super::map::View;
+use super::sync::Word;
 use format_spec::digest::Digest;
 use format_spec::file::{IndexRoot, TableRef};
 use format_spec::ids::Address;
 use format_spec::table::{self, LINE_WORDS, MAX_LOG2, MIN_LOG2, Shape};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The words of a table in the file.
-pub(super) fn words<'s>(view: View<'s>, table: TableRef) -> Result<&'s [AtomicU64], Fault> {
+pub(super) fn words<'s>(view: View<'s>, table: TableRef) -> Result<&'s [Word], Fault> {
     let count = 1u64
         .checked_shl(table.log2())
         .filter(|&count| count <= 1 << MAX_LOG2)
@@ -88,7 +89,7 @@ fn candidate<'s>(
     view: View<'s>,
     index: u8,
     key: &Digest,
-    word: &AtomicU64,
+    word: &Word,
     mut value: u64,
 ) -> Result<Option<Record<'s>>, Fault> {
     loop {

@@ -3,7 +3,7 @@
 //! A commit does, in this order:
 //!
 //! 1. writes the rest of the log's items, new tables, and the trailer;
-//! 2. if durable, waits until that is on the disk;
+//! 2. if durable, or if much is not yet on the disk, waits until it is;
 //! 3. publishes the trailer as `head`: the transaction is committed;
 //! 4. adds words to the tables that were there before;
 //! 5. publishes the trailer as `visible`: readers see it.
@@ -32,8 +32,10 @@ use std::mem::offset_of;
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing. Survives the death of any process; a power cut may take the
-    /// newest transactions away, whole, newest first.
+    /// Nothing, but for the checkpoint once in a while
+    /// ([`OpenOptions::checkpoint_every`](super::OpenOptions)). Survives the death of
+    /// any process; a power cut may take the newest transactions away, whole, newest
+    /// first.
     Lazy,
     /// The disk. Once the commit has returned, a power cut cannot take it away.
     Durable,
@@ -175,10 +177,9 @@ impl<'s> Transaction<'s> {
 
         let (mut checkpoint, mut durable) = self.store.durable_state()?;
         let base = self.base.trailer().offset;
-        if self.durability == Durability::Durable {
+        let far = trailer.offset.saturating_sub(checkpoint) > self.store.checkpoint_every();
+        if self.durability == Durability::Durable || far {
             let whole = self.buffer_offset == end_of(self.base.trailer());
-            let far =
-                trailer.offset - checkpoint.min(trailer.offset) > self.store.checkpoint_every();
             if whole && durable == base && !far {
                 self.store
                     .write_at_durably(&self.buffer, self.buffer_offset)?;

@@ -9,12 +9,13 @@ use super::Store;
 use super::error::{Error, Fault, Result};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
+use super::sync::Word;
 use super::table::{self, Placed};
 use format_spec::file::{IndexRoot, TableRef, Trailer, VectorRoot};
 use format_spec::ids::Address;
 use format_spec::table::{MAX_LOG2, MIN_LOG2, Shape};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// What becomes of one table.
 pub(super) enum Plan {
@@ -199,7 +200,7 @@ fn load(base: &Snapshot<'_>, table: TableRef) -> Result<Vec<u64>, Fault> {
     Ok(copy_of(table::words(base.view(), table)?))
 }
 
-fn copy_of(words: &[AtomicU64]) -> Vec<u64> {
+fn copy_of(words: &[Word]) -> Vec<u64> {
     (words.iter())
         .map(|word| word.load(Ordering::Relaxed))
         .collect()

@@ -115,9 +115,10 @@ impl System for TestSystem {
         self.perform(file, Op::DurableWrite { offset, bytes })
     }
 
-    fn may_store_words(&self) -> bool {
-        // They would not be seen here.
-        false
+    fn file_system(&self, _: &File) -> io::Result<u64> {
+        // One on which words are not stored through a mapping: that would not be
+        // seen here.
+        Ok(0)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

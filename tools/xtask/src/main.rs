@@ -8,6 +8,7 @@
 
 mod demo;
 mod install;
+mod instrumented;
 mod packages;
 mod test;
 
@@ -38,8 +39,9 @@ enum Verb {
     /// Run every test of the workspace
     ///
     /// As root, installs the programs that tests need and that are missing
-    /// (apt-get); otherwise names their packages. At the end, lists the tests
-    /// that could not run for want of a program.
+    /// (apt-get); otherwise names their packages. Without further arguments also
+    /// runs the store's under AddressSanitizer and in many interleavings. At the
+    /// end, lists the tests that could not run for want of a program.
     Test {
         /// Install nothing
         #[arg(long)]

@@ -1,14 +1,14 @@
 //! `cargo xtask test`.
 
-use crate::install;
+use crate::{install, instrumented};
 use anyhow::{Context as _, Result};
 use repo_tests::sources::project_root;
 use repo_tests::tools::{SKIPPED, TOOLS};
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode};
 
-/// Runs all tests, with `arguments` for `cargo test`; then tells what was
-/// skipped. The exit code is cargo's.
+/// Runs all tests, with `arguments` for `cargo test`; without any, also those
+/// that need a build of their own. Then tells what was skipped.
 ///
 /// # Errors
 /// If cargo cannot be run.
@@ -28,6 +28,10 @@ pub fn test(no_install: bool, arguments: &[String]) -> Result<ExitCode> {
         .env(SKIPPED, &list)
         .status()
         .context("cannot run cargo")?;
+    let mut passed = status.success();
+    if arguments.is_empty() {
+        passed &= instrumented::test()?;
+    }
 
     let skipped = std::fs::read_to_string(&list).unwrap_or_default();
     let skipped: BTreeSet<&str> = skipped.lines().collect();
@@ -39,7 +43,7 @@ pub fn test(no_install: bool, arguments: &[String]) -> Result<ExitCode> {
             eprintln!("  {line}");
         }
     }
-    Ok(if status.success() {
+    Ok(if passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

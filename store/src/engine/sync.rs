@@ -1,0 +1,53 @@
+//! What threads share, behind one name, so that tests can run the engine itself
+//! under a scheduler of their own: with `--cfg shuttle` these are the types of
+//! the `shuttle` crate, which runs all threads on one and decides at each
+//! operation which goes on (`tests/interleavings.rs`). Locks of files go
+//! through [`System`](super::System).
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+#[cfg(shuttle)]
+pub(super) use shuttle::sync::{Mutex, MutexGuard, TryLockError, atomic::AtomicU64};
+#[cfg(not(shuttle))]
+pub(super) use std::sync::{Mutex, MutexGuard, TryLockError, atomic::AtomicU64};
+
+/// Locks a mutex that guards no data, so that a panic elsewhere spoils nothing.
+pub(super) fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Likewise; `None` if another thread has it.
+pub(super) fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// A word of the mapped file that changes in place, also through other
+/// processes: of a table or of the file's state.
+#[repr(transparent)]
+pub(super) struct Word(std::sync::atomic::AtomicU64);
+
+impl Word {
+    #[inline]
+    pub fn load(&self, ordering: Ordering) -> u64 {
+        switch();
+        self.0.load(ordering)
+    }
+
+    #[inline]
+    pub fn store(&self, word: u64, ordering: Ordering) {
+        switch();
+        self.0.store(word, ordering);
+    }
+}
+
+/// Another thread may go on here.
+#[inline]
+fn switch() {
+    #[cfg(shuttle)]
+    AtomicU64::new(0).load(Ordering::SeqCst);
+}

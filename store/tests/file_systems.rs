@@ -1,0 +1,448 @@
+//! File systems that lack something: another road where there is one, else an
+//! error that says what is missing, with nothing left behind. Most of them are
+//! simulated; those that the machine lets us mount are real.
+
+mod common;
+
+use common::{Expected, TestSystem, key, options, run_transaction};
+use memmap2::MmapRaw;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use store::engine::{Durability, Error, Linux, OpenOptions, Store, System};
+
+/// Linux with a file system on which some system calls fail with these errors.
+#[derive(Default)]
+struct Lacking {
+    open_unnamed: Option<i32>,
+    link_unnamed: Option<i32>,
+    rename_new: Option<i32>,
+    link: Option<i32>,
+    lock: Option<i32>,
+    map: Option<i32>,
+    map_writable: Option<i32>,
+    file_system: Option<u64>,
+}
+
+fn failing(error: Option<i32>) -> io::Result<()> {
+    error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
+}
+
+impl System for Lacking {
+    fn open_unnamed(&self, directory: &Path) -> io::Result<File> {
+        failing(self.open_unnamed)?;
+        Linux.open_unnamed(directory)
+    }
+    fn link_unnamed(&self, file: &File, path: &Path) -> io::Result<()> {
+        failing(self.link_unnamed)?;
+        Linux.link_unnamed(file, path)
+    }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        failing(self.rename_new)?;
+        Linux.rename_new(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        failing(self.link)?;
+        Linux.link(from, to)
+    }
+    fn lock(&self, file: &File) -> io::Result<()> {
+        failing(self.lock)?;
+        Linux.lock(file)
+    }
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        failing(self.lock)?;
+        Linux.try_lock(file)
+    }
+    fn map(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
+        failing(self.map)?;
+        Linux.map(file, length)
+    }
+    fn map_writable(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
+        failing(self.map_writable)?;
+        Linux.map_writable(file, length)
+    }
+    fn file_system(&self, file: &File) -> io::Result<u64> {
+        self.file_system.map_or(Linux.file_system(file), Ok)
+    }
+}
+
+fn on(system: Lacking) -> OpenOptions {
+    OpenOptions {
+        create: true,
+        system: Arc::new(system),
+        ..OpenOptions::default()
+    }
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// Some transactions, small and large ones; the store must do everything right.
+fn use_it(path: &Path, options: &OpenOptions) {
+    let store = Store::open(path, options).unwrap();
+    let mut expected = Expected::default();
+    for number in 0..12 {
+        let durability = [Durability::Lazy, Durability::Durable][number as usize % 2];
+        expected = run_transaction(&store, &expected, number, durability).unwrap();
+    }
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    for number in 0..20_000 {
+        transaction.insert(9, &key(number), &[7; 8]).unwrap();
+    }
+    transaction.commit().unwrap();
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    for number in 20_000..20_200 {
+        transaction.insert(9, &key(number), &[7; 8]).unwrap();
+    }
+    transaction.commit().unwrap();
+    store.verify().unwrap();
+    assert_eq!(store.snapshot().unwrap().count(9), 20_200);
+}
+
+/// Made by many at once, on each of the roads by which it can be made.
+#[test]
+fn created_without_unnamed_files_links_or_renaming() {
+    let no = Some(libc::EOPNOTSUPP);
+    for system in [
+        Lacking::default(),
+        Lacking {
+            open_unnamed: no,
+            ..Lacking::default()
+        },
+        Lacking {
+            link_unnamed: Some(libc::ENOENT),
+            ..Lacking::default()
+        },
+        Lacking {
+            open_unnamed: no,
+            rename_new: Some(libc::EINVAL),
+            ..Lacking::default()
+        },
+        Lacking {
+            link_unnamed: Some(libc::EPERM),
+            rename_new: Some(libc::ENOSYS),
+            ..Lacking::default()
+        },
+        Lacking {
+            open_unnamed: no,
+            link: Some(libc::EPERM),
+            ..Lacking::default()
+        },
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("made.repo");
+        let options = on(system);
+        let stores: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 8].map(|()| scope.spawn(|| Store::open(&path, &options).unwrap()));
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert!(stores.iter().all(|store| store.uuid() == stores[0].uuid()));
+        assert_eq!(names_in(directory.path()), ["made.repo"]);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        use_it(&path, &options);
+    }
+}
+
+#[test]
+fn where_nothing_can_be_created_safely_nothing_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = on(Lacking {
+        open_unnamed: Some(libc::EOPNOTSUPP),
+        rename_new: Some(libc::EINVAL),
+        link: Some(libc::EPERM),
+        ..Lacking::default()
+    });
+    let error = Store::open(directory.path().join("none.repo"), &options).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("none.repo: cannot create the repository: its file system can neither link"),
+        "{error}"
+    );
+    assert!(names_in(directory.path()).is_empty());
+}
+
+#[test]
+fn without_locks_one_can_read_and_not_write() {
+    for number in [libc::ENOLCK, libc::EOPNOTSUPP, libc::ENOSYS] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("unlocked.repo");
+        use_it(&path, &on(Lacking::default()));
+        let options = on(Lacking {
+            lock: Some(number),
+            ..Lacking::default()
+        });
+        let store = Store::open(&path, &options).unwrap();
+        assert_eq!(store.snapshot().unwrap().count(9), 20_200);
+        for error in [
+            store.begin(Durability::Lazy).map(drop).unwrap_err(),
+            store.sync().unwrap_err(),
+            store.verify().unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::FileSystem { .. }), "{error}");
+            let error = error.to_string();
+            assert!(
+                error.contains("unlocked.repo: its file system has no locks (flock)"),
+                "{error}"
+            );
+        }
+        // What a lock is needed for to make it good again cannot be opened.
+        let copy = directory.path().join("copy.repo");
+        std::fs::copy(&path, &copy).unwrap();
+        let error = Store::open(&copy, &options).unwrap_err();
+        assert!(matches!(error, Error::FileSystem { .. }), "{error}");
+    }
+}
+
+#[test]
+fn without_shared_mappings_there_is_no_repository() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("unmapped.repo");
+    let options = on(Lacking {
+        map: Some(libc::ENODEV),
+        ..Lacking::default()
+    });
+    let error = Store::open(&path, &options).unwrap_err();
+    assert!(matches!(error, Error::FileSystem { .. }), "{error}");
+    let error = error.to_string();
+    assert!(
+        error.contains("unmapped.repo: its file system has no shared mappings"),
+        "{error}"
+    );
+    // A lack of memory is not the file system's.
+    let options = on(Lacking {
+        map: Some(libc::ENOMEM),
+        ..Lacking::default()
+    });
+    let error = Store::open(&path, &options).unwrap_err();
+    assert!(matches!(error, Error::Io { action: "map", .. }), "{error}");
+}
+
+#[test]
+fn without_writable_mappings_words_are_written() {
+    const EXT4: u64 = 0xef53;
+    let directory = tempfile::tempdir().unwrap();
+    let options = on(Lacking {
+        map_writable: Some(libc::ENODEV),
+        file_system: Some(EXT4),
+        ..Lacking::default()
+    });
+    use_it(&directory.path().join("written.repo"), &options);
+}
+
+/// Another machine's writes need not be seen in a mapping: nothing is risked.
+#[test]
+fn file_systems_of_other_machines_are_refused() {
+    for file_system in [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x00c3_6400] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = on(Lacking {
+            file_system: Some(file_system),
+            ..Lacking::default()
+        });
+        let error = Store::open(directory.path().join("far.repo"), &options).unwrap_err();
+        assert!(matches!(error, Error::FileSystem { .. }), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("keep the repository on a local one"),
+            "{error}"
+        );
+    }
+}
+
+/// Runs [`mounted`] with a part of this file's tests where `mount` (a shell
+/// script; `$PLACE` is an empty directory) has mounted something, which nobody
+/// else sees. Where that is not allowed it says so.
+fn in_mounts(name: &str, mount: &str) {
+    const NOT_ALLOWED: i32 = 77;
+    let place = tempfile::tempdir().unwrap();
+    // SAFETY: a plain system call.
+    let root = unsafe { libc::geteuid() } == 0;
+    let script = format!(
+        "{{ {mount} }} >&2 || exit {NOT_ALLOWED}; exec \"$TEST\" --exact mounted --nocapture --test-threads=1"
+    );
+    let output = Command::new("unshare")
+        .args(if root {
+            &["--mount"][..]
+        } else {
+            &["--mount", "--map-root-user"]
+        })
+        .args(["sh", "-c", &script])
+        .env("TEST", std::env::current_exe().unwrap())
+        .env("PLACE", place.path())
+        .env("MOUNTED", name)
+        .output();
+    let (status, text) = match &output {
+        Ok(output) => (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr),
+        ),
+        Err(error) => (None, error.to_string().into()),
+    };
+    // 1 is unshare's own; a test that fails exits with 101.
+    if output.is_err() || matches!(status, Some(1 | NOT_ALLOWED)) {
+        let line = format!(
+            "{name}: cannot mount: {}\n",
+            text.trim().replace('\n', "; ")
+        );
+        let _ = write!(io::stderr(), "skipped {line}");
+        if let Some(list) = std::env::var_os("REPO_TESTS_SKIPPED") {
+            let list = std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(list);
+            let _ = list.and_then(|mut list| list.write_all(line.as_bytes()));
+        }
+        return;
+    }
+    assert_eq!(status, Some(0), "{name}: {text}");
+}
+
+#[test]
+fn on_a_small_tmpfs() {
+    in_mounts("full", "mount -t tmpfs -o size=4m none \"$PLACE\";");
+}
+
+#[test]
+fn on_a_small_ext4() {
+    let mount = "mount -t tmpfs none \"$PLACE\" && cd \"$PLACE\" && truncate -s 16m image && mkdir in \
+        && mkfs.ext4 -q image && mount -o loop image in && export PLACE=\"$PLACE/in\";";
+    in_mounts("full", mount);
+}
+
+#[test]
+fn on_a_ramfs() {
+    in_mounts("plain", "mount -t ramfs none \"$PLACE\";");
+}
+
+#[test]
+fn on_an_overlay() {
+    let mount = "mount -t tmpfs none \"$PLACE\" && cd \"$PLACE\" && mkdir lower upper work both \
+        && cp \"$GOLDEN\" lower/below.repo \
+        && mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work both && export PLACE=\"$PLACE/both\";";
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v1.bin");
+    in_mounts("overlay", &mount.replace("$GOLDEN", golden));
+}
+
+#[test]
+fn on_what_is_mounted_for_reading_only() {
+    let mount = "mount -t tmpfs none \"$PLACE\" && cp \"$GOLDEN\" \"$PLACE/below.repo\" \
+        && mount -o remount,ro \"$PLACE\";";
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v1.bin");
+    in_mounts("read-only", &mount.replace("$GOLDEN", golden));
+}
+
+/// Not a test of its own: what runs in the mounts of the others.
+#[test]
+fn mounted() {
+    let (Some(place), Ok(name)) = (std::env::var_os("PLACE"), std::env::var("MOUNTED")) else {
+        return;
+    };
+    let place = PathBuf::from(place);
+    let outside = place.parent().unwrap().metadata().unwrap().dev();
+    assert_ne!(
+        place.metadata().unwrap().dev(),
+        outside,
+        "nothing is mounted"
+    );
+    let below = place.join("below.repo");
+    let session = |boot| options(TestSystem::new(boot));
+    match name.as_str() {
+        "plain" => use_it(&place.join("plain.repo"), &on(Lacking::default())),
+        "full" => until_it_is_full(&place.join("full.repo")),
+        "overlay" => {
+            use_it(&place.join("above.repo"), &on(Lacking::default()));
+            // A reader of the file below, which a writer then has copied up.
+            let mut reading = session(1);
+            reading.read_only = true;
+            let reader = Store::open(&below, &reading).unwrap();
+            let before = reader.snapshot().unwrap().revision();
+            let store = Store::open(&below, &session(1)).unwrap();
+            let mut transaction = store.begin(Durability::Durable).unwrap();
+            transaction.insert(9, &key(1), b"above").unwrap();
+            let revision = transaction.commit().unwrap();
+            // The reader may go on seeing what was below, and it is whole.
+            let seen = reader.snapshot().unwrap();
+            assert!([before, revision].contains(&seen.revision()));
+            assert_eq!(seen.get(3, &key(0)).unwrap().unwrap().value, b"first");
+            let again = Store::open(&below, &reading).unwrap();
+            assert_eq!(again.snapshot().unwrap().revision(), revision);
+            again.verify().unwrap();
+        }
+        "read-only" => {
+            let error = Store::open(&below, &session(1)).unwrap_err();
+            assert!(matches!(error, Error::Io { action: "open", .. }), "{error}");
+            let error = Store::open(place.join("new.repo"), &session(1)).unwrap_err();
+            assert!(
+                error.to_string().contains("cannot create the repository"),
+                "{error}"
+            );
+            // Also after a restart, as nothing was lost.
+            for boot in [1, 2] {
+                let mut reading = session(boot);
+                reading.read_only = true;
+                let store = Store::open(&below, &reading).unwrap();
+                let snapshot = store.snapshot().unwrap();
+                assert_eq!(snapshot.get(3, &key(0)).unwrap().unwrap().value, b"first");
+                store.verify().unwrap();
+            }
+        }
+        other => panic!("no such part: {other}"),
+    }
+}
+
+/// A disk that is really full: an error, and what was there stays.
+fn until_it_is_full(path: &Path) {
+    let store = Store::open(path, &on(Lacking::default())).unwrap();
+    let fill = |store: &Store, round: u64| -> Result<u64, Error> {
+        let durability = [Durability::Lazy, Durability::Durable][round as usize % 2];
+        let mut transaction = store.begin(durability)?;
+        for record in 0..300 {
+            transaction.insert(0, &key(round << 16 | record), &[round as u8; 200])?;
+        }
+        transaction.commit()
+    };
+    let mut done = 0;
+    let error = loop {
+        match fill(&store, done) {
+            Ok(_) => done += 1,
+            Err(error) => break error,
+        }
+        assert!(done < 1000, "it is not small");
+    };
+    assert!(done > 10, "only {done} rounds fit");
+    let Error::Io { source, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(source.raw_os_error(), Some(libc::ENOSPC), "{error}");
+    // Again and again; nothing of it is seen, by nobody.
+    for _ in 0..3 {
+        fill(&store, done).unwrap_err();
+    }
+    for store in [&store, &Store::open(path, &on(Lacking::default())).unwrap()] {
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.count(0), done * 300);
+        for round in 0..done {
+            let record = snapshot.get(0, &key(round << 16 | 299)).unwrap().unwrap();
+            assert_eq!(record.value, [round as u8; 200]);
+        }
+        store.verify().unwrap();
+    }
+    let error = Store::open(path.with_extension("other"), &on(Lacking::default()));
+    if let Err(error) = error {
+        assert!(
+            error.to_string().contains("cannot create the repository"),
+            "{error}"
+        );
+    }
+}
