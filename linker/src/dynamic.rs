@@ -15,6 +15,11 @@ use crate::versions::{self, Definition, Need, NeedFile};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Flags of the GNU dynamic linker's own.
+const DT_GNU_FLAGS_1: u32 = 0x6fff_fdf4;
+/// In [`DT_GNU_FLAGS_1`]: loaded once for all namespaces.
+const DF_GNU_1_UNIQUE: u64 = 1;
+
 /// A symbol of `.dynsym`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicSymbol<'a> {
@@ -267,7 +272,8 @@ impl<'a> Dynamic<'a> {
         entries.push((c::DT_SYMTAB, address(Std::DynSym)));
         entries.push((c::DT_STRSZ, size(Std::DynStr)));
         entries.push((c::DT_SYMENT, 24));
-        if args.kind.is_executable() {
+        // The dynamic linker writes there.
+        if args.kind.is_executable() && !args.z.rodynamic {
             entries.push((c::DT_DEBUG, 0));
         }
         if !got.lazy.is_empty() {
@@ -293,6 +299,9 @@ impl<'a> Dynamic<'a> {
         }
         if flags_1 != 0 {
             entries.push((c::DT_FLAGS_1, flags_1.into()));
+        }
+        if args.z.unique {
+            entries.push((DT_GNU_FLAGS_1, DF_GNU_1_UNIQUE));
         }
         if self.versioned {
             entries.push((c::DT_VERSYM, address(Std::VerSym)));
@@ -357,6 +366,8 @@ fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
         (z.initfirst, 0, c::DF_1_INITFIRST),
         (z.interpose, 0, c::DF_1_INTERPOSE),
         (z.global, 0, c::DF_1_GLOBAL),
+        (z.globalaudit, 0, c::DF_1_GLOBAUDIT),
+        (z.loadfltr, 0, c::DF_1_LOADFLTR),
         (args.group, 0, c::DF_1_GROUP),
         (
             matches!(args.kind, OutputKind::Pie | OutputKind::StaticPie),
@@ -373,7 +384,7 @@ fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
 }
 
 /// The name by which the output's base version is known: its own.
-fn output_name(args: &Args) -> &[u8] {
+pub fn output_name(args: &Args) -> &[u8] {
     use std::os::unix::ffi::OsStrExt;
     match &args.soname {
         Some(soname) => soname,

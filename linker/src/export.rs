@@ -6,10 +6,11 @@
 //! depend on.
 
 use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
+use crate::elf::c;
 use crate::file::Files;
 use crate::ids::SymbolId;
 use crate::symbols::{Key, SymbolTable, flag, rank};
-use crate::versioning::{self, Versioning};
+use crate::versioning::Versioning;
 use rayon::prelude::*;
 
 /// Sets [`flag::IMPORTED`], [`flag::EXPORTED`], [`flag::UNDEFINED`] and [`flag::UNDEFINED_WEAK`].
@@ -60,26 +61,33 @@ fn exports(
     if !dynamic || bits & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0 {
         return 0;
     }
-    if files.get(key.file()).exclude {
+    // `f@@`, an explicit default version without a name, is an export that `--exclude-libs` does not take back.
+    let is_explicit = || {
+        key.in_object()
+            && files
+                .get(key.file())
+                .symbol_name(key.index())
+                .ends_with(b"@@")
+    };
+    if files.get(key.file()).exclude && !is_explicit() {
         return flag::FORCED_LOCAL;
     }
-    let listed = || {
-        let name = versioning::split(symbols.name(id)).0;
-        versioning
-            .dynamic_list
-            .as_ref()
-            .is_some_and(|list| list.matches(name))
-    };
-    let seen = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
-    let wanted = shared || args.export_dynamic || bits & seen != 0 || listed();
-    if !wanted {
+    let listed =
+        || versioning.is_listed(symbols.name(id)) || args.dynamic_list_data && is_data(files, key);
+    if !is_wanted(symbols, versioning, args, id) && !listed() {
         return 0;
     }
+    let has_list = !args.dynamic_lists.is_empty()
+        || args.dynamic_list_data
+        || args.dynamic_list_cpp_new
+        || args.dynamic_list_cpp_typeinfo;
     let preemptible = shared
         && bits & flag::PROTECTED == 0
         && match args.symbolic {
+            Symbolic::None if !has_list => true,
             // What a dynamic list names can be preempted, and nothing else.
-            _ if !args.dynamic_lists.is_empty() => listed(),
+            _ if listed() => true,
+            _ if has_list => false,
             Symbolic::None => true,
             Symbolic::All => false,
             Symbolic::Functions => bits & flag::FUNCTION == 0,
@@ -87,6 +95,29 @@ fn exports(
             Symbolic::NonWeakFunctions => bits & flag::FUNCTION == 0 || key.rank() == rank::WEAK,
         };
     flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
+}
+
+/// Whether a definition is to be found by others at run time, if its visibility allows it; all that
+/// `--dynamic-list-data` names aside.
+pub fn is_wanted(
+    symbols: &SymbolTable,
+    versioning: &Versioning,
+    args: &Args,
+    id: SymbolId,
+) -> bool {
+    let seen = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
+    args.kind == OutputKind::Shared
+        || args.export_dynamic
+        || symbols.flags(id) & seen != 0
+        || versioning.is_listed(symbols.name(id))
+}
+
+/// A variable or a common block of an object.
+fn is_data(files: &Files, key: Key) -> bool {
+    let object = files.get(key.file()).object();
+    let symbol = object.and_then(|object| object.symbol(key.index()));
+    key.in_object()
+        && symbol.is_some_and(|symbol| matches!(symbol.kind(), c::STT_OBJECT | c::STT_COMMON))
 }
 
 fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool) -> u32 {

@@ -81,6 +81,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // Give every distinct name a number. No names come after this.
     let symbols = SymbolTable::intern(&mut files);
     wrap(args, &files, &symbols);
+    versioning::unite_default_versions(&files, &symbols);
     timing.phase("intern names");
 
     // Find out which archive members are needed. Definitions that this finds are preliminary:
@@ -93,6 +94,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     complete(&mut files, &linked, diag);
     let files = files;
     let mut outputs = Outputs::default();
+    if args.z.rodynamic {
+        outputs.make_dynamic_read_only();
+    }
     let (sections, facts) = Sections::build(
         &files,
         &linked,
@@ -105,7 +109,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // Choose among equal groups before definitions, because a discarded group defines nothing.
     resolve::discard_duplicate_groups(&files, &symbols, &sections, diag);
     resolve::define(&files, &symbols, &sections);
-    let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
+    let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
+    versioning::settle_aliases(&files, &symbols, &mut duplicates);
     report_duplicates(args, &files, &symbols, &duplicates, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     check(diag)?;

@@ -2,7 +2,7 @@
 //! nothing else defines them: those that GNU ld's built-in script `PROVIDE`s, the
 //! bounds of sections whose names are C identifiers.
 
-use crate::args::Args;
+use crate::args::{Args, StartStopVisibility};
 use crate::ids::{FileId, OutputId, SymbolId};
 use crate::output::{Outputs, Std};
 use crate::symbols::{Key, SymbolTable, flag, rank};
@@ -119,6 +119,12 @@ pub fn define(
             true,
         );
     }
+    let visibility = match args.z.start_stop_visibility {
+        StartStopVisibility::Default => 0,
+        StartStopVisibility::Protected => flag::PROTECTED,
+        StartStopVisibility::Hidden => flag::HIDDEN,
+        StartStopVisibility::Internal => flag::INTERNAL,
+    };
     for (i, section) in outputs.sections.iter().enumerate() {
         if !section.is_alloc() || !is_c_identifier(&section.name) {
             continue;
@@ -130,7 +136,7 @@ pub fn define(
         ] {
             if let Some(id) = symbols.find(&[prefix, &section.name].concat()) {
                 provide(id, meaning, false);
-                symbols.add_flags(id, flag::PROTECTED);
+                symbols.add_flags(id, visibility);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::args::Args;
 use crate::file::{Body, Files};
+use crate::glob::Glob;
 use crate::ids::SymbolId;
 use crate::inputs::InputArena;
 use crate::linker_symbols::{LinkerSymbols, Meaning};
@@ -10,6 +11,7 @@ use crate::object::Place;
 use crate::output::Outputs;
 use crate::scripting::{Assignments, Scripts};
 use crate::symbols::{SymbolTable, flag};
+use rayon::prelude::*;
 
 /// Names that the linker itself mentions, so that they have numbers.
 pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
@@ -76,15 +78,27 @@ fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
         .iter()
         .chain(&args.require_defined)
         .map(|name| &name[..]);
-    names
+    let mut required: Vec<SymbolId> = names
         .chain((args.kind.is_executable() || args.entry.is_some()).then_some(entry))
         .filter_map(|name| symbols.find(name))
-        .collect()
+        .collect();
+    if !args.undefined_glob.is_empty() {
+        let globs: Vec<Glob> = args
+            .undefined_glob
+            .iter()
+            .map(|glob| Glob::new(glob))
+            .collect();
+        let matching = symbols.ids().filter(|id| {
+            let name = symbols.name(*id);
+            !name.is_empty() && globs.iter().any(|glob| glob.matches(name))
+        });
+        required.extend(matching.collect::<Vec<SymbolId>>());
+    }
+    required
 }
 
 /// What is kept whoever refers to it: by name, and all that others can find at run time.
 pub fn roots(args: &Args, assignments: &Assignments, symbols: &SymbolTable) -> Vec<SymbolId> {
-    use rayon::prelude::*;
     let mut roots = named(args, symbols);
     roots.extend(assignments.roots(symbols));
     roots.extend(
@@ -92,9 +106,15 @@ pub fn roots(args: &Args, assignments: &Assignments, symbols: &SymbolTable) -> V
             .into_iter()
             .filter_map(|name| symbols.find(name)),
     );
+    // What `--gc-keep-exported` keeps could be exported, though it is not.
+    let invisible = flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL;
     let exported: Vec<SymbolId> = symbols
         .ids()
-        .filter(|id| symbols.flags(*id) & flag::EXPORTED != 0)
+        .filter(|id| {
+            let bits = symbols.flags(*id);
+            bits & flag::EXPORTED != 0
+                || args.gc_keep_exported && bits & invisible == 0 && symbols.key(*id).in_object()
+        })
         .collect();
     roots.extend(exported);
     roots

@@ -325,6 +325,14 @@ impl<'a> Outputs<'a> {
         &mut self.sections[std.id().index()]
     }
 
+    /// `-z rodynamic`: `.dynamic` is read-only from the start, before the code.
+    pub fn make_dynamic_read_only(&mut self) {
+        let dynamic = self.std_mut(Std::Dynamic);
+        dynamic.flags &= !shf::WRITE;
+        dynamic.relro = false;
+        dynamic.rank = Std::RelaPlt as u32 * 16 + 1;
+    }
+
     /// The output section of a name.
     pub fn find(&self, name: &[u8]) -> Option<OutputId> {
         self.sections

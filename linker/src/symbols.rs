@@ -150,8 +150,13 @@ struct Mention<'a> {
     slot: u32,
 }
 
+/// The names of a run of files, by bucket, and the slots of those that have a version.
+type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
+
 /// All global symbols.
 pub struct SymbolTable<'a> {
+    /// Slots whose names in their objects have a version (`f@V`, `f@@V`), in order.
+    versioned: Vec<u32>,
     buckets: Vec<Bucket<'a>>,
     bucket_bits: u32,
     /// Ids of all files' globals, file after file.
@@ -172,12 +177,13 @@ fn hash_name(name: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`.
+/// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`; and whether it has a version.
 #[inline]
-pub fn interned_name(name: &[u8]) -> &[u8] {
+fn interned_name(name: &[u8]) -> (&[u8], bool) {
     match memchr::memchr(b'@', name) {
-        Some(at) if name[at..].starts_with(b"@@") => &name[..at],
-        _ => name,
+        Some(at) if name[at..].starts_with(b"@@") => (&name[..at], true),
+        Some(_) => (name, true),
+        None => (name, false),
     }
 }
 
@@ -198,7 +204,7 @@ impl<'a> SymbolTable<'a> {
             .map(|_| AtomicU32::new(u32::MAX))
             .collect();
 
-        let mentions: Vec<Vec<Vec<Mention<'a>>>> = runs(&files.0, total)
+        let mentions: Vec<RunOfMentions<'a>> = runs(&files.0, total)
             .into_par_iter()
             .map(|run| {
                 let names: usize = run
@@ -209,8 +215,12 @@ impl<'a> SymbolTable<'a> {
                 let mut buckets: Vec<Vec<Mention>> = (0..bucket_count)
                     .map(|_| Vec::with_capacity(capacity))
                     .collect();
+                let mut versioned = Vec::new();
                 for file in run {
-                    mention(file, |name, slot| {
+                    mention(file, |name, has_version, slot| {
+                        if has_version {
+                            versioned.push(slot);
+                        }
                         let hash = hash_name(name);
                         let bucket = if bucket_bits == 0 {
                             0
@@ -224,19 +234,19 @@ impl<'a> SymbolTable<'a> {
                         });
                     });
                 }
-                buckets
+                (buckets, versioned)
             })
             .collect();
 
         let buckets: Vec<Bucket<'a>> = (0..bucket_count)
             .into_par_iter()
             .map(|number| {
-                let count: usize = mentions.iter().map(|run| run[number].len()).sum();
+                let count: usize = mentions.iter().map(|(run, _)| run[number].len()).sum();
                 let mut bucket = Bucket {
                     table: HashTable::with_capacity(count / 3),
                     names: Vec::with_capacity(count / 3),
                 };
-                for mention in mentions.iter().flat_map(|run| &run[number]) {
+                for mention in mentions.iter().flat_map(|(run, _)| &run[number]) {
                     let local = bucket.insert(mention.hash, mention.name);
                     slots[mention.slot as usize]
                         .store((local << bucket_bits) | number as u32, Relaxed);
@@ -252,6 +262,7 @@ impl<'a> SymbolTable<'a> {
             .unwrap_or(0)
             << bucket_bits;
         SymbolTable {
+            versioned: mentions.into_iter().flat_map(|(_, slots)| slots).collect(),
             buckets,
             bucket_bits,
             slots,
@@ -266,6 +277,29 @@ impl<'a> SymbolTable<'a> {
                 .map(|_| AtomicU32::new(0))
                 .collect(),
         }
+    }
+
+    /// Symbols of objects whose names have a version, in the order of the files: file, index in it, and id.
+    pub fn versioned<'s>(
+        &'s self,
+        files: &'s Files<'a>,
+    ) -> impl Iterator<Item = (FileId, u32, SymbolId)> + 's {
+        self.versioned.iter().filter_map(move |slot| {
+            let after = files.0.partition_point(|file| file.slot_base <= *slot);
+            let id = FileId(after.checked_sub(1)? as u32);
+            let file = files.get(id);
+            let index = slot - file.slot_base + file.first_global();
+            Some((id, index, self.of(file, index)))
+        })
+    }
+
+    /// Makes all mentions of one symbol mean another.
+    pub fn rebind_all(&self, from: SymbolId, to: SymbolId) {
+        self.slots.par_iter().for_each(|slot| {
+            if slot.load(Relaxed) == from.0 {
+                slot.store(to.0, Relaxed);
+            }
+        });
     }
 
     /// One past the largest id. Not every number below is a symbol: see [`SymbolTable::name`].
@@ -426,7 +460,7 @@ fn runs<'f, 'a>(files: &'f [File<'a>], total: usize) -> Vec<&'f [File<'a>]> {
 }
 
 /// Calls `f` with the name and slot of each global of a file that takes part in resolution by name.
-fn mention<'a>(file: &File<'a>, mut f: impl FnMut(&'a [u8], u32)) {
+fn mention<'a>(file: &File<'a>, mut f: impl FnMut(&'a [u8], bool, u32)) {
     let first = file.first_global();
     for index in first..file.symbol_count() {
         // A shared object's symbol that is not the default version of its name is found by version only.
@@ -434,12 +468,10 @@ fn mention<'a>(file: &File<'a>, mut f: impl FnMut(&'a [u8], u32)) {
             if shared.is_defined(index) && !shared.is_default(index) {
                 continue;
             }
-            f(shared.name(index), file.slot_base + (index - first));
+            f(shared.name(index), false, file.slot_base + (index - first));
         } else {
-            f(
-                interned_name(file.symbol_name(index)),
-                file.slot_base + (index - first),
-            );
+            let (name, has_version) = interned_name(file.symbol_name(index));
+            f(name, has_version, file.slot_base + (index - first));
         }
     }
 }

@@ -5,10 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{
-    Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs, Report,
-    StartStopVisibility,
-};
+use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs, Report};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -53,38 +50,19 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--retain-symbols-file without -r",
         ),
-        (!args.undefined_glob.is_empty(), Refuse, "--undefined-glob"),
-        (args.default_symver, Refuse, "--default-symver"),
-        (args.dynamic_list_data, Refuse, "--dynamic-list-data"),
-        (args.dynamic_list_cpp_new, Refuse, "--dynamic-list-cpp-new"),
-        (
-            args.dynamic_list_cpp_typeinfo,
-            Refuse,
-            "--dynamic-list-cpp-typeinfo",
-        ),
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
-        (args.gc_keep_exported, Refuse, "--gc-keep-exported"),
         (
             (args.unique_orphans || !args.unique.is_empty())
                 && args.kind != OutputKind::Relocatable,
             Refuse,
             "--unique without -r",
         ),
-        (z.globalaudit, Refuse, "-z globalaudit"),
-        (z.loadfltr, Refuse, "-z loadfltr"),
-        (z.unique, Refuse, "-z unique"),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
-        (z.rodynamic, Refuse, "-z rodynamic"),
         (!z.section_header, Refuse, "-z nosectionheader"),
         (
             z.indirect_extern_access == Some(true),
             Refuse,
             "-z indirect-extern-access",
-        ),
-        (
-            z.start_stop_visibility != StartStopVisibility::Protected,
-            Refuse,
-            "-z start-stop-visibility",
         ),
         (args.icf != IcfMode::None, Warn, "--icf"),
         (
@@ -153,7 +131,9 @@ mod tests {
                 "error: option --shuffle-sections is not supported: random section order"
             )
         );
-        assert!(said("-z rodynamic a.o").contains("error: -z rodynamic is not supported yet"));
+        assert!(
+            said("-z unique-symbol a.o").contains("error: -z unique-symbol is not supported yet")
+        );
         assert!(
             said("--cref a.o").contains("warning: --cref is not supported yet and has no effect")
         );

@@ -7,13 +7,18 @@
 
 use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
+use crate::dynamic::output_name;
+use crate::export;
 use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
+use crate::object::Place;
+use crate::resolve::Duplicate;
 use crate::search::{Environment, Search};
 use crate::symbols::{Key, SymbolTable, flag, rank};
-use crate::version_script::{self, Matcher, VersionNode, VersionScript};
+use crate::version_script::{self, Language, Matcher, VersionNode, VersionPattern, VersionScript};
 use crate::versions::{self, Definition};
 use rayon::prelude::*;
+use std::collections::{HashMap, HashSet};
 
 /// Versions that the output defines, and which symbol has which.
 #[derive(Default)]
@@ -22,6 +27,8 @@ pub struct Versioning {
     /// Index in `.gnu.version_d` by node; anonymous nodes have [`versions::GLOBAL`].
     indices: Vec<u16>,
     matcher: Matcher,
+    /// The version of definitions that have no other (`--default-symver`).
+    default: u16,
     /// The symbols of dynamic lists.
     pub dynamic_list: Option<Matcher>,
     /// Index of each definition's version; empty if nothing is versioned.
@@ -31,6 +38,12 @@ pub struct Versioning {
 /// Reads the scripts and lists of the command line; `embedded` are those that linker scripts hold.
 pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Versioning {
     let mut nodes: Vec<VersionNode> = Vec::new();
+    if args.default_symver {
+        nodes.push(VersionNode {
+            name: Some(output_name(args).to_vec()),
+            ..VersionNode::default()
+        });
+    }
     let search = Search::new(args, Environment::of_process());
     let load = |path: &std::path::Path| match std::fs::read(
         search.script(path).as_deref().unwrap_or(path),
@@ -61,6 +74,12 @@ pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Ve
             None => {}
         }
     }
+    if args.dynamic_list_cpp_new {
+        listed.extend([&b"operator new*"[..], b"operator delete*"].map(cxx_pattern));
+    }
+    if args.dynamic_list_cpp_typeinfo {
+        listed.extend([&b"typeinfo name for*"[..], b"typeinfo for*"].map(cxx_pattern));
+    }
     let mut dynamic_list = Matcher::of_list(&listed);
     args.export_dynamic_symbols
         .iter()
@@ -78,10 +97,21 @@ pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Ve
         .collect();
     Versioning {
         matcher: Matcher::new(&nodes),
+        default: versions::GLOBAL + u16::from(args.default_symver),
         nodes,
         indices,
         dynamic_list: Some(dynamic_list).filter(|list| !list.is_empty()),
         versions: Vec::new(),
+    }
+}
+
+/// A pattern for demangled names, as in `extern "C++"`.
+fn cxx_pattern(text: &[u8]) -> VersionPattern {
+    VersionPattern {
+        text: text.to_vec(),
+        quoted: false,
+        language: Language::Cxx,
+        line: 0,
     }
 }
 
@@ -106,17 +136,24 @@ impl Versioning {
         diag: &Diagnostics,
     ) {
         bind_versioned_references(files, symbols);
+        self.define_missing(files, symbols, args, diag);
         if args.kind != OutputKind::Shared && self.nodes.is_empty() {
             return;
         }
         let versions: Vec<u16> = symbols
             .ids()
-            .map(|id| self.version_of(files, symbols, id, diag))
+            .map(|id| self.version_of(files, symbols, id))
             .collect();
         if versions.iter().any(|version| *version != versions::GLOBAL) {
             self.versions = versions;
         }
         if args.no_undefined_version {
+            // `f@V` is a definition of `f` as far as a script can say it.
+            let explicit: HashSet<&[u8]> = symbols
+                .versioned(files)
+                .filter(|(file, index, id)| wins(symbols, *file, *index, *id))
+                .map(|(file, index, _)| split(files.get(file).symbol_name(index)).0)
+                .collect();
             for (script, node) in self.nodes.iter().enumerate() {
                 let single = VersionScript {
                     nodes: vec![node.clone()],
@@ -126,7 +163,7 @@ impl Versioning {
                         let key = symbols.key(id);
                         key.in_object() || key.rank() == rank::LINKER
                     });
-                    if !defined {
+                    if !defined && !explicit.contains(&name[..]) {
                         let version = self.nodes[script].name.as_deref().unwrap_or(b"");
                         diag.error(format!(
                             "version script assignment of '{}' to symbol '{}' failed: symbol not defined (line {line})",
@@ -139,13 +176,47 @@ impl Versioning {
         }
     }
 
-    fn version_of(
-        &self,
+    /// Versions that definitions name and no script defines: an error for a shared object. An executable needs no
+    /// script to define a version (GNU ld's manual, "VERSION Command").
+    fn define_missing(
+        &mut self,
         files: &Files,
         symbols: &SymbolTable,
-        id: SymbolId,
+        args: &Args,
         diag: &Diagnostics,
-    ) -> u16 {
+    ) {
+        for (file, index, id) in symbols.versioned(files) {
+            let name = files.get(file).symbol_name(index);
+            let (_, Some((version, _))) = split(name) else {
+                continue;
+            };
+            let known = version.is_empty()
+                || self
+                    .nodes
+                    .iter()
+                    .any(|node| node.name.as_deref() == Some(version));
+            if known || !wins(symbols, file, index, id) {
+                continue;
+            }
+            if args.kind == OutputKind::Shared {
+                diag.error(format!(
+                    "{}: version node not found for symbol {}: no version script defines version '{}'",
+                    files.get(file),
+                    diag.show_name(name),
+                    String::from_utf8_lossy(version)
+                ));
+            } else if export::is_wanted(symbols, self, args, id) {
+                let last = self.indices.iter().copied().max();
+                self.indices.push(last.unwrap_or(versions::GLOBAL) + 1);
+                self.nodes.push(VersionNode {
+                    name: Some(version.to_vec()),
+                    ..VersionNode::default()
+                });
+            }
+        }
+    }
+
+    fn version_of(&self, files: &Files, symbols: &SymbolTable, id: SymbolId) -> u16 {
         let key = symbols.key(id);
         if !key.in_object() && key.rank() != rank::LINKER {
             return versions::GLOBAL;
@@ -155,35 +226,33 @@ impl Versioning {
             false => symbols.name(id),
         };
         let (base, explicit) = split(name);
-        // `f@` has no version.
-        if let Some((version, is_default)) = explicit.filter(|(version, _)| !version.is_empty()) {
+        if let Some((version, is_default)) = explicit {
+            let hidden = if is_default { 0 } else { versions::HIDDEN };
+            // `f@@` is exported without a version whatever the script says. A version without a node was reported, or
+            // is of no interest to an executable.
             let node = self
                 .nodes
                 .iter()
                 .position(|node| node.name.as_deref() == Some(version));
-            let Some(node) = node else {
-                diag.error(format!(
-                    "{}: version '{}' of symbol '{}' is not in the version script",
-                    files.get(key.file()),
-                    String::from_utf8_lossy(version),
-                    diag.show_name(base)
-                ));
-                return versions::GLOBAL;
-            };
-            return self.indices[node] | if is_default { 0 } else { versions::HIDDEN };
+            return hidden | node.map_or(versions::GLOBAL, |node| self.indices[node]);
         }
         match self.matcher.find(base) {
             Some(verdict) if verdict.is_local => {
                 symbols.add_flags(id, flag::FORCED_LOCAL);
                 versions::LOCAL
             }
-            Some(verdict) => self
-                .indices
-                .get(verdict.node as usize)
-                .copied()
-                .unwrap_or(versions::GLOBAL),
-            None => versions::GLOBAL,
+            Some(verdict) => match self.indices.get(verdict.node as usize) {
+                Some(index) if *index != versions::GLOBAL => *index,
+                _ => self.default,
+            },
+            None => self.default,
         }
+    }
+
+    /// Whether a dynamic list names a symbol.
+    pub fn is_listed(&self, name: &[u8]) -> bool {
+        let list = self.dynamic_list.as_ref();
+        list.is_some_and(|list| list.matches(split(name).0))
     }
 
     /// The entry in `.gnu.version` for a definition.
@@ -223,16 +292,109 @@ impl Versioning {
     }
 }
 
+/// Whether a symbol's definition is this one.
+fn wins(symbols: &SymbolTable, file: FileId, index: u32, id: SymbolId) -> bool {
+    let key = symbols.key(id);
+    key.in_object() && (key.file(), key.index()) == (file, index)
+}
+
+/// References to `f@V` mean an object's definition `f@@V`, which is known as `f`. Before resolution.
+pub fn unite_default_versions(files: &Files, symbols: &SymbolTable) {
+    let mut defaults: HashSet<(SymbolId, &[u8])> = HashSet::new();
+    let mut references: Vec<(SymbolId, &[u8], &[u8])> = Vec::new();
+    for (file, index, id) in symbols.versioned(files) {
+        let file = files.get(file);
+        let symbol = file.object().and_then(|object| object.symbol(index));
+        let (Some(symbol), (base, Some((version, is_default)))) =
+            (symbol, split(file.symbol_name(index)))
+        else {
+            continue;
+        };
+        match (is_default, symbol.place == Place::Undefined) {
+            (true, false) => drop(defaults.insert((id, version))),
+            (false, true) => references.push((id, base, version)),
+            _ => {}
+        }
+    }
+    for (id, base, version) in references {
+        if let Some(base) = symbols.find(base)
+            && defaults.contains(&(base, version))
+        {
+            symbols.rebind_all(id, base);
+        }
+    }
+}
+
+/// What `.symver f, f@V` of an object says beside giving `f` another name: that `f` itself is not a name for others any
+/// more. With `f@V`, references to `f` mean that; with `f@@V`, which is a second definition of `f` at the same place, the
+/// duplicate is none.
+pub fn settle_aliases(files: &Files, symbols: &SymbolTable, duplicates: &mut Vec<Duplicate>) {
+    let symbol = |file: FileId, index| files.get(file).object().and_then(|o| o.symbol(index));
+    let same_place = |file: FileId, one: u32, other: u32| {
+        let at = |index| symbol(file, index).map(|symbol| (symbol.place, symbol.value));
+        at(one).is_some() && at(one) == at(other)
+    };
+    duplicates.retain(|duplicate| {
+        let key = symbols.key(duplicate.symbol);
+        let same = key.file() == duplicate.file
+            && same_place(duplicate.file, key.index(), duplicate.index);
+        let versioned = |index| {
+            split(files.get(duplicate.file).symbol_name(index))
+                .1
+                .is_some()
+        };
+        if same && versioned(duplicate.index) {
+            let key = Key::new(key.rank(), duplicate.file, duplicate.index);
+            symbols.set_key(duplicate.symbol, key);
+        }
+        !same
+    });
+    let mut aliases: HashMap<SymbolId, SymbolId> = HashMap::new();
+    for (file, index, id) in symbols.versioned(files) {
+        let (base, Some((version, false))) = split(files.get(file).symbol_name(index)) else {
+            continue;
+        };
+        let Some(base) = symbols
+            .find(base)
+            .filter(|_| wins(symbols, file, index, id))
+        else {
+            continue;
+        };
+        let key = symbols.key(base);
+        if !key.in_object() {
+            continue;
+        }
+        match split(files.get(key.file()).symbol_name(key.index())).1 {
+            None if key.file() == file && same_place(file, key.index(), index) => {
+                aliases.insert(base, id);
+            }
+            // `f@@V` is also found as `f@V`.
+            Some((default, true)) if default == version => duplicates.push(Duplicate {
+                symbol: base,
+                file,
+                index,
+            }),
+            _ => {}
+        }
+    }
+    for (base, id) in aliases {
+        let said = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REFERENCED_BY_SHARED;
+        symbols.add_flags(id, symbols.flags(base) & said);
+        symbols.remove_flags(base, said);
+        symbols.set_key(base, Key::NONE);
+        symbols.rebind_all(base, id);
+    }
+}
+
 /// References to `f@V` mean the shared object that defines that version of `f`, be it the default one or not.
 fn bind_versioned_references(files: &Files, symbols: &SymbolTable) {
-    let wanted: Vec<SymbolId> = symbols
-        .ids()
-        .filter(|id| {
-            symbols.flags(*id) & flag::REFERENCED != 0
-                && symbols.key(*id) == Key::NONE
-                && memchr::memchr(b'@', symbols.name(*id)).is_some()
-        })
+    let mut wanted: Vec<SymbolId> = symbols
+        .versioned(files)
+        .map(|(_, _, id)| id)
+        .filter(|id| symbols.flags(*id) & flag::REFERENCED != 0 && symbols.key(*id) == Key::NONE)
         .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
     for id in wanted {
         let (name, Some((version, _))) = split(symbols.name(id)) else {
             continue;

@@ -168,3 +168,37 @@ pub fn check_image(image: &[u8]) {
         assert_eq!(flags & dynamic::DF_TEXTREL, 0, "there are text relocations");
     }
 }
+
+/// Defined dynamic symbols with their versions, as `readelf` shows them: `f`, `f@V`, `f@@V`. The symbols that stand for
+/// versions themselves, which GNU ld makes, and the bounds of the image do not count.
+pub fn versioned_exports(image: &[u8]) -> BTreeSet<String> {
+    let elf = Elf::parse(image).expect("an independent reader understands it");
+    let mut versions = std::collections::HashMap::new();
+    for definition in elf.verdef.iter().flatten() {
+        let name = definition.iter().next().map(|aux| aux.vda_name);
+        let name = name.and_then(|name| elf.dynstrtab.get_at(name));
+        versions.insert(definition.vd_ndx, name.unwrap_or("").to_owned());
+    }
+    let names: BTreeSet<&str> = versions.values().map(String::as_str).collect();
+    let chatter = ["_init", "_fini", "_end", "_edata", "__bss_start"];
+    let mut exports = BTreeSet::new();
+    for (index, symbol) in elf.dynsyms.iter().enumerate() {
+        let name = elf.dynstrtab.get_at(symbol.st_name).unwrap_or("");
+        if symbol.st_shndx == 0 || names.contains(name) || chatter.contains(&name) {
+            continue;
+        }
+        let entry = elf.versym.as_ref().and_then(|versym| versym.get_at(index));
+        let version = entry
+            .as_ref()
+            .filter(|entry| entry.version() > 1)
+            .and_then(|entry| versions.get(&entry.version()));
+        exports.insert(
+            match (version, entry.is_some_and(|entry| entry.is_hidden())) {
+                (Some(version), true) => format!("{name}@{version}"),
+                (Some(version), false) => format!("{name}@@{version}"),
+                (None, _) => name.to_owned(),
+            },
+        );
+    }
+    exports
+}
