@@ -273,11 +273,15 @@ pub struct Args {
     pub color: Color,
     /// `--error-limit`: errors of one kind that are shown; 0 for all.
     pub error_limit: usize,
-    /// `--warn-execstack`.
+    /// `--warn-execstack` (the default).
     pub warn_execstack: bool,
+    /// `--error-execstack`.
+    pub error_execstack: bool,
+    /// `--no-warn-search-mismatch` is false: say which libraries `-l` passes over.
+    pub warn_search_mismatch: bool,
     /// `--warn-textrel`.
     pub warn_textrel: bool,
-    /// `--warn-rwx-segments`; off unless asked for.
+    /// `--warn-rwx-segments` (the default).
     pub warn_rwx_segments: bool,
     /// `--warn-section-align`.
     pub warn_section_align: bool,
@@ -391,7 +395,7 @@ pub struct ZOptions {
     /// `dynamic-undefined-weak`: undefined weak symbols of an executable are left to the dynamic linker (true) or
     /// resolved to zero (false); `None`: GNU ld's choice for the output's kind.
     pub dynamic_undefined_weak: Option<bool>,
-    /// `noextern-protected-data` is false: copy relocations against protected data are refused.
+    /// `extern-protected-data`: copy relocations against protected data are allowed.
     pub extern_protected_data: bool,
     /// `indirect-extern-access`.
     pub indirect_extern_access: Option<bool>,

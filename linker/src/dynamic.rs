@@ -54,6 +54,8 @@ pub struct Dynamic<'a> {
     pub versioned: bool,
     /// `DT_NEEDED`.
     pub needed: Vec<&'a [u8]>,
+    /// `DT_DEPAUDIT`, to be joined with `:`.
+    pub depaudit: Vec<Vec<u8>>,
 }
 
 impl<'a> Dynamic<'a> {
@@ -81,7 +83,8 @@ impl<'a> Dynamic<'a> {
             definitions: versioning.definitions(output_name(args)),
             needs: Vec::new(),
             versioned: false,
-            needed: needed(files, symbols),
+            needed: needed(files, symbols, args.gc_sections),
+            depaudit: depaudit(args, files),
         };
         for soname in &dynamic.needed {
             dynamic.strings.add(soname)?;
@@ -395,19 +398,49 @@ pub fn output_name(args: &Args) -> &[u8] {
     }
 }
 
-/// The shared objects that the output needs, in order: those that some strong reference of an object resolves to, and
-/// those for which that does not matter.
-fn needed<'a>(files: &Files<'a>, symbols: &SymbolTable<'a>) -> Vec<&'a [u8]> {
-    let used: Vec<AtomicBool> = files.0.iter().map(|_| AtomicBool::new(false)).collect();
+/// By file: whether it is a shared object that the program needs, because it is linked in any case or because some strong
+/// reference of an object resolves to it. `traced`: references from sections that are not in the output do not count.
+pub fn used(files: &Files, symbols: &SymbolTable, traced: bool) -> Vec<bool> {
+    let used: Vec<AtomicBool> = files
+        .0
+        .iter()
+        .map(|file| AtomicBool::new(file.shared().is_some() && !file.as_needed))
+        .collect();
     symbols.ids().for_each(|id| {
         let key = symbols.key(id);
-        if key.rank() == rank::SHARED && symbols.flags(id) & flag::REFERENCED_STRONGLY != 0 {
+        let bits = symbols.flags(id);
+        if key.rank() == rank::SHARED
+            && bits & flag::REFERENCED_STRONGLY != 0
+            && (!traced || bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0)
+        {
             used[key.file().index()].store(true, Relaxed);
         }
     });
-    let shared = files.iter().zip(used).filter_map(|((_, file), used)| {
-        let shared = file.shared()?;
-        (!file.as_needed || used.into_inner()).then_some(shared.soname)
-    });
-    shared.collect()
+    used.into_iter().map(AtomicBool::into_inner).collect()
+}
+
+/// The shared objects that the output needs, in order.
+fn needed<'a>(files: &Files<'a>, symbols: &SymbolTable<'a>, traced: bool) -> Vec<&'a [u8]> {
+    let used = used(files, symbols, traced);
+    let shared = files.iter().zip(used).filter(|(_, used)| *used);
+    shared
+        .filter_map(|((_, file), _)| Some(file.shared()?.soname))
+        .collect()
+}
+
+/// The auditors of what the output needs: `--depaudit`, and those that shared inputs ask for (GNU ld's manual,
+/// "--audit": a dependency's `DT_AUDIT` becomes part of the output's `DT_DEPAUDIT`).
+fn depaudit(args: &Args, files: &Files) -> Vec<Vec<u8>> {
+    let mut all = args.depaudit.clone();
+    for audit in files.iter().filter_map(|(_, file)| file.shared()?.audit) {
+        for name in audit
+            .split(|byte| *byte == b':')
+            .filter(|name| !name.is_empty())
+        {
+            if !all.iter().any(|known| known == name) {
+                all.push(name.to_vec());
+            }
+        }
+    }
+    all
 }

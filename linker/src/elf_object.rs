@@ -219,7 +219,7 @@ pub fn check_ident(ehdr: &Ehdr) -> Result<(), Malformed> {
     if ident[4] != c::ELFCLASS64 || ident[5] != c::ELFDATA2LSB || { ehdr.e_machine } != c::EM_X86_64
     {
         return Err(Malformed::Incompatible(format!(
-            "incompatible with elf_x86_64 (class {}, byte order {}, machine {})",
+            "file in wrong format: incompatible with elf64-x86-64 (class {}, byte order {}, machine {})",
             ident[4],
             ident[5],
             { ehdr.e_machine }

@@ -8,7 +8,7 @@ use crate::archive::{Archive, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
-use crate::elf_object::{ElfObject, Malformed};
+use crate::elf_object::{ElfObject, Malformed, check_ident};
 use crate::file::{Body, File, Files};
 use crate::object::Object;
 use crate::script::{self, Command, FileRef};
@@ -159,20 +159,20 @@ impl<'a> Opener<'a, '_> {
             InputKind::Library(name) => {
                 let candidates: Vec<PathBuf> =
                     self.search.library(name, input.state.static_only).collect();
-                match candidates.into_iter().next() {
+                match self.first_compatible(candidates, name) {
                     Some(path) => self.file(path, input.state, 0),
                     None => self.diag.error(format!(
-                        "cannot find -l{}: no such library in the search path",
+                        "cannot find -l{}: No such file or directory",
                         name.to_string_lossy()
                     )),
                 }
             }
             InputKind::LibraryFile(name) => {
-                let path = self.search.library_file(name).next();
-                match path {
+                let candidates: Vec<PathBuf> = self.search.library_file(name).collect();
+                match self.first_compatible(candidates, name) {
                     Some(path) => self.file(path, input.state, 0),
                     None => self.diag.error(format!(
-                        "cannot find -l:{}: no such file in the search path",
+                        "cannot find -l:{}: No such file or directory",
                         name.to_string_lossy()
                     )),
                 }
@@ -184,6 +184,28 @@ impl<'a> Opener<'a, '_> {
                 ));
             }
         }
+    }
+
+    /// The first of the files that `-lNAME` can mean that is not for another machine; says what is passed over.
+    fn first_compatible(
+        &mut self,
+        candidates: Vec<PathBuf>,
+        name: &std::ffi::OsStr,
+    ) -> Option<PathBuf> {
+        for candidate in candidates {
+            if self.map(&candidate).is_none_or(is_compatible) {
+                return Some(candidate);
+            }
+            if self.args.warn_search_mismatch {
+                // As with GNU ld this is no warning: `--fatal-warnings` does not concern it.
+                eprintln!(
+                    "repo-ld: skipping incompatible {} when searching for -l{}",
+                    candidate.display(),
+                    name.to_string_lossy()
+                );
+            }
+        }
+        None
     }
 
     fn map(&mut self, path: &Path) -> Option<&'a [u8]> {
@@ -359,9 +381,13 @@ impl<'a> Opener<'a, '_> {
         let found = match (file.is_library, file.name.strip_prefix(b":")) {
             (true, Some(exact)) => {
                 let exact = std::ffi::OsStr::from_bytes(exact);
-                self.search.library_file(exact).next()
+                let candidates = self.search.library_file(exact).collect();
+                self.first_compatible(candidates, exact)
             }
-            (true, None) => self.search.library(name, state.static_only).next(),
+            (true, None) => {
+                let candidates = self.search.library(name, state.static_only).collect();
+                self.first_compatible(candidates, name)
+            }
             (false, _) => self.search.script_input(&file.name, &script),
         };
         match found {
@@ -373,6 +399,46 @@ impl<'a> Opener<'a, '_> {
             )),
         }
     }
+}
+
+/// Whether a library can be for this machine: an ELF file that is, an archive whose first object is, or a linker script
+/// that names no other format. What is none of these is a matter of its own.
+fn is_compatible(data: &[u8]) -> bool {
+    let ours = |data: &[u8]| {
+        let ehdr = elf::record::<Ehdr>(data, 0);
+        ehdr.is_none_or(|ehdr| !matches!(check_ident(ehdr), Err(Malformed::Incompatible(_))))
+    };
+    if data.starts_with(&c::ELFMAG) {
+        return ours(data);
+    }
+    if Archive::is_archive(data) {
+        let Ok(archive) = Archive::parse(data) else {
+            return true;
+        };
+        let mut members = archive.members().map_while(Result::ok);
+        let first = members.find_map(|member| {
+            let data = archive.inline_data(&member)?;
+            data.starts_with(&c::ELFMAG).then_some(data)
+        });
+        return first.is_none_or(ours);
+    }
+    // The formats that follow the first are for big- and little-endian output.
+    let Some(at) = memchr::memmem::find(data, b"OUTPUT_FORMAT") else {
+        return true;
+    };
+    let rest = data[at + b"OUTPUT_FORMAT".len()..].trim_ascii_start();
+    let Some(rest) = rest.strip_prefix(b"(") else {
+        return true;
+    };
+    let rest = rest.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    let end = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-' && *byte != b'_');
+    matches!(
+        &rest[..end.unwrap_or(rest.len())],
+        b"elf64-x86-64" | b"default" | b""
+    )
 }
 
 /// A file after parsing. A ticket has yet to be exchanged for the compilation that it names.

@@ -7,7 +7,7 @@
 //! sections' states.
 
 use crate::addresses::Places;
-use crate::args::{Args, OutputKind, StripMode, TextRel};
+use crate::args::{Args, OutputKind, StripMode};
 use crate::build_id;
 use crate::diag::Diagnostics;
 use crate::dynamic::{Dynamic, DynamicFacts};
@@ -38,6 +38,7 @@ use crate::resolve;
 use crate::scripting::{self, Assignments};
 use crate::sections::Sections;
 use crate::segments;
+use crate::shared_checks;
 use crate::sizes::{
     self, Wanted, name_sections, place_commons, relocation_counts, section_names_table,
     settle_types,
@@ -48,6 +49,7 @@ use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::{Needs, Tracer};
 use crate::versioning;
+use crate::warnings;
 use crate::write::{self, Writer};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -112,6 +114,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
     report_duplicates(args, &files, &symbols, &duplicates, diag);
+    warnings::commons(args, &files, &symbols, &sections, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     check(diag)?;
     timing.phase("resolve symbols");
@@ -124,6 +127,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         linker_symbols::define(&symbols, &outputs, args, dynamic_output, linker_symbols);
     versioning.assign(&files, &symbols, args, diag);
     export::bind(&files, &symbols, &versioning, args, dynamic_output);
+    shared_checks::report(args, &files, &symbols, diag);
+    warnings::required_symbols(args, &symbols, diag);
     check(diag)?;
     timing.phase("bind symbols");
 
@@ -149,12 +154,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         gc: args.gc_sections,
         link_order: &facts.link_order,
         bounded: bounded_parts(args, &outputs, &linker_symbols),
-        allow_text_relocations: args.z.text != TextRel::Error,
+        text: args.z.text,
         allow_copies: args.z.copyreloc,
+        allow_protected_copies: args.z.extern_protected_data,
         diag,
     };
     let needs = tracer.run(&roots(args, &assignments, &symbols));
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
+    warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
     check(diag)?;
     if args.print_gc_sections {
         print_unused(&files, &sections);
@@ -245,7 +252,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         for (list, place) in [
             (&args.rpath, &mut facts_of_dynamic.rpath),
             (&args.audit, &mut facts_of_dynamic.audit),
-            (&args.depaudit, &mut facts_of_dynamic.depaudit),
+            (&dynamic.depaudit, &mut facts_of_dynamic.depaudit),
         ] {
             if !list.is_empty() {
                 *place = Some((start + lists.len()) as u32);
@@ -282,20 +289,10 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     }
     let outputs = name_sections(outputs);
     let (mut outputs, section_names) = outputs;
-    if args.z.execstack.is_none() {
-        for file in &facts.executable_stack {
-            diag.warn(format!(
-                "{}: requires executable stack (because its .note.GNU-stack section is executable)",
-                files.get(*file)
-            ));
-        }
-    }
-    let executable_stack = args
-        .z
-        .execstack
-        .unwrap_or(!facts.executable_stack.is_empty());
+    let executable_stack = warnings::executable_stack(args, &files, &facts.executable_stack, diag);
     let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
     let outputs = outputs;
+    warnings::rwx_segments(args, &segments.phdrs, diag);
     if let Some((first, second)) = segments::overlap(&segments.phdrs) {
         diag.error(format!(
             "segments overlap: {:#x}, {:#x} bytes, and {:#x}, {:#x} bytes",

@@ -143,6 +143,11 @@ pub fn define(
     defined
 }
 
+/// Whether GNU ld's built-in script defines a symbol of the name.
+pub fn is_provided(name: &[u8]) -> bool {
+    FIXED.iter().any(|(fixed, _)| *fixed == name)
+}
+
 /// Whether `__start_NAME` is a name that C can say.
 pub fn is_c_identifier(name: &[u8]) -> bool {
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';

@@ -188,6 +188,11 @@ impl Properties {
         features & u64::from(mask) == u64::from(mask)
     }
 
+    /// The bits of [`GNU_PROPERTY_X86_FEATURE_1_AND`].
+    pub fn feature_1(&self) -> u32 {
+        self.get(GNU_PROPERTY_X86_FEATURE_1_AND).unwrap_or(0) as u32
+    }
+
     /// Whether there are no properties; the output then has no such section.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()

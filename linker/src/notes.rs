@@ -7,6 +7,7 @@ use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::note_property::{Forced, Merger, Properties};
 use crate::sections::SectionFacts;
+use crate::warnings;
 
 /// The merged `.note.gnu.property`, and whether PLT entries must begin with `endbr64`.
 pub fn properties(
@@ -28,6 +29,7 @@ pub fn properties(
             }
         }
         merger.add(&own);
+        warnings::missing_features(args, files.get(*file), own.feature_1(), diag);
     }
     let forced = Forced {
         feature_1: if args.z.ibt { IBT } else { 0 } | if args.z.shstk { SHSTK } else { 0 },

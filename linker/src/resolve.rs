@@ -23,8 +23,9 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Group, Object, Place};
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
+use parking_lot::Mutex;
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Ranks during extraction.
@@ -92,7 +93,19 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
         .map(|(id, _)| id)
         .collect();
     required.iter().for_each(|id| pull(*id, &mut frontier));
-    while !frontier.is_empty() {
+    // Names that must be found in objects, though shared objects may define them.
+    let hidden: Mutex<Vec<SymbolId>> = Mutex::default();
+    let is_shared = |id: SymbolId| {
+        let key = symbols.key(id);
+        key != Key::NONE && files.get(key.file()).shared().is_some()
+    };
+    loop {
+        if frontier.is_empty() {
+            frontier = pull_hidden(files, symbols, &linked, std::mem::take(&mut hidden.lock()));
+            if frontier.is_empty() {
+                break;
+            }
+        }
         frontier = frontier
             .par_iter()
             .fold(Vec::new, |mut found, id| {
@@ -100,18 +113,20 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
                 match &file.body {
                     Body::Linker(_) => {}
                     Body::Shared(shared) => {
-                        for (index, sym) in
-                            (0..).zip(shared.syms).skip(shared.first_global as usize)
-                        {
-                            if { sym.st_shndx } == c::SHN_UNDEF && sym.binding() != c::STB_WEAK {
-                                pull(symbols.of(file, index), &mut found);
-                            }
+                        for index in shared.strong_references() {
+                            pull(symbols.of(file, index), &mut found);
                         }
                     }
                     Body::Object(object) => {
                         for_globals(file, object, |index, symbol| match symbol.place {
                             Place::Undefined if !symbol.is_weak() => {
-                                pull(symbols.of(file, index), &mut found)
+                                let name = symbols.of(file, index);
+                                pull(name, &mut found);
+                                if matches!(symbol.other & 3, c::STV_HIDDEN | c::STV_INTERNAL)
+                                    && is_shared(name)
+                                {
+                                    hidden.lock().push(name);
+                                }
                             }
                             Place::Common => pull(symbols.of(file, index), &mut found),
                             _ => {}
@@ -126,6 +141,36 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
             });
     }
     linked.into_iter().map(AtomicBool::into_inner).collect()
+}
+
+/// Links the members that define what is referred to as hidden, where a shared object that stands before them has won
+/// the name: it cannot satisfy such a reference. Gives what is linked now in addition.
+fn pull_hidden(
+    files: &Files,
+    symbols: &SymbolTable,
+    linked: &[AtomicBool],
+    names: Vec<SymbolId>,
+) -> Vec<FileId> {
+    let mut wanted: HashSet<SymbolId> = names.into_iter().collect();
+    let mut found = Vec::new();
+    if wanted.is_empty() {
+        return found;
+    }
+    for (id, file) in files.iter() {
+        let Some(object) = file.object() else {
+            continue;
+        };
+        let mut defines = false;
+        for_globals(file, object, |index, symbol| {
+            if symbol.place != Place::Undefined && wanted.remove(&symbols.of(file, index)) {
+                defines = true;
+            }
+        });
+        if defines && !linked[id.index()].swap(true, Relaxed) {
+            found.push(id);
+        }
+    }
+    found
 }
 
 /// Calls `f` with each global symbol of an object.

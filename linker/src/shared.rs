@@ -15,6 +15,12 @@ pub struct Shared<'a> {
     pub has_soname: bool,
     /// `DT_NEEDED`.
     pub needed: Vec<&'a [u8]>,
+    /// `DT_RPATH`.
+    pub rpath: Option<&'a [u8]>,
+    /// `DT_RUNPATH`.
+    pub runpath: Option<&'a [u8]>,
+    /// `DT_AUDIT`.
+    pub audit: Option<&'a [u8]>,
     /// The dynamic symbol table.
     pub syms: &'a [Sym],
     /// Index of the first symbol that is not local.
@@ -46,6 +52,9 @@ impl<'a> Shared<'a> {
             soname: given_name,
             has_soname: false,
             needed: Vec::new(),
+            rpath: None,
+            runpath: None,
+            audit: None,
             syms: &[],
             first_global: 0,
             strtab: &[],
@@ -97,6 +106,9 @@ impl<'a> Shared<'a> {
             match entry.d_tag as u32 {
                 c::DT_NULL => break,
                 c::DT_NEEDED => shared.needed.extend(string()),
+                c::DT_RPATH => shared.rpath = string(),
+                c::DT_RUNPATH => shared.runpath = string(),
+                c::DT_AUDIT => shared.audit = string(),
                 c::DT_SONAME => {
                     if let Some(name) = string() {
                         shared.soname = name;
@@ -187,6 +199,20 @@ impl<'a> Shared<'a> {
         };
         let section = sym.st_shndx;
         section != c::SHN_UNDEF && self.raw_version(index) & !HIDDEN != c::VER_NDX_LOCAL
+    }
+
+    /// Symbols that it needs of others, but for weak ones.
+    pub fn strong_references(&self) -> impl Iterator<Item = u32> + '_ {
+        let globals = (0..).zip(self.syms).skip(self.first_global as usize);
+        globals
+            .filter(|(_, sym)| { sym.st_shndx } == c::SHN_UNDEF && sym.binding() != c::STB_WEAK)
+            .map(|(index, _)| index)
+    }
+
+    /// Whether a symbol's address must be the same for everyone, and is the shared object's own (`STV_PROTECTED`).
+    pub fn is_protected(&self, index: u32) -> bool {
+        let sym = self.syms.get(index as usize);
+        sym.is_some_and(|sym| sym.st_other & 3 == c::STV_PROTECTED)
     }
 
     /// Whether the definition is the one that an unversioned reference gets.

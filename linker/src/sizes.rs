@@ -193,7 +193,11 @@ pub fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
 
 /// Size of `.dynstr`, with the joined lists at its end.
 fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
-    let lists = args.rpath.iter().chain(&args.audit).chain(&args.depaudit);
+    let lists = args
+        .rpath
+        .iter()
+        .chain(&args.audit)
+        .chain(&dynamic.depaudit);
     let joined: usize = lists.map(|path| path.len() + 1).sum();
     (dynamic.strings.bytes().len() + joined) as u64
 }

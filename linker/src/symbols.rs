@@ -179,7 +179,7 @@ fn hash_name(name: &[u8]) -> u64 {
 
 /// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`; and whether it has a version.
 #[inline]
-fn interned_name(name: &[u8]) -> (&[u8], bool) {
+pub fn interned_name(name: &[u8]) -> (&[u8], bool) {
     match memchr::memchr(b'@', name) {
         Some(at) if name[at..].starts_with(b"@@") => (&name[..at], true),
         Some(_) => (name, true),

@@ -12,6 +12,7 @@
 
 use crate::arch::x86_64::relax::NextReloc;
 use crate::arch::x86_64::reloc::{self, Field};
+use crate::args::TextRel;
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
@@ -110,10 +111,12 @@ pub struct Tracer<'l, 'a> {
     pub bounded: Vec<bool>,
     /// Sections that live with the section that they are about.
     pub link_order: &'l [(SectionId, SectionId)],
-    /// Dynamic relocations in read-only sections are allowed (`-z notext`).
-    pub allow_text_relocations: bool,
+    /// What is done about dynamic relocations in read-only sections.
+    pub text: TextRel,
     /// Copy relocations are allowed.
     pub allow_copies: bool,
+    /// Even of protected symbols, whose own object will not see them.
+    pub allow_protected_copies: bool,
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -593,15 +596,27 @@ impl Tracer<'_, '_> {
     #[cold]
     fn not_writable(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, needs: &Needs) {
         needs.text_relocations.store(true, Relaxed);
-        if !self.allow_text_relocations {
-            self.complain(
+        match self.text {
+            TextRel::Allow => {}
+            TextRel::Warn => {
+                let (file, number) = self.sections.origin(id);
+                let object = self.files.object(file);
+                let name = object.section(number).map_or(&b""[..], |section| section.name);
+                self.diag.warn(format!(
+                    "{}: relocation against {} in read-only section `{}'",
+                    self.files.get(file),
+                    self.target_name(id, symbol, fixup),
+                    String::from_utf8_lossy(name)
+                ));
+            }
+            TextRel::Error => self.complain(
                 id,
                 fixup,
                 format_args!(
                     "relocation against {} in a read-only section; recompile with -fPIC (or link with -z notext)",
                     self.target_name(id, symbol, fixup)
                 ),
-            );
+            ),
         }
     }
 
@@ -789,6 +804,21 @@ impl Tracer<'_, '_> {
         if bits & flag::TLS != 0 {
             return 0;
         }
+        let shared = self.files.get(key.file());
+        if !self.allow_protected_copies
+            && shared
+                .shared()
+                .is_some_and(|object| object.is_protected(key.index()))
+        {
+            self.complain(
+                id,
+                fixup,
+                format_args!(
+                    "copy relocation against non-copyable protected {} in {shared}; recompile with -fPIC",
+                    self.target_name(id, Some(symbol), fixup)
+                ),
+            );
+        }
         if !self.allow_copies {
             self.complain(
                 id,
@@ -819,7 +849,10 @@ impl Tracer<'_, '_> {
     fn needs_pic(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>) {
         let (what, how) = match self.mode.shared {
             true => ("a shared object", "-fPIC"),
-            false => ("a PIE object", "-fPIE"),
+            false => (
+                "a PIE object",
+                "-fPIE (for use in shared objects as well, recompile with -fPIC)",
+            ),
         };
         self.complain(
             id,

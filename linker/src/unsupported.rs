@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs, Report};
+use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -84,7 +84,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         (args.print_icf_sections, Warn, "--print-icf-sections"),
         (args.print_memory_usage, Warn, "--print-memory-usage"),
         (args.verify_incremental, Warn, "--verify-incremental"),
-        (z.cet_report != Report::None, Warn, "-z cet-report"),
         (z.report_relative_reloc, Warn, "-z report-relative-reloc"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
         (

@@ -93,7 +93,11 @@ fn relocations_that_cannot_be() {
     bench
         .scratch
         .write("text.s", ".globl main\n.text\nmain: .quad main\n");
-    fails(&bench, "-pie text.s", &["R_X86_64_64", "read-only section"]);
+    fails(
+        &bench,
+        "-pie -Wl,-z,text text.s",
+        &["R_X86_64_64", "read-only section"],
+    );
 }
 
 #[test]

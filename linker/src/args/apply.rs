@@ -301,6 +301,9 @@ impl Parser {
             Id::NoColor => args.color = super::Color::Never,
             Id::WarnExecstack => args.warn_execstack = true,
             Id::NoWarnExecstack => args.warn_execstack = false,
+            Id::ErrorExecstack => args.error_execstack = true,
+            Id::NoErrorExecstack => args.error_execstack = false,
+            Id::NoWarnSearchMismatch => args.warn_search_mismatch = false,
             Id::WarnTextrel => {
                 args.warn_textrel = true;
                 args.z.text = TextRel::Warn;
@@ -405,8 +408,9 @@ impl Parser {
             }
             Id::JustSymbols => {
                 // "If -R is followed by a directory name rather than a file name, it is treated as -rpath."
+                // GNU ld takes what does not exist for one, too.
                 let path = value.path();
-                if path.is_dir() {
+                if path.is_dir() || !path.exists() {
                     add_once(&mut args.rpath, path.into_os_string().into_vec());
                 } else {
                     self.input(InputKind::JustSymbols(path));

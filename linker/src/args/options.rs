@@ -228,11 +228,14 @@ options! {
         Color ["color-diagnostics"] Optional("WHEN"), "auto, always or never";
         NoColor ["no-color-diagnostics"] Nothing, "never";
         ErrorLimit ["error-limit"] Value("N"), "show at most N errors (default 20; 0 for all)";
-        WarnExecstack ["warn-execstack"] Nothing, "warn about an executable stack";
+        WarnExecstack ["warn-execstack"] Nothing, "warn about an executable stack (default)";
         NoWarnExecstack ["no-warn-execstack"] Nothing, "do not";
+        ErrorExecstack ["error-execstack"] Nothing, "an executable stack is an error, unless -z execstack asks for it";
+        NoErrorExecstack ["no-error-execstack"] Nothing, "it is not (default)";
+        NoWarnSearchMismatch ["no-warn-search-mismatch"] Nothing, "say nothing of libraries of another machine that -l passes over";
         WarnTextrel ["warn-textrel", "warn-shared-textrel"] Nothing, "text relocations are a warning";
-        WarnRwx ["warn-rwx-segments"] Nothing, "warn about segments that are writable and executable";
-        NoWarnRwx ["no-warn-rwx-segments"] Nothing, "do not (default)";
+        WarnRwx ["warn-rwx-segments"] Nothing, "warn about segments that are writable and executable (default)";
+        NoWarnRwx ["no-warn-rwx-segments"] Nothing, "do not";
         WarnSectionAlign ["warn-section-align"] Nothing, "warn if alignment moves a section";
         NoWarnMismatch ["no-warn-mismatch"] Nothing, "say nothing about mismatched inputs";
         PrintMap ["M", "print-map"] Nothing, "print a map of the output";
@@ -346,9 +349,9 @@ pub const IGNORED: &[Ignored] = &[
         why: "never happens in ELF for x86-64",
     },
     Ignored {
-        names: &["warn-alternate-em", "no-warn-search-mismatch"],
+        names: &["warn-alternate-em"],
         takes: Nothing,
-        why: "objects of another machine are always refused, libraries of another machine always passed over",
+        why: "objects of another machine are always refused",
     },
     Ignored {
         names: &["accept-unknown-input-arch", "no-accept-unknown-input-arch"],

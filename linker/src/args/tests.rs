@@ -482,13 +482,17 @@ fn just_symbols_of_a_directory_is_an_rpath() {
             OsString::from("-R"),
             dir.path().into(),
             "-R".into(),
-            "/no/such/file".into(),
+            "/dev/null".into(),
+            "-R".into(),
+            "/no/such/directory".into(),
         ]
         .into_iter(),
     )
     .unwrap();
-    assert_eq!(args.rpath.len(), 1);
-    assert_eq!(files(&args), ["-R/no/such/file"]);
+    // What does not exist cannot be a file with symbols.
+    assert_eq!(args.rpath.len(), 2);
+    assert_eq!(args.rpath[1], b"/no/such/directory");
+    assert_eq!(files(&args), ["-R/dev/null"]);
 }
 
 #[test]

@@ -161,10 +161,10 @@ pub enum Symbolic {
 /// What is done when a position-independent output needs relocations in read-only segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum TextRel {
-    /// `-z text`, and the default here as with every linker but GNU's: an error.
-    #[default]
+    /// `-z text`: an error.
     Error,
-    /// `--warn-textrel`: allowed with a warning (`DT_TEXTREL`).
+    /// `--warn-textrel`, and the default as with GNU ld: allowed with a warning (`DT_TEXTREL`).
+    #[default]
     Warn,
     /// `-z notext`: allowed (`DT_TEXTREL`).
     Allow,

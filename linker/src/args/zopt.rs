@@ -13,7 +13,7 @@ impl Default for ZOptions {
         ZOptions {
             now: false,
             relro: true,
-            text: TextRel::Error,
+            text: TextRel::Warn,
             execstack: None,
             execstack_if_needed: false,
             stack_size: None,
@@ -42,7 +42,7 @@ impl Default for ZOptions {
             start_stop_gc: false,
             start_stop_visibility: StartStopVisibility::Protected,
             dynamic_undefined_weak: None,
-            extern_protected_data: true,
+            extern_protected_data: false,
             indirect_extern_access: None,
             keep_text_section_prefix: false,
             section_header: true,

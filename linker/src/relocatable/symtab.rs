@@ -421,7 +421,7 @@ struct Signatures {
 
 /// The name as a file writes it, with its version, unless `--wrap` made it mean another.
 fn own_name<'a>(interned: &'a [u8], written: &'a [u8]) -> &'a [u8] {
-    if interned_name(written) == interned {
+    if interned_name(written).0 == interned {
         written
     } else {
         interned
