@@ -63,6 +63,16 @@ pub struct ElfObject<'a> {
     xindex: &'a [[u8; 4]],
     /// Expanded contents of `SHF_COMPRESSED` sections, by section number.
     expanded: Vec<(u32, Vec<u8>)>,
+    /// It holds intermediate code of a compiler, perhaps beside machine code.
+    pub intermediate: bool,
+}
+
+/// LLVM's bitcode beside machine code (`-ffat-lto-objects`).
+const SHT_LLVM_LTO: u32 = 0x6fff_4c0c;
+
+/// Whether the file is LLVM's bitcode, plain or in its wrapper ("LLVM Bitcode File Format").
+pub fn is_bitcode(data: &[u8]) -> bool {
+    data.starts_with(b"BC\xc0\xde") || data.starts_with(b"\xde\xc0\x17\x0b")
 }
 
 impl<'a> ElfObject<'a> {
@@ -94,9 +104,17 @@ impl<'a> ElfObject<'a> {
             strtab: &[],
             xindex: &[],
             expanded: Vec::new(),
+            intermediate: false,
         };
         for shdr in shdrs {
             match shdr.sh_type {
+                SHT_LLVM_LTO => object.intermediate = true,
+                // Sections of gcc's intermediate code are left out of outputs, as few others are.
+                c::SHT_PROGBITS if { shdr.sh_flags } & u64::from(c::SHF_EXCLUDE) != 0 => {
+                    contents(shdr, "section")?;
+                    object.intermediate |= elf::string(shstrtab, shdr.sh_name)
+                        .is_some_and(|name| name.starts_with(b".gnu.lto_"));
+                }
                 c::SHT_SYMTAB => {
                     let count = { shdr.sh_size } / size_of::<Sym>() as u64;
                     object.syms = elf::table(data, shdr.sh_offset, count)
@@ -126,6 +144,21 @@ impl<'a> ElfObject<'a> {
             }
         }
         Ok(object)
+    }
+
+    /// Stands for a file of intermediate code only, which is no ELF object, until its plugin has told its symbols.
+    pub fn of_bitcode(data: &'a [u8]) -> Self {
+        ElfObject {
+            data,
+            shdrs: &[],
+            shstrtab: &[],
+            syms: &[],
+            first_global: 0,
+            strtab: &[],
+            xindex: &[],
+            expanded: Vec::new(),
+            intermediate: true,
+        }
     }
 
     /// Expands the compressed sections. Only for files that are linked.

@@ -8,8 +8,10 @@ use crate::archive::{Archive, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
-use crate::elf_object::{ElfObject, Malformed, check_ident};
+use crate::elf_object::{ElfObject, Malformed, check_ident, is_bitcode};
 use crate::file::{Body, File, Files};
+use crate::ids::FileId;
+use crate::lto::Produced;
 use crate::object::Object;
 use crate::script::{self, Command, FileRef};
 use crate::scripting::{Includes, Scripts};
@@ -20,7 +22,7 @@ use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
 use memmap2::Mmap;
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::{Programs, Repository};
@@ -79,26 +81,41 @@ struct Opener<'a, 'l> {
     version_scripts: Vec<VersionScript>,
 }
 
-/// Opens and parses all inputs. `names` are what the linker itself mentions. Also gives the scripts of the command
-/// line and of the inputs, and the version scripts in them.
+/// What the command line's inputs are.
+pub struct Opened<'a> {
+    /// All files, the linker itself first.
+    pub files: Files<'a>,
+    /// The scripts of the command line and of the inputs.
+    pub scripts: Scripts,
+    /// The version scripts in them.
+    pub version_scripts: Vec<VersionScript>,
+    /// Files that hold a compiler's intermediate code, in order.
+    pub intermediate: Vec<Intermediate<'a>>,
+}
+
+/// Where a file that holds intermediate code lies.
+#[derive(Clone, Copy)]
+pub struct Intermediate<'a> {
+    /// The file or archive member.
+    pub file: FileId,
+    /// The file in the file system: for a member of an archive that is not thin, the archive.
+    pub path: &'a Path,
+    /// Offset in it, bytes.
+    pub offset: u64,
+    /// The file's or member's bytes.
+    pub data: &'a [u8],
+}
+
+/// Opens and parses all inputs. `names` are what the linker itself mentions.
 pub fn open<'a>(
     arena: &'a InputArena,
     args: &Args,
     mut names: Vec<&'a [u8]>,
     diag: &Diagnostics,
-) -> (Files<'a>, Scripts, Vec<VersionScript>) {
+) -> Opened<'a> {
     let search = Search::new(args, Environment::of_process());
     let scripts = Scripts::load(args, &search, diag);
-    let mut opener = Opener {
-        arena,
-        args,
-        diag,
-        search,
-        found: Vec::new(),
-        opened: HashMap::new(),
-        scripts,
-        version_scripts: Vec::new(),
-    };
+    let mut opener = Opener::new(arena, args, search, scripts, diag);
     opener.commands(0, InputState::default(), 0);
     for input in &args.inputs {
         opener.input(input);
@@ -107,14 +124,10 @@ pub fn open<'a>(
         found,
         scripts,
         version_scripts,
+        opened,
         ..
     } = opener;
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
-    let parsed: Vec<Option<Parsed<'a>>> = found
-        .into_par_iter()
-        .map(|found| parse(found, args, diag))
-        .collect();
-    let parsed = open_tickets(arena, args, parsed, diag);
     let linker = File {
         path: Path::new(""),
         member: None,
@@ -124,23 +137,143 @@ pub fn open<'a>(
         exclude: false,
         slot_base: 0,
     };
-    let mut files = vec![linker];
+    let mut files = Files(vec![linker]);
+    let mut intermediate = Vec::new();
     let mut sonames: HashMap<&[u8], usize> = HashMap::new();
-    for file in parsed.into_iter().flatten() {
-        // A shared object that is given twice counts once.
-        if let Body::Shared(shared) = &file.body {
-            if let Some(first) = sonames.get(shared.soname) {
-                files[*first].as_needed &= file.as_needed;
-                continue;
+    for file in parse_all(arena, args, found, diag) {
+        match &file.body {
+            // A shared object that is given twice counts once.
+            Body::Shared(shared) => {
+                if let Some(first) = sonames.get(shared.soname) {
+                    files.0[*first].as_needed &= file.as_needed;
+                    continue;
+                }
+                sonames.insert(shared.soname, files.0.len());
             }
-            sonames.insert(shared.soname, files.len());
+            Body::Object(Object::Elf(elf)) if elf.intermediate => {
+                intermediate.push((FileId(files.0.len() as u32), elf.data));
+            }
+            _ => {}
         }
-        files.push(file);
+        files.0.push(file);
     }
-    (Files(files), scripts, version_scripts)
+    Opened {
+        files,
+        scripts,
+        version_scripts,
+        intermediate: locate(arena, &opened, intermediate),
+    }
 }
 
-impl<'a> Opener<'a, '_> {
+/// Opens what a plugin has made: objects, and the libraries that they need.
+///
+/// Libraries that are open already are not opened again: wherever they stand, all that needs them finds them.
+pub fn open_produced<'a>(
+    arena: &'a InputArena,
+    args: &Args,
+    produced: &Produced,
+    files: &Files<'a>,
+    diag: &Diagnostics,
+) -> (Vec<File<'a>>, Vec<File<'a>>) {
+    let search = Search::new(args, Environment::of_process());
+    let mut opener = Opener::new(arena, args, search, Scripts::default(), diag);
+    for directory in &produced.search_directories {
+        opener
+            .search
+            .add_directory(directory.as_os_str().as_bytes());
+    }
+    for path in &produced.files {
+        opener.file(path.clone(), InputState::default(), 0);
+    }
+    let objects = std::mem::take(&mut opener.found);
+    let state = InputState {
+        static_only: args.inputs.last().is_some_and(|i| i.state.static_only),
+        ..InputState::default()
+    };
+    for name in &produced.libraries {
+        opener.input(&InputArg {
+            kind: InputKind::Library(std::ffi::OsStr::from_bytes(name).into()),
+            state,
+        });
+    }
+    let open: HashSet<&Path> = files.iter().map(|(_, file)| file.path).collect();
+    let mut libraries = opener.found;
+    libraries.retain(|found| !open.contains(found.path));
+    let sonames: HashSet<&[u8]> = files
+        .iter()
+        .filter_map(|(_, file)| file.shared().map(|shared| shared.soname))
+        .collect();
+    let mut libraries = parse_all(arena, args, libraries, diag);
+    libraries.retain(|file| {
+        file.shared()
+            .is_none_or(|shared| !sonames.contains(shared.soname))
+    });
+    (parse_all(arena, args, objects, diag), libraries)
+}
+
+/// Finds out where in which file the bytes of inputs lie.
+fn locate<'a>(
+    arena: &'a InputArena,
+    opened: &HashMap<PathBuf, &'a [u8]>,
+    inputs: Vec<(FileId, &'a [u8])>,
+) -> Vec<Intermediate<'a>> {
+    if inputs.is_empty() {
+        return Vec::new();
+    }
+    let mut maps: Vec<(usize, &PathBuf)> = opened
+        .iter()
+        .map(|(path, data)| (data.as_ptr() as usize, path))
+        .collect();
+    maps.sort_unstable();
+    inputs
+        .into_iter()
+        .filter_map(|(file, data)| {
+            let start = data.as_ptr() as usize;
+            let (base, path) = maps[..maps.partition_point(|(base, _)| *base <= start)].last()?;
+            Some(Intermediate {
+                file,
+                path: arena.paths.alloc((*path).clone()),
+                offset: (start - base) as u64,
+                data,
+            })
+        })
+        .collect()
+}
+
+fn parse_all<'a>(
+    arena: &'a InputArena,
+    args: &Args,
+    found: Vec<Found<'a>>,
+    diag: &Diagnostics,
+) -> Vec<File<'a>> {
+    let parsed: Vec<Option<Parsed<'a>>> = found
+        .into_par_iter()
+        .map(|found| parse(found, args, diag))
+        .collect();
+    let files = open_tickets(arena, args, parsed, diag);
+    files.into_iter().flatten().collect()
+}
+
+impl<'a, 'l> Opener<'a, 'l> {
+    fn new(
+        arena: &'a InputArena,
+        args: &'l Args,
+        search: Search,
+        scripts: Scripts,
+        diag: &'l Diagnostics,
+    ) -> Self {
+        Opener {
+            arena,
+            args,
+            diag,
+            search,
+            found: Vec::new(),
+            opened: HashMap::new(),
+            scripts,
+            version_scripts: Vec::new(),
+        }
+    }
+
     fn input(&mut self, input: &InputArg) {
         if input.state.format == InputFormat::Binary {
             self.diag.error("-b binary is not supported");
@@ -233,7 +366,7 @@ impl<'a> Opener<'a, '_> {
         }
         if Archive::is_archive(data) {
             self.archive(kept, data, state);
-        } else if data.starts_with(&c::ELFMAG) {
+        } else if data.starts_with(&c::ELFMAG) || is_bitcode(data) {
             self.found.push(Found {
                 path: kept,
                 member: None,
@@ -243,11 +376,6 @@ impl<'a> Opener<'a, '_> {
                 exclude: false,
                 by_path: false,
             });
-        } else if data.starts_with(b"BC\xc0\xde") || data.starts_with(b"\xde\xc0\x17\x0b") {
-            self.diag.error(format!(
-                "{}: LLVM bitcode: link-time optimisation is not supported without a plugin",
-                kept.display()
-            ));
         } else if data.iter().take(512).any(|b| *b == 0) {
             self.diag.error(format!(
                 "{}: file is neither ELF, archive nor linker script",
@@ -300,14 +428,7 @@ impl<'a> Opener<'a, '_> {
                 }
             };
             let Some(data) = body else { continue };
-            if !data.starts_with(&c::ELFMAG) {
-                if data.starts_with(b"BC\xc0\xde") {
-                    let name = member.display_name();
-                    self.diag.error(format!(
-                        "{}({name}): LLVM bitcode is not supported without a plugin",
-                        path.display()
-                    ));
-                }
+            if !data.starts_with(&c::ELFMAG) && !is_bitcode(data) {
                 continue;
             }
             let lazy = !state.whole_archive;
@@ -454,6 +575,7 @@ fn open_tickets<'a>(
     mut parsed: Vec<Option<Parsed<'a>>>,
     diag: &Diagnostics,
 ) -> Vec<Option<File<'a>>> {
+    let first = arena.repositories.len() as u32;
     let mut known: HashMap<(PathBuf, [u8; 16]), (RepositoryId, Programs<'a>)> = HashMap::new();
     for parsed in &mut parsed {
         let Some(Parsed {
@@ -477,7 +599,7 @@ fn open_tickets<'a>(
             });
         match opened {
             Ok(programs) => {
-                let id = RepositoryId(known.len() as u32);
+                let id = RepositoryId(first + known.len() as u32);
                 known.insert(key, (id, programs));
             }
             Err(why) => {
@@ -514,6 +636,10 @@ const MOST_SECTIONS_OF_A_TICKET: usize = 256;
 
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let body = match elf::record::<Ehdr>(found.data, 0).map(|ehdr| ehdr.e_type) {
+        _ if is_bitcode(found.data) => {
+            let object = ElfObject::of_bitcode(found.data);
+            Ok(Body::Object(Object::Elf(object)))
+        }
         Some(c::ET_DYN) => {
             let name = found.path.file_name().filter(|_| !found.by_path);
             let given = name.unwrap_or(found.path.as_os_str()).as_bytes();
@@ -539,7 +665,7 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
             None
         }
         Ok(body) => {
-            let may_be_ticket = matches!(&body, Body::Object(object) if object.section_count() as usize <= MOST_SECTIONS_OF_A_TICKET);
+            let may_be_ticket = matches!(&body, Body::Object(object) if (1..=MOST_SECTIONS_OF_A_TICKET).contains(&(object.section_count() as usize)));
             let ticket = if may_be_ticket {
                 Ticket::parse(found.data)
             } else {

@@ -23,6 +23,7 @@ use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
 use crate::linker_symbols::{self, LinkerSymbols};
 use crate::log;
+use crate::lto;
 use crate::made::{self, Made};
 use crate::mentions::{bounded_parts, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
@@ -71,14 +72,26 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
 
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
-    let (mut files, scripts, version_scripts) =
-        inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let (mut files, scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
-    let mut versioning = versioning::read(args, version_scripts, diag);
+    let mut versioning = versioning::read(args, inputs.version_scripts, diag);
     check(diag)?;
     timing.phase("open inputs");
+
+    // Let the compiler's plugin make machine code of intermediate code. It takes away its files when it goes.
+    let compiled = lto::compile(
+        &arena,
+        &mut files,
+        inputs.intermediate,
+        &scripts,
+        &mut versioning,
+        args,
+        diag,
+    )?;
+    timing.phase("optimise");
 
     // Give every distinct name a number. No names come after this.
     let symbols = SymbolTable::intern(&mut files);
@@ -109,7 +122,11 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     timing.phase("number sections");
 
     // Choose among equal groups before definitions, because a discarded group defines nothing.
-    resolve::discard_duplicate_groups(&files, &symbols, &sections, diag);
+    let owned = compiled
+        .as_ref()
+        .map(|compiled| compiled.owned_groups(&symbols));
+    let owned = owned.unwrap_or_default();
+    resolve::discard_duplicate_groups(&files, &symbols, &sections, &owned, diag);
     resolve::define(&files, &symbols, &sections);
     let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
@@ -436,6 +453,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         },
     );
     timing.print();
+    // The plugin takes away its files.
+    drop(compiled);
     finished();
     Ok(())
 }
@@ -487,7 +506,7 @@ pub fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
 }
 
 /// Whether the output has a dynamic section.
-fn is_dynamic(args: &Args, files: &Files) -> bool {
+pub(crate) fn is_dynamic(args: &Args, files: &Files) -> bool {
     match args.kind {
         OutputKind::Pie | OutputKind::StaticPie | OutputKind::Shared => true,
         OutputKind::StaticExec | OutputKind::Relocatable => false,

@@ -186,11 +186,13 @@ fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::objec
 /// A group with its signature's symbol, if that is one.
 type SignedGroup<'a> = (Option<SymbolId>, Group<'a>);
 
-/// Discards all but the first of the COMDAT groups of each signature.
+/// Discards all but the first of the COMDAT groups of each signature. Those of the signatures `owned` belong to the
+/// given files, even if these have no such group.
 pub fn discard_duplicate_groups(
     files: &Files,
     symbols: &SymbolTable,
     sections: &Sections,
+    owned: &[(&[u8], FileId)],
     diag: &Diagnostics,
 ) {
     let owner: Vec<AtomicU32> = (0..symbols.id_limit())
@@ -229,6 +231,12 @@ pub fn discard_duplicate_groups(
     for (file, groups) in &groups {
         for (_, group) in groups.iter().filter(|(symbol, _)| symbol.is_none()) {
             local.entry(group.signature).or_insert(*file);
+        }
+    }
+    for (signature, file) in owned {
+        match symbols.find(signature) {
+            Some(symbol) => owner[symbol.index()].store(file.0, Relaxed),
+            None => _ = local.insert(signature, *file),
         }
     }
     groups.par_iter().for_each(|(file, groups)| {
@@ -344,7 +352,8 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
                                 symbols.add_flags(name, visibility);
                             }
                         }
-                        None if symbol.is_weak() => {
+                        // What was discarded was to be there, weak or not.
+                        None if symbol.is_weak() && symbol.place == Place::Undefined => {
                             symbols.add_flags(name, flag::REFERENCED | visibility)
                         }
                         None => symbols.add_flags(

@@ -78,6 +78,7 @@ impl<'a> TicketObject<'a> {
         let count = self.compilation.header().section_count as usize;
         self.member_of = vec![u32::MAX; count];
         self.section_names = vec![b""; count];
+        self.fragments.clear();
         for (index, member) in self.compilation.members().iter().enumerate() {
             let fragment = self.programs.fragment(member.fragment)?;
             let sections = self.compilation.sections_of(index);

@@ -9,9 +9,13 @@
 //! resolution for each symbol, and the plugin compiles and names object files,
 //! which are linked as if they had been given in its place.
 
+mod answers;
 mod api;
+mod compile;
 mod plugin;
+mod stand_in;
 
+pub use compile::compile;
 pub use plugin::{
     Claimed, LtoSymbol, Output, Plugin, PluginError, Produced, Resolution, SymbolKind,
 };

@@ -123,6 +123,17 @@ pub enum PluginError {
         /// What it said.
         messages: Vec<String>,
     },
+    /// A file that it is to be offered cannot be opened.
+    #[error("cannot open {path}: {error}")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// The system's message.
+        error: std::io::Error,
+    },
+    /// It stays in memory when it is closed, with all that it knows.
+    #[error("{0}: the plugin cannot be unloaded")]
+    Stays(PathBuf),
     /// An argument holds a zero byte.
     #[error("{0:?}: contains a zero byte")]
     ZeroByte(PathBuf),
@@ -143,15 +154,28 @@ pub struct Plugin {
     _strings: Vec<CString>,
 }
 
-/// A claimed file.
+/// A file that is offered, or was claimed.
 struct InputRecord {
     name: CString,
-    file: File,
+    /// Open while the file is offered, and between `get_input_file` and `release_input_file`: a link may have more
+    /// inputs than a process may have files.
+    file: Option<File>,
     offset: u64,
     size: u64,
     symbols: Vec<LtoSymbol>,
-    resolutions: Vec<Resolution>,
+    /// `None` for a file that is not linked after all.
+    resolutions: Option<Vec<Resolution>>,
     view: Option<memmap2::Mmap>,
+}
+
+impl InputRecord {
+    fn file(&mut self) -> std::io::Result<&File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(OsStr::from_bytes(self.name.as_bytes()))?,
+        };
+        Ok(self.file.insert(file))
+    }
 }
 
 struct State {
@@ -244,18 +268,19 @@ impl Plugin {
     /// Offers `size` bytes at `offset` of a file. `None` if the plugin does not want it.
     ///
     /// # Errors
-    /// If the plugin reports one.
+    /// If the plugin reports one, or the file cannot be opened.
     pub fn claim(
         &mut self,
-        name: &Path,
-        file: &File,
+        path: &Path,
         offset: u64,
         size: u64,
     ) -> Result<Option<Claimed>, PluginError> {
-        let name = CString::new(name.as_os_str().as_bytes())
-            .map_err(|_| PluginError::ZeroByte(name.into()))?;
-        let failed = |_| self.failure("claim_file");
-        let file = file.try_clone().map_err(failed)?;
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| PluginError::ZeroByte(path.into()))?;
+        let file = File::open(path).map_err(|error| PluginError::Input {
+            path: path.into(),
+            error,
+        })?;
         let raw = api::InputFile {
             name: name.as_ptr(),
             fd: file.as_raw_fd(),
@@ -267,11 +292,11 @@ impl Plugin {
             let mut state = STATE.lock();
             let record = InputRecord {
                 name,
-                file,
+                file: Some(file),
                 offset,
                 size,
                 symbols: Vec::new(),
-                resolutions: Vec::new(),
+                resolutions: None,
                 view: None,
             };
             state.inputs.push(Some(record));
@@ -293,12 +318,17 @@ impl Plugin {
             return Ok(None);
         }
         let symbols = state.inputs[handle - 1]
-            .as_ref()
-            .map_or_else(Vec::new, |record| record.symbols.clone());
+            .as_mut()
+            .map_or_else(Vec::new, |record| {
+                (record.file, record.view) = (None, None);
+                record.symbols.clone()
+            });
         Ok(Some(Claimed { handle, symbols }))
     }
 
-    /// Tells how the symbols of the claimed files were resolved, and lets the plugin compile.
+    /// Tells how the symbols of the claimed files were resolved, and lets the plugin compile. Files for which there are
+    /// no resolutions are not linked; plugins that do not know the third version of `get_symbols` compile them all the
+    /// same.
     ///
     /// # Errors
     /// If the plugin reports one: then the compiler has said more on standard error.
@@ -310,7 +340,7 @@ impl Plugin {
             let mut state = STATE.lock();
             for (handle, resolutions) in resolutions {
                 if let Some(Some(record)) = state.inputs.get_mut(handle.wrapping_sub(1)) {
-                    record.resolutions = resolutions;
+                    record.resolutions = Some(resolutions);
                 }
             }
             state.all_symbols_read
@@ -321,6 +351,31 @@ impl Plugin {
             self.check("all_symbols_read", status)?;
         }
         Ok(std::mem::take(&mut STATE.lock().produced))
+    }
+
+    /// Unloads the plugin and loads it again, as it was before any file was claimed.
+    ///
+    /// # Errors
+    /// If it cannot be unloaded, or refuses.
+    pub fn renew(
+        self,
+        options: &[&OsStr],
+        output: Output,
+        output_name: &Path,
+    ) -> Result<Plugin, PluginError> {
+        let path = self.path.clone();
+        drop(self);
+        // SAFETY: with RTLD_NOLOAD no code is run; a handle that is given counts as one more reference.
+        let still_there = unsafe {
+            libloading::os::unix::Library::open(
+                Some(&path),
+                libloading::os::unix::RTLD_LAZY | libc::RTLD_NOLOAD,
+            )
+        };
+        if still_there.is_ok() {
+            return Err(PluginError::Stays(path));
+        }
+        Plugin::load(&path, options, output, output_name)
     }
 
     /// Warnings that the plugin has given since the last call.
@@ -430,11 +485,15 @@ fn transfer_vector(output: Output, strings: &[CString]) -> Vec<api::Transfer> {
         },
         Transfer {
             tag: tag::GET_SYMBOLS_V2,
-            value: Value { get_symbols },
+            value: Value {
+                get_symbols: get_symbols_v2,
+            },
         },
         Transfer {
             tag: tag::GET_SYMBOLS_V3,
-            value: Value { get_symbols },
+            value: Value {
+                get_symbols: get_symbols_v3,
+            },
         },
         Transfer {
             tag: tag::ADD_INPUT_FILE,
@@ -544,33 +603,63 @@ extern "C" fn add_symbols(
     api::OK
 }
 
-extern "C" fn get_symbols(
-    handle: *const c_void,
-    count: c_int,
-    symbols: *mut api::Symbol,
-) -> api::Status {
-    resolve(handle, count, symbols, true)
+/// What the versions of `get_symbols` differ in.
+struct Version {
+    /// Knows `PrevailingIrOnlyExported`.
+    exported: bool,
+    /// Says of a file that is not linked that it is not, instead of resolving all its symbols elsewhere.
+    unlinked: bool,
 }
 
-/// The first version of the function does not know of `PrevailingIrOnlyExported`.
 extern "C" fn get_symbols_v1(
     handle: *const c_void,
     count: c_int,
     symbols: *mut api::Symbol,
 ) -> api::Status {
-    resolve(handle, count, symbols, false)
+    let version = Version {
+        exported: false,
+        unlinked: false,
+    };
+    resolve(handle, count, symbols, version)
+}
+
+extern "C" fn get_symbols_v2(
+    handle: *const c_void,
+    count: c_int,
+    symbols: *mut api::Symbol,
+) -> api::Status {
+    let version = Version {
+        exported: true,
+        unlinked: false,
+    };
+    resolve(handle, count, symbols, version)
+}
+
+extern "C" fn get_symbols_v3(
+    handle: *const c_void,
+    count: c_int,
+    symbols: *mut api::Symbol,
+) -> api::Status {
+    let version = Version {
+        exported: true,
+        unlinked: true,
+    };
+    resolve(handle, count, symbols, version)
 }
 
 fn resolve(
     handle: *const c_void,
     count: c_int,
     symbols: *mut api::Symbol,
-    exported: bool,
+    version: Version,
 ) -> api::Status {
     let state = STATE.lock();
     let Some(Some(record)) = state.inputs.get((handle as usize).wrapping_sub(1)) else {
         return api::NO_SYMS;
     };
+    if record.resolutions.is_none() && version.unlinked {
+        return api::NO_SYMS;
+    }
     let Ok(count) = usize::try_from(count) else {
         return api::ERR;
     };
@@ -579,15 +668,14 @@ fn resolve(
     }
     // SAFETY: the interface says that `symbols` points to `count` symbols.
     let symbols = unsafe { std::slice::from_raw_parts_mut(symbols, count) };
+    let resolutions = record.resolutions.as_deref().unwrap_or(&[]);
     for (i, symbol) in symbols.iter_mut().enumerate() {
-        // A file that the link did not take after all: nothing of it is used.
-        let resolution = record
-            .resolutions
+        let resolution = resolutions
             .get(i)
             .copied()
             .unwrap_or(Resolution::PreemptedByObject);
         symbol.resolution = match resolution {
-            Resolution::PrevailingIrOnlyExported if !exported => Resolution::Prevailing,
+            Resolution::PrevailingIrOnlyExported if !version.exported => Resolution::Prevailing,
             other => other,
         } as c_int;
     }
@@ -627,13 +715,16 @@ extern "C" fn set_extra_library_path(path: *const c_char) -> api::Status {
 }
 
 extern "C" fn get_input_file(handle: *const c_void, file: *mut api::InputFile) -> api::Status {
-    let state = STATE.lock();
-    let Some(Some(record)) = state.inputs.get((handle as usize).wrapping_sub(1)) else {
+    let mut state = STATE.lock();
+    let Some(Some(record)) = state.inputs.get_mut((handle as usize).wrapping_sub(1)) else {
         return api::BAD_HANDLE;
+    };
+    let Ok(fd) = record.file().map(AsRawFd::as_raw_fd) else {
+        return api::ERR;
     };
     let raw = api::InputFile {
         name: record.name.as_ptr(),
-        fd: record.file.as_raw_fd(),
+        fd,
         // Both fitted when the file was offered.
         offset: record.offset as libc::off_t,
         filesize: record.size as libc::off_t,
@@ -644,8 +735,12 @@ extern "C" fn get_input_file(handle: *const c_void, file: *mut api::InputFile) -
     api::OK
 }
 
-extern "C" fn release_input_file(_handle: *const c_void) -> api::Status {
-    // Files stay open until the plugin goes.
+extern "C" fn release_input_file(handle: *const c_void) -> api::Status {
+    let mut state = STATE.lock();
+    let Some(Some(record)) = state.inputs.get_mut((handle as usize).wrapping_sub(1)) else {
+        return api::BAD_HANDLE;
+    };
+    record.file = None;
     api::OK
 }
 
@@ -655,13 +750,18 @@ extern "C" fn get_view(handle: *const c_void, view: *mut *const c_void) -> api::
         return api::BAD_HANDLE;
     };
     if record.view.is_none() {
+        let (offset, size) = (record.offset, record.size);
+        let Ok(file) = record.file() else {
+            return api::ERR;
+        };
         // SAFETY: inputs are mapped all through a link; who truncates one meanwhile ends it.
         let map = unsafe {
             memmap2::MmapOptions::new()
-                .offset(record.offset)
-                .len(record.size as usize)
-                .map(&record.file)
+                .offset(offset)
+                .len(size as usize)
+                .map(file)
         };
+        record.file = None;
         record.view = map.ok();
     }
     let Some(map) = &record.view else {
@@ -735,10 +835,9 @@ mod tests {
             .status();
         assert!(status.unwrap().success());
         let mut plugin = Plugin::load(&path, &[], Output::Pie, Path::new("a.out")).unwrap();
-        let file = File::open(&object).unwrap();
-        let size = file.metadata().unwrap().len();
+        let size = std::fs::metadata(&object).unwrap().len();
         let claimed = plugin
-            .claim(&object, &file, 0, size)
+            .claim(&object, 0, size)
             .unwrap()
             .expect("an object with gcc's code");
         let symbols: Vec<_> = claimed
@@ -754,7 +853,6 @@ mod tests {
             symbols.contains(&("b".into(), SymbolKind::Undefined)),
             "{symbols:?}"
         );
-        let ordinary = File::open(&source).unwrap();
-        assert_eq!(plugin.claim(&source, &ordinary, 0, 10).unwrap(), None);
+        assert_eq!(plugin.claim(&source, 0, 10).unwrap(), None);
     }
 }

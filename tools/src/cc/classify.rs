@@ -244,7 +244,8 @@ impl Line {
         if has(Input::Offload) {
             return pass("makes code for devices");
         }
-        if self.lto {
+        // An object of intermediate code stays one. Linking is `repo-ld`'s: the driver tells it the plugin.
+        if self.lto && self.compile_only {
             return pass("link-time optimization");
         }
         if !self.compile_only {

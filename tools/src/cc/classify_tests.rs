@@ -176,7 +176,6 @@ fn everything_else_passes() {
         "-c a",
         "-flto -c a.c",
         "-flto=auto -c a.c",
-        "-flto a.o -o prog",
         "-m32 -c a.c",
         "-m32 a.o",
         "-foffload=nvptx-none -c a.c",
