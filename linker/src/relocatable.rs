@@ -34,6 +34,7 @@ use crate::ids::FileId;
 use crate::inputs::{self, InputArena};
 use crate::link::{Failed, check, complete};
 use crate::log;
+use crate::lto;
 use crate::mentions::{mentioned, required, wrap};
 use crate::notes::{build_id_style, properties};
 use crate::object::Object;
@@ -45,6 +46,7 @@ use crate::scripting;
 use crate::sections::Sections;
 use crate::symbols::SymbolTable;
 use crate::timing::Timing;
+use crate::versioning::Versioning;
 use rayon::prelude::*;
 
 /// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output. `finished` is
@@ -52,11 +54,21 @@ use rayon::prelude::*;
 pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
     let mut timing = Timing::new(args.print_timing);
     let arena = InputArena::default();
-    let (mut files, scripts, _) = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let (mut files, scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
     check(diag)?;
+    let compiled = lto::compile(
+        &arena,
+        &mut files,
+        inputs.intermediate,
+        &scripts,
+        &mut Versioning::default(),
+        args,
+        diag,
+    )?;
     let tickets = materialize(&arena, &mut files, diag);
     check(diag)?;
     timing.phase("open inputs");
@@ -71,7 +83,11 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
     timing.phase("number sections");
 
-    resolve::discard_duplicate_groups(&files, &symbols, &sections, diag);
+    let owned = compiled
+        .as_ref()
+        .map(|compiled| compiled.owned_groups(&symbols));
+    let owned = owned.unwrap_or_default();
+    resolve::discard_duplicate_groups(&files, &symbols, &sections, &owned, diag);
     resolve::define(&files, &symbols, &sections);
     let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     report_duplicates(args, &files, &symbols, &duplicates, diag);
@@ -175,6 +191,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         },
     );
     timing.print();
+    drop(compiled);
     finished();
     Ok(())
 }
