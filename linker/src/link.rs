@@ -87,7 +87,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         &mut files,
         inputs.intermediate,
         &scripts,
-        &mut versioning,
+        &versioning,
         args,
         diag,
     )?;

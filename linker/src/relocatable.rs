@@ -65,7 +65,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         &mut files,
         inputs.intermediate,
         &scripts,
-        &mut Versioning::default(),
+        &Versioning::default(),
         args,
         diag,
     )?;

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 
 /// Versions that the output defines, and which symbol has which.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Versioning {
     nodes: Vec<VersionNode>,
     /// Index in `.gnu.version_d` by node; anonymous nodes have [`versions::GLOBAL`].

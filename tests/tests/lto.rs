@@ -2,6 +2,7 @@
 //! LLVM's `LLVMgold.so`. What a plugin compiles depends on what the linker answers it, so
 //! the programs here fail to link, or say something else, if an answer is wrong.
 
+#[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
 use goblin::elf::Elf;

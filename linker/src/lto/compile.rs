@@ -85,7 +85,7 @@ pub fn compile<'a>(
     files: &mut Files<'a>,
     intermediate: Vec<Intermediate<'a>>,
     scripts: &Scripts,
-    versioning: &mut Versioning,
+    versioning: &Versioning,
     args: &Args,
     diag: &Diagnostics,
 ) -> Result<Option<Compiled>, Failed> {
@@ -237,7 +237,7 @@ fn resolve(
     files: &mut Files,
     taken: &[Taken],
     scripts: &Scripts,
-    versioning: &mut Versioning,
+    versioning: &Versioning,
     args: &Args,
     diag: &Diagnostics,
 ) -> Result<Vec<Option<Vec<super::Resolution>>>, Failed> {
@@ -268,8 +268,10 @@ fn resolve(
     let mut linker_symbols = LinkerSymbols::new();
     Assignments::define(scripts, &symbols, &mut linker_symbols);
     linker_symbols::define(&symbols, &outputs, args, dynamic, linker_symbols);
+    // The link proper gives versions anew, to what is there then.
+    let mut versioning = versioning.clone();
     versioning.assign(files, &symbols, args, diag);
-    export::bind(files, &symbols, versioning, args, dynamic);
+    export::bind(files, &symbols, &versioning, args, dynamic);
     check(diag)?;
     let answers = Answers::new(
         files,
