@@ -101,6 +101,11 @@ impl Places<'_, '_> {
         Some(self.part(part) + offset)
     }
 
+    /// The part that a mergeable piece of a repository is in.
+    pub fn piece_part(&self, repository: RepositoryId, id: u32) -> Option<PartId> {
+        Some(self.pieces.place(self.merged, repository, id)?.0)
+    }
+
     /// Address of the first byte of a part.
     pub fn part(&self, part: PartId) -> u64 {
         let output = self.outputs.parts[part.index()].output;

@@ -13,6 +13,7 @@ use crate::diag::Diagnostics;
 use crate::dynamic::{Dynamic, DynamicFacts};
 use crate::elf::Rela;
 use crate::elf_object::Malformed;
+use crate::emit_relocs;
 use crate::export;
 use crate::file::{Body, Files};
 use crate::frames::Frames;
@@ -36,6 +37,7 @@ use crate::relocatable;
 use crate::relocate::Relocator;
 use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
 use crate::resolve;
+use crate::retain::Retained;
 use crate::scripting::{self, Assignments};
 use crate::sections::Sections;
 use crate::segments;
@@ -49,6 +51,7 @@ use crate::symbols::SymbolTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::{Needs, Tracer};
+use crate::unique::Unique;
 use crate::versioning;
 use crate::warnings;
 use crate::write::{self, Writer};
@@ -116,6 +119,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         &files,
         &linked,
         args.strip != StripMode::None,
+        Unique::new(args).as_ref(),
         &mut outputs,
         diag,
     );
@@ -213,14 +217,16 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let frame_layout = frames.layout(&files, &symbols, &sections);
     timing.phase("merge pieces");
 
+    let retained = Retained::read(args, diag);
     let chooser = Chooser {
         files: &files,
         symbols: &symbols,
         definitions: &definitions,
         sections: &sections,
         args,
+        retained: retained.as_ref(),
     };
-    let symtab = chooser.layout();
+    let mut symtab = chooser.layout();
     if symtab
         .as_ref()
         .is_some_and(|symtab| symtab.names > u32::MAX.into())
@@ -304,6 +310,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         outputs.std_mut(Std::Dynamic).size = 16 * count as u64;
         outputs.std_mut(Std::Dynamic).align = 8;
     }
+    let placed = emit_relocs::Placed {
+        files: &files,
+        sections: &sections,
+        placement: &placement,
+        frames: &frames,
+        frame_layout: &frame_layout,
+    };
+    let kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
     let outputs = name_sections(outputs);
     let (mut outputs, section_names) = outputs;
     let executable_stack = warnings::executable_stack(args, &files, &facts.executable_stack, diag);
@@ -423,6 +437,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     writer.write(output.bytes());
     check(diag)?;
     finish_relocations(&outputs, &got, &needs, output.bytes());
+    if let (Some(kept), Some(symtab)) = (&kept, &symtab) {
+        kept.write(&places, &placed, &chooser, symtab, output.bytes());
+    }
     timing.phase("write");
 
     // The build id digests everything else.

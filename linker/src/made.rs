@@ -541,6 +541,12 @@ impl<'a> Made<'_, 'a> {
                     );
                 }
                 c::SHT_DYNAMIC => (link, entsize) = (header(Std::DynStr), 16),
+                c::SHT_RELA if section.relocates.is_some() => {
+                    let target = section.relocates.unwrap_or(*id);
+                    link = header(Std::Symtab);
+                    info = u32::from(outputs.sections[target.index()].header);
+                    flags |= u64::from(c::SHF_INFO_LINK);
+                }
                 c::SHT_RELA => {
                     (link, entsize) = (header(Std::DynSym), 24);
                     if is(Std::RelaPlt) {

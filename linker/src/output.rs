@@ -204,6 +204,8 @@ pub struct OutputSection<'a> {
     pub align: u64,
     /// Index in the section header table; 0 if it is not in the output.
     pub header: u16,
+    /// For relocations that `--emit-relocs` keeps: the section that they are about.
+    pub relocates: Option<OutputId>,
 }
 
 impl OutputSection<'_> {
@@ -238,6 +240,8 @@ pub struct Custom<'a> {
     pub merge: Option<MergeKind>,
     /// Set if it has a name with a C identifier, so that `__start_NAME` exists.
     pub sort: Order,
+    /// The section's number in its file, if it shall have an output section of its own (`--unique`).
+    pub alone: Option<u32>,
 }
 
 /// Sort keys for sections that GNU ld's script does not name ("orphans"): after
@@ -289,6 +293,7 @@ impl<'a> Default for Outputs<'a> {
                 size: 0,
                 align: 1,
                 header: 0,
+                relocates: None,
             });
         let main = (0..STANDARD_COUNT).map(|i| Part {
             output: OutputId(i),
@@ -347,7 +352,8 @@ impl<'a> Outputs<'a> {
         // Sections of one name go together if they are loaded alike.
         let mut standing = (0u16..).zip(&self.sections);
         let found = standing.position(|(number, section)| {
-            *section.name == *custom.name
+            custom.alone.is_none()
+                && *section.name == *custom.name
                 && !is_made(number)
                 && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
         });
@@ -376,6 +382,7 @@ impl<'a> Outputs<'a> {
                     size: 0,
                     align: 1,
                     header: 0,
+                    relocates: None,
                 });
                 id
             }
@@ -600,6 +607,7 @@ mod tests {
             flags,
             merge: None,
             sort: Order::Input,
+            alone: None,
         };
         outputs.custom(&custom(b"code", AX)).unwrap();
         outputs.custom(&custom(b"constants", A)).unwrap();
@@ -630,6 +638,7 @@ mod tests {
                 flags,
                 merge: None,
                 sort: Order::Input,
+                alone: None,
             };
             let part = outputs.custom(&custom).unwrap();
             assert_ne!(outputs.parts[part.index()].output, std.id());

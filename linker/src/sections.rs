@@ -15,6 +15,7 @@ use crate::object::{Object, Section};
 use crate::output::{
     Custom, MergeKind, Order, Outputs, is_writable, runs_backwards, shf, standard_part,
 };
+use crate::unique::Unique;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -83,6 +84,7 @@ impl Sections {
         files: &Files<'a>,
         linked: &[bool],
         strip_debug: bool,
+        unique: Option<&Unique>,
         outputs: &mut Outputs<'a>,
         diag: &Diagnostics,
     ) -> (Sections, SectionFacts) {
@@ -108,8 +110,16 @@ impl Sections {
                 owner.fill(id);
                 let file = files.get(id);
                 let object = files.object(id);
-                let found =
-                    classify_file(file, object, strip_debug, part, relocations, state, diag);
+                let found = classify_file(
+                    file,
+                    object,
+                    strip_debug,
+                    unique,
+                    part,
+                    relocations,
+                    state,
+                    diag,
+                );
                 (id, found, part)
             })
             .collect();
@@ -391,10 +401,12 @@ fn per_file<'s, T>(base: &[u32], mut array: &'s mut [T]) -> Vec<&'s mut [T]> {
     slices
 }
 
+#[allow(clippy::too_many_arguments)] // one file's share of each array
 fn classify_file<'a>(
     file: &File<'a>,
     object: &Object<'a>,
     strip_debug: bool,
+    unique: Option<&Unique>,
     part: &mut [PartId],
     relocations: &mut [u32],
     states: &mut [AtomicU8],
@@ -465,7 +477,10 @@ fn classify_file<'a>(
         if section.flags & shf::LINK_ORDER != 0 && bits & state::ALLOC != 0 {
             found.link_order.push((number, section.link));
         }
-        let standard = if section.flags & shf::ALLOC != 0 {
+        let alone = unique
+            .is_some_and(|unique| unique.covers(section.name))
+            .then_some(number);
+        let standard = if section.flags & shf::ALLOC != 0 && alone.is_none() {
             standard_part(section.name)
         } else {
             None
@@ -476,7 +491,10 @@ fn classify_file<'a>(
         let merge = merge_kind(&section);
         part[number as usize] = match standard {
             Some(part) if merge.is_none() => part,
-            _ => local_part(&mut found.customs, custom(&section, standard, merge)),
+            _ => {
+                let custom = custom(&section, standard, merge);
+                local_part(&mut found.customs, Custom { alone, ..custom })
+            }
         };
     }
     // A section with relocations is not taken apart into pieces.
@@ -630,5 +648,6 @@ fn custom<'a>(
         flags: section.flags & keep,
         merge,
         sort: Order::Input,
+        alone: None,
     }
 }

@@ -12,6 +12,7 @@ use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Object, Place, Symbol};
 use crate::output::{Outputs, shf, subpart};
 use crate::resolve::Definitions;
+use crate::retain::Retained;
 use crate::sections::{Sections, state};
 use crate::symbols::{SymbolTable, flag, rank};
 use rayon::prelude::*;
@@ -31,6 +32,8 @@ pub struct Share {
 pub struct SymtabLayout {
     /// What each file contributes.
     pub shares: Vec<Share>,
+    /// Symbols of output sections, behind the null symbol.
+    pub section_symbols: u32,
     /// Number of local symbols, the null symbol included.
     pub local_count: u32,
     /// Number of all symbols.
@@ -39,6 +42,15 @@ pub struct SymtabLayout {
     pub names: u64,
     /// Symbols that no object defines: imported and linker-defined ones.
     pub others: Vec<SymbolId>,
+}
+
+impl SymtabLayout {
+    /// Makes room for symbols of output sections.
+    pub fn add_section_symbols(&mut self, count: u32) {
+        self.section_symbols += count;
+        self.local_count += count;
+        self.count += count;
+    }
 }
 
 /// What decides about symbols before there are addresses.
@@ -54,6 +66,8 @@ pub struct Chooser<'l, 'a> {
     pub sections: &'l Sections,
     /// Options.
     pub args: &'l Args,
+    /// The names that stay, if the command line says so.
+    pub retained: Option<&'l Retained>,
 }
 
 impl<'a> Chooser<'_, 'a> {
@@ -94,6 +108,7 @@ impl<'a> Chooser<'_, 'a> {
         let names = 1 + shares.iter().map(|share| share.names).sum::<u64>();
         Some(SymtabLayout {
             shares,
+            section_symbols: 0,
             local_count,
             count,
             names,
@@ -104,9 +119,11 @@ impl<'a> Chooser<'_, 'a> {
     fn is_other(&self, id: SymbolId) -> bool {
         let bits = self.symbols.flags(id);
         match self.symbols.key(id).rank() {
-            rank::LINKER => bits & flag::REFERENCED != 0,
+            rank::LINKER => bits & flag::REFERENCED != 0 && self.is_retained(self.symbols.name(id)),
             rank::SHARED | rank::NONE => {
-                bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0
+                (bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0)
+                    // Relocations that are kept name it.
+                    || (self.args.emit_relocs && bits & flag::REFERENCED != 0)
             }
             _ => false,
         }
@@ -138,7 +155,8 @@ impl<'a> Chooser<'_, 'a> {
                     continue;
                 }
                 let name = object.symbol_name(index);
-                if name.is_empty() || self.is_temporary(id, symbol, name) {
+                if name.is_empty() || self.is_temporary(id, symbol, name) || !self.is_retained(name)
+                {
                     continue;
                 }
                 f(index, symbol, name, false);
@@ -157,6 +175,7 @@ impl<'a> Chooser<'_, 'a> {
                 || key.index() != index
                 || !key.in_object()
                 || !self.is_kept(id, symbol)
+                || !self.is_retained(self.symbols.name(name))
             {
                 continue;
             }
@@ -165,6 +184,10 @@ impl<'a> Chooser<'_, 'a> {
                 != 0;
             f(index, symbol, object.symbol_name(index), !hidden);
         }
+    }
+
+    fn is_retained(&self, name: &[u8]) -> bool {
+        self.retained.is_none_or(|retained| retained.keeps(name))
     }
 
     fn is_kept(&self, file: FileId, symbol: Symbol) -> bool {

@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, OutputKind, PackDynRelocs};
+use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -39,24 +39,12 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};
     let z = &args.z;
     vec![
-        (args.emit_relocs, Refuse, "--emit-relocs"),
         (
             args.output_format != OutputFormat::Elf,
             Refuse,
             "--oformat binary",
         ),
-        (
-            args.retain_symbols_file.is_some() && args.kind != OutputKind::Relocatable,
-            Refuse,
-            "--retain-symbols-file without -r",
-        ),
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
-        (
-            (args.unique_orphans || !args.unique.is_empty())
-                && args.kind != OutputKind::Relocatable,
-            Refuse,
-            "--unique without -r",
-        ),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
         (!z.section_header, Refuse, "-z nosectionheader"),
         (

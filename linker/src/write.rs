@@ -246,9 +246,10 @@ impl Writer<'_, '_> {
         }
         if let Some(symtab) = self.symtab {
             let section = outputs.std(Std::Symtab);
-            pieces.push((section.offset, 24, Piece::FirstSymbol));
+            let first = 24 * (1 + u64::from(symtab.section_symbols));
+            pieces.push((section.offset, first, Piece::FirstSymbol));
             let (mut local, mut global) = (
-                section.offset + 24,
+                section.offset + first,
                 section.offset + 24 * u64::from(symtab.local_count),
             );
             let mut name = outputs.std(Std::Strtab).offset;

@@ -16,13 +16,13 @@ use crate::args::Args;
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
-use crate::glob::Glob;
 use crate::ids::{FileId, SectionId};
 use crate::object::{Object, Section};
 use crate::output::shf;
 use crate::relocatable::frames::Frames;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
+use crate::unique::Unique;
 use std::collections::HashMap;
 
 /// Number of an output section in the [`Plan`]; its section header's index is known later.
@@ -141,44 +141,6 @@ pub struct Notes {
 /// Flags that decide whether sections are united.
 const KEY_FLAGS: u64 = !(shf::MERGE | shf::STRINGS | shf::GROUP | shf::INFO_LINK);
 
-/// Names that GNU ld's script for `-r` has: what has another name is an orphan to it.
-const NAMED: &[&[u8]] = &[
-    b".init",
-    b".text",
-    b".fini",
-    b".rodata",
-    b".rodata1",
-    b".eh_frame",
-    b".gcc_except_table",
-    b".tdata",
-    b".tbss",
-    b".ctors",
-    b".dtors",
-    b".jcr",
-    b".data",
-    b".data1",
-    b".bss",
-    b".lbss",
-    b".lrodata",
-    b".ldata",
-    b".comment",
-    b".stab",
-    b".stabstr",
-];
-
-/// Which sections `--unique` names.
-struct Unique {
-    orphans: bool,
-    patterns: Vec<Glob>,
-}
-
-impl Unique {
-    fn covers(&self, name: &[u8]) -> bool {
-        self.patterns.iter().any(|glob| glob.matches(name))
-            || (self.orphans && !NAMED.contains(&name) && !name.starts_with(b".debug"))
-    }
-}
-
 struct Planner<'l, 'a> {
     plan: Plan<'a>,
     files: &'l Files<'a>,
@@ -186,7 +148,7 @@ struct Planner<'l, 'a> {
     frames: &'l Frames,
     diag: &'l Diagnostics,
     known: HashMap<Key<'a>, OutId>,
-    unique: Unique,
+    unique: Option<Unique>,
 }
 
 /// Sends each section that is alive to the output. `frames` must be settled.
@@ -212,10 +174,7 @@ pub fn plan<'a>(
         frames,
         diag,
         known: HashMap::new(),
-        unique: Unique {
-            orphans: args.unique_orphans,
-            patterns: args.unique.iter().map(|text| Glob::new(text)).collect(),
-        },
+        unique: Unique::new(args),
     };
     let mut group_of = vec![0u32; sections.count()];
     if !args.force_group_allocation {
@@ -374,7 +333,10 @@ impl<'a> Planner<'_, 'a> {
 
     fn place(&mut self, id: SectionId, section: &Section<'a>, link: Option<OutId>, group: u32) {
         let key = key_of(section, link);
-        let alone = group != 0 || section.name == b".sframe" || self.unique.covers(section.name);
+        let unique = self.unique.as_ref();
+        let alone = group != 0
+            || section.name == b".sframe"
+            || unique.is_some_and(|unique| unique.covers(section.name));
         let known = if alone { None } else { self.known.get(&key) };
         let out = match known {
             Some(out) => *out,
