@@ -257,7 +257,7 @@ fn resolve(
             }
         });
     let mut outputs = Outputs::default();
-    let (sections, _) = Sections::build(files, &linked, false, &mut outputs, diag);
+    let (sections, _) = Sections::build(files, &linked, false, None, &mut outputs, diag);
     resolve::discard_duplicate_groups(files, &symbols, &sections, &[], diag);
     resolve::define(files, &symbols, &sections);
     let (_, duplicates) = resolve::publish(files, &symbols, &sections, diag);
