@@ -5,7 +5,7 @@ use crate::arch::x86_64::plt;
 use crate::file::Files;
 use crate::got::{Got, NONE, Owner, Slots};
 use crate::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
-use crate::layout::Placement;
+use crate::layout::{PartExtent, Placement};
 use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::merge::Merged;
 use crate::object::{Object, Place};
@@ -53,6 +53,68 @@ pub struct Places<'l, 'a> {
     pub ibt: bool,
     /// Number of `R_X86_64_IRELATIVE` relocations at the end of `.rela.dyn`; only in static programs, else 0.
     pub static_irelative: u64,
+}
+
+/// What is known of definitions while a linker script's addresses are being computed.
+#[derive(Clone, Copy)]
+pub struct Located<'l, 'a> {
+    /// The inputs' symbols.
+    pub symbols: &'l SymbolTable<'a>,
+    /// Where these are defined.
+    pub definitions: &'l Definitions,
+    /// The input sections.
+    pub sections: &'l Sections,
+    /// The output sections, still without addresses.
+    pub outputs: &'l Outputs<'a>,
+    /// The merged pieces.
+    pub merged: &'l Merged<'l>,
+    /// Offset of each file's frames in `.eh_frame`.
+    pub frame_offsets: &'l [u64],
+}
+
+/// Output section of a definition in an object, and offset in it. `None` if it is in none, or not in the output.
+/// `offset` and `extents` are as those of [`Placement`].
+pub fn section_offset(
+    located: &Located,
+    offset: &[u64],
+    extents: &[PartExtent],
+    id: SymbolId,
+    key: Key,
+) -> Option<(OutputId, u64)> {
+    let value = located.definitions.value(id);
+    let of_part = |part: PartId, offset: u64| {
+        let start = extents.get(part.index())?.offset;
+        Some((
+            located.outputs.parts[part.index()].output,
+            start.wrapping_add(offset),
+        ))
+    };
+    if key.rank() == rank::COMMON {
+        return of_part(common_part(located.symbols.flags(id)), value);
+    }
+    let section = located.definitions.section(id);
+    if section == SectionId::NONE || !located.sections.is_alive(section) {
+        return None;
+    }
+    let part = located.sections.part[section.index()];
+    if part == PartId::NONE {
+        let is_frames = located.sections.state(section) & state::EH_FRAME != 0;
+        let (file, _) = located.sections.origin(section);
+        let start = located
+            .frame_offsets
+            .get(file.index())
+            .filter(|_| is_frames)?;
+        return of_part(Std::EhFrame.part(), start.wrapping_add(value));
+    }
+    if located.outputs.parts[part.index()].merge.is_some() {
+        let input = *offset.get(section.index())? as usize;
+        return of_part(part, located.merged.place(input, value)?);
+    }
+    let start = *offset.get(section.index())?;
+    Some((
+        located.outputs.parts[part.index()].output,
+        start.wrapping_add(value),
+    ))
 }
 
 /// The part with the common blocks of a symbol with these [`flag`]s.

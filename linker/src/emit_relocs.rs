@@ -120,6 +120,7 @@ impl Kept {
                 relro: false,
                 rank: outputs.std(Std::Symtab).rank - 1,
                 address: 0,
+                load_offset: 0,
                 offset: 0,
                 size: (count * size_of::<Rela>()) as u64,
                 align: 8,

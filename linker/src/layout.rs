@@ -41,7 +41,7 @@ pub struct Chunk {
 /// Where everything goes.
 pub struct Placement {
     /// Offset in the output section, by input section. For mergeable sections: index of the merge input.
-    offset: Vec<u64>,
+    pub offset: Vec<u64>,
     /// Chunks, those of one part together and in order.
     pub chunks: Vec<Chunk>,
     /// Offset of each part in its output section, size, and alignment.
@@ -346,7 +346,7 @@ fn place_file(
 }
 
 /// The number at the end of a name such as `.init_array.101`; `.ctors.N` counts downwards.
-fn priority(name: &[u8]) -> u64 {
+pub fn priority(name: &[u8]) -> u64 {
     let dot = name.iter().rposition(|b| *b == b'.').map_or(0, |i| i + 1);
     let number = std::str::from_utf8(&name[dot..])
         .ok()

@@ -38,7 +38,7 @@ use crate::relocate::Relocator;
 use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
 use crate::resolve;
 use crate::retain::Retained;
-use crate::scripting::{self, Assignments};
+use crate::scripting::{self, Assignments, LaidOut, Placing};
 use crate::sections::Sections;
 use crate::segments;
 use crate::shared_checks;
@@ -111,7 +111,12 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // Now that it is known which objects count, number their sections and send each to its part of the output.
     complete(&mut files, &linked, diag);
     let files = files;
-    let mut outputs = Outputs::default();
+    let mut plan = scripting::Plan::new(&scripts, args, diag);
+    check(diag)?;
+    let mut outputs = match &mut plan {
+        None => Outputs::default(),
+        Some(plan) => plan.outputs(&files, &linked),
+    };
     if args.z.rodynamic {
         outputs.make_dynamic_read_only();
     }
@@ -240,7 +245,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let interpreter = interpreter(args, dynamic_output);
     let package = package_note(args);
     let build_id_style = build_id_style(args);
-    let sizes = sizes::reserve(
+    let mut sizes = sizes::reserve(
         &Wanted {
             args,
             symbols: &symbols,
@@ -260,8 +265,24 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         },
         outputs.parts.len(),
     );
-    let placement = layout::place(&files, &sections, &mut outputs, &sizes, pieces.input_of);
-    settle_types(&files, &sections, &mut outputs, &placement, args);
+    let placing = match plan {
+        None => {
+            let input_of = pieces.input_of;
+            let placement = layout::place(&files, &sections, &mut outputs, &sizes, input_of);
+            settle_types(&files, &sections, &mut outputs, &placement, args);
+            Placing::Default(placement)
+        }
+        Some(plan) => Placing::Scripted(Box::new(plan.fill(
+            args,
+            &files,
+            &sections,
+            &mut outputs,
+            &mut sizes,
+            pieces.input_of,
+            dynamic_output,
+            diag,
+        ))),
+    };
     let mut facts_of_dynamic = DynamicFacts {
         relative_count: relocation_counts(&got, &needs)[0],
         text_relocations: needs.text_relocations.load(Relaxed),
@@ -310,29 +331,54 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         outputs.std_mut(Std::Dynamic).size = 16 * count as u64;
         outputs.std_mut(Std::Dynamic).align = 8;
     }
-    let placed = emit_relocs::Placed {
-        files: &files,
-        sections: &sections,
-        placement: &placement,
-        frames: &frames,
-        frame_layout: &frame_layout,
-    };
-    let kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
-    let outputs = name_sections(outputs);
-    let (mut outputs, section_names) = outputs;
     let executable_stack = warnings::executable_stack(args, &files, &facts.executable_stack, diag);
-    let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
+    let mut kept = None;
+    let laid_out = match placing {
+        Placing::Default(placement) => {
+            let placed = emit_relocs::Placed {
+                files: &files,
+                sections: &sections,
+                placement: &placement,
+                frames: &frames,
+                frame_layout: &frame_layout,
+            };
+            kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
+            let names = name_sections(&mut outputs);
+            let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
+            segments::report_overlap(&segments.phdrs, diag);
+            LaidOut {
+                placement,
+                segments,
+                names,
+                assigned: None,
+                patches: Vec::new(),
+            }
+        }
+        Placing::Scripted(filled) => filled.assign(
+            &scripting::Facts {
+                args,
+                symbols: &symbols,
+                definitions: &definitions,
+                sections: &sections,
+                merged: &merged,
+                frame_offsets: &frame_layout.file_offsets,
+                linker_symbols: &linker_symbols,
+                executable_stack,
+                diag,
+            },
+            &assignments,
+            &mut outputs,
+        ),
+    };
     let outputs = outputs;
+    let LaidOut {
+        placement,
+        segments,
+        names: section_names,
+        assigned,
+        patches,
+    } = laid_out;
     warnings::rwx_segments(args, &segments.phdrs, diag);
-    if let Some((first, second)) = segments::overlap(&segments.phdrs) {
-        diag.error(format!(
-            "segments overlap: {:#x}, {:#x} bytes, and {:#x}, {:#x} bytes",
-            { first.p_vaddr },
-            { first.p_memsz },
-            { second.p_vaddr },
-            { second.p_memsz }
-        ));
-    }
     check(diag)?;
     timing.phase("lay out");
 
@@ -358,7 +404,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         ibt,
         static_irelative,
     };
-    let assigned = assignments.values(args, &places, diag);
+    let assigned = assigned.unwrap_or_else(|| assignments.values(args, &places, diag));
     let places = Places {
         assigned: &assigned,
         ..places
@@ -435,9 +481,17 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         zeroed: output.is_zeroed(),
     };
     writer.write(output.bytes());
+    scripting::write_patches(&patches, output.bytes());
     check(diag)?;
     finish_relocations(&outputs, &got, &needs, output.bytes());
     if let (Some(kept), Some(symtab)) = (&kept, &symtab) {
+        let placed = emit_relocs::Placed {
+            files: &files,
+            sections: &sections,
+            placement: &placement,
+            frames: &frames,
+            frame_layout: &frame_layout,
+        };
         kept.write(&places, &placed, &chooser, symtab, output.bytes());
     }
     timing.phase("write");

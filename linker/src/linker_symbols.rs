@@ -102,6 +102,16 @@ pub fn define(
         defined.push((id, meaning));
     };
     for (name, meaning) in FIXED {
+        // A linker script says what it wants itself.
+        let with_scripts: &[&[u8]] = &[
+            b"__ehdr_start",
+            b"_DYNAMIC",
+            b"_GLOBAL_OFFSET_TABLE_",
+            b"__GNU_EH_FRAME_HDR",
+        ];
+        if outputs.rules.is_some() && !with_scripts.contains(name) {
+            continue;
+        }
         // Without a dynamic section there is nothing that the name could mean.
         if *name == b"_DYNAMIC" && !dynamic {
             continue;

@@ -511,7 +511,8 @@ impl<'a> Made<'_, 'a> {
         let header = |std: Std| u32::from(outputs.std(std).header);
         for (shdr, id) in shdrs[1..].iter_mut().zip(&self.places.segments.sections) {
             let section = &outputs.sections[id.index()];
-            let is = |std: Std| *id == std.id();
+            // With a linker script a standard section is a view of the section that its contents are in.
+            let is = |std: Std| outputs.std(std).header == section.header;
             let (mut link, mut info, mut entsize, mut flags) = (
                 0,
                 0,

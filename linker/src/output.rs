@@ -9,7 +9,9 @@
 
 use crate::elf::c;
 use crate::ids::{OutputId, PartId};
+use crate::scripting::Rules;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// `SHF_*` as they stand in section headers.
 pub mod shf {
@@ -47,6 +49,11 @@ macro_rules! standard {
         pub enum Std { $($id),* }
 
         const STANDARD: &[(&str, u32, u64, bool)] = &[$(($name, c::$sh_type, $flags, $relro)),*];
+
+        impl Std {
+            /// All of them, in order.
+            pub const ALL: &[Std] = &[$(Std::$id),*];
+        }
     };
 }
 
@@ -113,7 +120,8 @@ impl Std {
     }
 }
 
-const STANDARD_COUNT: u16 = STANDARD.len() as u16;
+/// Number of the standard sections: others follow them.
+pub const STANDARD_COUNT: u16 = STANDARD.len() as u16;
 
 macro_rules! subparts {
     ($($name:ident $std:ident $order:expr;)*) => {
@@ -176,6 +184,8 @@ pub struct Part {
     pub sort: Order,
     /// Set if the part holds merged pieces.
     pub merge: Option<MergeKind>,
+    /// The rule of the linker script whose sections these are; `None` without a script, and for what it does not name.
+    pub rule: Option<u32>,
 }
 
 /// An output section. What follows the blank line is decided by layout.
@@ -196,6 +206,8 @@ pub struct OutputSection<'a> {
 
     /// Address; 0 if not loaded.
     pub address: u64,
+    /// What must be added to the address to have the load address; not 0 only if a linker script says so.
+    pub load_offset: u64,
     /// File offset.
     pub offset: u64,
     /// Size in memory.
@@ -242,6 +254,8 @@ pub struct Custom<'a> {
     pub sort: Order,
     /// The section's number in its file, if it shall have an output section of its own (`--unique`).
     pub alone: Option<u32>,
+    /// The rule of the linker script that takes it; then the name does not count.
+    pub rule: Option<u32>,
 }
 
 /// Sort keys for sections that GNU ld's script does not name ("orphans"): after
@@ -274,6 +288,9 @@ pub struct Outputs<'a> {
     pub sections: Vec<OutputSection<'a>>,
     /// By [`PartId`].
     pub parts: Vec<Part>,
+    /// The patterns of a linker script. Then the standard sections are not in the output themselves: each is a view of
+    /// what the script's sections hold of its kind.
+    pub rules: Option<Arc<Rules>>,
 }
 
 impl<'a> Default for Outputs<'a> {
@@ -289,6 +306,7 @@ impl<'a> Default for Outputs<'a> {
                 relro: *relro,
                 rank: i as u32 * 16,
                 address: 0,
+                load_offset: 0,
                 offset: 0,
                 size: 0,
                 align: 1,
@@ -300,16 +318,19 @@ impl<'a> Default for Outputs<'a> {
             order: 0,
             sort: Order::Input,
             merge: None,
+            rule: None,
         });
         let subs = SUBPARTS.iter().map(|(std, order)| Part {
             output: std.id(),
             order: *order,
             sort: Order::Input,
             merge: None,
+            rule: None,
         });
         let mut outputs = Outputs {
             sections: sections.collect(),
             parts: main.chain(subs).collect(),
+            rules: None,
         };
         outputs.parts[subpart::TEXT_SORTED.index()].sort = Order::Name;
         for part in [subpart::INIT_ARRAY_SORTED, subpart::FINI_ARRAY_SORTED] {
@@ -350,12 +371,24 @@ impl<'a> Outputs<'a> {
     pub fn custom(&mut self, custom: &Custom<'a>) -> Option<PartId> {
         let kept = custom.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
         // Sections of one name go together if they are loaded alike.
+        let ruled = match (custom.rule, &self.rules) {
+            (Some(rule), Some(rules)) => Some(rules.rules.get(rule as usize)?.output.index()),
+            _ => None,
+        };
+        let scripted = self.rules.is_some();
         let mut standing = (0u16..).zip(&self.sections);
-        let found = standing.position(|(number, section)| {
-            custom.alone.is_none()
-                && *section.name == *custom.name
-                && !is_made(number)
-                && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
+        let found = ruled.or_else(|| {
+            standing.position(|(number, section)| {
+                custom.alone.is_none()
+                    && *section.name == *custom.name
+                    && match scripted {
+                        true => number >= STANDARD_COUNT,
+                        false => {
+                            !is_made(number)
+                                && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
+                        }
+                    }
+            })
         });
         let output = match found {
             Some(i) => {
@@ -378,6 +411,7 @@ impl<'a> Outputs<'a> {
                     relro,
                     rank,
                     address: 0,
+                    load_offset: 0,
                     offset: 0,
                     size: 0,
                     align: 1,
@@ -391,6 +425,7 @@ impl<'a> Outputs<'a> {
             part.output == output
                 && part.merge == custom.merge
                 && part.sort == custom.sort
+                && part.rule == custom.rule
                 && (part.order == 0 || part.merge.is_some())
         };
         if let Some(i) = self.parts.iter().position(same) {
@@ -407,8 +442,55 @@ impl<'a> Outputs<'a> {
             order,
             sort: custom.sort,
             merge: custom.merge,
+            rule: custom.rule,
         });
         Some(id)
+    }
+
+    /// The outputs of a link whose linker script has these sections, and these patterns: the sections' numbers follow
+    /// the standard ones.
+    pub fn scripted(names: impl Iterator<Item = Vec<u8>>, rules: Rules) -> Outputs<'a> {
+        let mut outputs = Outputs {
+            rules: Some(Arc::new(rules)),
+            ..Outputs::default()
+        };
+        for name in names {
+            outputs.add(Cow::Owned(name));
+        }
+        outputs
+    }
+
+    /// Adds a section of which nothing but its name is known.
+    pub fn add(&mut self, name: Cow<'a, [u8]>) -> OutputId {
+        self.sections.push(OutputSection {
+            name,
+            sh_type: c::SHT_PROGBITS,
+            flags: 0,
+            entsize: 0,
+            relro: false,
+            rank: 0,
+            address: 0,
+            load_offset: 0,
+            offset: 0,
+            size: 0,
+            align: 1,
+            relocates: None,
+            header: 0,
+        });
+        OutputId((self.sections.len() - 1) as u16)
+    }
+
+    /// Whether an output section holds lists of functions that are run in order, so that the old kind of list must be
+    /// reversed to be among them.
+    #[inline]
+    pub fn is_function_list(&self, id: OutputId) -> bool {
+        id == Std::InitArray.id()
+            || id == Std::FiniArray.id()
+            || self.rules.is_some()
+                && matches!(
+                    &*self.sections[id.index()].name,
+                    b".init_array" | b".fini_array"
+                )
     }
 
     /// Ids of the output sections in the order of the file.
@@ -608,6 +690,7 @@ mod tests {
             merge: None,
             sort: Order::Input,
             alone: None,
+            rule: None,
         };
         outputs.custom(&custom(b"code", AX)).unwrap();
         outputs.custom(&custom(b"constants", A)).unwrap();
@@ -639,6 +722,7 @@ mod tests {
                 merge: None,
                 sort: Order::Input,
                 alone: None,
+                rule: None,
             };
             let part = outputs.custom(&custom).unwrap();
             assert_ne!(outputs.parts[part.index()].output, std.id());

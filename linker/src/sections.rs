@@ -15,6 +15,7 @@ use crate::object::{Object, Section};
 use crate::output::{
     Custom, MergeKind, Order, Outputs, is_writable, runs_backwards, shf, standard_part,
 };
+use crate::scripting::{FileNames, Route, Rules};
 use crate::unique::Unique;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 pub mod state {
     /// Will be in the output, or has an influence on it.
     pub const ALIVE: u8 = 1;
-    /// Lost against the same COMDAT group in an earlier file.
+    /// Lost against the same COMDAT group in an earlier file, or sent to `/DISCARD/` by a linker script.
     pub const DISCARDED: u8 = 2;
     /// Kept by garbage collection whoever refers to it.
     pub const ROOT: u8 = 4;
@@ -103,6 +104,8 @@ impl Sections {
             .enumerate()
             .filter(|(_, (((part, _), _), _))| !part.is_empty())
             .collect::<Vec<_>>();
+        let rules = outputs.rules.clone();
+        let rules = rules.as_deref();
         let found: Vec<(FileId, Found<'a>, &mut [PartId])> = slices
             .into_par_iter()
             .map(|(i, (((part, relocations), state), owner))| {
@@ -113,6 +116,7 @@ impl Sections {
                 let found = classify_file(
                     file,
                     object,
+                    rules,
                     strip_debug,
                     unique,
                     part,
@@ -401,10 +405,11 @@ fn per_file<'s, T>(base: &[u32], mut array: &'s mut [T]) -> Vec<&'s mut [T]> {
     slices
 }
 
-#[allow(clippy::too_many_arguments)] // one file's share of each array
+#[allow(clippy::too_many_arguments)] // a file, options, and the file's share of each array
 fn classify_file<'a>(
     file: &File<'a>,
     object: &Object<'a>,
+    rules: Option<&Rules>,
     strip_debug: bool,
     unique: Option<&Unique>,
     part: &mut [PartId],
@@ -444,18 +449,24 @@ fn classify_file<'a>(
         if is_table(&section) {
             continue;
         }
-        if section.flags & shf::EXCLUDE != 0 || is_list_end(file, &section) {
+        if section.flags & shf::EXCLUDE != 0 || rules.is_none() && is_list_end(file, &section) {
             continue;
         }
         if !has_valid_alignment(file, number, &section, diag) {
             continue;
         }
         let mut bits = loaded_bits(&section);
+        if section.name == b".note.GNU-stack" {
+            found.executable_stack = Some(section.flags & shf::EXEC != 0);
+            continue;
+        }
+        let route =
+            rules.map(|rules| rules.route(FileNames::of(file), section.name, section.flags));
+        if route == Some(Route::Discard) {
+            *states[number as usize].get_mut() = bits & state::ALLOC | state::DISCARDED;
+            continue;
+        }
         match section.name {
-            b".note.GNU-stack" => {
-                found.executable_stack = Some(section.flags & shf::EXEC != 0);
-                continue;
-            }
             b".note.gnu.property" if section.sh_type == c::SHT_NOTE => {
                 found.properties.push(number);
                 continue;
@@ -470,7 +481,8 @@ fn classify_file<'a>(
         if strip_debug && is_unloaded_debug(&section) {
             continue;
         }
-        if section.flags & shf::RETAIN != 0 || is_root(&section) {
+        let kept = matches!(route, Some(Route::Rule { keep: true, .. }));
+        if section.flags & shf::RETAIN != 0 || kept || is_root(&section) {
             bits |= state::ROOT;
         }
         *states[number as usize].get_mut() = bits;
@@ -489,10 +501,13 @@ fn classify_file<'a>(
             *states[number as usize].get_mut() |= state::WRITE;
         }
         let merge = merge_kind(&section);
-        part[number as usize] = match standard {
-            Some(part) if merge.is_none() => part,
-            _ => {
-                let custom = custom(&section, standard, merge);
+        part[number as usize] = match (standard, route) {
+            (Some(part), None) if merge.is_none() => part,
+            (standard, route) => {
+                let custom = match route {
+                    Some(route) => ruled(&section, route, merge),
+                    None => custom(&section, standard, merge),
+                };
                 local_part(&mut found.customs, Custom { alone, ..custom })
             }
         };
@@ -599,10 +614,27 @@ pub fn merge_part<'a>(
         None
     };
     let kind = merge_kind(section)?;
-    Some((
-        outputs.custom(&custom(section, standard, Some(kind)))?,
-        kind,
-    ))
+    let custom = match outputs.rules.as_deref() {
+        None => custom(section, standard, Some(kind)),
+        Some(rules) => match rules.route(FileNames::NONE, section.name, section.flags) {
+            Route::Discard => return None,
+            route => ruled(section, route, Some(kind)),
+        },
+    };
+    Some((outputs.custom(&custom)?, kind))
+}
+
+/// What a linker script's rule says of a section.
+fn ruled<'a>(section: &Section<'a>, route: Route, merge: Option<MergeKind>) -> Custom<'a> {
+    let plain = custom(section, None, merge);
+    match route {
+        Route::Rule { rule, .. } => Custom {
+            name: b"",
+            rule: Some(rule),
+            ..plain
+        },
+        Route::Discard | Route::Orphan => plain,
+    }
 }
 
 fn custom<'a>(
@@ -649,5 +681,6 @@ fn custom<'a>(
         merge,
         sort: Order::Input,
         alone: None,
+        rule: None,
     }
 }

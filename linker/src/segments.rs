@@ -7,6 +7,7 @@
 //! each maps it, at addresses a page apart.
 
 use crate::args::{Args, Magic, OutputKind, SeparateCode};
+use crate::diag::Diagnostics;
 use crate::elf::{Ehdr, Phdr, Shdr, c};
 use crate::ids::OutputId;
 use crate::output::{Outputs, Std, shf};
@@ -36,7 +37,8 @@ pub struct Segments {
     pub image_base: u64,
 }
 
-fn segment_flags(flags: u64) -> u32 {
+/// `p_flags` for a section's flags.
+pub(crate) fn segment_flags(flags: u64) -> u32 {
     let mut bits = c::PF_R;
     if flags & shf::WRITE != 0 {
         bits |= c::PF_W;
@@ -47,7 +49,8 @@ fn segment_flags(flags: u64) -> u32 {
     bits
 }
 
-fn phdr(p_type: u32, p_flags: u32, p_align: u64) -> Phdr {
+/// A program header that covers nothing yet.
+pub(crate) fn phdr(p_type: u32, p_flags: u32, p_align: u64) -> Phdr {
     Phdr {
         p_type,
         p_flags,
@@ -61,7 +64,7 @@ fn phdr(p_type: u32, p_flags: u32, p_align: u64) -> Phdr {
 }
 
 /// Extends a segment by an output section.
-fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, size: u64) {
+pub(crate) fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, size: u64) {
     if { phdr.p_memsz } == 0 && { phdr.p_filesz } == 0 && { phdr.p_offset } == 0 && { phdr.p_vaddr }
         == 0
     {
@@ -398,19 +401,27 @@ pub fn assign(
     }
 }
 
-/// Two segments that would be loaded at the same addresses: the options that give sections their addresses contradict
-/// each other.
-pub fn overlap(phdrs: &[Phdr]) -> Option<(Phdr, Phdr)> {
+/// Reports two segments that would be loaded at the same addresses: the options that give sections their addresses
+/// contradict each other.
+pub fn report_overlap(phdrs: &[Phdr], diag: &Diagnostics) {
     let loads: Vec<Phdr> = phdrs
         .iter()
         .copied()
         .filter(|phdr| { phdr.p_type } == c::PT_LOAD && { phdr.p_memsz } > 0)
         .collect();
     let end = |phdr: &Phdr| { phdr.p_vaddr }.checked_add(phdr.p_memsz);
-    loads
+    let overlap = loads
         .windows(2)
-        .find(|pair| end(&pair[0]).is_none_or(|end| end > { pair[1].p_vaddr }))
-        .map(|pair| (pair[0], pair[1]))
+        .find(|pair| end(&pair[0]).is_none_or(|end| end > { pair[1].p_vaddr }));
+    if let Some([first, second]) = overlap {
+        diag.error(format!(
+            "segments overlap: {:#x}, {:#x} bytes, and {:#x}, {:#x} bytes",
+            { first.p_vaddr },
+            { first.p_memsz },
+            { second.p_vaddr },
+            { second.p_memsz }
+        ));
+    }
 }
 
 fn loads_only_headers(load: &Load) -> bool {

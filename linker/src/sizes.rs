@@ -14,7 +14,7 @@ use crate::hash_tables;
 use crate::ids::PartId;
 use crate::layout::{self, MergeClasses};
 use crate::merge::Merged;
-use crate::output::{Outputs, Std, subpart};
+use crate::output::{OutputSection, Outputs, Std, subpart};
 use crate::resolve::Definitions;
 use crate::sections::Sections;
 use crate::strtab::StringTable;
@@ -224,19 +224,22 @@ pub fn settle_types(
 }
 
 /// Decides which sections are in the output and sizes `.shstrtab`.
-pub fn name_sections<'a>(mut outputs: Outputs<'a>) -> (Outputs<'a>, Vec<Vec<u8>>) {
+pub fn name_sections(outputs: &mut Outputs) -> Vec<Vec<u8>> {
     outputs.std_mut(Std::ShStrtab).size = 1;
-    let mut names: Vec<Vec<u8>> = outputs
-        .sections
-        .iter()
-        .filter(|section| section.size > 0)
-        .map(|section| section.name.to_vec())
-        .collect();
-    names.sort();
-    names.dedup();
+    let names = section_names(outputs.sections.iter().filter(|section| section.size > 0));
     outputs.std_mut(Std::ShStrtab).size =
         1 + names.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
-    (outputs, names)
+    names
+}
+
+/// The names of sections, sorted, each once.
+pub fn section_names<'o, 'a: 'o>(
+    sections: impl Iterator<Item = &'o OutputSection<'a>>,
+) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = sections.map(|section| section.name.to_vec()).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The section name table for these names.

@@ -10,7 +10,7 @@ use crate::elf::{Sym, c};
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Object, Place, Symbol};
-use crate::output::{Outputs, shf, subpart};
+use crate::output::{Outputs, Std, shf, subpart};
 use crate::resolve::Definitions;
 use crate::retain::Retained;
 use crate::sections::{Sections, state};
@@ -313,7 +313,7 @@ pub fn write_file<'a>(
 pub fn header_of(places: &Places, id: SectionId, outputs: &Outputs) -> u16 {
     let part = places.sections.part[id.index()];
     let output = match part {
-        PartId::NONE => crate::output::Std::EhFrame.id(),
+        PartId::NONE => outputs.parts[Std::EhFrame.part().index()].output,
         part => outputs.parts[part.index()].output,
     };
     match outputs.sections[output.index()].header {
@@ -382,12 +382,13 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
                         .copies
                         .iter()
                         .any(|copied| copied.symbol == id && copied.read_only);
-                    let std = if read_only {
-                        crate::output::Std::DataRelRo
+                    let part = if read_only {
+                        subpart::RELRO_COPIES
                     } else {
-                        crate::output::Std::Bss
+                        subpart::COPIES
                     };
-                    sym.st_shndx = places.outputs.std(std).header;
+                    let output = places.outputs.parts[part.index()].output;
+                    sym.st_shndx = places.outputs.sections[output.index()].header;
                     sym.st_size = theirs.st_size;
                     sym.st_value = values[id.index()];
                 } else if bits & flag::CANONICAL_PLT != 0 {
@@ -412,11 +413,10 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
             } else if bits & flag::FUNCTION != 0 {
                 sym.st_info |= c::STT_FUNC;
             }
-            if let Some(output) = places.assigned_output(key) {
-                sym.st_shndx = match places.outputs.sections[output.index()].header {
-                    0 => c::SHN_ABS,
-                    header => header,
-                };
+            let assigned = places.assigned_output(key);
+            let assigned = assigned.map(|output| places.outputs.sections[output.index()].header);
+            if let Some(header) = assigned.filter(|header| *header != 0) {
+                sym.st_shndx = header;
             } else if bits & flag::ABSOLUTE == 0 {
                 let at = values[id.index()];
                 let inside = |s: &&crate::output::OutputSection| {

@@ -491,7 +491,7 @@ impl Writer<'_, '_> {
             let out = &mut out[..size];
             let output = places.outputs.parts[part.index()].output;
             // A list of functions that runs from its end, among lists that run from their start.
-            let backwards = (output == Std::InitArray.id() || output == Std::FiniArray.id())
+            let backwards = places.outputs.is_function_list(output)
                 && size.is_multiple_of(8)
                 && object
                     .section(number)

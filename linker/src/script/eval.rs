@@ -88,6 +88,8 @@ pub trait Environment {
     fn data_segment_relro_end(&self, _offset: u64, value: u64) -> u64 {
         value
     }
+    /// `DATA_SEGMENT_END`: told where the data segment ends.
+    fn data_segment_end(&self, _value: u64) {}
 }
 
 /// `ALIGN(max) + (. & (max - 1))`: the next page in memory at the same place in the file.
@@ -210,7 +212,11 @@ impl Expr {
                 let (offset, value) = (offset.resolve(env)?, inner.resolve(env)?);
                 number(env.data_segment_relro_end(offset, value))
             }
-            Expr::DataSegmentEnd(inner) => inner.eval(env),
+            Expr::DataSegmentEnd(inner) => {
+                let value = inner.eval(env)?;
+                env.data_segment_end(value.resolve(env)?);
+                Ok(value)
+            }
             Expr::Assert(condition, message) => {
                 let value = condition.eval(env)?;
                 if value.resolve(env)? == 0 {

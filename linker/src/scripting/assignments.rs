@@ -337,6 +337,16 @@ impl<'r, 's> Running<'r, 's> {
         }
     }
 
+    /// Number of slots.
+    pub fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// See [`Assignments::is_active`].
+    pub fn is_active(&self, assignment: &Assignment) -> bool {
+        self.assignments.is_active(assignment)
+    }
+
     pub fn start_pass(&mut self) {
         self.fresh.fill(false);
         self.problems.clear();

@@ -57,7 +57,10 @@ pub fn is_address(expr: &Expr, symbol: &mut dyn FnMut(&[u8]) -> bool) -> bool {
 /// such, not one that comes from a function of addresses.
 pub fn is_plain_number(expr: &Expr) -> bool {
     match expr {
-        Expr::Absolute(_) | Expr::SegmentStart(..) | Expr::Section(..) | Expr::Origin(_) => false,
+        Expr::Absolute(_) | Expr::SegmentStart(..) | Expr::Origin(_) => false,
+        Expr::Section(query, _) => {
+            !matches!(query, SectionQuery::Address | SectionQuery::LoadAddress)
+        }
         Expr::Conditional(_, then, otherwise) => {
             is_plain_number(then) && is_plain_number(otherwise)
         }

@@ -118,9 +118,6 @@ impl Scripts {
                         show(name)
                     ));
                 }
-                Command::Sections(_) => diag.error("SECTIONS is not supported yet"),
-                Command::Memory(_) => diag.error("MEMORY is not supported yet"),
-                Command::Phdrs(_) => diag.error("PHDRS is not supported yet"),
                 Command::NoCrossRefs(_, pos) | Command::NoCrossRefsTo(_, pos) => {
                     diag.error(format!(
                         "{}: NOCROSSREFS is not supported yet",

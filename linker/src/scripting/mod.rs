@@ -10,7 +10,18 @@
 
 mod assignments;
 mod classify;
+mod content;
+mod evaluate;
+mod lay_out;
 mod load;
+mod orphans;
+mod plan;
+mod regions;
+mod rules;
+mod segments;
 
 pub use assignments::{Assigned, Assignments, define_assigned};
+pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, write_patches};
 pub use load::{Includes, Scripts};
+pub use plan::Plan;
+pub use rules::{FileNames, Route, Rules};

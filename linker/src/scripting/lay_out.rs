@@ -1,0 +1,556 @@
+//! From a script's plan to the placement and the segments that the rest of the link works with.
+
+use super::assignments::{Assigned, Assignments};
+use super::content::{Content, gather};
+use super::evaluate::{Bytes, Gap, Machine, Placed};
+use super::plan::{Item, Plan};
+use super::segments::{self, Range, Section, Shape, Special};
+use crate::addresses::Located;
+use crate::args::Args;
+use crate::diag::Diagnostics;
+use crate::elf::{Shdr, c};
+use crate::file::Files;
+use crate::ids::{OutputId, PartId};
+use crate::layout::{Chunk, PartExtent, Placement};
+use crate::linker_symbols::LinkerSymbols;
+use crate::merge::Merged;
+use crate::output::{OutputSection, Outputs, STANDARD_COUNT, Std, shf};
+use crate::resolve::Definitions;
+use crate::script::Sort;
+use crate::sections::Sections;
+use crate::segments::Segments;
+use crate::sizes::section_names;
+use crate::symbols::SymbolTable;
+
+/// A plan whose contents are known.
+pub struct Filled<'s> {
+    plan: Plan<'s>,
+    content: Content,
+    made: Vec<(u64, u64)>,
+    offset: Vec<u64>,
+}
+
+/// Bytes that the script itself puts into the image.
+pub struct Patch {
+    /// Offset in the file.
+    offset: u64,
+    /// How many bytes.
+    size: u64,
+    /// These bytes, repeated.
+    pattern: Vec<u8>,
+}
+
+/// A placement that still lacks addresses.
+pub enum Placing<'s> {
+    /// By the default layout.
+    Default(Placement),
+    /// By a script.
+    Scripted(Box<Filled<'s>>),
+}
+
+/// Where everything is.
+pub struct LaidOut {
+    /// Where the input sections are.
+    pub placement: Placement,
+    /// The file's shape.
+    pub segments: Segments,
+    /// Names for `.shstrtab`.
+    pub names: Vec<Vec<u8>>,
+    /// The values of the script's symbols, if they are known already.
+    pub assigned: Option<Vec<Assigned>>,
+    /// What is written over the image.
+    pub patches: Vec<Patch>,
+}
+
+/// Writes what the script itself puts into the image: data, and fills of gaps.
+pub fn write_patches(patches: &[Patch], image: &mut [u8]) {
+    for patch in patches {
+        let range = patch.offset as usize..(patch.offset + patch.size) as usize;
+        if let (Some(out), false) = (image.get_mut(range), patch.pattern.is_empty()) {
+            for (to, from) in out.iter_mut().zip(patch.pattern.iter().cycle()) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+/// Standard sections that are views of a script's section of the same name: those whose bounds others ask for.
+const BY_NAME: &[Std] = &[
+    Std::Text,
+    Std::Init,
+    Std::Fini,
+    Std::PreinitArray,
+    Std::InitArray,
+    Std::FiniArray,
+    Std::Tdata,
+    Std::Tbss,
+    Std::Data,
+    Std::DataRelRo,
+    Std::Rodata,
+    Std::Bss,
+];
+
+impl<'s> Plan<'s> {
+    /// Finds out what is in each section. `made` are the sizes of what the linker makes, by part: what the script
+    /// discards of it is taken out. `offset` is from [`merge_pieces`](crate::layout::merge_pieces). The sizes of the
+    /// standard sections are then those of their contents so far, to tell which there are.
+    #[allow(clippy::too_many_arguments)] // the inputs, the outputs, and what is made
+    pub fn fill<'a>(
+        mut self,
+        args: &Args,
+        files: &Files<'a>,
+        sections: &Sections,
+        outputs: &mut Outputs<'a>,
+        made: &mut Vec<(u64, u64)>,
+        offset: Vec<u64>,
+        dynamic: bool,
+        diag: &Diagnostics,
+    ) -> Filled<'s> {
+        let content = gather(
+            &mut self, args, files, sections, outputs, made, dynamic, diag,
+        );
+        for std in Std::ALL {
+            let size = made[std.part().index()].0;
+            outputs.std_mut(*std).size = size;
+        }
+        for std in BY_NAME {
+            let name = outputs.std(*std).name.clone();
+            let named = |output: &OutputSection| output.name == name;
+            let found = outputs.sections[usize::from(STANDARD_COUNT)..]
+                .iter()
+                .position(named);
+            if let Some(number) = found {
+                outputs.std_mut(*std).size = u64::from(content.kinds[number].present);
+            }
+        }
+        Filled {
+            plan: self,
+            content,
+            made: made.clone(),
+            offset,
+        }
+    }
+}
+
+/// What addresses depend on, beside the plan.
+pub struct Facts<'f, 'a> {
+    /// Options.
+    pub args: &'f Args,
+    /// The inputs' symbols.
+    pub symbols: &'f SymbolTable<'a>,
+    /// Where these are defined.
+    pub definitions: &'f Definitions,
+    /// The input sections.
+    pub sections: &'f Sections,
+    /// The merged pieces.
+    pub merged: &'f Merged<'f>,
+    /// Offset of each file's frames in `.eh_frame`.
+    pub frame_offsets: &'f [u64],
+    /// What linker-defined symbols mean.
+    pub linker_symbols: &'f LinkerSymbols,
+    /// An input asks for an executable stack.
+    pub executable_stack: bool,
+    /// For messages.
+    pub diag: &'f Diagnostics,
+}
+
+/// What is left of a [`Machine`] that has run.
+struct Settled<'s> {
+    list: Vec<Section<'s>>,
+    shape: Shape,
+    assigned: Vec<Assigned>,
+    offset: Vec<u64>,
+    extents: Vec<PartExtent>,
+    placed: Vec<Placed>,
+    bytes: Vec<Bytes>,
+    gaps: Vec<Gap>,
+}
+
+impl<'s> Filled<'s> {
+    /// Gives everything its address and its place in the file.
+    pub fn assign<'a>(
+        mut self,
+        facts: &Facts<'_, 'a>,
+        assignments: &Assignments<'s>,
+        outputs: &mut Outputs<'a>,
+    ) -> LaidOut {
+        self.made[Std::Dynamic.part().index()].0 = outputs.std(Std::Dynamic).size;
+        let offset = std::mem::take(&mut self.offset);
+        let settled = self.settle(facts, assignments, outputs, offset);
+        let placement = Placement {
+            chunks: self.chunks(facts.sections, outputs, &settled),
+            offset: settled.offset.clone(),
+            parts: settled.extents.clone(),
+        };
+        let (segments, names) = self.write_down(outputs, &settled);
+        if segments.file_size > MOST_BYTES {
+            facts.diag.error(format!(
+                "the output would have {} bytes: does the linker script leave a gap in a segment?",
+                segments.file_size
+            ));
+        }
+        let patches = self.patches(outputs, &settled);
+        LaidOut {
+            placement,
+            segments,
+            names,
+            assigned: Some(settled.assigned),
+            patches,
+        }
+    }
+
+    fn settle<'a>(
+        &self,
+        facts: &Facts<'_, 'a>,
+        assignments: &Assignments<'s>,
+        outputs: &Outputs<'a>,
+        offset: Vec<u64>,
+    ) -> Settled<'s> {
+        let args = facts.args;
+        let plan = &self.plan;
+        let located = Located {
+            symbols: facts.symbols,
+            definitions: facts.definitions,
+            sections: facts.sections,
+            outputs,
+            merged: facts.merged,
+            frame_offsets: facts.frame_offsets,
+        };
+        let mut machine = Machine::new(
+            plan,
+            args,
+            &self.content,
+            located,
+            facts.linker_symbols,
+            assignments,
+            &self.made,
+            offset,
+        );
+        machine.run(&|machine| {
+            let list = list(plan, machine, outputs);
+            segments::headers_size(args, &list, &special(facts, machine), plan.phdrs)
+        });
+        machine.report(&args.output.display().to_string(), facts.diag);
+        let mut list = list(plan, &machine, outputs);
+        check_overlaps(plan, args, &list, facts.diag);
+        let shape = segments::assign(
+            args,
+            &mut list,
+            &special(facts, &machine),
+            plan.phdrs.map(|headers| (headers, &plan.scripts.script)),
+            &|expr| expr.resolve(&machine),
+            facts.diag,
+        );
+        if args.print_memory_usage && !facts.diag.has_errors() {
+            print!("{}", machine.regions.usage());
+        }
+        let values = machine.values();
+        Settled {
+            list,
+            shape,
+            assigned: values.into_iter().map(Option::unwrap_or_default).collect(),
+            offset: machine.offset,
+            extents: machine.extents,
+            placed: machine.placed,
+            bytes: machine.bytes,
+            gaps: machine.gaps,
+        }
+    }
+
+    /// What the writer copies at once: the sections that a file has in a part, or single ones where parts are sorted.
+    fn chunks(&self, sections: &Sections, outputs: &Outputs, settled: &Settled) -> Vec<Chunk> {
+        let rules = outputs.rules.as_deref();
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for (i, inputs) in self.content.inputs.iter().enumerate() {
+            let part = PartId(i as u16);
+            let rule = outputs.parts[i]
+                .rule
+                .and_then(|rule| rules?.rules.get(rule as usize));
+            let single = rule.is_some_and(|rule| rule.sort != Sort::None);
+            let first = chunks.len();
+            for input in inputs {
+                let (file, number) = sections.origin(input.id);
+                let offset = settled.offset[input.id.index()];
+                match chunks[first..].last_mut() {
+                    Some(chunk) if chunk.file == file && !single => {
+                        chunk.size = offset + input.size - chunk.offset;
+                        chunk.align = chunk.align.max(input.align);
+                    }
+                    _ => chunks.push(Chunk {
+                        file,
+                        part,
+                        only: if single { number } else { 0 },
+                        offset,
+                        size: input.size,
+                        align: input.align,
+                    }),
+                }
+            }
+        }
+        chunks
+    }
+
+    /// Writes addresses into the output sections, and lays out what is not loaded.
+    fn write_down(&self, outputs: &mut Outputs, settled: &Settled) -> (Segments, Vec<Vec<u8>>) {
+        for (description, placed) in self.plan.descriptions.iter().zip(&settled.placed) {
+            let output = &mut outputs.sections[description.output.index()];
+            (output.address, output.size, output.header) = (placed.address, 0, 0);
+            output.load_offset = placed.load_address.wrapping_sub(placed.address);
+        }
+        let mut end = settled.shape.end;
+        let mut in_file: Vec<OutputId> = Vec::new();
+        for section in &settled.list {
+            let output = &mut outputs.sections[section.output.index()];
+            output.sh_type = section.sh_type;
+            output.flags = section.flags;
+            output.size = section.size;
+            output.align = section.align;
+            output.offset = section.offset;
+            output.entsize = section.entsize;
+            if section.flags & shf::ALLOC == 0 {
+                end = end.next_multiple_of(section.align.max(1));
+                output.offset = end;
+                end += output.file_size();
+            }
+            in_file.push(section.output);
+        }
+        let last = [Std::Symtab, Std::SymtabShndx, Std::Strtab, Std::ShStrtab];
+        outputs.std_mut(Std::ShStrtab).size = 1;
+        in_file.extend(
+            last.into_iter()
+                .filter(|std| outputs.std(*std).size > 0)
+                .map(Std::id),
+        );
+        let names = section_names(in_file.iter().map(|id| &outputs.sections[id.index()]));
+        outputs.std_mut(Std::ShStrtab).size =
+            1 + names.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
+        for (header, id) in (1u16..).zip(&in_file) {
+            let output = &mut outputs.sections[id.index()];
+            output.header = header;
+            if id.0 < STANDARD_COUNT {
+                end = end.next_multiple_of(output.align.max(1));
+                output.offset = end;
+                end += output.size;
+            }
+        }
+        self.set_views(outputs, settled);
+        let shoff = end.next_multiple_of(8);
+        let segments = Segments {
+            phdrs: settled.shape.phdrs.clone(),
+            shoff,
+            file_size: shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64,
+            sections: in_file,
+            tls: settled.shape.tls,
+            image_base: settled.shape.image_base,
+        };
+        (segments, names)
+    }
+
+    /// Standard sections are views of where their contents came to be.
+    fn set_views(&self, outputs: &mut Outputs, settled: &Settled) {
+        for std in Std::ALL {
+            let part = std.part();
+            let output = outputs.parts[part.index()].output;
+            if output.0 < STANDARD_COUNT {
+                continue;
+            }
+            let within = settled.extents[part.index()].offset;
+            let holder = &outputs.sections[output.index()];
+            let (address, offset, header) = (holder.address, holder.offset, holder.header);
+            let (size, align) = self.made[part.index()];
+            let view = outputs.std_mut(*std);
+            view.address = address.wrapping_add(within);
+            view.offset = offset.wrapping_add(within);
+            (view.size, view.align, view.header) = (size, align, header);
+        }
+        for std in BY_NAME {
+            let name = outputs.std(*std).name.clone();
+            let found = outputs.sections[usize::from(STANDARD_COUNT)..]
+                .iter()
+                .filter(|output| output.name == name)
+                .max_by_key(|output| output.header);
+            let Some(named) = found else { continue };
+            let copy = (
+                named.address,
+                named.offset,
+                named.size,
+                named.align,
+                named.header,
+            );
+            let view = outputs.std_mut(*std);
+            (
+                view.address,
+                view.offset,
+                view.size,
+                view.align,
+                view.header,
+            ) = copy;
+        }
+    }
+
+    fn patches(&self, outputs: &Outputs, settled: &Settled) -> Vec<Patch> {
+        let at = |description: usize, offset: u64| {
+            let id = self.plan.descriptions[description].output;
+            let output = &outputs.sections[id.index()];
+            (output.header != 0 && !output.is_nobits()).then(|| output.offset + offset)
+        };
+        let gaps = settled.gaps.iter().filter_map(|gap| {
+            Some(Patch {
+                offset: at(gap.description, gap.offset)?,
+                size: gap.size,
+                pattern: gap.pattern.clone(),
+            })
+        });
+        let bytes = settled.bytes.iter().filter_map(|bytes| {
+            Some(Patch {
+                offset: at(bytes.description, bytes.offset)?,
+                size: bytes.bytes.len() as u64,
+                pattern: bytes.bytes.clone(),
+            })
+        });
+        gaps.chain(bytes).collect()
+    }
+}
+
+/// More than any real output has: what is larger comes from a mistake in a script.
+const MOST_BYTES: u64 = 1 << 40;
+
+/// The sections that are in the output, in the plan's order.
+fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Section<'s>> {
+    let mut list = Vec::new();
+    for item in &plan.items {
+        let Item::Section(number) = item else {
+            continue;
+        };
+        let placed = machine.placed[*number];
+        if placed.size == 0 && !placed.kept {
+            continue;
+        }
+        let description = &plan.descriptions[*number];
+        let kind = machine.content.kinds[*number];
+        let script = description.script;
+        let mut flags = kind.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
+        if !kind.present && placed.alloc {
+            flags |= shf::ALLOC | shf::WRITE;
+        }
+        if !placed.alloc {
+            flags &= !shf::ALLOC;
+        }
+        if script.is_some_and(|script| script.readonly) {
+            flags &= !shf::WRITE;
+        }
+        let given_type = script.and_then(|script| script.elf_type.as_ref());
+        let given_type = given_type.and_then(|expr| expr.resolve(machine).ok());
+        let sh_type = match (given_type, placed.bits, kind.section_type()) {
+            (Some(given), _, _) => given as u32,
+            (None, false, _) => c::SHT_NOBITS,
+            // Bytes that the script itself puts there.
+            (None, true, c::SHT_NOBITS) => c::SHT_PROGBITS,
+            (None, true, sh_type) => sh_type,
+        };
+        list.push(Section {
+            output: description.output,
+            name: outputs.sections[description.output.index()].name.to_vec(),
+            sh_type,
+            flags,
+            address: placed.address,
+            load_address: placed.load_address,
+            size: placed.size,
+            align: placed.align,
+            entsize: kind.entsize,
+            bits: sh_type != c::SHT_NOBITS,
+            phdrs: script.map_or(&[], |script| &script.phdrs[..]),
+            offset: 0,
+        });
+    }
+    list
+}
+
+/// What has segments of its own.
+fn special(facts: &Facts, machine: &Machine) -> Special {
+    let outputs = machine.located.outputs;
+    let range = |std: Std| {
+        let part = std.part();
+        let (size, align) = machine.made[part.index()];
+        let description = outputs.parts[part.index()]
+            .output
+            .index()
+            .checked_sub(STANDARD_COUNT.into())?;
+        (size > 0).then(|| Range {
+            address: machine.placed[description]
+                .address
+                .wrapping_add(machine.extents[part.index()].offset),
+            size,
+            align,
+            flags: outputs.std(std).flags,
+        })
+    };
+    let segment = machine.data_segment.get();
+    Special {
+        interpreter: range(Std::Interp),
+        dynamic: range(Std::Dynamic),
+        property: range(Std::NoteProperty),
+        frames: range(Std::EhFrameHdr),
+        relro: segment
+            .base
+            .zip(segment.relro_end)
+            .filter(|(base, end)| facts.args.z.relro && base < end),
+        executable_stack: facts.executable_stack,
+    }
+}
+
+/// Says, in GNU ld's words, which sections are at the same addresses.
+fn check_overlaps(plan: &Plan, args: &Args, list: &[Section], diag: &Diagnostics) {
+    let takes_space = |section: &&Section| {
+        section.flags & shf::ALLOC != 0
+            && section.size > 0
+            && (section.bits || section.flags & shf::TLS == 0)
+    };
+    for section in list.iter().filter(takes_space) {
+        let ends = section.address.checked_add(section.size);
+        if ends.is_none() || section.load_address.checked_add(section.size).is_none() {
+            diag.error(format!(
+                "section {} wraps around the address space: {:#x} bytes at {:#x}",
+                String::from_utf8_lossy(&section.name),
+                section.size,
+                section.address
+            ));
+            return;
+        }
+    }
+    if !args.check_sections {
+        return;
+    }
+    let check = |what: &str, of: &dyn Fn(&Section) -> u64, in_overlays: bool| {
+        let mut sections: Vec<&Section> = list
+            .iter()
+            .filter(takes_space)
+            .filter(|section| {
+                let mut all = plan.descriptions.iter();
+                let of_overlay = all.any(|d| d.output == section.output && d.overlay.is_some());
+                in_overlays || !of_overlay
+            })
+            .collect();
+        sections.sort_by_key(|section| of(section));
+        for pair in sections.windows(2) {
+            let (first, second) = (pair[0], pair[1]);
+            let end = |section: &Section| of(section) + (section.size - 1);
+            if end(first) >= of(second) {
+                diag.error(format!(
+                    "section {} {what} [{:016x},{:016x}] overlaps section {} {what} [{:016x},{:016x}]",
+                    String::from_utf8_lossy(&second.name),
+                    of(second),
+                    end(second),
+                    String::from_utf8_lossy(&first.name),
+                    of(first),
+                    end(first),
+                ));
+            }
+        }
+        diag.has_errors()
+    };
+    let lma = |section: &Section| section.load_address;
+    if !check("LMA", &lma, true) {
+        check("VMA", &|section: &Section| section.address, false);
+    }
+}

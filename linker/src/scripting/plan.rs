@@ -1,0 +1,295 @@
+//! The layout that scripts describe: their `SECTIONS` as one list, in which each output section is one item.
+//!
+//! Descriptions of one name are one output section, as with GNU ld. `INSERT` moves what stands before it to another
+//! place of the list. Sections that no pattern takes ("orphans") are added by [`super::orphans`].
+
+use super::load::Scripts;
+use super::rules::Rules;
+use crate::args::{Args, OrphanHandling, SortSection};
+use crate::diag::Diagnostics;
+use crate::ids::OutputId;
+use crate::output::{Outputs, STANDARD_COUNT};
+use crate::script::{
+    Assertion, Assignment, Command, Constraint, Expr, Fill, MemoryRegion, OutputSection, Overlay,
+    Pos, ProgramHeader, SectionCommand, SectionsCommand,
+};
+
+/// A layout that is not the default one.
+pub struct Plan<'s> {
+    /// Where it is from.
+    pub(super) scripts: &'s Scripts,
+    /// What is done, in order.
+    pub(super) items: Vec<Item<'s>>,
+    /// The output sections that are described; orphans are added.
+    pub(super) descriptions: Vec<Description<'s>>,
+    /// `MEMORY`.
+    pub(super) memory: Vec<&'s MemoryRegion>,
+    /// `REGION_ALIAS`: new name, old name.
+    pub(super) aliases: Vec<(&'s [u8], &'s [u8], Pos)>,
+    /// `PHDRS`.
+    pub(super) phdrs: Option<&'s [ProgramHeader]>,
+    /// `LD_FEATURE("SANE_EXPR")`.
+    pub(super) sane: bool,
+    /// The patterns; taken by [`Plan::outputs`].
+    pub(super) rules: Rules,
+}
+
+/// A statement of `SECTIONS`.
+#[derive(Clone, Copy)]
+pub(super) enum Item<'s> {
+    Assign(&'s Assignment),
+    Assert(&'s Assertion),
+    /// The description of this number.
+    Section(usize),
+    /// After the sections of an overlay: the location counter goes behind the largest.
+    EndOfOverlay,
+}
+
+/// An output section's description.
+pub(super) struct Description<'s> {
+    /// The output section.
+    pub output: OutputId,
+    /// What the script says before and behind the braces; `None` for orphans.
+    pub script: Option<&'s OutputSection>,
+    /// What is in it.
+    pub statements: Vec<Statement<'s>>,
+    /// The overlay that it belongs to, by number.
+    pub overlay: Option<usize>,
+    /// The overlay itself, for its first section.
+    pub overlay_script: Option<&'s Overlay>,
+}
+
+/// A statement in an output section's description.
+#[derive(Clone, Copy)]
+pub(super) enum Statement<'s> {
+    /// The sections of a rule.
+    Rule(usize),
+    Assign(&'s Assignment),
+    Assert(&'s Assertion),
+    /// `BYTE(…)` and its like.
+    Data {
+        size: u8,
+        expr: &'s Expr,
+        pos: Pos,
+    },
+    /// `ASCIZ "…"`.
+    Text(&'s [u8]),
+    Fill(&'s Fill),
+}
+
+impl<'s> Plan<'s> {
+    /// The layout of the scripts; `None` if they leave the default one.
+    pub fn new(scripts: &'s Scripts, args: &Args, diag: &Diagnostics) -> Option<Plan<'s>> {
+        let commands = &scripts.script.commands;
+        let mut plan = Plan {
+            scripts,
+            items: Vec::new(),
+            descriptions: Vec::new(),
+            memory: Vec::new(),
+            aliases: Vec::new(),
+            phdrs: None,
+            sane: false,
+            rules: Rules::new(args.orphan_handling == OrphanHandling::Discard),
+        };
+        let mut moved: Vec<(Vec<Item<'s>>, bool, &'s [u8], Pos)> = Vec::new();
+        let mut seen = false;
+        for (number, command) in commands.iter().enumerate() {
+            match command {
+                Command::Sections(list) => {
+                    let from = plan.items.len();
+                    plan.add_sections(list, args.sort_section, diag);
+                    // `INSERT` commands that follow concern it.
+                    let insert = commands[number + 1..].iter().find_map(|next| match next {
+                        Command::Insert {
+                            after,
+                            section,
+                            pos,
+                        } => Some(Some((*after, section, *pos))),
+                        Command::Sections(_) => Some(None),
+                        _ => None,
+                    });
+                    match insert.flatten() {
+                        Some((after, section, pos)) => {
+                            let items = plan.items.split_off(from);
+                            moved.push((items, after, section, pos));
+                        }
+                        None if number < scripts.from_options => seen = true,
+                        None => diag.error(
+                            "SECTIONS in a linker script that is an input needs INSERT; use -T for a layout",
+                        ),
+                    }
+                }
+                Command::Memory(regions) => plan.memory.extend(regions),
+                Command::RegionAlias { alias, region, pos } => {
+                    plan.aliases.push((alias, region, *pos))
+                }
+                Command::Phdrs(headers) => plan.phdrs = Some(headers),
+                Command::SaneExpr => plan.sane = true,
+                Command::Assign(assignment) => plan.items.push(Item::Assign(assignment)),
+                Command::Assert(assertion) => plan.items.push(Item::Assert(assertion)),
+                _ => {}
+            }
+        }
+        if !seen {
+            let what = match () {
+                () if !moved.is_empty() => "INSERT",
+                () if !plan.memory.is_empty() => "MEMORY",
+                () if plan.phdrs.is_some() => "PHDRS",
+                () => return None,
+            };
+            diag.error(format!(
+                "{what} is not supported without a linker script that has SECTIONS"
+            ));
+            return None;
+        }
+        if args.emit_relocs {
+            diag.error("--emit-relocs is not supported with a linker script that has SECTIONS yet");
+        }
+        for (items, after, section, pos) in moved {
+            plan.insert(items, after, section, pos, diag);
+        }
+        Some(plan)
+    }
+
+    /// Numbers and patterns for the link. The plan's descriptions and the outputs' sections have the same order.
+    pub fn outputs<'a>(&mut self, files: &crate::file::Files, linked: &[bool]) -> Outputs<'a> {
+        let mut rules = std::mem::take(&mut self.rules);
+        rules.settle_constraints(files, linked);
+        let name = |description: &Description| {
+            description
+                .script
+                .map_or_else(Vec::new, |script| script.name.clone())
+        };
+        Outputs::scripted(self.descriptions.iter().map(name), rules)
+    }
+
+    fn add_sections(&mut self, list: &'s [SectionsCommand], sort: SortSection, diag: &Diagnostics) {
+        for command in list {
+            match command {
+                SectionsCommand::Assign(assignment) => self.items.push(Item::Assign(assignment)),
+                SectionsCommand::Assert(assertion) => self.items.push(Item::Assert(assertion)),
+                SectionsCommand::Entry(_) => {}
+                SectionsCommand::Section(section) => {
+                    self.add_section(section, None, sort, diag);
+                }
+                SectionsCommand::Overlay(overlay) => {
+                    let number = self.descriptions.len();
+                    for (i, section) in overlay.sections.iter().enumerate() {
+                        let made = self.add_section(section, Some(number), sort, diag);
+                        if let (Some(made), 0) = (made, i) {
+                            self.descriptions[made].overlay_script = Some(overlay);
+                        }
+                    }
+                    self.items.push(Item::EndOfOverlay);
+                }
+            }
+        }
+    }
+
+    /// Adds an output section, or adds to it. Gives its number unless it is `/DISCARD/`.
+    fn add_section(
+        &mut self,
+        section: &'s OutputSection,
+        overlay: Option<usize>,
+        sort: SortSection,
+        diag: &Diagnostics,
+    ) -> Option<usize> {
+        if section.is_discard() {
+            for command in &section.commands {
+                match command {
+                    SectionCommand::Input(spec) => {
+                        self.rules.add(spec, None, OutputId(0), sort);
+                    }
+                    SectionCommand::Assert(_) | SectionCommand::Constructors => {}
+                    _ => diag.error(format!(
+                        "{}: /DISCARD/ can hold input sections only",
+                        self.scripts.script.place(section.pos)
+                    )),
+                }
+            }
+            return None;
+        }
+        let same = |known: &Description| {
+            known.script.is_some_and(|script| {
+                script.name == section.name && script.constraint == section.constraint
+            })
+        };
+        let number = match self.descriptions.iter().position(same) {
+            Some(known) => known,
+            None => {
+                self.descriptions.push(Description {
+                    output: OutputId(STANDARD_COUNT + self.descriptions.len() as u16),
+                    script: Some(section),
+                    statements: Vec::new(),
+                    overlay,
+                    overlay_script: None,
+                });
+                let number = self.descriptions.len() - 1;
+                self.items.push(Item::Section(number));
+                if section.constraint != Constraint::None {
+                    self.rules.constrain(number, section.constraint);
+                }
+                number
+            }
+        };
+        let output = self.descriptions[number].output;
+        for command in &section.commands {
+            let statement = match command {
+                SectionCommand::Input(spec) => {
+                    for rule in self.rules.add(spec, Some(number), output, sort) {
+                        self.descriptions[number]
+                            .statements
+                            .push(Statement::Rule(rule));
+                    }
+                    continue;
+                }
+                SectionCommand::Assign(assignment) => Statement::Assign(assignment),
+                SectionCommand::Assert(assertion) => Statement::Assert(assertion),
+                SectionCommand::Data { size, expr, pos } => Statement::Data {
+                    size: *size,
+                    expr,
+                    pos: *pos,
+                },
+                SectionCommand::Text(text) => Statement::Text(text),
+                SectionCommand::Fill(fill) => Statement::Fill(fill),
+                // For formats other than ELF.
+                SectionCommand::Constructors => continue,
+                SectionCommand::CreateObjectSymbols(pos) => {
+                    diag.error(format!(
+                        "{}: CREATE_OBJECT_SYMBOLS is not supported",
+                        self.scripts.script.place(*pos)
+                    ));
+                    continue;
+                }
+            };
+            self.descriptions[number].statements.push(statement);
+        }
+        Some(number)
+    }
+
+    fn insert(
+        &mut self,
+        items: Vec<Item<'s>>,
+        after: bool,
+        section: &[u8],
+        pos: Pos,
+        diag: &Diagnostics,
+    ) {
+        let is_it = |item: &Item| match item {
+            Item::Section(number) => self.descriptions[*number]
+                .script
+                .is_some_and(|script| script.name == section),
+            _ => false,
+        };
+        let Some(at) = self.items.iter().position(is_it) else {
+            diag.error(format!(
+                "{}: {} not found for insert",
+                self.scripts.script.place(pos),
+                String::from_utf8_lossy(section)
+            ));
+            return;
+        };
+        let at = at + usize::from(after);
+        self.items.splice(at..at, items);
+    }
+}

@@ -1,0 +1,253 @@
+//! Which input section goes where, by the patterns of `SECTIONS` ("Input Section" in GNU ld's manual).
+//!
+//! A *rule* is an input section description, or the part of one whose patterns are sorted alike: its sections stand
+//! together. The first rule that matches takes a section.
+
+use crate::args::SortSection;
+use crate::file::{File, Files};
+use crate::ids::OutputId;
+use crate::object::Section;
+use crate::output::shf;
+use crate::script::{Constraint, InputSpec, SectionPattern, Sort};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Names of a file as patterns see them.
+#[derive(Clone, Copy)]
+pub struct FileNames<'f> {
+    /// Its path, or the name of the member of an archive.
+    file: &'f [u8],
+    /// The archive's path.
+    archive: Option<&'f [u8]>,
+}
+
+impl<'f> FileNames<'f> {
+    /// The names of an input.
+    pub fn of(file: &File<'f>) -> FileNames<'f> {
+        let path = file.path.as_os_str().as_encoded_bytes();
+        match file.member {
+            Some(member) => FileNames {
+                file: member,
+                archive: Some(path),
+            },
+            None => FileNames {
+                file: path,
+                archive: None,
+            },
+        }
+    }
+
+    /// What the linker makes, or what many files share, has no name of its own: only patterns for all files match.
+    pub const NONE: FileNames<'static> = FileNames {
+        file: b"",
+        archive: None,
+    };
+}
+
+/// The sections that stand together.
+#[derive(Debug)]
+pub struct Rule {
+    spec: InputSpec,
+    /// Patterns with the same order; `None`: all sections of the file.
+    patterns: Option<Vec<SectionPattern>>,
+    /// Their order.
+    pub sort: Sort,
+    /// Number of the output section description that it is in; `None`: `/DISCARD/`.
+    pub description: Option<usize>,
+    /// The output section.
+    pub output: OutputId,
+    /// Matches anything at all: not if the description's constraint is not met.
+    enabled: bool,
+    all_files: bool,
+}
+
+/// Where the rules send a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the rule of this number; kept if it says `KEEP`.
+    Rule {
+        /// The rule.
+        rule: u32,
+        /// `KEEP`.
+        keep: bool,
+    },
+    /// Nowhere.
+    Discard,
+    /// No rule matches.
+    Orphan,
+}
+
+impl Rule {
+    fn matches(&self, file: FileNames, name: &[u8], flags: u64) -> bool {
+        let spec = &self.spec;
+        if flags & spec.flags.with != spec.flags.with || flags & spec.flags.without != 0 {
+            return false;
+        }
+        let named = |pattern: &SectionPattern| {
+            pattern.pattern.matches(name)
+                && !pattern
+                    .exclude
+                    .iter()
+                    .any(|pattern| pattern.excludes(file.file, file.archive))
+        };
+        if let Some(patterns) = &self.patterns
+            && !patterns.iter().any(named)
+        {
+            return false;
+        }
+        self.all_files
+            || spec.file.excludes(file.file, file.archive)
+                && !spec
+                    .exclude
+                    .iter()
+                    .any(|pattern| pattern.excludes(file.file, file.archive))
+    }
+
+    /// Whether files are sorted by name before their sections are.
+    pub fn sorts_files(&self) -> bool {
+        self.spec.file_sort == Sort::Name
+    }
+}
+
+/// All rules, in order.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// Constraints of the descriptions, by number.
+    constraints: Vec<Constraint>,
+    /// Sections that no rule matches are left out (`--orphan-handling=discard`).
+    pub discard_orphans: bool,
+}
+
+impl Rules {
+    /// No rules yet.
+    pub fn new(discard_orphans: bool) -> Rules {
+        Rules {
+            discard_orphans,
+            ..Rules::default()
+        }
+    }
+
+    /// Adds the rules of an input section description. Gives the numbers of them.
+    pub fn add(
+        &mut self,
+        spec: &InputSpec,
+        description: Option<usize>,
+        output: OutputId,
+        default: SortSection,
+    ) -> std::ops::Range<usize> {
+        let first = self.rules.len();
+        let sort_of = |sort: Sort| match (sort, default) {
+            (Sort::Default, SortSection::Name) => Sort::Name,
+            (Sort::Default, SortSection::Alignment) => Sort::Alignment,
+            (Sort::Default | Sort::None, _) => Sort::None,
+            // A further level where it adds something.
+            (Sort::Name, SortSection::Alignment) => Sort::NameAlignment,
+            (Sort::Alignment, SortSection::Name) => Sort::AlignmentName,
+            (sort, _) => sort,
+        };
+        let all_files = spec.file.is_all() && spec.exclude.is_empty();
+        let mut push = |sort, patterns| {
+            self.rules.push(Rule {
+                spec: InputSpec {
+                    sections: None,
+                    ..spec.clone()
+                },
+                patterns,
+                sort,
+                description,
+                output,
+                enabled: true,
+                all_files,
+            })
+        };
+        match &spec.sections {
+            None => push(sort_of(Sort::Default), None),
+            Some(patterns) => {
+                for run in patterns.chunk_by(|a, b| sort_of(a.sort) == sort_of(b.sort)) {
+                    push(sort_of(run[0].sort), Some(run.to_vec()));
+                }
+            }
+        }
+        first..self.rules.len()
+    }
+
+    /// Notes the constraint of a description.
+    pub fn constrain(&mut self, description: usize, constraint: Constraint) {
+        if self.constraints.len() <= description {
+            self.constraints.resize(description + 1, Constraint::None);
+        }
+        self.constraints[description] = constraint;
+    }
+
+    /// Where a section goes.
+    pub fn route(&self, file: FileNames, name: &[u8], flags: u64) -> Route {
+        let found = (0u32..)
+            .zip(&self.rules)
+            .find(|(_, rule)| rule.enabled && rule.matches(file, name, flags));
+        match found {
+            Some((_, rule)) if rule.description.is_none() => Route::Discard,
+            Some((number, rule)) => Route::Rule {
+                rule: number,
+                keep: rule.spec.keep,
+            },
+            None if self.discard_orphans => Route::Discard,
+            None => Route::Orphan,
+        }
+    }
+
+    /// Finds out which descriptions with `ONLY_IF_RO` and `ONLY_IF_RW` count. One after the other, as what the first
+    /// does not take is there for the next.
+    pub fn settle_constraints(&mut self, files: &Files, linked: &[bool]) {
+        for description in 0..self.constraints.len() {
+            let wanted_writable = match self.constraints[description] {
+                Constraint::None => continue,
+                Constraint::OnlyIfRo => false,
+                Constraint::OnlyIfRw => true,
+            };
+            let violated = AtomicBool::new(false);
+            files
+                .0
+                .par_iter()
+                .zip(linked)
+                .filter(|(_, linked)| **linked)
+                .for_each(|(file, _)| {
+                    let Some(object) = file.object() else { return };
+                    let names = FileNames::of(file);
+                    for number in 1..object.section_count() {
+                        let Some(section) = object.section(number) else {
+                            continue;
+                        };
+                        let writable = section.flags & shf::WRITE != 0;
+                        if writable == wanted_writable || !self.may_take(description, &section) {
+                            continue;
+                        }
+                        if let Route::Rule { rule, .. } =
+                            self.route(names, section.name, section.flags)
+                            && self.rules[rule as usize].description == Some(description)
+                        {
+                            violated.store(true, Relaxed);
+                        }
+                    }
+                });
+            if violated.into_inner() {
+                for rule in &mut self.rules {
+                    rule.enabled &= rule.description != Some(description);
+                }
+            }
+        }
+    }
+
+    /// Whether some rule of a description matches the section's name: asked first, because it is cheap.
+    fn may_take(&self, description: usize, section: &Section) -> bool {
+        let own = |rule: &&Rule| rule.description == Some(description);
+        self.rules.iter().filter(own).any(|rule| {
+            rule.patterns.as_ref().is_none_or(|patterns| {
+                patterns
+                    .iter()
+                    .any(|pattern| pattern.pattern.matches(section.name))
+            })
+        })
+    }
+}

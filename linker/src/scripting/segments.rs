@@ -1,0 +1,536 @@
+//! Program headers and places in the file for sections that a script has given addresses.
+//!
+//! Without `PHDRS`, segments follow from the sections as with GNU ld: in the order of their load addresses, a new
+//! `PT_LOAD` begins where the distance between address and load address changes, where pages would be skipped, where
+//! bytes follow what has none, and where code or writable data begins on another page.
+
+use crate::args::{Args, Magic, SeparateCode};
+use crate::diag::Diagnostics;
+use crate::elf::{Ehdr, Phdr, c};
+use crate::ids::OutputId;
+use crate::output::shf;
+use crate::script::{EvalError, Expr, ProgramHeader, Script};
+use crate::segments::{TlsSegment, cover, phdr, segment_flags};
+
+/// A section on its way into segments.
+#[derive(Clone, Debug)]
+pub(super) struct Section<'s> {
+    pub output: OutputId,
+    pub name: Vec<u8>,
+    pub sh_type: u32,
+    pub flags: u64,
+    pub address: u64,
+    pub load_address: u64,
+    pub size: u64,
+    pub align: u64,
+    pub entsize: u64,
+    pub bits: bool,
+    /// `:phdr …`.
+    pub phdrs: &'s [Vec<u8>],
+    pub offset: u64,
+}
+
+impl Section<'_> {
+    fn is_alloc(&self) -> bool {
+        self.flags & shf::ALLOC != 0
+    }
+    fn is_tbss(&self) -> bool {
+        self.flags & shf::TLS != 0 && !self.bits
+    }
+    /// Bytes of address space.
+    fn extent(&self) -> u64 {
+        if self.is_tbss() { 0 } else { self.size }
+    }
+    fn file_size(&self) -> u64 {
+        if self.bits { self.size } else { 0 }
+    }
+}
+
+/// A range of addresses: of something that has a segment of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Range {
+    pub address: u64,
+    pub size: u64,
+    pub align: u64,
+    pub flags: u64,
+}
+
+/// What has segments of its own, where it is in the output.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Special {
+    pub interpreter: Option<Range>,
+    pub dynamic: Option<Range>,
+    pub property: Option<Range>,
+    pub frames: Option<Range>,
+    /// Start and end of what becomes read-only.
+    pub relro: Option<(u64, u64)>,
+    pub executable_stack: bool,
+}
+
+/// A loaded segment: indices of its sections, and whether it begins with the headers.
+struct Load {
+    sections: Vec<usize>,
+    headers: bool,
+    flags: u32,
+}
+
+/// The shape of the file.
+pub(super) struct Shape {
+    pub phdrs: Vec<Phdr>,
+    pub tls: Option<TlsSegment>,
+    pub image_base: u64,
+    /// Where the file goes on.
+    pub end: u64,
+}
+
+fn page_size(args: &Args) -> u64 {
+    args.z
+        .max_page_size
+        .unwrap_or(0x1000)
+        .max(1)
+        .next_power_of_two()
+}
+
+/// Bytes of the headers, given what there is so far.
+pub(super) fn headers_size(
+    args: &Args,
+    sections: &[Section],
+    special: &Special,
+    script: Option<&[ProgramHeader]>,
+) -> u64 {
+    let count = match script {
+        Some(headers) => headers.len(),
+        None => {
+            let order = load_order(sections);
+            // Whether the headers are loaded makes no difference to the number.
+            let loads = map(args, sections, &order, u64::MAX);
+            loads.len() + count_special(sections, special)
+        }
+    };
+    (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64
+}
+
+fn count_special(sections: &[Section], special: &Special) -> usize {
+    let tls = sections
+        .iter()
+        .any(|section| section.is_alloc() && section.flags & shf::TLS != 0);
+    2 * usize::from(special.interpreter.is_some())
+        + usize::from(special.dynamic.is_some())
+        + usize::from(special.property.is_some())
+        + usize::from(special.frames.is_some())
+        + usize::from(special.relro.is_some())
+        + usize::from(tls)
+        + note_runs(sections).len()
+        + 1
+}
+
+/// Indices of the loaded sections, by load address.
+fn load_order(sections: &[Section]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sections.len())
+        .filter(|i| sections[*i].is_alloc())
+        .collect();
+    order.sort_by_key(|i| {
+        let section = &sections[*i];
+        let last = !section.bits && !section.is_tbss();
+        (section.load_address, section.address, last, *i)
+    });
+    order
+}
+
+/// Divides the sections into segments. `headers` is the size of the headers.
+fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<Load> {
+    let page = page_size(args);
+    let paged = args.magic == Magic::Normal;
+    let separate = args.z.separate != SeparateCode::None;
+    let down = |address: u64| address & !(page - 1);
+    let mut loads: Vec<Load> = Vec::new();
+    for i in order {
+        let section = &sections[*i];
+        let code = section.flags & shf::EXEC != 0;
+        let writable = section.flags & shf::WRITE != 0;
+        let flags = match args.magic {
+            Magic::Omagic => c::PF_R | c::PF_W | c::PF_X,
+            _ => segment_flags(section.flags),
+        };
+        let fits = loads.last().is_some_and(|load| {
+            let Some(last) = load.sections.last().map(|last| &sections[*last]) else {
+                return false;
+            };
+            let last_end = last.load_address.wrapping_add(last.extent());
+            let distance = |s: &Section| s.load_address.wrapping_sub(s.address);
+            let same_page = down(last_end.wrapping_sub(1)) == down(section.load_address);
+            match () {
+                () if distance(last) != distance(section) => false,
+                () if section.load_address < last_end || last_end < last.load_address => false,
+                () if paged
+                    && last_end
+                        .checked_next_multiple_of(page)
+                        .is_none_or(|end| end < down(section.load_address)) =>
+                {
+                    false
+                }
+                () if !last.bits && !last.is_tbss() && section.bits => false,
+                () if !paged => true,
+                () if separate && code != (load.flags & c::PF_X != 0) => false,
+                () if writable && load.flags & c::PF_W == 0 => same_page,
+                () => true,
+            }
+        });
+        match loads.last_mut() {
+            Some(load) if fits => {
+                load.sections.push(*i);
+                load.flags |= flags;
+            }
+            _ => {
+                // The headers are loaded with the first segment if there is room for them on its first page.
+                let room = section.address & (page - 1);
+                let with_headers = loads.is_empty()
+                    && paged
+                    && headers <= room
+                    && headers <= section.load_address
+                    && !(separate && code);
+                loads.push(Load {
+                    sections: vec![*i],
+                    headers: with_headers,
+                    flags,
+                });
+            }
+        }
+    }
+    loads
+}
+
+/// Runs of note sections of one alignment: a `PT_NOTE` each.
+fn note_runs(sections: &[Section]) -> Vec<Vec<usize>> {
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    let mut open = false;
+    for (i, section) in sections.iter().enumerate() {
+        if section.sh_type != c::SHT_NOTE || !section.is_alloc() || section.size == 0 {
+            open &= section.size == 0;
+            continue;
+        }
+        let goes_on = |run: &Vec<usize>| {
+            run.last().is_some_and(|last| {
+                let last = &sections[*last];
+                last.align == section.align
+                    && last
+                        .address
+                        .wrapping_add(last.size)
+                        .next_multiple_of(section.align.max(1))
+                        == section.address
+            })
+        };
+        match runs.last_mut() {
+            Some(run) if open && goes_on(run) => run.push(i),
+            _ => runs.push(vec![i]),
+        }
+        open = true;
+    }
+    runs
+}
+
+fn cover_section(segment: &mut Phdr, section: &Section) {
+    cover(
+        segment,
+        section.offset,
+        section.address,
+        section.file_size(),
+        section.size,
+    );
+}
+
+/// Gives loaded sections their places in the file, and makes the program headers.
+pub(super) fn assign(
+    args: &Args,
+    sections: &mut [Section],
+    special: &Special,
+    script: Option<(&[ProgramHeader], &Script)>,
+    eval: &dyn Fn(&Expr) -> Result<u64, EvalError>,
+    diag: &Diagnostics,
+) -> Shape {
+    match script {
+        None => by_sections(args, sections, special),
+        Some((headers, script)) => by_script(args, sections, headers, script, eval, diag),
+    }
+}
+
+fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shape {
+    let order = load_order(sections);
+    let headers = headers_size(args, sections, special, None);
+    let loads = map(args, sections, &order, headers);
+    let mut end = headers;
+    let mut image_base = 0;
+    let mut loaded = Vec::new();
+    for load in &loads {
+        let segment = place_load(args, sections, load, &mut end);
+        if load.headers {
+            image_base = segment.p_vaddr;
+        }
+        loaded.push(segment);
+    }
+    let headers_loaded = loads.first().is_some_and(|load| load.headers);
+    let mut phdrs = Vec::new();
+    let offset_of = |address: u64| {
+        let load = loaded.iter().find(|load| {
+            let start = { load.p_vaddr };
+            start <= address && address - start <= { load.p_memsz }
+        });
+        load.map_or(0, |load| { load.p_offset } + (address - { load.p_vaddr }))
+    };
+    let single = |range: &Range, p_type: u32| {
+        let mut segment = phdr(p_type, segment_flags(range.flags), range.align.max(1));
+        cover(
+            &mut segment,
+            offset_of(range.address),
+            range.address,
+            range.size,
+            range.size,
+        );
+        segment
+    };
+    if let Some(range) = &special.interpreter {
+        // It can be found only if it is loaded; without it the number of headers is the same.
+        let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
+        let start = size_of::<Ehdr>() as u64;
+        match headers_loaded {
+            true => cover(
+                &mut own,
+                start,
+                image_base + start,
+                headers - start,
+                headers - start,
+            ),
+            false => own.p_type = c::PT_NULL,
+        }
+        phdrs.push(own);
+        phdrs.push(single(range, c::PT_INTERP));
+    }
+    phdrs.extend(&loaded);
+    if let Some(range) = &special.dynamic {
+        phdrs.push(single(range, c::PT_DYNAMIC));
+    }
+    for run in note_runs(sections) {
+        let mut segment = phdr(c::PT_NOTE, c::PF_R, sections[run[0]].align);
+        for i in run {
+            cover_section(&mut segment, &sections[i]);
+        }
+        phdrs.push(segment);
+    }
+    if let Some(range) = &special.property {
+        phdrs.push(single(range, c::PT_GNU_PROPERTY));
+    }
+    let tls = thread_storage(sections);
+    if let Some((segment, _)) = tls {
+        phdrs.push(segment);
+    }
+    if let Some(range) = &special.frames {
+        phdrs.push(single(range, c::PT_GNU_EH_FRAME));
+    }
+    let stack_flags = c::PF_R | c::PF_W | if special.executable_stack { c::PF_X } else { 0 };
+    let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
+    stack.p_memsz = args.z.stack_size.unwrap_or(0);
+    phdrs.push(stack);
+    if let Some((start, stop)) = special.relro {
+        let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
+        for i in &order {
+            let section = &sections[*i];
+            if section.address >= start && section.address < stop && section.extent() > 0 {
+                cover_section(&mut segment, section);
+            }
+        }
+        if { segment.p_memsz } > 0 {
+            segment.p_memsz = stop - { segment.p_vaddr };
+            segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
+        }
+        phdrs.push(segment);
+    }
+    Shape {
+        phdrs,
+        tls: tls.map(|(_, tls)| tls),
+        image_base,
+        end,
+    }
+}
+
+/// The segment of thread-local storage.
+fn thread_storage(sections: &[Section]) -> Option<(Phdr, TlsSegment)> {
+    let mut segment = phdr(c::PT_TLS, c::PF_R, 1);
+    let mut any = false;
+    for section in sections {
+        if section.is_alloc() && section.flags & shf::TLS != 0 {
+            any = true;
+            cover_section(&mut segment, section);
+            segment.p_align = { segment.p_align }.max(section.align);
+        }
+    }
+    let end = { segment.p_vaddr }.checked_add(segment.p_memsz)?;
+    any.then_some((
+        segment,
+        TlsSegment {
+            start: segment.p_vaddr,
+            thread_pointer: end.checked_next_multiple_of(segment.p_align)?,
+        },
+    ))
+}
+
+/// Gives the sections of a segment their places in the file, from `end` on.
+fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64) -> Phdr {
+    let largest = load.sections.iter().map(|i| sections[*i].align).max();
+    let largest = largest.unwrap_or(1).max(1);
+    let page = match args.magic {
+        Magic::Normal => page_size(args).max(largest),
+        _ => largest,
+    };
+    let mut segment = phdr(c::PT_LOAD, load.flags, page);
+    let Some(first) = load.sections.first().map(|i| sections[*i].clone()) else {
+        return segment;
+    };
+    let start = *end + first.address.wrapping_sub(*end) % page;
+    if load.headers {
+        segment.p_vaddr = first.address.wrapping_sub(start);
+        segment.p_paddr = first.load_address.wrapping_sub(start);
+    } else {
+        segment.p_offset = start;
+        segment.p_vaddr = first.address;
+        segment.p_paddr = first.load_address;
+    }
+    let mut file_end = start;
+    let mut memory_end = first.address;
+    for i in &load.sections {
+        let section = &mut sections[*i];
+        section.offset = start.wrapping_add(section.address.wrapping_sub(first.address));
+        if section.bits {
+            file_end = file_end.max(section.offset.saturating_add(section.size));
+        }
+        memory_end = memory_end.max(section.address.saturating_add(section.extent()));
+    }
+    segment.p_filesz = match file_end > start || load.headers {
+        true => file_end - { segment.p_offset },
+        false => 0,
+    };
+    segment.p_memsz = memory_end
+        .wrapping_sub(segment.p_vaddr)
+        .max(segment.p_filesz);
+    *end = file_end;
+    segment
+}
+
+fn by_script(
+    args: &Args,
+    sections: &mut [Section],
+    headers: &[ProgramHeader],
+    script: &Script,
+    eval: &dyn Fn(&Expr) -> Result<u64, EvalError>,
+    diag: &Diagnostics,
+) -> Shape {
+    let number = |expr: &Expr, header: &ProgramHeader| {
+        eval(expr).unwrap_or_else(|why| {
+            diag.error(format!("{}: {why}", script.place(header.pos)));
+            0
+        })
+    };
+    // Which sections each header has: as its description says, else as that of the section before; those before the
+    // first that says something are with it.
+    let first = sections
+        .iter()
+        .map(|section| section.phdrs)
+        .find(|phdrs| !phdrs.is_empty());
+    let mut current: &[Vec<u8>] = first.unwrap_or(&[]);
+    if first.is_none() {
+        diag.error("no sections assigned to phdrs");
+    }
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); headers.len()];
+    for (i, section) in sections.iter().enumerate() {
+        if !section.phdrs.is_empty() {
+            current = section.phdrs;
+        }
+        if !section.is_alloc() {
+            continue;
+        }
+        for name in current.iter().filter(|name| *name != b"NONE") {
+            match headers.iter().position(|header| header.name == *name) {
+                Some(header) => members[header].push(i),
+                None => diag.error(format!(
+                    "section `{}' assigned to non-existent phdr `{}'",
+                    String::from_utf8_lossy(&section.name),
+                    String::from_utf8_lossy(name)
+                )),
+            }
+        }
+    }
+    let size = (size_of::<Ehdr>() + headers.len() * size_of::<Phdr>()) as u64;
+    let mut end = size;
+    let mut image_base = 0;
+    let mut placed = vec![false; sections.len()];
+    let mut phdrs = Vec::new();
+    // Loaded segments give their sections places; others only cover sections that have them.
+    for (header, members) in headers.iter().zip(&members) {
+        let kind = number(&header.kind, header) as u32;
+        let flags = |members: &[usize]| match &header.flags {
+            Some(flags) => number(flags, header) as u32,
+            None => members
+                .iter()
+                .fold(0, |bits, i| bits | segment_flags(sections[*i].flags)),
+        };
+        let mut segment = phdr(kind, flags(members), 1);
+        if kind == c::PT_LOAD {
+            let load = Load {
+                sections: members.clone(),
+                headers: header.filehdr,
+                flags: segment.p_flags,
+            };
+            segment = place_load(args, sections, &load, &mut end);
+            members.iter().for_each(|i| placed[*i] = true);
+            if header.filehdr {
+                if members.is_empty() {
+                    (segment.p_filesz, segment.p_memsz) = (size, size);
+                }
+                image_base = segment.p_vaddr;
+            }
+            if let Some(at) = &header.at {
+                segment.p_paddr = number(at, header);
+            }
+        }
+        phdrs.push(segment);
+    }
+    for (i, section) in sections.iter_mut().enumerate() {
+        if section.is_alloc() && !placed[i] {
+            end = end.next_multiple_of(section.align.max(1));
+            section.offset = end;
+            end += section.file_size();
+        }
+    }
+    for ((header, members), segment) in headers.iter().zip(&members).zip(&mut phdrs) {
+        if { segment.p_type } == c::PT_LOAD {
+            continue;
+        }
+        if { segment.p_type } == c::PT_PHDR {
+            let start = size_of::<Ehdr>() as u64;
+            cover(
+                segment,
+                start,
+                image_base + start,
+                size - start,
+                size - start,
+            );
+            segment.p_align = 8;
+        }
+        for i in members {
+            cover_section(segment, &sections[*i]);
+            segment.p_align = { segment.p_align }.max(sections[*i].align);
+        }
+        if { segment.p_type } == c::PT_GNU_STACK {
+            segment.p_align = 0x10;
+            segment.p_memsz = args.z.stack_size.unwrap_or(0);
+        }
+        if let Some(at) = &header.at {
+            segment.p_paddr = number(at, header);
+        }
+    }
+    Shape {
+        phdrs,
+        tls: thread_storage(sections).map(|(_, tls)| tls),
+        image_base,
+        end,
+    }
+}
