@@ -23,6 +23,8 @@ struct Lacking {
     link: Option<i32>,
     lock: Option<i32>,
     map: Option<i32>,
+    /// More than this cannot be mapped: EINVAL, as valgrind says.
+    map_at_most: Option<usize>,
     map_writable: Option<i32>,
     file_system: Option<u64>,
 }
@@ -58,6 +60,8 @@ impl System for Lacking {
     }
     fn map(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
         failing(self.map)?;
+        let too_much = self.map_at_most.is_some_and(|most| length > most);
+        failing(too_much.then_some(libc::EINVAL))?;
         Linux.map(file, length)
     }
     fn map_writable(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
@@ -226,6 +230,18 @@ fn without_shared_mappings_there_is_no_repository() {
     });
     let error = Store::open(&path, &options).unwrap_err();
     assert!(matches!(error, Error::Io { action: "map", .. }), "{error}");
+}
+
+#[test]
+fn where_little_can_be_mapped_little_is_reserved() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("little.repo");
+    let options = on(Lacking {
+        map_at_most: Some(1 << 30),
+        ..Lacking::default()
+    });
+    use_it(&path, &options);
+    assert_eq!(Store::open(&path, &options).unwrap().reserve(), 1 << 30);
 }
 
 #[test]

@@ -40,13 +40,8 @@ impl Mapping {
                 .and_then(|length| system.map(file, length));
             match attempt {
                 Ok(raw) => return Ok(Mapping { raw }),
-                Err(error)
-                    if error.kind() != io::ErrorKind::OutOfMemory
-                        || length / 2 < least
-                        || length < 1 << 20 =>
-                {
-                    return Err(error);
-                }
+                Err(error) if length / 2 < least || length < 1 << 20 => return Err(error),
+                // Whatever the error: valgrind, for one, calls it EINVAL.
                 Err(_) => length /= 2,
             }
         }

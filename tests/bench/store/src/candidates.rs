@@ -100,8 +100,13 @@ mod engine {
     use store::engine::{Durability, OpenOptions, Store};
 
     pub fn open(path: &Path) -> Store {
+        open_with(path, OpenOptions::default().checkpoint_every)
+    }
+
+    pub fn open_with(path: &Path, checkpoint_every: u64) -> Store {
         let options = OpenOptions {
             create: true,
+            checkpoint_every,
             ..OpenOptions::default()
         };
         Store::open(path, &options).expect("store opens")
@@ -158,6 +163,11 @@ pub fn recover_and_verify(path: &Path) -> [(&'static str, f64); 2] {
     store.verify().expect("verifies");
     let verified = start.elapsed().as_secs_f64();
     [("open after a power cut", recovered), ("verify", verified)]
+}
+
+/// The store, moving its checkpoint never.
+pub fn open_without_checkpoints(path: &Path) -> Box<dyn Candidate> {
+    Box::new(engine::open_with(path, u64::MAX))
 }
 
 /// Checks a repository that many processes have filled.

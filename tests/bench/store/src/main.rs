@@ -4,6 +4,10 @@
 //! bench-store [--records N] [--peers a,b] [--dir DIRECTORY] [--only WORD]
 //! ```
 //!
+//! `--peers` of lmdb, redb, fjall, rocksdb; `none` for none. `--only` a part:
+//! floor, bulk, lookup, size, small, batches, lazy, mixed, contention. Each line is
+//! printed as soon as it is measured.
+//!
 //! Keys are 32-byte digests, values log-normal around a median of 300 bytes and
 //! a mean of 800, as fragments of programs are. What counts are the ratios.
 
@@ -143,6 +147,12 @@ fn main() {
             }
             remove(&path);
         }
+        if wanted("lazy") && kind == Kind::Store {
+            let path = path("lazy");
+            lazy_commits("store", kind.open(&path), &path, &workload);
+            let candidate = candidates::open_without_checkpoints(&path);
+            lazy_commits("store, no checkpoints", candidate, &path, &workload);
+        }
         if wanted("mixed") {
             mixed(kind, &path("mixed"), &workload);
             remove(&path("mixed"));
@@ -281,6 +291,24 @@ fn small_commits(kind: Kind, path: &Path) {
             "B",
         );
     }
+}
+
+/// What it costs that lazy commits, too, move the checkpoint, and what that is for.
+fn lazy_commits(who: &str, candidate: Box<dyn Candidate>, path: &Path, workload: &Workload) {
+    let start = Instant::now();
+    let mut longest = 0.0f64;
+    for batch in workload.batches(1000) {
+        let start = Instant::now();
+        candidate.insert(workload, batch, false);
+        longest = longest.max(start.elapsed().as_secs_f64());
+    }
+    let rate = workload.len() as f64 / start.elapsed().as_secs_f64() / 1e3;
+    report("insert: 1000 a lazy commit", who, rate, "k/s");
+    report("longest lazy commit of 1000", who, longest * 1e3, "ms");
+    drop(candidate);
+    let [(what, seconds), _] = candidates::recover_and_verify(path);
+    report(&format!("{what}, lazy commits only"), who, seconds, "s");
+    remove(path);
 }
 
 /// Lookups while another process commits durably.
