@@ -22,7 +22,7 @@ use crate::args::{Args, Color};
 pub use demangle::demangle;
 
 /// References to one undefined symbol that are shown.
-const SHOWN_REFERENCES: usize = 3;
+pub const SHOWN_REFERENCES: usize = 3;
 
 /// How grave a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -319,10 +319,10 @@ impl Diagnostics {
         symbols
     }
 
-    /// Explains an undefined symbol: a similar name, an archive that stood too early.
+    /// Explains an undefined symbol: a similar name, a definition that nobody can see. The first explanation stays.
     pub fn hint(&self, symbol: &[u8], hint: impl Into<String>) {
         if let Some(undefined) = self.collected.lock().undefined.get_mut(symbol) {
-            undefined.hint = Some(hint.into());
+            undefined.hint.get_or_insert_with(|| hint.into());
         }
     }
 

@@ -296,6 +296,9 @@ impl<'a> Dynamic<'a> {
         if facts.text_relocations {
             entries.push((c::DT_TEXTREL, 0));
         }
+        if args.symbolic == Symbolic::All && args.kind == OutputKind::Shared {
+            entries.push((c::DT_SYMBOLIC, 0));
+        }
         let (flags, flags_1) = dynamic_flags(facts, args);
         if flags != 0 {
             entries.push((c::DT_FLAGS, flags.into()));

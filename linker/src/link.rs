@@ -32,10 +32,12 @@ use crate::object::Object;
 use crate::output::{Outputs, Std};
 use crate::output_file::{OutputFile, Use};
 use crate::pieces::UsedPieces;
-use crate::plan::Mode;
+use crate::plan::{self, Mode};
 use crate::relocatable;
 use crate::relocate::Relocator;
-use crate::report::{print_unused, refuse_intermediate_code, report_duplicates, report_undefined};
+use crate::report::{
+    print_unused, refuse_intermediate_code, report_duplicates, report_undefined, trace_members,
+};
 use crate::resolve;
 use crate::retain::Retained;
 use crate::scripting::{self, Assignments, LaidOut, Placing};
@@ -106,6 +108,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // groups are not resolved yet.
     scripting::define_assigned(&scripts, &symbols);
     let linked = resolve::extract(&files, &symbols, &required(args, &scripts, &symbols));
+    trace_members(args, &files, &linked);
     timing.phase("extract members");
 
     // Now that it is known which objects count, number their sections and send each to its part of the output.
@@ -139,7 +142,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     resolve::define(&files, &symbols, &sections);
     let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
-    report_duplicates(args, &files, &symbols, &duplicates, diag);
+    report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     warnings::commons(args, &files, &symbols, &sections, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     check(diag)?;
@@ -166,7 +169,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let mode = Mode {
         pic: args.kind.is_pic(),
         shared: args.kind == OutputKind::Shared,
-        relax: args.relax,
+        // A slot can be farther away than what an instruction reaches: loads of such symbols stay loads.
+        relax: args.relax && facts.loaded_size < plan::NEAR,
     };
     let used_pieces = UsedPieces::new(&files);
     let tracer = Tracer {
@@ -345,7 +349,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
             kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
             let names = name_sections(&mut outputs);
             let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
-            segments::report_overlap(&segments.phdrs, diag);
+            if args.check_sections {
+                segments::report_overlap(&segments.phdrs, diag);
+            }
             LaidOut {
                 placement,
                 segments,
@@ -469,6 +475,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
             values: &values,
             mode,
             dynamic_index: &dynamic_index,
+            check_overflow: args.z.reloc_overflow_check,
             diag,
         },
         frames: &frames,
@@ -524,6 +531,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         },
     );
     timing.print();
+    if args.stats {
+        timing.print_stats(files.0.len() - 1, segments.file_size);
+    }
     // The plugin takes away its files.
     drop(compiled);
     finished();

@@ -25,6 +25,11 @@ pub const GNU_PROPERTY_STACK_SIZE: u32 = 1;
 /// The program must not have copy relocations against protected symbols.
 pub const GNU_PROPERTY_NO_COPY_ON_PROTECTED: u32 = 2;
 
+/// What the program needs of the dynamic linker.
+pub const GNU_PROPERTY_1_NEEDED: u32 = 0xb000_8000;
+/// In [`GNU_PROPERTY_1_NEEDED`]: function pointers are canonical and there are no copies of others' data.
+pub const NEEDED_INDIRECT_EXTERN_ACCESS: u32 = 1;
+
 /// In [`GNU_PROPERTY_X86_FEATURE_1_AND`]: indirect branches go to `endbr64` only.
 pub const FEATURE_1_IBT: u32 = 1;
 /// In [`GNU_PROPERTY_X86_FEATURE_1_AND`]: returns match calls.
@@ -234,6 +239,8 @@ pub struct Forced {
     /// Bits of [`GNU_PROPERTY_X86_ISA_1_NEEDED`] that are added: `-z x86-64-v3` and
     /// its like.
     pub isa_1_needed: u32,
+    /// Bits of [`GNU_PROPERTY_1_NEEDED`] that are added: `-z indirect-extern-access`.
+    pub needed_1: u32,
 }
 
 /// Merges the properties of all objects of a link.
@@ -287,6 +294,7 @@ impl Merger {
             GNU_PROPERTY_X86_ISA_1_NEEDED,
             u64::from(forced.isa_1_needed),
         );
+        merged.add(Rule::Or, GNU_PROPERTY_1_NEEDED, u64::from(forced.needed_1));
         merged
             .values
             .retain(|number, value| match Rule::of(*number) {
@@ -355,6 +363,7 @@ mod tests {
         let forced = Forced {
             feature_1: FEATURE_1_IBT,
             isa_1_needed: 4,
+            needed_1: 0,
         };
         let mut merger = Merger::default();
         merger.add(&properties(&[]));

@@ -5,7 +5,7 @@ use crate::args::{Args, BuildId, OutputKind};
 use crate::build_id;
 use crate::diag::Diagnostics;
 use crate::file::Files;
-use crate::note_property::{Forced, Merger, Properties};
+use crate::note_property::{Forced, Merger, NEEDED_INDIRECT_EXTERN_ACCESS, Properties};
 use crate::sections::SectionFacts;
 use crate::warnings;
 
@@ -34,6 +34,10 @@ pub fn properties(
     let forced = Forced {
         feature_1: if args.z.ibt { IBT } else { 0 } | if args.z.shstk { SHSTK } else { 0 },
         isa_1_needed: args.z.isa_needed,
+        needed_1: match args.z.indirect_extern_access {
+            Some(true) => NEEDED_INDIRECT_EXTERN_ACCESS,
+            _ => 0,
+        },
     };
     let merged = merger.finish(forced);
     let ibt = args.z.ibtplt || merged.has_feature_1(IBT);

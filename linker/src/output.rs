@@ -370,6 +370,12 @@ impl<'a> Outputs<'a> {
     /// The part for input sections of a custom kind, made if need be.
     pub fn custom(&mut self, custom: &Custom<'a>) -> Option<PartId> {
         let kept = custom.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
+        // A section says that it holds pieces if all that is in it are pieces of one kind.
+        let (merge_flags, entsize) = match custom.merge {
+            None => (0, 0),
+            Some(kind) if kind.strings => (shf::MERGE | shf::STRINGS, kind.entsize),
+            Some(kind) => (shf::MERGE, kind.entsize),
+        };
         // Sections of one name go together if they are loaded alike.
         let ruled = match (custom.rule, &self.rules) {
             (Some(rule), Some(rules)) => Some(rules.rules.get(rule as usize)?.output.index()),
@@ -392,7 +398,13 @@ impl<'a> Outputs<'a> {
         });
         let output = match found {
             Some(i) => {
-                self.sections[i].flags |= kept;
+                let section = &mut self.sections[i];
+                section.flags |= kept;
+                let pieces = shf::MERGE | shf::STRINGS;
+                if (section.flags & pieces, section.entsize) != (merge_flags, entsize.into()) {
+                    section.flags &= !pieces;
+                    section.entsize = 0;
+                }
                 OutputId(i as u16)
             }
             None => {
@@ -406,8 +418,8 @@ impl<'a> Outputs<'a> {
                 self.sections.push(OutputSection {
                     name: Cow::Borrowed(custom.name),
                     sh_type: custom.sh_type,
-                    flags: kept,
-                    entsize: 0,
+                    flags: kept | merge_flags,
+                    entsize: entsize.into(),
                     relro,
                     rank,
                     address: 0,

@@ -20,7 +20,7 @@ use memmap2::MmapMut;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -60,6 +60,17 @@ impl OutputFile {
     pub fn create(path: &Path, size: u64, used_as: Use) -> io::Result<OutputFile> {
         let len =
             usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        if path.as_os_str() == "-" {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            let image = Image::Memory(vec![0; len]);
+            return Ok(OutputFile {
+                path: path.into(),
+                temporary: None,
+                file,
+                image,
+                zeroed: true,
+            });
+        }
         let old = fs::symlink_metadata(path).ok();
         let through_link = fs::metadata(path).ok();
         if let Some(meta) = &through_link {

@@ -11,6 +11,9 @@ use crate::arch::x86_64::relax::{
 use crate::arch::x86_64::reloc::{Class, Field, Howto, howto};
 use crate::symbols::flag;
 
+/// An image that is smaller than this can be reached from everywhere in it by a signed 32-bit distance, gaps included.
+pub const NEAR: u64 = 0x7800_0000;
+
 /// What decides about relocations for the whole output.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {

@@ -90,7 +90,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     resolve::discard_duplicate_groups(&files, &symbols, &sections, &owned, diag);
     resolve::define(&files, &symbols, &sections);
     let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
-    report_duplicates(args, &files, &symbols, &duplicates, diag);
+    report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     let assigned = assign::define(&scripts, &symbols, diag);
     let retained = Retained::read(args, diag);

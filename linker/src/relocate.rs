@@ -24,6 +24,8 @@ pub struct Relocator<'l, 'a> {
     pub mode: Mode,
     /// Index in `.dynsym` of each global symbol.
     pub dynamic_index: &'l (dyn Fn(SymbolId) -> u32 + Sync),
+    /// Values must fit their fields; without it (`-z noreloc-overflow`) they are cut.
+    pub check_overflow: bool,
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -245,9 +247,31 @@ impl Relocator<'_, '_> {
                 _ => self.other(site, bytes, &fixup, &target, plan, offset, place, dynamic),
             };
             if let Err(why) = result {
-                self.failed(site, &fixup, &target, why);
+                self.failed_at(site, &fixup, &target, why, bytes, offset);
             }
         });
+    }
+
+    /// Reports that a value does not fit, unless that shall not be checked.
+    #[cold]
+    fn failed_at(
+        &self,
+        site: &Site,
+        fixup: &Fixup,
+        target: &Resolved,
+        why: ApplyError,
+        bytes: &mut [u8],
+        offset: u64,
+    ) {
+        match why {
+            ApplyError::Overflow { value, field } if !self.check_overflow => {
+                let place = usize::try_from(offset).ok();
+                if let Some(place) = place.and_then(|offset| bytes.get_mut(offset..)) {
+                    reloc::truncate(place, field, value);
+                }
+            }
+            why => self.failed(site, fixup, target, why),
+        }
     }
 
     #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
@@ -513,7 +537,14 @@ impl Relocator<'_, '_> {
         } else {
             format!("'{}'", self.diag.show_name(name))
         };
-        self.complain(site, fixup, format_args!("{why}; references {name}"));
+        let r_type = reloc::name(fixup.r_type);
+        let note = match why {
+            ApplyError::Overflow { .. } => {
+                format!("\n>>> relocation truncated to fit: {r_type} against {name}")
+            }
+            _ => String::new(),
+        };
+        self.complain(site, fixup, format_args!("{why}; references {name}{note}"));
     }
 
     #[cold]

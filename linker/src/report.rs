@@ -2,20 +2,25 @@
 //! define, sections that nothing reaches.
 
 use crate::args::{Args, UnresolvedPolicy};
-use crate::diag::{Diagnostics, Place as MessagePlace, Severity};
+use crate::diag::{Diagnostics, Place as MessagePlace, SHOWN_REFERENCES, Severity};
+use crate::elf::c;
 use crate::file::Files;
-use crate::ids::FileId;
+use crate::hints;
+use crate::ids::{FileId, SymbolId};
 use crate::object::Place;
 use crate::resolve::Duplicate;
 use crate::sections::{Sections, state};
+use crate::source_lines;
 use crate::symbols::SymbolTable;
 use crate::trace::Needs;
+use std::collections::HashMap;
 
 /// Reports names that two files define, with both places.
 pub fn report_duplicates(
     args: &Args,
     files: &Files,
     symbols: &SymbolTable,
+    sections: &Sections,
     duplicates: &[Duplicate],
     diag: &Diagnostics,
 ) {
@@ -36,6 +41,12 @@ pub fn report_duplicates(
                     String::from_utf8_lossy(section.name).into_owned(),
                     symbol.value,
                 ));
+            }
+            if let Some(object) = input.object()
+                && let Some(symbol) = object.symbol(index)
+                && let Place::Section(number) = symbol.place
+            {
+                place.source = source_lines::find(object, sections, file, number, symbol.value);
             }
             place.order.input = file.0;
             place
@@ -78,6 +89,7 @@ pub fn report_undefined(
         UnresolvedPolicy::Warn => Severity::Warning,
         UnresolvedPolicy::Ignore => return,
     };
+    let mut described: HashMap<SymbolId, usize> = HashMap::new();
     for reference in &needs.undefined {
         let name = symbols.name(reference.symbol);
         if args.ignore_unresolved.iter().any(|ignored| ignored == name) {
@@ -95,7 +107,53 @@ pub fn report_undefined(
         ));
         place.order.input = file.0;
         place.order.offset = reference.offset;
+        // Of many references the first few are shown.
+        let count = described.entry(reference.symbol).or_default();
+        *count += 1;
+        if *count <= SHOWN_REFERENCES {
+            describe(&mut place, files, sections, file, number, reference.offset);
+        }
         diag.undefined(severity, name, place);
+    }
+    if !needs.undefined.is_empty() {
+        hints::add(files, symbols, sections, diag);
+    }
+}
+
+/// Adds the function and the source line of a place.
+fn describe(
+    place: &mut MessagePlace,
+    files: &Files,
+    sections: &Sections,
+    file: FileId,
+    number: u32,
+    offset: u64,
+) {
+    let object = files.object(file);
+    place.source = source_lines::find(object, sections, file, number, offset);
+    let function = (1..object.symbol_count()).find(|index| {
+        object.symbol(*index).is_some_and(|symbol| {
+            symbol.kind() == c::STT_FUNC
+                && symbol.place == Place::Section(number)
+                && offset
+                    .checked_sub(symbol.value)
+                    .is_some_and(|within| within < symbol.size)
+        })
+    });
+    place.function = function.map(|index| object.symbol_name(index).to_vec());
+}
+
+/// `-t`: the members of archives that are linked, as `archive(member)`.
+pub fn trace_members(args: &Args, files: &Files, linked: &[bool]) {
+    if args.trace == 0 {
+        return;
+    }
+    let members = files
+        .iter()
+        .zip(linked)
+        .filter(|((_, file), linked)| **linked && file.member.is_some());
+    for ((_, file), _) in members {
+        println!("{file}");
     }
 }
 

@@ -54,6 +54,7 @@ pub struct Sections {
 
 /// What the pass over one file's headers finds beside the arrays.
 struct Found<'a> {
+    loaded_size: u64,
     customs: Vec<Custom<'a>>,
     executable_stack: Option<bool>,
     properties: Vec<u32>,
@@ -63,6 +64,8 @@ struct Found<'a> {
 
 /// What the linker consumes from the linked files beside their contents.
 pub struct SectionFacts {
+    /// Bytes of all loaded sections, before anything is left out or merged.
+    pub loaded_size: u64,
     /// Files whose `.note.GNU-stack` asks for an executable stack.
     pub executable_stack: Vec<FileId>,
     /// `.note.gnu.property` sections of each file.
@@ -129,12 +132,14 @@ impl Sections {
             .collect();
 
         let mut facts = SectionFacts {
+            loaded_size: 0,
             executable_stack: Vec::new(),
             properties: Vec::new(),
             frames: Vec::new(),
             link_order: Vec::new(),
         };
         for (id, found, part) in found {
+            facts.loaded_size = facts.loaded_size.saturating_add(found.loaded_size);
             if found.executable_stack == Some(true) {
                 facts.executable_stack.push(id);
             }
@@ -206,6 +211,7 @@ impl Sections {
             .state
             .resize_with(total as usize, AtomicU8::default);
         let mut facts = SectionFacts {
+            loaded_size: 0,
             executable_stack: Vec::new(),
             properties: Vec::new(),
             frames: Vec::new(),
@@ -418,6 +424,7 @@ fn classify_file<'a>(
     diag: &Diagnostics,
 ) -> Found<'a> {
     let mut found = Found {
+        loaded_size: 0,
         customs: Vec::new(),
         executable_stack: None,
         properties: Vec::new(),
@@ -448,6 +455,9 @@ fn classify_file<'a>(
         }
         if is_table(&section) {
             continue;
+        }
+        if section.flags & shf::ALLOC != 0 {
+            found.loaded_size = found.loaded_size.saturating_add(section.size);
         }
         if section.flags & shf::EXCLUDE != 0 || rules.is_none() && is_list_end(file, &section) {
             continue;

@@ -108,9 +108,11 @@ pub fn assign(
         (None, _) => 0,
     };
 
+    // `-N`: one segment for everything.
+    let united = (args.magic == Magic::Omagic).then_some(c::PF_R | c::PF_W | c::PF_X);
     // Which sections are in the file, and which segments load them.
     let mut loads = vec![Load {
-        flags: c::PF_R,
+        flags: united.unwrap_or(c::PF_R),
         relro: false,
         start: None,
         sections: Vec::new(),
@@ -124,6 +126,7 @@ pub fn assign(
         if !args.rosegment && flags == c::PF_R {
             flags = c::PF_R | c::PF_X;
         }
+        let flags = united.unwrap_or(flags);
         let relro = relro_allowed && section.relro;
         if section.size == 0 || section.is_tbss() {
             // It takes no address space and makes no segment of its own.

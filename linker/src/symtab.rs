@@ -40,7 +40,7 @@ pub struct SymtabLayout {
     pub count: u32,
     /// Size of `.strtab`.
     pub names: u64,
-    /// Symbols that no object defines: imported and linker-defined ones.
+    /// Symbols that no object defines: imported and linker-defined ones; first those that nobody outside can see.
     pub others: Vec<SymbolId>,
 }
 
@@ -94,10 +94,13 @@ impl<'a> Chooser<'_, 'a> {
                 share
             })
             .collect();
-        let others: Vec<SymbolId> = self.symbols.ids().filter(|id| self.is_other(*id)).collect();
+        let mut others: Vec<SymbolId> =
+            self.symbols.ids().filter(|id| self.is_other(*id)).collect();
+        others.sort_by_key(|id| !is_local(self.symbols, *id));
+        let locals = others.partition_point(|id| is_local(self.symbols, *id));
         shares[0] = Share {
-            locals: 0,
-            globals: others.len() as u32,
+            locals: locals as u32,
+            globals: (others.len() - locals) as u32,
             names: others
                 .iter()
                 .map(|id| self.symbols.name(*id).len() as u64 + 1)
@@ -316,10 +319,29 @@ pub fn header_of(places: &Places, id: SectionId, outputs: &Outputs) -> u16 {
         PartId::NONE => outputs.parts[Std::EhFrame.part().index()].output,
         part => outputs.parts[part.index()].output,
     };
-    match outputs.sections[output.index()].header {
+    let section = &outputs.sections[output.index()];
+    match section.header {
+        // It is empty: the symbol says where it would be, in the last section before.
+        0 if section.is_alloc() => nearest_header(outputs, section.address),
         0 => c::SHN_ABS,
         header => header,
     }
+}
+
+/// A symbol of the linker that is not visible outside of the output.
+fn is_local(symbols: &SymbolTable, id: SymbolId) -> bool {
+    symbols.key(id).rank() == rank::LINKER
+        && symbols.flags(id) & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0
+}
+
+/// Index of the section header for an address at or behind the end of a section.
+fn nearest_header(outputs: &Outputs, address: u64) -> u16 {
+    let standing = outputs.sections.iter();
+    standing
+        .filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss())
+        .filter(|section| section.address <= address)
+        .max_by_key(|section| section.address)
+        .map_or(c::SHN_ABS, |section| section.header)
 }
 
 /// Writes the symbols that no object defines.
@@ -331,13 +353,13 @@ pub fn write_others(
     slots: SymbolSlots,
 ) {
     let SymbolSlots {
+        locals,
         globals,
         names,
         names_offset,
-        ..
     } = slots;
     let mut at = 0usize;
-    for (slot, id) in globals.iter_mut().zip(&layout.others) {
+    for (slot, id) in locals.iter_mut().chain(globals).zip(&layout.others) {
         let name = chooser.symbols.name(*id);
         names[at..at + name.len()].copy_from_slice(name);
         names[at + name.len()] = 0;
@@ -431,7 +453,14 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
                     .next()
                     .unwrap_or(c::SHN_ABS);
             }
-            if bits & flag::PROTECTED != 0 {
+            if is_local(places.symbols, id) {
+                sym.st_info &= 15;
+            }
+            if bits & flag::INTERNAL != 0 {
+                sym.st_other = c::STV_INTERNAL;
+            } else if bits & flag::HIDDEN != 0 {
+                sym.st_other = c::STV_HIDDEN;
+            } else if bits & flag::PROTECTED != 0 {
                 sym.st_other = c::STV_PROTECTED;
             }
         }

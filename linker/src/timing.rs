@@ -36,6 +36,16 @@ impl Timing {
         self.start.elapsed()
     }
 
+    /// `--stats`: the time and the sizes, on standard error.
+    pub fn print_stats(&self, files: usize, output_size: u64) {
+        eprintln!(
+            "repo-ld: total time in link: {:.6}",
+            self.start.elapsed().as_secs_f64()
+        );
+        eprintln!("repo-ld: files read: {files}");
+        eprintln!("repo-ld: size of the output: {output_size}");
+    }
+
     /// Prints all phases on standard error.
     pub fn print(&self) {
         if !self.wanted {

@@ -642,8 +642,21 @@ impl Tracer<'_, '_> {
             | Plan::TlsModuleToExec(_)
             | Plan::TlsSlotToExec(_)
             | Plan::DescriptorToExec(_)
-            | Plan::DescriptorCallToNop(_)
-            | Plan::ModuleOffset(_) => {}
+            | Plan::DescriptorCallToNop(_) => {}
+            // The module that a local dynamic access is in is this one.
+            Plan::ModuleOffset(_) => {
+                let elsewhere = symbol.is_some_and(|symbol| !self.is_here(symbol));
+                if imported && elsewhere && self.sections.state(id) & state::ALLOC != 0 {
+                    self.complain(
+                        id,
+                        fixup,
+                        format_args!(
+                            "unresolvable relocation against {}, which is not in this module",
+                            self.target_name(id, symbol, fixup)
+                        ),
+                    );
+                }
+            }
             Plan::Absolute(Field::Word64) => {
                 if imported {
                     let writable = self.sections.state(id) & state::WRITE != 0;
@@ -765,6 +778,12 @@ impl Tracer<'_, '_> {
             );
         }
         want
+    }
+
+    /// Defined in the output.
+    fn is_here(&self, symbol: SymbolId) -> bool {
+        let key = self.symbols.key(symbol);
+        key.in_object() || key.rank() == rank::LINKER
     }
 
     /// A section symbol has no type of its own.

@@ -47,11 +47,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
         (!z.section_header, Refuse, "-z nosectionheader"),
-        (
-            z.indirect_extern_access == Some(true),
-            Refuse,
-            "-z indirect-extern-access",
-        ),
         (args.icf != IcfMode::None, Warn, "--icf"),
         (
             args.pack_dyn_relocs != PackDynRelocs::None,

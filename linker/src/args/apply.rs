@@ -283,9 +283,10 @@ impl Parser {
             Id::NoGdbIndex => args.gdb_index = false,
             Id::Rosegment => args.rosegment = true,
             Id::NoRosegment => args.rosegment = false,
-            Id::Nmagic => args.magic = Magic::Nmagic,
+            // These layouts are for static programs: `-l` finds archives (GNU ld's manual, "-n", "-N").
+            Id::Nmagic => (args.magic, state.static_only) = (Magic::Nmagic, true),
             Id::NoNmagic | Id::NoOmagic => args.magic = Magic::Normal,
-            Id::Omagic => args.magic = Magic::Omagic,
+            Id::Omagic => (args.magic, state.static_only) = (Magic::Omagic, true),
             Id::CheckSections => args.check_sections = true,
             Id::NoCheckSections => args.check_sections = false,
             Id::StripDiscarded => args.strip_discarded = true,
@@ -680,6 +681,10 @@ impl Parser {
                 UnresolvedPolicy::Ignore
             }
         };
+        if args.z.indirect_extern_access == Some(true) {
+            args.z.copyreloc = false;
+            args.z.extern_protected_data = false;
+        }
         args.unresolved = policy(self.report_in_objects);
         args.unresolved_in_shared = policy(self.report_in_shared);
         for (set, option) in [

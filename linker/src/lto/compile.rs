@@ -37,7 +37,7 @@ use crate::resolve;
 use crate::scripting::{self, Assignments, Scripts};
 use crate::sections::Sections;
 use crate::symbols::{Key, SymbolTable};
-use crate::versioning::Versioning;
+use crate::versioning::{self, Versioning};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -243,6 +243,7 @@ fn resolve(
 ) -> Result<Vec<Option<Vec<super::Resolution>>>, Failed> {
     let symbols = SymbolTable::intern(files);
     wrap(args, files, &symbols);
+    versioning::unite_default_versions(files, &symbols);
     scripting::define_assigned(scripts, &symbols);
     let linked = resolve::extract(files, &symbols, &required(args, scripts, &symbols));
     // Compressed sections of ELF objects do not matter here.
@@ -260,8 +261,9 @@ fn resolve(
     let (sections, _) = Sections::build(files, &linked, false, None, &mut outputs, diag);
     resolve::discard_duplicate_groups(files, &symbols, &sections, &[], diag);
     resolve::define(files, &symbols, &sections);
-    let (_, duplicates) = resolve::publish(files, &symbols, &sections, diag);
-    report_duplicates(args, files, &symbols, &duplicates, diag);
+    let (_, mut duplicates) = resolve::publish(files, &symbols, &sections, diag);
+    versioning::settle_aliases(files, &symbols, &mut duplicates);
+    report_duplicates(args, files, &symbols, &sections, &duplicates, diag);
     refuse_intermediate_code(files, &symbols, diag);
     check(diag)?;
     let dynamic = is_dynamic(args, files);

@@ -389,6 +389,20 @@ pub fn apply(place: &mut [u8], field: Field, value: u64) -> Result<(), ApplyErro
     Ok(())
 }
 
+/// Stores as much of a value as the field takes.
+pub fn truncate(place: &mut [u8], field: Field, value: u64) {
+    let width = match field {
+        Field::Word64 => 8,
+        Field::Signed32 | Field::Unsigned32 => 4,
+        Field::Signed16 | Field::Bits16 => 2,
+        Field::Signed8 | Field::Bits8 => 1,
+        Field::None => 0,
+    };
+    if let Some(bytes) = place.get_mut(..width) {
+        bytes.copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
