@@ -4,6 +4,7 @@
 use crate::arch::x86_64::plt;
 use crate::file::Files;
 use crate::got::{Got, NONE, Owner, Slots};
+use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
 use crate::layout::{PartExtent, Placement};
 use crate::linker_symbols::{LinkerSymbols, Meaning};
@@ -31,6 +32,8 @@ pub struct Places<'l, 'a> {
     pub definitions: &'l Definitions,
     /// The input sections.
     pub sections: &'l Sections,
+    /// Which of them stand for others.
+    pub folds: &'l Folds,
     /// Where they are.
     pub placement: &'l Placement,
     /// The output sections.
@@ -133,7 +136,7 @@ impl Places<'_, '_> {
         let part = self.sections.part[id.index()];
         let bits = self.sections.state(id);
         if bits & state::ALIVE == 0 {
-            return None;
+            return self.in_section(self.folds.of(id)?, offset);
         }
         if part == PartId::NONE {
             // What marks a place in `.eh_frame`: the start of the file's own.

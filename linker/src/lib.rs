@@ -20,6 +20,7 @@ pub mod glob;
 pub mod got;
 pub mod hash_tables;
 pub mod hints;
+mod icf;
 mod ids;
 pub mod image;
 pub mod import;

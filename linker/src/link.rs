@@ -18,6 +18,7 @@ use crate::export;
 use crate::file::{Body, Files};
 use crate::frames::Frames;
 use crate::got::Got;
+use crate::icf::Folder;
 use crate::ids::SymbolId;
 use crate::image;
 use crate::inputs::{self, InputArena};
@@ -223,8 +224,30 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
             Failed
         })?;
     let (merged, merge_classes) = (pieces.merged, pieces.classes);
-    let frame_layout = frames.layout(&files, &symbols, &sections);
     timing.phase("merge pieces");
+
+    // Leave out what is the same as something else. From here on it is known what will be in the output.
+    let folder = Folder {
+        args,
+        files: &files,
+        symbols: &symbols,
+        definitions: &definitions,
+        sections: &sections,
+        frames: &frames,
+        outputs: &outputs,
+        merged: &merged,
+        pieces: &pieces.repository,
+        merge_inputs: &pieces.input_of,
+        bounded: &tracer.bounded,
+        scripted: plan.is_some(),
+        link_order: &facts.link_order,
+        diag,
+    };
+    let folds = folder.fold(&needs);
+    timing.phase("fold identical code");
+
+    let frame_layout = frames.layout(&files, &symbols, &sections);
+    timing.phase("lay out frames");
 
     let retained = Retained::read(args, diag);
     let chooser = Chooser {
@@ -232,6 +255,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         symbols: &symbols,
         definitions: &definitions,
         sections: &sections,
+        folds: &folds,
         args,
         retained: retained.as_ref(),
     };
@@ -398,6 +422,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         symbols: &symbols,
         definitions: &definitions,
         sections: &sections,
+        folds: &folds,
         placement: &placement,
         outputs: &outputs,
         merged: &merged,

@@ -462,13 +462,29 @@ impl Relocator<'_, '_> {
 
     /// Applies the fixups of a section that is not loaded: debugging information. What refers to code that is not
     /// in the output becomes `tombstone`, so that debuggers see no code there.
+    ///
+    /// Of functions that are one now, one is described. But breakpoints can be set at the lines of all.
     pub fn unloaded(&self, site: &Site, bytes: &mut [u8], fixups: Fixups, tombstone: u64) {
+        let folds = self.places.folds;
+        let describes = !folds.is_empty()
+            && site
+                .object
+                .section(site.number)
+                .is_some_and(|section| section.name != b".debug_line");
+        let is_folded = |fixup: &Fixup| {
+            describes
+                && self
+                    .target_section(site, fixup.target)
+                    .is_some_and(|id| folds.of(id).is_some())
+        };
         fixups.for_each(|fixup| {
             let Some(target) = self.resolve(site, &fixup) else {
                 self.complain(site, &fixup, format_args!("the symbol does not exist"));
                 return;
             };
-            let is_dead = target.dead || target.symbol.is_some_and(|id| self.is_dead(id));
+            let is_dead = target.dead
+                || target.symbol.is_some_and(|id| self.is_dead(id))
+                || is_folded(&fixup);
             let value = target.address.wrapping_add(target.addend as u64);
             let howto = reloc::howto(fixup.r_type);
             let result = match howto.class {
@@ -522,7 +538,27 @@ impl Relocator<'_, '_> {
 
     fn is_dead(&self, id: SymbolId) -> bool {
         let section = self.places.definitions.section(id);
-        section != SectionId::NONE && !self.places.sections.is_alive(section)
+        section != SectionId::NONE
+            && !self.places.sections.is_alive(section)
+            && self.places.folds.of(section).is_none()
+    }
+
+    /// The input section that a fixup refers to.
+    fn target_section(&self, site: &Site, target: Target) -> Option<SectionId> {
+        let number = match target {
+            Target::Symbol(index) if index >= site.object.first_global() => {
+                let symbol = self.places.symbols.of(site.file, index);
+                let section = self.places.definitions.section(symbol);
+                return (section != SectionId::NONE).then_some(section);
+            }
+            Target::Symbol(index) => match site.object.symbol(index)?.place {
+                Place::Section(number) => number,
+                _ => return None,
+            },
+            Target::Section(number) => number,
+            Target::Piece(_) => return None,
+        };
+        self.places.sections.get(site.file_id, number)
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use crate::addresses::Places;
 use crate::args::{Args, DiscardLocals, StripMode};
 use crate::elf::{Sym, c};
 use crate::file::{Body, File, Files};
+use crate::icf::Folds;
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Object, Place, Symbol};
 use crate::output::{Outputs, Std, shf, subpart};
@@ -64,6 +65,8 @@ pub struct Chooser<'l, 'a> {
     pub definitions: &'l Definitions,
     /// The input sections.
     pub sections: &'l Sections,
+    /// Which of them stand for others.
+    pub folds: &'l Folds,
     /// Options.
     pub args: &'l Args,
     /// The names that stay, if the command line says so.
@@ -199,7 +202,7 @@ impl<'a> Chooser<'_, 'a> {
         };
         self.sections.get(file, number).is_some_and(|id| {
             let bits = self.sections.state(id);
-            bits & state::ALIVE != 0
+            (bits & state::ALIVE != 0 || self.folds.of(id).is_some())
                 && (self.sections.part[id.index()] != PartId::NONE || bits & state::EH_FRAME != 0)
         })
     }

@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, CompressDebug, IcfMode, OutputFormat, PackDynRelocs};
+use crate::args::{Args, CompressDebug, OutputFormat, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -47,7 +47,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
         (!z.section_header, Refuse, "-z nosectionheader"),
-        (args.icf != IcfMode::None, Warn, "--icf"),
         (
             args.pack_dyn_relocs != PackDynRelocs::None,
             Warn,
@@ -64,7 +63,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         (args.cref, Warn, "--cref"),
         (!args.trace_symbols.is_empty(), Warn, "--trace-symbol"),
         (args.dependency_file.is_some(), Warn, "--dependency-file"),
-        (args.print_icf_sections, Warn, "--print-icf-sections"),
         (args.print_memory_usage, Warn, "--print-memory-usage"),
         (args.verify_incremental, Warn, "--verify-incremental"),
         (z.report_relative_reloc, Warn, "-z report-relative-reloc"),
