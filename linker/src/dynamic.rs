@@ -74,6 +74,7 @@ impl<'a> Dynamic<'a> {
                     || bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0
             })
             .collect();
+        let used = used(files, symbols, args.gc_sections);
         let mut dynamic = Dynamic {
             symbols: Vec::with_capacity(chosen.len()),
             index: Vec::new(),
@@ -83,7 +84,7 @@ impl<'a> Dynamic<'a> {
             definitions: versioning.definitions(output_name(args)),
             needs: Vec::new(),
             versioned: false,
-            needed: needed(files, symbols, args.gc_sections),
+            needed: needed(files, &used),
             depaudit: depaudit(args, files),
         };
         for soname in &dynamic.needed {
@@ -107,7 +108,11 @@ impl<'a> Dynamic<'a> {
                 || key.rank() == rank::LINKER
                 || bits & (flag::NEEDS_COPY | flag::CANONICAL_PLT) != 0;
             let version = match key.rank() {
-                rank::SHARED => dynamic.need(files, key.file(), key.index()),
+                // The dynamic linker looks for versions in what is needed, and gives up if it is not there: a weak
+                // reference does not make a shared object needed, and then its version is nobody's.
+                rank::SHARED if used[key.file().index()] => {
+                    dynamic.need(files, key.file(), key.index())
+                }
                 _ if here => versioning.version(id),
                 _ => versions::GLOBAL,
             };
@@ -423,9 +428,8 @@ pub fn used(files: &Files, symbols: &SymbolTable, traced: bool) -> Vec<bool> {
 }
 
 /// The shared objects that the output needs, in order.
-fn needed<'a>(files: &Files<'a>, symbols: &SymbolTable<'a>, traced: bool) -> Vec<&'a [u8]> {
-    let used = used(files, symbols, traced);
-    let shared = files.iter().zip(used).filter(|(_, used)| *used);
+fn needed<'a>(files: &Files<'a>, used: &[bool]) -> Vec<&'a [u8]> {
+    let shared = files.iter().zip(used).filter(|(_, used)| **used);
     shared
         .filter_map(|((_, file), _)| Some(file.shared()?.soname))
         .collect()

@@ -223,3 +223,42 @@ fn protected_data_is_not_copied() {
         bench.driver(linker, "gcc", &arguments).ok();
     }
 }
+
+/// The dynamic linker ends a program that asks for a version of an object which is not among those that it needs.
+#[test]
+fn a_weak_reference_to_what_is_not_needed_has_no_version() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "weak.c",
+        r#"
+        int puts(const char *) __attribute__((weak));
+        __attribute__((force_align_arg_pointer)) void _start(void) {
+            if (puts) puts("it is there");
+            __asm__ volatile("mov $60, %eax; mov $7, %edi; syscall");
+        }
+        "#,
+    );
+    // The reference must go through the global offset table, so that it may stay open.
+    let arguments = "-nostdlib -fPIE -pie weak.c -Wl,--as-needed -lc";
+    for image in bench.same_behaviour("gcc", arguments) {
+        let elf = goblin::elf::Elf::parse(&image).unwrap();
+        assert!(needed(&elf).is_empty());
+        assert!(elf.verneed.is_none());
+    }
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(7));
+    // Where something else needs it, the version is there.
+    let strong = "-fPIE -pie strong.c weak_user.c -Wl,--as-needed";
+    bench.scratch.write(
+        "strong.c",
+        "int printf(const char *, ...); int user(void); int main(void) { printf(\"%d\\n\", user()); return 0; }",
+    );
+    bench.scratch.write(
+        "weak_user.c",
+        "int puts(const char *) __attribute__((weak)); int user(void) { return puts && puts(\"it is there\") > 0; }",
+    );
+    for image in bench.same_behaviour("gcc", strong) {
+        let elf = goblin::elf::Elf::parse(&image).unwrap();
+        assert_eq!(needed(&elf), ["libc.so.6"]);
+        assert!(elf.verneed.is_some());
+    }
+}

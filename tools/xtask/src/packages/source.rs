@@ -82,7 +82,7 @@ fn debian(name: &str, apt: &Path, to: &Path) -> Result<()> {
         .pop()
         .context("no .dsc file")?;
     run(Command::new("dpkg-source")
-        .args(["--no-check", "-x"])
+        .args(["--no-check", "--no-copy", "-x"])
         .args([&description, to]))
 }
 

@@ -266,7 +266,7 @@ pub const PACKAGES: &[Package] = &[
             int decide(int x) { switch (x) { case 0: return 7; case 1: return 12; case 2: return 5; case 3: return 77;
                 case 9: return 1; default: return x * 3 / 7; } }
 END
-            for target in x86_64 i686 aarch64 armv7 riscv64 mips64 powerpc64le s390x wasm32 sparcv9 loongarch64 bpf hexagon; do
+            for target in x86_64 i686 aarch64 armv7 riscv64 mips64 powerpc64le s390x sparcv9 loongarch64 hexagon; do
                 for level in 0 2; do
                     name="$target -O$level"
                     options="-triple $target-unknown-linux -O$level -ffreestanding -internal-isystem $resources/include -emit-obj"
