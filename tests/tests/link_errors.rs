@@ -168,3 +168,78 @@ fn damaged_objects_never_crash_it() {
         );
     }
 }
+
+#[test]
+fn what_may_help_with_an_undefined_symbol() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "main.cc",
+        "extern \"C\" int c_called(int); int cxx_called(int); int missing_thing(int);\n\
+         struct Class { virtual void key(); virtual void other() { } };\n\
+         int f(int x) {\n  return missing_thing(x)\n    + c_called(x) + cxx_called(x);\n}\n\
+         int main() { Class object; return f(1); }\n",
+    );
+    bench.scratch.write(
+        "c.c",
+        "int cxx_called(int x) { return x; } static int hidden(int x) { return x; } int (*p)(int) = hidden;",
+    );
+    bench.scratch.write(
+        "cxx.cc",
+        "int c_called(int x) { return x; } int missing_thlng(int x) { return x; }",
+    );
+    bench
+        .driver(Linker::Reference, "gcc", "-g -c main.cc cxx.cc c.c")
+        .ok();
+    let run = bench
+        .driver(Linker::Ours, "g++", "main.o cxx.o c.o -o program")
+        .failed();
+    for words in [
+        "undefined symbol: missing_thing(int)\n>>> referenced by main.cc:4\n",
+        "(function f(int): .text+",
+        "did you mean: missing_thlng(int)\n>>> defined in: cxx.o",
+        "did you mean to declare c_called(int) as extern \"C\"?",
+        "did you mean: extern \"C\" cxx_called\n>>> defined in: c.o",
+        "undefined symbol: vtable for Class\n",
+        "missing its key function",
+    ] {
+        assert!(
+            run.errors().contains(words),
+            "no {words:?} in\n{}",
+            run.report()
+        );
+    }
+    // A local symbol of the name helps nobody but the reader.
+    bench.scratch.write(
+        "local.c",
+        "int hidden(int); int main(void) { return hidden(1); }",
+    );
+    fails(
+        &bench,
+        "local.c c.c",
+        &[
+            "undefined symbol: hidden",
+            "a local symbol of this name is defined in:",
+        ],
+    );
+}
+
+#[test]
+fn duplicates_say_where_they_are_defined() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "one.c",
+        "int main(void)\n{ return 0; }\nint twice(void) { return 1; }\n",
+    );
+    bench
+        .scratch
+        .write("two.c", "\n\n\nint twice(void) { return 2; }\n");
+    fails(
+        &bench,
+        "-g one.c two.c",
+        &[
+            "duplicate symbol: twice",
+            "defined at one.c:3",
+            "defined at two.c:4",
+        ],
+    );
+}

@@ -1,0 +1,170 @@
+//! Relocations and code models that are rare: every model with every kind of output must behave as with the reference
+//! linker, or be refused by both.
+
+#[allow(dead_code, reason = "each test binary uses a part of it")]
+mod linking;
+
+use linking::{BOTH, Bench, Linker};
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+extern int ext_data; int ext_func(int); extern __thread int ext_tls;
+static int local_data = 5; int global_data = 7;
+static __attribute__((noinline)) int local_func(int a) { return a + local_data; }
+__thread int tls = 3; static __thread int local_tls = 4;
+int (*pointer)(int) = ext_func;
+int *address(void) { return &global_data; }
+int main(void) {
+    printf("%d %d %d %d %d ", ext_data, ext_func(1), local_func(2), *address(), pointer(3));
+    printf("%d\n", tls + local_tls * 10 + ext_tls * 100);
+    return 0;
+}
+"#;
+
+const LIBRARY: &str =
+    "int ext_data = 11; int ext_func(int a) { return a * 2; } __thread int ext_tls = 6;";
+
+#[test]
+fn code_models_and_thread_local_models() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("program.c", PROGRAM);
+    bench.scratch.write("library.c", LIBRARY);
+    let compiled = "-shared -fPIC library.c -o liblibrary.so";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    for (compile, links) in [
+        (
+            "-mcmodel=large -fPIC",
+            &["-pie", "-static", "-shared-library"][..],
+        ),
+        ("-mcmodel=large -fno-pic", &["-no-pie", "-static"]),
+        (
+            "-mcmodel=medium -fPIE -mtls-dialect=gnu2",
+            &["-pie", "-static-pie"],
+        ),
+        (
+            "-fPIC -mtls-dialect=gnu2",
+            &["-pie", "-no-pie", "-static", "-shared-library"],
+        ),
+        (
+            "-fPIC -ftls-model=initial-exec -fno-plt",
+            &["-pie", "-shared-library"],
+        ),
+        ("-fPIC -mno-tls-direct-seg-refs", &["-static-pie"]),
+    ] {
+        let compile = format!("-O1 {compile} -c program.c library.c");
+        bench.driver(Linker::Reference, "gcc", &compile).ok();
+        for link in links {
+            let arguments = match *link {
+                "-shared-library" => "-pie program.o liblibrary.so".to_owned(),
+                link => format!("{link} program.o library.o"),
+            };
+            bench.same_behaviour("gcc", &arguments);
+            let said = bench.execute("program.Ours").text();
+            assert_eq!(said, "11 2 7 7 6 643\n", "{compile}: {arguments}");
+        }
+    }
+}
+
+#[test]
+fn a_local_dynamic_access_stays_in_its_module() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("library.c", LIBRARY);
+    bench.scratch.write(
+        "program.c",
+        "extern __thread int ext_tls; int main(void) { return ext_tls; }",
+    );
+    let compiled = "-shared -fPIC library.c -o liblibrary.so";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    let arguments = "-O1 -fPIC -ftls-model=local-dynamic program.c liblibrary.so -o output";
+    for linker in BOTH {
+        let run = bench.driver(linker, "gcc", arguments).failed();
+        let said = run.errors();
+        assert!(said.contains("unresolvable"), "{linker:?}: {said}");
+        assert!(said.contains("R_X86_64_DTPOFF32"), "{linker:?}: {said}");
+    }
+}
+
+#[test]
+fn sizes_of_symbols() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "size.s",
+        ".globl main\nmain: mov sizes(%rip), %eax\n add sizes+8(%rip), %eax\n ret\n.data\n\
+         sizes: .long table@SIZE + 1\n.long 0\n.quad table@SIZE\n\
+         .globl table\n.type table, @object\n.size table, 20\ntable: .skip 20\n\
+         .section .note.GNU-stack,\"\",@progbits\n",
+    );
+    bench.same_behaviour("gcc", "size.s");
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(41));
+}
+
+#[test]
+fn loads_of_what_is_far_away_stay_loads() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("far.c", "char far[4000L * 1000 * 1000]; char near[1000];");
+    bench.scratch.write(
+        "main.c",
+        "extern char far[], near[]; int main(void) { return far[0] + near[0]; }",
+    );
+    let arguments = "-fPIC far.c main.c -o output";
+    bench.driver(Linker::Ours, "gcc", arguments).ok();
+    bench.execute("output").ok();
+}
+
+#[test]
+fn text_relocations() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "text.s",
+        ".globl get\nget: movabs $value, %rax\n ret\n.section .note.GNU-stack,\"\",@progbits\n",
+    );
+    bench.scratch.write(
+        "main.c",
+        "int value = 42; int *get(void); int main(void) { return *get(); }",
+    );
+    for linker in BOTH {
+        let run = bench
+            .driver(linker, "gcc", "-pie text.s main.c -o output")
+            .ok();
+        assert!(
+            run.errors().contains("creating DT_TEXTREL in a PIE"),
+            "{linker:?}: {}",
+            run.report()
+        );
+        assert_eq!(
+            bench.execute("output").status.code(),
+            Some(42),
+            "{linker:?}"
+        );
+        let image = bench.read("output");
+        let elf = goblin::elf::Elf::parse(&image).unwrap();
+        assert!(linking::tag(&elf, goblin::elf::dynamic::DT_TEXTREL).is_some());
+        let quiet = "-pie text.s main.c -Wl,-z,notext -o output";
+        let run = bench.driver(linker, "gcc", quiet).ok();
+        assert!(!run.errors().contains("DT_TEXTREL"), "{}", run.report());
+        let strict = "-pie text.s main.c -Wl,-z,text -o output";
+        bench.driver(linker, "gcc", strict).failed();
+    }
+}
+
+#[test]
+fn values_that_do_not_fit() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("far.s", ".globl far\nfar = 0x1234\n");
+    bench.scratch.write(
+        "byte.s",
+        ".globl main\nmain: movzbl byte(%rip), %eax\n ret\n.data\nbyte: .byte far\n",
+    );
+    let arguments = "-no-pie byte.s far.s -o output";
+    for linker in BOTH {
+        let run = bench.driver(linker, "gcc", arguments).failed();
+        let truncated = "relocation truncated to fit: R_X86_64_8 against";
+        assert!(run.errors().contains(truncated), "{}", run.report());
+    }
+    // GNU ld 2.40 obeys it for some relocations only.
+    let arguments = format!("{arguments} -Wl,-z,noreloc-overflow");
+    bench.driver(Linker::Ours, "gcc", &arguments).ok();
+    assert_eq!(bench.execute("output").status.code(), Some(0x34));
+}

@@ -1,0 +1,119 @@
+//! Warnings about the link as a whole, in GNU ld's words, and the options that ask for them or turn them into errors.
+
+#[allow(dead_code, reason = "each test binary uses a part of it")]
+mod linking;
+
+use linking::{BOTH, Bench, Linker};
+
+/// With both linkers: whether these words are said, and whether the link succeeds.
+fn says(bench: &Bench, arguments: &str, words: &str, said: bool, good: bool) {
+    for linker in BOTH {
+        let run = bench.driver(linker, "gcc", &format!("{arguments} -o output"));
+        assert_eq!(run.status.success(), good, "{linker:?}: {}", run.report());
+        assert_eq!(
+            run.errors().contains(words),
+            said,
+            "{linker:?}: {words:?}\n{}",
+            run.report()
+        );
+    }
+}
+
+#[test]
+fn common_symbols() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int c; int main(void) { return c; }");
+    bench.scratch.write("same.c", "int c;");
+    bench.scratch.write("larger.c", "long c[2];");
+    bench.scratch.write("defined.c", "int c = 0;");
+    let warn = "-fcommon -Wl,--warn-common main.c";
+    says(&bench, "-fcommon main.c same.c", "common of", false, true);
+    let multiple = "multiple common of `c'";
+    says(&bench, &format!("{warn} same.c"), multiple, true, true);
+    let larger = "common of `c' overriding smaller common";
+    says(&bench, &format!("{warn} larger.c"), larger, true, true);
+    let defined = "definition of `c' overriding common";
+    says(&bench, &format!("{warn} defined.c"), defined, true, true);
+    let fatal = format!("{warn} same.c -Wl,--fatal-warnings");
+    says(&bench, &fatal, multiple, true, false);
+}
+
+#[test]
+fn executable_stacks() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int main(void) { return 0; }");
+    bench
+        .scratch
+        .write("stack.s", ".section .note.GNU-stack,\"x\",@progbits\n");
+    let words = "requires executable stack (because the .note.GNU-stack section is executable)";
+    says(&bench, "main.c stack.s", words, true, true);
+    let quiet = "main.c stack.s -Wl,--no-warn-execstack";
+    says(&bench, quiet, words, false, true);
+    says(
+        &bench,
+        "main.c stack.s -Wl,-z,noexecstack",
+        words,
+        false,
+        true,
+    );
+    let arguments = "main.c stack.s -Wl,--error-execstack -o output";
+    let run = bench.driver(Linker::Ours, "gcc", arguments).failed();
+    assert!(run.errors().contains(words), "{}", run.report());
+}
+
+#[test]
+fn segments_that_can_be_written_and_executed() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "start.s",
+        ".globl _start\n_start: mov $60, %eax\n mov value(%rip), %edi\n syscall\n.data\nvalue: .long 7\n\
+         .section .note.GNU-stack,\"\",@progbits\n",
+    );
+    let words = "has a LOAD segment with RWX permissions";
+    let arguments = "-nostdlib -static start.s";
+    says(&bench, arguments, words, false, true);
+    says(&bench, &format!("{arguments} -Wl,-N"), words, true, true);
+    assert_eq!(bench.execute("output").status.code(), Some(7));
+    let quiet = format!("{arguments} -Wl,-N -Wl,--no-warn-rwx-segments");
+    says(&bench, &quiet, words, false, true);
+}
+
+#[test]
+fn processor_features() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("with.c", "int main(void) { return 0; }");
+    bench
+        .scratch
+        .write("without.c", "int f(void) { return 0; }");
+    let compile = "-fcf-protection=full -c with.c";
+    bench.driver(Linker::Reference, "gcc", compile).ok();
+    let compile = "-fcf-protection=branch -c without.c";
+    bench.driver(Linker::Reference, "gcc", compile).ok();
+    let arguments = "-nostdlib -shared with.o without.o";
+    let words = "missing SHSTK property";
+    says(&bench, arguments, words, false, true);
+    let report = |level: &str| format!("{arguments} -Wl,-z,cet-report={level}");
+    says(&bench, &report("none"), words, false, true);
+    says(&bench, &report("warning"), words, true, true);
+    says(&bench, &report("error"), words, true, false);
+    let both = "missing IBT and SHSTK properties";
+    says(&bench, &report("warning"), both, false, true);
+}
+
+#[test]
+fn required_symbols() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int main(void) { return 0; }");
+    let words = "required symbol `missing' not defined";
+    let arguments = "main.c -Wl,--require-defined=";
+    says(&bench, &format!("{arguments}missing"), words, true, false);
+    says(&bench, &format!("{arguments}main"), words, false, true);
+}
