@@ -3,6 +3,7 @@
 
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain, parallel};
+use repo_tests::compare::is_ticket;
 use repo_tests::process::{Run, run};
 use repo_tests::programs::Language;
 use repo_tests::require;
@@ -615,6 +616,8 @@ check_PROGRAMS = test-greeting
 test_greeting_SOURCES = greet.c
 test_greeting_LDADD = libgreeting.la
 TESTS = test-greeting
+united.o: inner.lo greeting.lo
+	$(LIBTOOL) --tag=CC --mode=link $(CC) -o $@ inner.lo greeting.lo
 "#;
 
 /// configure, libtool (shared, static and convenience libraries), make check,
@@ -668,6 +671,22 @@ fn autotools_and_libtool() {
     for library in ["out/lib/libgreeting.so.1.2.1", "out/lib/libgreeting.a"] {
         assert!(scratch.join(library).is_file(), "no {library}");
     }
+    // libtool unites objects with the linker that the compiler names.
+    make(&scratch, &make_program, "project", &["united.o"]).ok();
+    let united = fs::read(project.join("united.o")).expect("libtool made it");
+    assert!(!is_ticket(&united));
+    let mut link = plain.command(&scratch, Language::C);
+    link.args([
+        "-DSIZEOF_LONG=8",
+        "-Iproject",
+        "project/greet.c",
+        "project/united.o",
+        "-lm",
+    ]);
+    run(link.args(["-o", "from-united"])).ok();
+    let text = tool(&scratch, scratch.join("from-united"), &[]).ok().text();
+    assert_eq!(text, "hello from inside 8 4\n");
+
     let objects = fs::read(project.join(".libs/greeting.o")).expect("libtool made this object");
     assert!(
         objects.windows(5).any(|window| window == b"REPO\0"),
