@@ -471,11 +471,11 @@ impl Writer<'_, '_> {
         if symbol.place == Place::Absolute {
             return Some((0, addend.wrapping_add(symbol.value as i64)));
         }
-        let section = places.definitions.section(id);
-        if section != SectionId::NONE && !places.sections.is_alive(section) {
-            return None;
-        }
-        self.inside(places.output_of(id, key)?, places.definition(id), addend)
+        let output = match places.definitions.section(id) {
+            SectionId::NONE => places.output_of(id, key)?,
+            section => self.output_of(section)?,
+        };
+        self.inside(output, places.definition(id), addend)
     }
 
     /// By the symbol of an output section, so many bytes behind an address.
@@ -510,7 +510,8 @@ impl Writer<'_, '_> {
 
     fn output_of(&self, id: SectionId) -> Option<OutputId> {
         if !self.places.sections.is_alive(id) {
-            return None;
+            // Perhaps it is the same as another, which stands for it.
+            return self.output_of(self.places.folds.of(id)?);
         }
         match self.places.sections.part[id.index()] {
             PartId::NONE => Some(Std::EhFrame.id()),

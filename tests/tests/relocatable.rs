@@ -893,6 +893,12 @@ fn mistakes_are_named() {
         "{}",
         failed.errors()
     );
+    bench
+        .scratch
+        .write("layout.t", "SECTIONS { .text : { *(.text*) } }\n");
+    let arguments = ["-r", "-T", "layout.t", &twice, "-o", "x.o"];
+    let failed = bench.link(Linker::Ours, &arguments).code(1);
+    assert!(failed.errors().contains("SECTIONS"), "{}", failed.errors());
     for other in ["-shared", "-pie"] {
         let failed = bench
             .link(Linker::Ours, &["-r", other, &twice, "-o", "x.o"])

@@ -51,11 +51,21 @@ pub fn define(
                 defined.retain(|(known, _)| *known != id);
                 defined.push((id, value));
             }
-            Command::Assert(_) => diag.error("ASSERT is not supported with -r"),
+            Command::Assert(_) => refuse("ASSERT", diag),
+            Command::Sections(_) => refuse("SECTIONS", diag),
+            Command::Insert { .. } => refuse("INSERT", diag),
+            Command::Memory(_) => refuse("MEMORY", diag),
+            Command::Phdrs(_) => refuse("PHDRS", diag),
             _ => {}
         }
     }
     defined
+}
+
+fn refuse(command: &str, diag: &Diagnostics) {
+    diag.error(format!(
+        "{command} in a linker script is not supported with -r yet"
+    ));
 }
 
 fn evaluate(symbols: &SymbolTable, expr: &Expr) -> Option<Assigned> {

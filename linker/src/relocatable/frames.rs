@@ -80,6 +80,23 @@ impl FrameSection {
             .filter_map(|record| Some((record, record.kept_at?)))
     }
 
+    fn settle(&mut self, is_alive: impl Fn(SectionId) -> bool) {
+        let mut kept = vec![false; self.records.len()];
+        for (i, record) in self.records.iter().enumerate() {
+            if let Kind::Fde { cie, describes } = record.kind
+                && describes.is_none_or(&is_alive)
+            {
+                kept[i] = true;
+                kept[cie] = true;
+            }
+        }
+        self.size = 0;
+        for (record, kept) in self.records.iter_mut().zip(kept) {
+            record.kept_at = kept.then_some(self.size);
+            self.size += if kept { record.size } else { 0 };
+        }
+    }
+
     /// Copies what is kept, and lets the CIE pointers point to where the CIEs are now.
     pub fn copy(&self, input: &[u8], out: &mut [u8]) {
         for (record, at) in self.kept() {
@@ -184,20 +201,7 @@ impl Frames {
     /// Decides which records stay: those of code that is alive, and the CIEs that they use.
     pub fn settle(&mut self, sections: &Sections) {
         for section in self.sections.values_mut() {
-            let mut kept = vec![false; section.records.len()];
-            for (i, record) in section.records.iter().enumerate() {
-                if let Kind::Fde { cie, describes } = record.kind
-                    && describes.is_none_or(|code| sections.is_alive(code))
-                {
-                    kept[i] = true;
-                    kept[cie] = true;
-                }
-            }
-            section.size = 0;
-            for (record, kept) in section.records.iter_mut().zip(kept) {
-                record.kept_at = kept.then_some(section.size);
-                section.size += if kept { record.size } else { 0 };
-            }
+            section.settle(|code| sections.is_alive(code));
         }
     }
 }
@@ -263,4 +267,70 @@ fn parse(
         });
     }
     Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::Rela;
+    use crate::ids::SectionId;
+
+    /// A CIE of 16 bytes, and descriptions of 24 bytes each, whose code is in sections 1, 2, ….
+    fn section(descriptions: u32) -> (Vec<u8>, Vec<Rela>) {
+        let mut bytes = vec![12, 0, 0, 0];
+        bytes.resize(16, 0);
+        let mut relas = Vec::new();
+        for n in 1..=descriptions {
+            let at = bytes.len();
+            bytes.extend(20u32.to_le_bytes());
+            bytes.extend((at as u32 + 4).to_le_bytes());
+            bytes.resize(at + 24, n as u8);
+            relas.push(Rela::new(at as u64 + 8, 2, n, 0));
+        }
+        (bytes, relas)
+    }
+
+    fn parsed(bytes: &[u8], relas: &[Rela]) -> Result<FrameSection, String> {
+        parse(bytes, Fixups::Elf(relas), |target| match target {
+            Target::Symbol(index) => Some(SectionId(index)),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn what_follows_a_lost_description_moves_up() {
+        let (mut bytes, relas) = section(3);
+        bytes.extend([0; 4]);
+        let mut section = parsed(&bytes, &relas).unwrap();
+        section.settle(|code| code != SectionId(2));
+        assert_eq!(section.size, 16 + 2 * 24);
+        assert_eq!(section.kept_offset(0), 0);
+        assert_eq!(section.kept_offset(16 + 10), 16 + 10);
+        // In the lost one: where the next one begins. In that one: so far behind.
+        assert_eq!(section.kept_offset(40 + 5), 40);
+        assert_eq!(section.kept_offset(64 + 5), 40 + 5);
+        assert_eq!(section.kept_offset(88), section.size);
+        let mut out = vec![0; section.size as usize];
+        section.copy(&bytes, &mut out);
+        assert_eq!(out[..40], bytes[..40]);
+        assert_eq!(out[44..48], 44u32.to_le_bytes());
+        assert_eq!(out[48..], bytes[72..88]);
+    }
+
+    #[test]
+    fn a_cie_goes_with_the_last_that_needs_it() {
+        let (bytes, relas) = section(2);
+        let mut section = parsed(&bytes, &relas).unwrap();
+        section.settle(|_| false);
+        assert_eq!((section.size, section.kept_offset(20)), (0, 0));
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error() {
+        let (mut bytes, relas) = section(1);
+        assert!(parsed(&bytes[..30], &relas).is_err());
+        bytes[20] = 8;
+        let why = parsed(&bytes, &relas).unwrap_err();
+        assert!(why.contains("0x10") && why.contains("not a CIE"), "{why}");
+    }
 }

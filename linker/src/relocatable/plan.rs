@@ -184,6 +184,9 @@ pub fn plan<'a>(
     if args.define_common {
         planner.commons(definitions);
     }
+    if frames.terminator {
+        planner.end_frames();
+    }
     for (name, align, made) in [
         (&b".note.gnu.property"[..], 8, notes.properties),
         (b".note.gnu.build-id", 4, notes.build_id),
@@ -390,6 +393,15 @@ impl<'a> Planner<'_, 'a> {
         place.inputs.push(id);
         self.plan.out[id.index()] = out.0;
         self.plan.offset[id.index()] = at;
+    }
+
+    /// The end of the last list of frames is the end of all of them.
+    fn end_frames(&mut self) {
+        let is_frames = |section: &&mut OutSection| section.name == b".eh_frame";
+        if let Some(section) = self.plan.sections.iter_mut().rev().find(is_frames) {
+            section.made = vec![0; 4];
+            section.size += 4;
+        }
     }
 
     /// Gives common blocks a place behind `.bss` and `.tbss`.
