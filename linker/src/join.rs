@@ -391,6 +391,7 @@ impl<'c, 'a> Joiner<'c, 'a> {
             .symbols
             .iter()
             .enumerate()
+            .skip(1)
             .filter(|(_, symbol)| !matches!(symbol.info & 0xf, elf::STT_SECTION | elf::STT_FILE))
             .map(|(index, symbol)| (symbol.name, index))
             .collect();

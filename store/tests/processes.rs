@@ -148,6 +148,20 @@ fn start_worker(path: &Path, writer: u64, more: &[(&str, String)]) -> std::proce
     spawn("worker", &environment)
 }
 
+/// Writers that go on until they are killed: at the latest when this is dropped, so also when a test fails.
+struct Endless(Vec<std::process::Child>);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+        }
+        for child in &mut self.0 {
+            let _ = child.wait();
+        }
+    }
+}
+
 #[test]
 fn many_processes_create_and_fill_one_repository() {
     let directory = tempfile::tempdir().unwrap();
@@ -175,29 +189,38 @@ fn nobody_starves() {
     let path = directory.path().join("busy.repo");
     let store = Store::open(&path, &create()).unwrap();
     let forever = [("WORKER_STEPS", u64::MAX.to_string())];
-    let mut children: Vec<_> = (1..16)
-        .map(|writer| start_worker(&path, writer, &forever))
-        .collect();
+    let mut others = Endless(
+        (1..16)
+            .map(|writer| start_worker(&path, writer, &forever))
+            .collect(),
+    );
     let has = |writer: u64, step: u64| {
         let snapshot = store.snapshot().unwrap();
         let own = snapshot.get(INDEX, &key(writer << 32 | step)).unwrap();
         own.is_some()
     };
-    let wait_for_all = |step| {
+    // Who has not had his turn after so many transactions of the others starves.
+    const PATIENCE: u64 = 1_000_000;
+    let wait_for_all = |children: &mut [std::process::Child], step| {
+        let start = store.snapshot().unwrap().revision();
         while !(1..16).all(|writer| has(writer, step)) {
+            assert!(store.snapshot().unwrap().revision() < start + PATIENCE);
+            for child in &mut *children {
+                assert!(
+                    child.try_wait().unwrap().is_none(),
+                    "writers go on for ever"
+                );
+            }
             std::thread::yield_now();
         }
     };
-    wait_for_all(0);
+    wait_for_all(&mut others.0, 0);
     let late = [("WORKER_STEPS", LATE_STEPS.to_string())];
     let status = start_worker(&path, 16, &late).wait().unwrap();
     assert!(status.success());
     assert!(has(16, LATE_STEPS - 1));
-    wait_for_all(50);
-    for child in &mut children {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    wait_for_all(&mut others.0, 50);
+    drop(others);
     store.begin(Durability::Lazy).unwrap();
     store.verify().unwrap();
 }
@@ -213,12 +236,14 @@ fn writers_may_be_killed_at_any_time() {
     let mut writer = 0;
     while writer < kills {
         let forever = [("WORKER_STEPS", u64::MAX.to_string())];
-        let mut children: Vec<_> = (0..2)
-            .map(|_| {
-                writer += 1;
-                start_worker(&path, writer, &forever)
-            })
-            .collect();
+        let children = Endless(
+            (0..2)
+                .map(|_| {
+                    writer += 1;
+                    start_worker(&path, writer, &forever)
+                })
+                .collect(),
+        );
         // Let them make some progress, measured in transactions; then for a
         // moment of random length none of which is waited for on purpose.
         let start = store.snapshot().unwrap().revision();
@@ -228,12 +253,7 @@ fn writers_may_be_killed_at_any_time() {
         for _ in 0..random.below(20_000) {
             std::hint::spin_loop();
         }
-        for child in &mut children {
-            child.kill().unwrap();
-        }
-        for child in &mut children {
-            child.wait().unwrap();
-        }
+        drop(children);
         // Opens and is good, without anybody having written since.
         Store::open(&path, &create()).unwrap().verify().unwrap();
     }
