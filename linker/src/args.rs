@@ -199,6 +199,8 @@ pub struct Args {
     pub filter: Vec<Vec<u8>>,
     /// `-z pack-relative-relocs`, `--pack-dyn-relocs=relr`.
     pub pack_dyn_relocs: PackDynRelocs,
+    /// `--use-android-relr-tags`.
+    pub android_relr_tags: bool,
     /// `--spare-dynamic-tags`: empty entries left in `.dynamic`.
     pub spare_dynamic_tags: u32,
     /// `-Bgroup`: `DF_1_GROUP`.
@@ -314,7 +316,9 @@ pub struct Args {
     /// `--log`.
     pub log: Option<PathBuf>,
     /// `--print-timing`.
-    pub print_timing: bool,
+    pub print_timing: Option<TimingForm>,
+    /// `--progress`.
+    pub progress: ProgressMode,
     /// `--verify-incremental`.
     pub verify_incremental: bool,
     /// `--threads`: `None` for as many as there are processors.
@@ -342,6 +346,8 @@ pub struct ZOptions {
     pub execstack: Option<bool>,
     /// `execstack-if-needed`: an input that wants an executable stack gets it without an error.
     pub execstack_if_needed: bool,
+    /// `nognustack` is false: there is no `PT_GNU_STACK`.
+    pub gnu_stack: bool,
     /// `stack-size`: `p_memsz` of `PT_GNU_STACK`.
     pub stack_size: Option<u64>,
     /// `max-page-size`.
@@ -382,8 +388,16 @@ pub struct ZOptions {
     pub ibtplt: bool,
     /// `shstk`: as `ibt`, for `GNU_PROPERTY_X86_FEATURE_1_SHSTK`.
     pub shstk: bool,
+    /// `force-ibt`: as `ibt`, with a warning for each input that does not have it.
+    pub force_ibt: bool,
+    /// `lam-u48`, `lam-u57`: bits for `GNU_PROPERTY_X86_FEATURE_1_AND`.
+    pub lam: u32,
     /// `cet-report`.
     pub cet_report: Report,
+    /// `lam-u48-report`.
+    pub lam_u48_report: Report,
+    /// `lam-u57-report`.
+    pub lam_u57_report: Report,
     /// `force-ibt`/`force-bti`-like rewriting of unneeded landing pads (`rewrite-endbr`).
     pub rewrite_endbr: bool,
     /// `x86-64-v2` and its like: bits for `GNU_PROPERTY_X86_ISA_1_NEEDED`.
@@ -405,6 +419,9 @@ pub struct ZOptions {
     pub section_header: bool,
     /// `rodynamic`: `.dynamic` is read-only.
     pub rodynamic: bool,
+    /// `dead-reloc-in-nonalloc`: what references to sections that are not in the output become in sections that are not
+    /// loaded, by pattern of the section's name.
+    pub dead_relocs: Vec<(Vec<u8>, u64)>,
     /// `unique-symbol`: local symbols of one name get a suffix each.
     pub unique_symbol: bool,
     /// `noreloc-overflow`.

@@ -218,6 +218,19 @@ pub fn compress(section: &[u8], format: Format, level: u32, alignment: u64) -> O
     (out.len() < section.len()).then_some(out)
 }
 
+/// Makes of a section that [`compress`] has compressed with zlib the older form, which is known by its name
+/// (`.zdebug_*`): the stream behind `ZLIB` and the size. `None` if it is not such a section.
+pub fn to_zdebug(section: Vec<u8>) -> Option<Vec<u8>> {
+    let parsed = Compressed::parse(&section).ok()?;
+    if parsed.format != Format::Zlib {
+        return None;
+    }
+    let mut out = b"ZLIB".to_vec();
+    out.extend((parsed.size as u64).to_be_bytes());
+    out.extend(parsed.stream);
+    Some(out)
+}
+
 /// RFC 1950: deflate, window of 32 KiB, no dictionary.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
@@ -316,8 +329,18 @@ mod tests {
     #[test]
     fn zdebug() {
         let data = [5u8; 1000];
-        let stream = &compress(&data, Format::Zlib, 6, 1).unwrap()[CHDR_SIZE..];
-        let section = [b"ZLIB", &1000u64.to_be_bytes()[..], stream].concat();
+        let compressed = compress(&data, Format::Zlib, 6, 1).unwrap();
+        let section = [
+            b"ZLIB",
+            &1000u64.to_be_bytes()[..],
+            &compressed[CHDR_SIZE..],
+        ]
+        .concat();
+        assert_eq!(to_zdebug(compressed), Some(section.clone()));
+        assert_eq!(
+            to_zdebug(compress(&data, Format::Zstd, 1, 1).unwrap()),
+            None
+        );
         let parsed = Compressed::parse_zdebug(&section, 4).unwrap();
         assert_eq!((parsed.size, parsed.alignment), (1000, 4));
         assert_eq!(parsed.decompress().unwrap(), data);

@@ -8,6 +8,7 @@ use crate::got::Got;
 use crate::hash_tables::{GnuHash, gnu_hash};
 use crate::ids::{FileId, SymbolId};
 use crate::output::{Outputs, Std};
+use crate::relr;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag, rank};
 use crate::versioning::Versioning;
@@ -59,12 +60,13 @@ pub struct Dynamic<'a> {
 }
 
 impl<'a> Dynamic<'a> {
-    /// Chooses the dynamic symbols and gives them their order.
+    /// Chooses the dynamic symbols and gives them their order. `packed`: there will be a `.relr.dyn`.
     pub fn new(
         files: &Files<'a>,
         symbols: &SymbolTable<'a>,
         versioning: &'a Versioning,
         args: &'a Args,
+        packed: bool,
     ) -> Option<Dynamic<'a>> {
         let chosen: Vec<SymbolId> = symbols
             .ids()
@@ -145,6 +147,9 @@ impl<'a> Dynamic<'a> {
             dynamic.index[symbol.id.index()] = i as u32 + 1;
             dynamic.strings.add(symbol.name)?;
         }
+        if packed {
+            dynamic.need_relr(files);
+        }
         for file in &dynamic.needs {
             dynamic.strings.add(file.soname)?;
             for version in &file.versions {
@@ -168,6 +173,27 @@ impl<'a> Dynamic<'a> {
         let Some(version) = shared.version(index) else {
             return versions::GLOBAL;
         };
+        self.need_version(shared.soname, version)
+    }
+
+    /// A C library from before `.relr.dyn` would ignore it, and the program would crash. That this one is too old it
+    /// says if the program needs a version of it that such libraries do not have; and glibc, which knows `.relr.dyn`
+    /// since 2.36, insists on that.
+    fn need_relr(&mut self, files: &Files<'a>) {
+        let libc = files.iter().find_map(|(_, file)| {
+            file.shared().filter(|shared| {
+                shared.soname.starts_with(b"libc.so.")
+                    && self.needed.contains(&shared.soname)
+                    && shared.defines_version(|name| name.starts_with(b"GLIBC_2."))
+            })
+        });
+        if let Some(libc) = libc {
+            self.need_version(libc.soname, b"GLIBC_ABI_DT_RELR");
+        }
+    }
+
+    /// The index of a version of a shared object, which is needed from now on.
+    fn need_version(&mut self, soname: &'a [u8], version: &'a [u8]) -> u16 {
         self.versioned = true;
         let next = 2
             + self.definitions.len().saturating_sub(1) as u16
@@ -179,10 +205,10 @@ impl<'a> Dynamic<'a> {
         let position = self
             .needs
             .iter()
-            .position(|need| need.soname == shared.soname)
+            .position(|need| need.soname == soname)
             .unwrap_or_else(|| {
                 self.needs.push(NeedFile {
-                    soname: shared.soname,
+                    soname,
                     versions: Vec::new(),
                 });
                 self.needs.len() - 1
@@ -294,9 +320,15 @@ impl<'a> Dynamic<'a> {
             entries.push((c::DT_RELA, address(Std::RelaDyn)));
             entries.push((c::DT_RELASZ, size(Std::RelaDyn)));
             entries.push((c::DT_RELAENT, 24));
-            if facts.relative_count > 0 {
+            if facts.relative_count > 0 && args.z.combreloc {
                 entries.push((c::DT_RELACOUNT, facts.relative_count.into()));
             }
+        }
+        if facts.present(Std::RelrDyn) {
+            let [start, bytes, word] = relr::tags(args.android_relr_tags);
+            entries.push((start, address(Std::RelrDyn)));
+            entries.push((bytes, size(Std::RelrDyn)));
+            entries.push((word, 8));
         }
         if facts.text_relocations {
             entries.push((c::DT_TEXTREL, 0));

@@ -93,6 +93,8 @@ pub struct Got {
 pub struct Counts {
     /// `R_X86_64_RELATIVE`.
     pub relative: u32,
+    /// Relative ones that are in `.relr.dyn`.
+    pub packed: u32,
     /// Those that name a symbol or are for thread-local storage.
     pub symbolic: u32,
     /// `R_X86_64_IRELATIVE`.
@@ -202,6 +204,7 @@ impl Got {
             slots.got = self.take(1);
             match slot_relocation(mode, flags) {
                 SlotRelocation::None => {}
+                SlotRelocation::Relative if mode.pack => self.counts.packed += 1,
                 SlotRelocation::Relative => self.counts.relative += 1,
                 SlotRelocation::Symbolic => self.counts.symbolic += 1,
                 SlotRelocation::Irelative => self.counts.irelative += 1,

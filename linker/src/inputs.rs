@@ -22,6 +22,7 @@ use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
 use memmap2::Mmap;
 use rayon::prelude::*;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub struct InputArena {
     maps: Arena<Mmap>,
     paths: Arena<PathBuf>,
     bytes: Arena<Vec<u8>>,
+    opened: RefCell<Vec<PathBuf>>,
     repositories: Arena<Repository>,
 }
 
@@ -51,7 +53,13 @@ impl InputArena {
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
         let map = unsafe { Mmap::map(&file)? };
+        self.opened.borrow_mut().push(path.to_path_buf());
         Ok(self.maps.alloc(map))
+    }
+
+    /// The files that were opened, in order.
+    pub fn opened(&self) -> Vec<PathBuf> {
+        self.opened.borrow().clone()
     }
 }
 

@@ -7,8 +7,11 @@
 //! sections' states.
 
 use crate::addresses::Places;
-use crate::args::{Args, OutputKind, StripMode};
+use crate::args::{Args, OutputKind, PackDynRelocs};
 use crate::build_id;
+use crate::cross_reference;
+use crate::debug_sections;
+use crate::dependency_file;
 use crate::diag::Diagnostics;
 use crate::dynamic::{Dynamic, DynamicFacts};
 use crate::elf::Rela;
@@ -27,6 +30,7 @@ use crate::linker_symbols::{self, LinkerSymbols};
 use crate::log;
 use crate::lto;
 use crate::made::{self, Made};
+use crate::map::Map;
 use crate::mentions::{bounded_parts, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::object::Object;
@@ -36,13 +40,15 @@ use crate::pieces::UsedPieces;
 use crate::plan::{self, Mode};
 use crate::relocatable;
 use crate::relocate::Relocator;
+use crate::relr;
 use crate::report::{
-    print_unused, refuse_intermediate_code, report_duplicates, report_undefined, trace_members,
+    print_relative, print_unused, refuse_intermediate_code, report_duplicates, report_undefined,
+    trace_members,
 };
 use crate::resolve;
 use crate::retain::Retained;
 use crate::scripting::{self, Assignments, LaidOut, Placing};
-use crate::sections::Sections;
+use crate::sections::{Sections, Unloaded};
 use crate::segments;
 use crate::shared_checks;
 use crate::sizes::{
@@ -55,6 +61,7 @@ use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::{Needs, Tracer};
 use crate::unique::Unique;
+use crate::unsupported;
 use crate::versioning;
 use crate::warnings;
 use crate::write::{self, Writer};
@@ -69,8 +76,8 @@ pub struct Failed;
 /// `finished` is called when the output is complete and all reports are made. A program that has nothing else to do
 /// ends there, and need not return the memory of a large link piece by piece.
 pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
-    let mut timing = Timing::new(args.print_timing);
-    crate::unsupported::report(args, diag);
+    let mut timing = Timing::new(args);
+    unsupported::report(args, diag);
     check(diag)?;
     if args.kind == OutputKind::Relocatable {
         return relocatable::link(args, diag, finished);
@@ -108,7 +115,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // Find out which archive members are needed. Definitions that this finds are preliminary:
     // groups are not resolved yet.
     scripting::define_assigned(&scripts, &symbols);
-    let linked = resolve::extract(&files, &symbols, &required(args, &scripts, &symbols));
+    let required = required(args, &scripts, &symbols);
+    let linked = resolve::extract(&files, &symbols, &required);
     trace_members(args, &files, &linked);
     timing.phase("extract members");
 
@@ -116,6 +124,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     complete(&mut files, &linked, diag);
     let files = files;
     let mut plan = scripting::Plan::new(&scripts, args, diag);
+    if plan.is_some() {
+        unsupported::report_with_sections(args, diag);
+    }
     check(diag)?;
     let mut outputs = match &mut plan {
         None => Outputs::default(),
@@ -124,14 +135,18 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     if args.z.rodynamic {
         outputs.make_dynamic_read_only();
     }
-    let (sections, facts) = Sections::build(
+    let (mut sections, facts) = Sections::build(
         &files,
         &linked,
-        args.strip != StripMode::None,
+        Unloaded::from_args(args),
         Unique::new(args).as_ref(),
         &mut outputs,
         diag,
     );
+    if args.z.keep_text_section_prefix {
+        sections.keep_text_prefixes(&files, &mut outputs);
+    }
+    let sections = sections;
     timing.phase("number sections");
 
     // Choose among equal groups before definitions, because a discarded group defines nothing.
@@ -146,6 +161,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     warnings::commons(args, &files, &symbols, &sections, diag);
     refuse_intermediate_code(&files, &symbols, diag);
+    cross_reference::trace(args, &files, &symbols, &linked, diag);
     check(diag)?;
     timing.phase("resolve symbols");
 
@@ -172,6 +188,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         shared: args.kind == OutputKind::Shared,
         // A slot can be farther away than what an instruction reaches: loads of such symbols stay loads.
         relax: args.relax && facts.loaded_size < plan::NEAR,
+        // A script says where everything goes without knowing how long the table becomes.
+        pack: args.kind.is_pic() && args.pack_dyn_relocs == PackDynRelocs::Relr && plan.is_none(),
     };
     let used_pieces = UsedPieces::new(&files);
     let tracer = Tracer {
@@ -188,12 +206,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         text: args.z.text,
         allow_copies: args.z.copyreloc,
         allow_protected_copies: args.z.extern_protected_data,
+        report_relative: args.z.report_relative_reloc,
         diag,
     };
     let needs = tracer.run(&roots(args, &assignments, &symbols));
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
     check(diag)?;
+    print_relative(&files, &symbols, &sections, &needs, diag);
     if args.print_gc_sections {
         print_unused(&files, &sections);
     }
@@ -203,8 +223,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let got = Got::allocate(&files, &symbols, &needs, mode);
     let dynamic = match dynamic_output {
         true => Some(
-            Dynamic::new(&files, &symbols, &versioning, args)
-                .ok_or_else(|| too_large(diag, ".dynstr"))?,
+            Dynamic::new(
+                &files,
+                &symbols,
+                &versioning,
+                args,
+                got.counts.packed > 0 || !needs.packed.is_empty(),
+            )
+            .ok_or_else(|| too_large(diag, ".dynstr"))?,
         ),
         false => None,
     };
@@ -339,6 +365,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
             Std::Hash,
             Std::GnuHash,
             Std::RelaDyn,
+            Std::RelrDyn,
         ] {
             if outputs.std(std).size > 0 {
                 facts_of_dynamic.sections.push(std);
@@ -361,6 +388,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     }
     let executable_stack = warnings::executable_stack(args, &files, &facts.executable_stack, diag);
     let mut kept = None;
+    let mut relr_table = Vec::new();
     let laid_out = match placing {
         Placing::Default(placement) => {
             let placed = emit_relocs::Placed {
@@ -371,8 +399,18 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
                 frame_layout: &frame_layout,
             };
             kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
-            let names = name_sections(&mut outputs);
-            let segments = segments::assign(&mut outputs, args, dynamic_output, executable_stack);
+            let names = name_sections(&mut outputs, args);
+            let packed = relr::Sites::new(&needs, &got, mode, &sections, &placement, &outputs);
+            let settled = packed.settle(&mut outputs, |outputs| {
+                segments::assign(outputs, args, dynamic_output, executable_stack)
+            });
+            let (segments, table) = settled.map_err(|address| {
+                diag.error(format!(
+                    "the relocation at {address:#x} cannot be packed: a section was given an odd address"
+                ));
+                Failed
+            })?;
+            relr_table = table;
             if args.check_sections {
                 segments::report_overlap(&segments.phdrs, diag);
             }
@@ -452,13 +490,24 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     }
     timing.phase("compute addresses");
 
+    Map {
+        args,
+        places: &places,
+        linked: &linked,
+        required: &required,
+        frames: &frame_layout,
+        made: &sizes,
+        diag,
+    }
+    .report();
+
     // Everything has its place: write.
     let names: StringTable =
         section_names_table(&section_names).ok_or_else(|| too_large(diag, ".shstrtab"))?;
     let mut made_sizes: Vec<u64> = (0..outputs.sections.len())
         .map(|i| sizes.get(i).map_or(0, |(size, _)| *size))
         .collect();
-    for std in [Std::Dynamic, Std::ShStrtab] {
+    for std in [Std::Dynamic, Std::ShStrtab, Std::RelrDyn] {
         made_sizes[std.id().index()] = outputs.std(std).size;
     }
     let made = Made {
@@ -475,6 +524,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         package,
         build_id_len: build_id_style.as_ref().map(build_id::Style::len),
         section_names: names,
+        relr_table,
         symtab: symtab.as_ref(),
         entry: made::entry_address(args, &places, &values, diag),
         sizes: made_sizes,
@@ -511,11 +561,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         symtab: symtab.as_ref(),
         chooser,
         zeroed: output.is_zeroed(),
+        position: timing.position(),
     };
     writer.write(output.bytes());
     scripting::write_patches(&patches, output.bytes());
     check(diag)?;
-    finish_relocations(&outputs, &got, &needs, output.bytes());
+    if args.z.combreloc {
+        finish_relocations(&outputs, &got, &needs, output.bytes());
+    }
     if let (Some(kept), Some(symtab)) = (&kept, &symtab) {
         let placed = emit_relocs::Placed {
             files: &files,
@@ -527,6 +580,10 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         kept.write(&places, &placed, &chooser, symtab, output.bytes());
     }
     timing.phase("write");
+    if let Some(wanted) = debug_sections::Wanted::from_args(args) {
+        debug_sections::finish(&mut output, wanted, diag).map_err(cannot_write)?;
+        timing.phase("index and compress debug sections");
+    }
 
     // The build id digests everything else.
     if let Some(style) = &build_id_style {
@@ -538,11 +595,16 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         output.bytes()[at..at + id.len()].copy_from_slice(&id);
         timing.phase("build id");
     }
+    let output_size = output.bytes().len() as u64;
     output.commit().map_err(cannot_write)?;
     timing.phase("commit output");
+    dependency_file::write(args, &arena, &scripts).map_err(|why| {
+        diag.error(why);
+        Failed
+    })?;
 
     // The output is there; what is left is for the compactor and for whoever wants to know.
-    let unrecorded = image::record(args, &files, &linked, segments.file_size).err();
+    let unrecorded = image::record(args, &files, &linked, output_size).err();
     timing.phase("record image");
     let (tickets, objects) = count_objects(&files, &linked);
     log::linked(
@@ -550,14 +612,14 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         &log::Line {
             tickets,
             objects,
-            output_size: segments.file_size,
+            output_size,
             time: timing.total(),
             remark: unrecorded.as_ref().map(|why| why as &dyn std::fmt::Display),
         },
     );
-    timing.print();
+    timing.finish();
     if args.stats {
-        timing.print_stats(files.0.len() - 1, segments.file_size);
+        timing.print_stats(files.0.len() - 1, output_size);
     }
     // The plugin takes away its files.
     drop(compiled);

@@ -15,6 +15,7 @@ use crate::ids::{OutputId, SymbolId};
 use crate::output::Std;
 use crate::plan::Mode;
 use crate::relocate::DynamicSlots;
+use crate::relr;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, rank};
 use crate::symtab::{SymtabLayout, defined_symbol, external_symbol};
@@ -33,6 +34,7 @@ const MADE: &[Std] = &[
     Std::VerSym,
     Std::VerDef,
     Std::VerNeed,
+    Std::RelrDyn,
     Std::RelaPlt,
     Std::Plt,
     Std::PltGot,
@@ -68,6 +70,8 @@ pub struct Made<'l, 'a> {
     pub build_id_len: Option<usize>,
     /// Names of the output sections.
     pub section_names: StringTable<'l>,
+    /// The words of `.relr.dyn`.
+    pub relr_table: Vec<u64>,
     /// The symbol table.
     pub symtab: Option<&'l SymtabLayout>,
     /// Address of the entry point.
@@ -112,6 +116,7 @@ impl<'a> Made<'_, 'a> {
             () if is(Std::PltSec) => self.checked("PLT", self.write_plt_sec(out)),
             () if is(Std::PltGot) => self.checked("PLT", self.write_direct(out)),
             () if is(Std::RelaPlt) => self.write_rela_plt(out),
+            () if is(Std::RelrDyn) => copy(out, bytemuck::cast_slice(&self.relr_table)),
             () => {
                 if let Some(dynamic) = self.dynamic {
                     self.write_symbols(dynamic, id, out);
@@ -283,6 +288,7 @@ impl<'a> Made<'_, 'a> {
                 let place = self.places.slot(entry.got);
                 match slot_relocation(self.mode, entry.flags) {
                     SlotRelocation::None => {}
+                    SlotRelocation::Relative if self.mode.pack => {}
                     SlotRelocation::Relative => {
                         let value = self.slot_value(entry) as i64;
                         put(
@@ -461,7 +467,7 @@ impl<'a> Made<'_, 'a> {
         let mut ident = [0; 16];
         ident[..4].copy_from_slice(&c::ELFMAG);
         ident[4..8].copy_from_slice(&[c::ELFCLASS64, c::ELFDATA2LSB, c::EV_CURRENT, self.os_abi()]);
-        let ehdr = Ehdr {
+        let mut ehdr = Ehdr {
             e_ident: ident,
             e_type: if self.args.kind.is_pic() {
                 c::ET_DYN
@@ -481,6 +487,14 @@ impl<'a> Made<'_, 'a> {
             e_shnum: segments.sections.len() as u16 + 1,
             e_shstrndx: self.places.outputs.std(Std::ShStrtab).header,
         };
+        if !self.args.z.section_header {
+            (
+                ehdr.e_shoff,
+                ehdr.e_shentsize,
+                ehdr.e_shnum,
+                ehdr.e_shstrndx,
+            ) = (0, 0, 0, 0);
+        }
         copy_start(out, bytemuck::bytes_of(&ehdr));
         copy_start(
             &mut out[size_of::<Ehdr>()..],
@@ -555,7 +569,11 @@ impl<'a> Made<'_, 'a> {
                         flags |= u64::from(c::SHF_INFO_LINK);
                     }
                 }
-                c::SHT_INIT_ARRAY | c::SHT_FINI_ARRAY | c::SHT_PREINIT_ARRAY => entsize = 8,
+                c::SHT_INIT_ARRAY
+                | c::SHT_FINI_ARRAY
+                | c::SHT_PREINIT_ARRAY
+                | c::SHT_RELR
+                | relr::SHT_ANDROID_RELR => entsize = 8,
                 _ if is(Std::Got) || is(Std::GotPlt) => entsize = 8,
                 _ if is(Std::Plt) || is(Std::PltSec) => entsize = 16,
                 _ if is(Std::PltGot) => entsize = crate::got::Got::direct_size(self.places.ibt),

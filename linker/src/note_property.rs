@@ -35,6 +35,11 @@ pub const FEATURE_1_IBT: u32 = 1;
 /// In [`GNU_PROPERTY_X86_FEATURE_1_AND`]: returns match calls.
 pub const FEATURE_1_SHSTK: u32 = 2;
 
+/// In [`GNU_PROPERTY_X86_FEATURE_1_AND`]: the upper 16 bits of addresses of data may hold anything.
+pub const FEATURE_1_LAM_U48: u32 = 4;
+/// In [`GNU_PROPERTY_X86_FEATURE_1_AND`]: the upper 7 bits but one of addresses of data may hold anything.
+pub const FEATURE_1_LAM_U57: u32 = 8;
+
 const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
 /// Alignment of notes and properties in ELF64, in bytes.
 const ALIGN: usize = 8;

@@ -1,11 +1,14 @@
 //! Contents that follow from options and notes alone: the program interpreter,
 //! `.note.gnu.property`, `.note.package`, and the kind of the build id.
 
-use crate::args::{Args, BuildId, OutputKind};
+use crate::args::{Args, BuildId, OutputKind, Report};
 use crate::build_id;
 use crate::diag::Diagnostics;
-use crate::file::Files;
-use crate::note_property::{Forced, Merger, NEEDED_INDIRECT_EXTERN_ACCESS, Properties};
+use crate::file::{File, Files};
+use crate::note_property::{
+    FEATURE_1_IBT as IBT, FEATURE_1_LAM_U48 as LAM_U48, FEATURE_1_LAM_U57 as LAM_U57,
+    FEATURE_1_SHSTK as SHSTK, Forced, Merger, NEEDED_INDIRECT_EXTERN_ACCESS, Properties,
+};
 use crate::sections::SectionFacts;
 use crate::warnings;
 
@@ -16,8 +19,6 @@ pub fn properties(
     facts: &SectionFacts,
     diag: &Diagnostics,
 ) -> (Vec<u8>, bool) {
-    const IBT: u32 = 1;
-    const SHSTK: u32 = 2;
     let mut merger = Merger::default();
     for (file, sections) in &facts.properties {
         let object = files.object(*file);
@@ -28,13 +29,15 @@ pub fn properties(
                 Err(why) => diag.error(format!("{}: .note.gnu.property: {why}", files.get(*file))),
             }
         }
+        report_missing(args, files.get(*file), &own, diag);
         merger.add(&own);
         warnings::missing_features(args, files.get(*file), own.feature_1(), diag);
     }
+    let z = &args.z;
     let forced = Forced {
-        feature_1: if args.z.ibt { IBT } else { 0 } | if args.z.shstk { SHSTK } else { 0 },
-        isa_1_needed: args.z.isa_needed,
-        needed_1: match args.z.indirect_extern_access {
+        feature_1: if z.ibt { IBT } else { 0 } | if z.shstk { SHSTK } else { 0 } | z.lam,
+        isa_1_needed: z.isa_needed,
+        needed_1: match z.indirect_extern_access {
             Some(true) => NEEDED_INDIRECT_EXTERN_ACCESS,
             _ => 0,
         },
@@ -42,6 +45,32 @@ pub fn properties(
     let merged = merger.finish(forced);
     let ibt = args.z.ibtplt || merged.has_feature_1(IBT);
     (merged.to_section(), ibt)
+}
+
+/// `-z force-ibt`, `-z lam-report`: says which objects do not have what the output shall have.
+fn report_missing(args: &Args, file: &File, own: &Properties, diag: &Diagnostics) {
+    let z = &args.z;
+    let force_ibt = if z.force_ibt {
+        Report::Warning
+    } else {
+        Report::None
+    };
+    for (option, level, feature, name) in [
+        ("-z force-ibt", force_ibt, IBT, "IBT"),
+        ("-z lam-u48-report", z.lam_u48_report, LAM_U48, "LAM_U48"),
+        ("-z lam-u57-report", z.lam_u57_report, LAM_U57, "LAM_U57"),
+    ] {
+        if level == Report::None || own.has_feature_1(feature) {
+            continue;
+        }
+        let text = format!(
+            "{file}: {option}: file does not have GNU_PROPERTY_X86_FEATURE_1_{name} property"
+        );
+        match level {
+            Report::Error => diag.error(text),
+            _ => diag.warn(text),
+        }
+    }
 }
 
 /// `.interp`: the path of the run-time linker with its NUL; empty if the output has none.

@@ -151,6 +151,29 @@ impl OutputFile {
         self.zeroed
     }
 
+    /// Makes the image longer, by bytes of zero, or shorter. The rest of it stays as it is.
+    ///
+    /// # Errors
+    /// Of the file system, a full disk among them.
+    pub fn resize(&mut self, size: u64) -> io::Result<()> {
+        let len =
+            usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        match &mut self.image {
+            Image::Memory(bytes) => bytes.resize(len, 0),
+            Image::Mapped(_) => {
+                // The old mapping must be gone before the file may end within it.
+                self.image = Image::Memory(Vec::new());
+                self.file.set_len(size)?;
+                if len > 0 {
+                    reserve(&self.file, len)?;
+                    // SAFETY: as in `prepare`.
+                    self.image = Image::Mapped(unsafe { MmapMut::map_mut(&self.file) }?);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the finished file in its place, atomically.
     ///
     /// # Errors
@@ -248,6 +271,21 @@ mod tests {
         write(&path, 3, 20_000, Use::Shared);
         assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_size_may_change_until_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, sizes) in [("longer", [5000, 9000]), ("shorter", [9000, 5000])] {
+            let path = dir.path().join(name);
+            let mut output = OutputFile::create(&path, sizes[0], Use::Executable).unwrap();
+            output.bytes().fill(7);
+            output.resize(sizes[1]).unwrap();
+            output.commit().unwrap();
+            let mut expected = vec![7; sizes[0] as usize];
+            expected.resize(sizes[1] as usize, 0);
+            assert!(fs::read(&path).unwrap() == expected, "{name}");
+        }
     }
 
     #[test]

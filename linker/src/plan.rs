@@ -23,6 +23,8 @@ pub struct Mode {
     pub shared: bool,
     /// Instructions may be relaxed.
     pub relax: bool,
+    /// Relative relocations go into `.relr.dyn`, where [`relr::is_packed`](crate::relr::is_packed) allows it.
+    pub pack: bool,
 }
 
 /// What is done for a fixup.

@@ -27,6 +27,9 @@ pub mod write;
 
 use crate::args::{Args, StripMode};
 use crate::build_id;
+use crate::cross_reference;
+use crate::debug_sections;
+use crate::dependency_file;
 use crate::diag::Diagnostics;
 use crate::elf_object::{ElfObject, Malformed};
 use crate::file::{Body, Files};
@@ -52,7 +55,7 @@ use rayon::prelude::*;
 /// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output. `finished` is
 /// called as by [`link`](crate::link::link).
 pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
-    let mut timing = Timing::new(args.print_timing);
+    let mut timing = Timing::new(args);
     let arena = InputArena::default();
     let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
     let (mut files, scripts) = (inputs.files, inputs.scripts);
@@ -92,6 +95,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     refuse_intermediate_code(&files, &symbols, diag);
+    cross_reference::trace(args, &files, &symbols, &linked, diag);
     let assigned = assign::define(&scripts, &symbols, diag);
     let retained = Retained::read(args, diag);
     check(diag)?;
@@ -174,7 +178,16 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         let at = at as usize;
         output.bytes()[at..at + id.len()].copy_from_slice(&id);
     }
+    // The build id keeps its place only if it is in it before sections are moved.
+    if let Some(wanted) = debug_sections::Wanted::from_args(args) {
+        debug_sections::finish(&mut output, wanted, diag).map_err(cannot_write)?;
+    }
+    let output_size = output.bytes().len() as u64;
     output.commit().map_err(cannot_write)?;
+    dependency_file::write(args, &arena, &scripts).map_err(|why| {
+        diag.error(why);
+        Failed
+    })?;
     timing.phase("write");
 
     let joined = tickets.iter().filter(|id| linked[id.index()]).count();
@@ -185,12 +198,12 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         &log::Line {
             tickets: joined,
             objects: objects.count() - joined,
-            output_size: layout.size,
+            output_size,
             time: timing.total(),
             remark: None,
         },
     );
-    timing.print();
+    timing.finish();
     drop(compiled);
     finished();
     Ok(())

@@ -10,6 +10,7 @@ use crate::got::Slots;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::plan::{Mode, Plan, plan};
+use crate::relr;
 use crate::sections::state;
 use crate::symbols::flag;
 
@@ -82,6 +83,8 @@ pub struct Site<'s, 'a> {
     pub address: u64,
     /// What an offset in the section must be reduced by to be an offset in the bytes (for records of `.eh_frame`).
     pub skipped: u64,
+    /// Relative relocations of words at even offsets are in `.relr.dyn`.
+    pub packs: bool,
     /// The section's words are written in reverse order, the last one first: offset of the last.
     pub reversed: Option<u64>,
 }
@@ -232,6 +235,7 @@ impl Relocator<'_, '_> {
                     if self.mode.pic
                         && !target.dead
                         && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
+                        && !(site.packs && relr::is_packed(fixup.offset))
                     {
                         let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
                         DynamicSlots::take(&mut dynamic.relative, rela);
@@ -327,6 +331,7 @@ impl Relocator<'_, '_> {
                 } else if self.mode.pic
                     && !target.dead
                     && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
+                    && !(site.packs && relr::is_packed(fixup.offset))
                 {
                     DynamicSlots::take(
                         &mut dynamic.relative,

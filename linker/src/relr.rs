@@ -7,6 +7,130 @@
 //! close together, so a place costs little more than a bit; as `Elf64_Rela` it
 //! costs 24 bytes.
 
+use crate::got::{Got, NONE, SlotRelocation, slot_relocation};
+use crate::ids::OutputId;
+use crate::layout::Placement;
+use crate::object::Object;
+use crate::output::{Outputs, Std, runs_backwards};
+use crate::plan::Mode;
+use crate::sections::{Sections, state};
+use crate::segments::Segments;
+use crate::trace::Needs;
+
+/// `sh_type` of the table with `--use-android-relr-tags`, from before the gABI had it.
+pub const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
+
+/// Tags of the table's address, size, and size of a word in the dynamic section: `DT_RELR`, `DT_RELRSZ`, `DT_RELRENT`,
+/// or `DT_ANDROID_RELR` and its like.
+pub const fn tags(android: bool) -> [u32; 3] {
+    match android {
+        false => [36, 35, 37],
+        true => [0x6fff_e000, 0x6fff_e001, 0x6fff_e003],
+    }
+}
+
+/// Whether relative relocations of an input section may be in the table. The scan counts by this rule and the writer
+/// writes by it, before and after addresses are known: so places are even by the section's alignment or not at all.
+pub fn packs(object: &Object, number: u32, bits: u8) -> bool {
+    bits & state::WRITE != 0
+        && bits & state::EH_FRAME == 0
+        && object
+            .section(number)
+            .is_some_and(|section| section.align.is_multiple_of(2) && !runs_backwards(section.name))
+}
+
+/// Whether the table takes a place at this offset in a section that [`packs`]. (Others need `R_X86_64_RELATIVE`.)
+#[inline]
+pub const fn is_packed(offset: u64) -> bool {
+    offset.is_multiple_of(2)
+}
+
+/// The places to relocate, while addresses are not known.
+pub struct Sites {
+    /// Offsets in each output section that has any, in order.
+    by_output: Vec<(OutputId, Vec<u64>)>,
+}
+
+impl Sites {
+    /// Collects the places of input sections and of the GOT.
+    pub fn new(
+        needs: &Needs,
+        got: &Got,
+        mode: Mode,
+        sections: &Sections,
+        placement: &Placement,
+        outputs: &Outputs,
+    ) -> Sites {
+        if !mode.pack {
+            return Sites {
+                by_output: Vec::new(),
+            };
+        }
+        let mut by_output: Vec<Vec<u64>> = vec![Vec::new(); outputs.sections.len()];
+        for (section, offset) in &needs.packed {
+            let part = sections.part[section.index()];
+            if let Some(part) = outputs.parts.get(part.index()) {
+                by_output[part.output.index()].push(placement.offset(*section) + offset);
+            }
+        }
+        let relative = got.entries.iter().filter(|entry| {
+            entry.got != NONE && slot_relocation(mode, entry.flags) == SlotRelocation::Relative
+        });
+        by_output[Std::Got.id().index()].extend(relative.map(|entry| 8 * u64::from(entry.got)));
+        let numbered = (0..).map(OutputId).zip(by_output);
+        let mut by_output: Vec<(OutputId, Vec<u64>)> = numbered
+            .filter(|(_, offsets)| !offsets.is_empty())
+            .collect();
+        for (_, offsets) in &mut by_output {
+            offsets.sort_unstable();
+            // Of two relocations of one place the last counts, and that is what stands there.
+            offsets.dedup();
+        }
+        Sites { by_output }
+    }
+
+    /// Lays out until the table has the size that its places give it, and gives the table. It only becomes longer, and
+    /// at most a word for each place: so this ends.
+    ///
+    /// # Errors
+    /// The address of a place that the table cannot have, because its output section was given an odd address.
+    pub fn settle(
+        mut self,
+        outputs: &mut Outputs,
+        assign: impl Fn(&mut Outputs) -> Segments,
+    ) -> Result<(Segments, Vec<u64>), u64> {
+        loop {
+            let segments = assign(outputs);
+            if self.by_output.is_empty() {
+                return Ok((segments, Vec::new()));
+            }
+            let address = |id: &OutputId| outputs.sections[id.index()].address;
+            self.by_output.sort_by_key(|(id, _)| address(id));
+            let addresses: Vec<u64> = self
+                .by_output
+                .iter()
+                .flat_map(|(id, offsets)| {
+                    let start = address(id);
+                    offsets
+                        .iter()
+                        .map(move |offset| start.wrapping_add(*offset))
+                })
+                .collect();
+            if let Some(odd) = addresses.iter().find(|address| !address.is_multiple_of(2)) {
+                return Err(*odd);
+            }
+            let mut table = encode(&addresses);
+            let size = &mut outputs.std_mut(Std::RelrDyn).size;
+            let reserved = (*size / 8) as usize;
+            if table.len() <= reserved {
+                table.resize(reserved, PADDING);
+                return Ok((segments, table));
+            }
+            *size = 8 * table.len() as u64;
+        }
+    }
+}
+
 /// A word that may be added at the end of a table, and relocates nothing: an empty
 /// bitmap. (A table's size must be known before the addresses are, and both depend
 /// on each other; a table that has become shorter is filled up with these.)
@@ -15,19 +139,14 @@ pub const PADDING: u64 = 1;
 /// Number of places that one bitmap stands for.
 const BITMAP_PLACES: u64 = 63;
 
-/// Whether a place can be in the table. (Others need `R_X86_64_RELATIVE`.)
-pub const fn is_encodable(address: u64) -> bool {
-    address.is_multiple_of(2)
-}
-
 /// Encodes the places to relocate, which must be in ascending order without
-/// duplicates and [encodable](is_encodable).
+/// duplicates and even.
 ///
 /// # Panics
 /// In debug builds, if they are not.
 pub fn encode(addresses: &[u64]) -> Vec<u64> {
     debug_assert!(addresses.is_sorted_by(|a, b| a < b));
-    debug_assert!(addresses.iter().all(|address| is_encodable(*address)));
+    debug_assert!(addresses.iter().all(|address| address.is_multiple_of(2)));
     let mut table = vec![];
     let mut rest = addresses.iter().copied().peekable();
     while let Some(address) = rest.next() {

@@ -175,3 +175,29 @@ pub fn print_unused(files: &Files, sections: &Sections) {
         }
     }
 }
+
+/// `-z report-relative-reloc`: the places that the dynamic linker relocates by the base address.
+pub fn print_relative(
+    files: &Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    needs: &Needs,
+    diag: &Diagnostics,
+) {
+    for (section, offset, symbol) in &needs.relative {
+        let (file, number) = sections.origin(*section);
+        let name = files
+            .object(file)
+            .section(number)
+            .map_or(&b""[..], |section| section.name);
+        let target = match symbol {
+            Some(symbol) => format!("'{}'", diag.show_name(symbols.name(*symbol))),
+            None => "a local symbol".into(),
+        };
+        eprintln!(
+            "repo-ld: {}:({}+{offset:#x}): R_X86_64_RELATIVE against {target}",
+            files.get(file),
+            String::from_utf8_lossy(name)
+        );
+    }
+}

@@ -7,13 +7,14 @@
 //! is compared with the handful of other kinds that the same file has had, and
 //! the kinds of all files are brought together afterwards.
 
+use crate::args::{Args, StripMode};
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::{File, Files};
 use crate::ids::{FileId, PartId, SectionId};
 use crate::object::{Object, Section};
 use crate::output::{
-    Custom, MergeKind, Order, Outputs, is_writable, runs_backwards, shf, standard_part,
+    Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
 };
 use crate::scripting::{FileNames, Route, Rules};
 use crate::unique::Unique;
@@ -79,6 +80,28 @@ pub struct SectionFacts {
 /// Addresses that are significant, for identical code folding (LLVM's extension).
 const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 
+/// What becomes of sections that are not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unloaded {
+    /// They are linked.
+    Keep,
+    /// Debugging information is left out.
+    DropDebug,
+    /// All are left out: nothing could find them in an output without section headers.
+    Drop,
+}
+
+impl Unloaded {
+    /// As the options say.
+    pub fn from_args(args: &Args) -> Unloaded {
+        match args.strip {
+            _ if !args.z.section_header => Unloaded::Drop,
+            StripMode::None => Unloaded::Keep,
+            StripMode::Debug | StripMode::All => Unloaded::DropDebug,
+        }
+    }
+}
+
 /// Parts above this are numbers in the file's own list while the table is being built.
 const LOCAL_PART: u16 = 0x8000;
 
@@ -87,7 +110,7 @@ impl Sections {
     pub fn build<'a>(
         files: &Files<'a>,
         linked: &[bool],
-        strip_debug: bool,
+        unloaded: Unloaded,
         unique: Option<&Unique>,
         outputs: &mut Outputs<'a>,
         diag: &Diagnostics,
@@ -120,7 +143,7 @@ impl Sections {
                     file,
                     object,
                     rules,
-                    strip_debug,
+                    unloaded,
                     unique,
                     part,
                     relocations,
@@ -271,6 +294,49 @@ impl Sections {
         (sections, facts)
     }
 
+    /// `-z keep-text-section-prefix`: sends code that compilers have marked as hot, unlikely and so on to output sections
+    /// of those names, in place of places of their own in `.text`.
+    pub fn keep_text_prefixes<'a>(&mut self, files: &Files<'a>, outputs: &mut Outputs<'a>) {
+        const PREFIXES: [&[u8]; 6] = [
+            b".text.hot",
+            b".text.unknown",
+            b".text.unlikely",
+            b".text.startup",
+            b".text.exit",
+            b".text.split",
+        ];
+        for index in 0..self.part.len() {
+            let part = self.part[index];
+            let is_text = outputs
+                .parts
+                .get(part.index())
+                .is_some_and(|part| part.output == Std::Text.id());
+            if part == PartId::NONE || !is_text {
+                continue;
+            }
+            let (file, number) = self.origin(SectionId(index as u32));
+            let Some(section) = files.object(file).section(number) else {
+                continue;
+            };
+            let is_under = |prefix: &&[u8]| {
+                let rest = section.name.strip_prefix(*prefix);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+            };
+            if let Some(name) = PREFIXES.into_iter().find(is_under) {
+                let own = Custom {
+                    name,
+                    sh_type: c::SHT_PROGBITS,
+                    flags: shf::ALLOC | shf::EXEC,
+                    merge: None,
+                    sort: Order::Input,
+                    rule: None,
+                    alone: None,
+                };
+                self.part[index] = outputs.custom(&own).unwrap_or(part);
+            }
+        }
+    }
+
     /// Number of sections.
     pub fn count(&self) -> usize {
         self.part.len()
@@ -416,7 +482,7 @@ fn classify_file<'a>(
     file: &File<'a>,
     object: &Object<'a>,
     rules: Option<&Rules>,
-    strip_debug: bool,
+    unloaded: Unloaded,
     unique: Option<&Unique>,
     part: &mut [PartId],
     relocations: &mut [u32],
@@ -488,7 +554,12 @@ fn classify_file<'a>(
             }
             _ => {}
         }
-        if strip_debug && is_unloaded_debug(&section) {
+        let is_dropped = match unloaded {
+            Unloaded::Keep => false,
+            Unloaded::DropDebug => is_unloaded_debug(&section),
+            Unloaded::Drop => section.flags & shf::ALLOC == 0,
+        };
+        if is_dropped {
             continue;
         }
         let kept = matches!(route, Some(Route::Rule { keep: true, .. }));

@@ -189,7 +189,7 @@ pub fn assign(
         .iter()
         .any(|id| outputs.sections[id.index()].flags & shf::TLS != 0);
     let has_relro = loads.iter().any(|load| load.relro);
-    let mut count = loads.len() + notes.len() + 1;
+    let mut count = loads.len() + notes.len() + usize::from(args.z.gnu_stack);
     count += if has(Std::Interp) { 2 } else { 0 };
     count += usize::from(dynamic) + usize::from(has_tls) + usize::from(has_relro);
     count += usize::from(has(Std::EhFrameHdr)) + usize::from(has(Std::NoteProperty));
@@ -292,7 +292,11 @@ pub fn assign(
         }
     }
     let shoff = offset.next_multiple_of(8);
-    let file_size = shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64;
+    let header_count = match args.z.section_header {
+        true => in_file.len() as u64 + 1,
+        false => 0,
+    };
+    let file_size = shoff + header_count * size_of::<Shdr>() as u64;
     for (i, id) in in_file.iter().enumerate() {
         outputs.sections[id.index()].header = i as u16 + 1;
     }
@@ -368,7 +372,9 @@ pub fn assign(
     let stack_flags = c::PF_R | c::PF_W | if executable_stack { c::PF_X } else { 0 };
     let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
     stack.p_memsz = args.z.stack_size.unwrap_or(0);
-    phdrs.push(stack);
+    if args.z.gnu_stack {
+        phdrs.push(stack);
+    }
     if has_relro {
         let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
         for load in loads.iter().filter(|load| load.relro) {

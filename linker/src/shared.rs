@@ -42,6 +42,12 @@ pub struct Shared<'a> {
 const HIDDEN: u16 = 0x8000;
 
 impl<'a> Shared<'a> {
+    /// Whether it defines a version of such a name.
+    pub fn defines_version(&self, wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let defined = &self.versions[..self.defined_versions.min(self.versions.len())];
+        defined.iter().any(|name| wanted(name))
+    }
+
     /// Finds and checks the dynamic tables of the shared object in `data`.
     pub fn parse(data: &'a [u8], given_name: &'a [u8]) -> Result<Self, Malformed> {
         let outside = |what, offset| Malformed::Outside { what, offset };

@@ -15,6 +15,7 @@ use crate::ids::PartId;
 use crate::layout::{self, MergeClasses};
 use crate::merge::Merged;
 use crate::output::{OutputSection, Outputs, Std, subpart};
+use crate::relr;
 use crate::resolve::Definitions;
 use crate::sections::Sections;
 use crate::strtab::StringTable;
@@ -112,6 +113,10 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         24 * u64::from(relocation_counts(got, needs).iter().sum::<u32>()),
         8,
     );
+    if got.counts.packed > 0 || !needs.packed.is_empty() {
+        // One address at least. How many words it takes follows from where everything stands.
+        std(Std::RelrDyn, 8, 8);
+    }
     if let Some(dynamic) = wanted.dynamic {
         let count = dynamic.symbols.len();
         std(Std::DynSym, 24 * (count as u64 + 1), 8);
@@ -217,6 +222,9 @@ pub fn settle_types(
             outputs.std_mut(std).sh_type = c::SHT_PROGBITS;
         }
     }
+    if args.android_relr_tags {
+        outputs.std_mut(Std::RelrDyn).sh_type = relr::SHT_ANDROID_RELR;
+    }
     if args.z.now {
         // Nothing is bound lazily: the whole table is read-only after relocation.
         outputs.std_mut(Std::GotPlt).relro = true;
@@ -224,7 +232,10 @@ pub fn settle_types(
 }
 
 /// Decides which sections are in the output and sizes `.shstrtab`.
-pub fn name_sections(outputs: &mut Outputs) -> Vec<Vec<u8>> {
+pub fn name_sections(outputs: &mut Outputs, args: &Args) -> Vec<Vec<u8>> {
+    if !args.z.section_header {
+        return Vec::new();
+    }
     outputs.std_mut(Std::ShStrtab).size = 1;
     let names = section_names(outputs.sections.iter().filter(|section| section.size > 0));
     outputs.std_mut(Std::ShStrtab).size =

@@ -1,34 +1,45 @@
 //! `--print-timing`: how long each phase took.
 
+use crate::args::{Args, TimingForm};
+use crate::progress::{Position, Progress};
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Collects the time of each phase.
+/// Collects the time of each phase, and tells the progress display of it.
 pub struct Timing {
-    wanted: bool,
+    wanted: Option<TimingForm>,
     start: Instant,
     last: Instant,
     phases: Vec<(&'static str, Duration)>,
+    progress: Progress,
 }
 
 impl Timing {
     /// Starts the clock.
-    pub fn new(wanted: bool) -> Timing {
+    pub fn new(args: &Args) -> Timing {
         let now = Instant::now();
         Timing {
-            wanted,
+            wanted: args.print_timing,
             start: now,
             last: now,
             phases: Vec::new(),
+            progress: Progress::new(args.progress),
         }
     }
 
     /// A phase is over.
     pub fn phase(&mut self, name: &'static str) {
-        if self.wanted {
+        self.progress.phase_ended(name);
+        if self.wanted.is_some() {
             let now = Instant::now();
             self.phases.push((name, now - self.last));
             self.last = now;
         }
+    }
+
+    /// For phases that say how far they are.
+    pub fn position(&self) -> &Position {
+        self.progress.position()
     }
 
     /// Time since the start.
@@ -46,17 +57,67 @@ impl Timing {
         eprintln!("repo-ld: size of the output: {output_size}");
     }
 
-    /// Prints all phases on standard error.
-    pub fn print(&self) {
-        if !self.wanted {
-            return;
+    /// Ends the progress display, and prints all phases on standard error.
+    pub fn finish(&mut self) {
+        self.progress.finish();
+        match self.wanted {
+            None => {}
+            Some(TimingForm::Table) => eprint!("{}", table(&self.phases, self.total())),
+            Some(TimingForm::Json) => eprintln!("{}", json(&self.phases, self.total())),
         }
-        for (name, time) in &self.phases {
-            eprintln!("{:>9.3} ms  {name}", time.as_secs_f64() * 1e3);
-        }
-        eprintln!(
-            "{:>9.3} ms  total",
-            self.start.elapsed().as_secs_f64() * 1e3
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn table(phases: &[(&str, Duration)], total: Duration) -> String {
+    let mut text = String::new();
+    let share = |time: Duration| 100.0 * time.as_secs_f64() / total.as_secs_f64().max(1e-9);
+    for (name, time) in phases.iter().copied().chain([("total", total)]) {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:>9.3} ms {:>5.1} %  {name}",
+            milliseconds(time),
+            share(time)
+        );
+    }
+    text
+}
+
+/// One line: `{"phases":[{"name":"open inputs","ms":1.234},…],"total_ms":5.678}`. Names of phases need no quoting.
+fn json(phases: &[(&str, Duration)], total: Duration) -> String {
+    let phases: Vec<String> = phases
+        .iter()
+        .map(|(name, time)| format!(r#"{{"name":"{name}","ms":{:.3}}}"#, milliseconds(*time)))
+        .collect();
+    format!(
+        r#"{{"phases":[{}],"total_ms":{:.3}}}"#,
+        phases.join(","),
+        milliseconds(total)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_people_and_for_programs() {
+        let phases = [
+            ("one", Duration::from_micros(1500)),
+            ("two", Duration::from_millis(1)),
+        ];
+        let total = Duration::from_millis(3);
+        assert_eq!(
+            table(&phases, total),
+            "    1.500 ms  50.0 %  one\n    1.000 ms  33.3 %  two\n    3.000 ms 100.0 %  total\n"
+        );
+        assert_eq!(
+            json(&phases, total),
+            r#"{"phases":[{"name":"one","ms":1.500},{"name":"two","ms":1.000}],"total_ms":3.000}"#
         );
     }
 }

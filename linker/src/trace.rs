@@ -22,6 +22,7 @@ use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
 use crate::plan::{Mode, Plan, plan};
+use crate::relr;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
@@ -70,6 +71,10 @@ pub struct Needs {
     pub locals: Vec<LocalNeed>,
     /// In input order.
     pub undefined: Vec<UndefinedReference>,
+    /// All places of relative relocations in sections, with the symbols they refer to, if they are to be reported.
+    pub relative: Vec<(SectionId, u64, Option<SymbolId>)>,
+    /// Places of relative relocations that go into `.relr.dyn`: section, and offset there. In no order.
+    pub packed: Vec<(SectionId, u64)>,
     /// `_GLOBAL_OFFSET_TABLE_` is referred to.
     pub got_base: AtomicBool,
     /// A `tls_index` pair for the module itself.
@@ -85,6 +90,8 @@ pub struct Needs {
 struct Found {
     locals: Vec<LocalNeed>,
     undefined: Vec<UndefinedReference>,
+    packed: Vec<(SectionId, u64)>,
+    relative: Vec<(SectionId, u64, Option<SymbolId>)>,
     /// Sections that became alive and are not visited yet.
     queue: Vec<SectionId>,
 }
@@ -113,6 +120,8 @@ pub struct Tracer<'l, 'a> {
     pub link_order: &'l [(SectionId, SectionId)],
     /// What is done about dynamic relocations in read-only sections.
     pub text: TextRel,
+    /// Relative relocations are reported (`-z report-relative-reloc`).
+    pub report_relative: bool,
     /// Copy relocations are allowed.
     pub allow_copies: bool,
     /// Even of protected symbols, whose own object will not see them.
@@ -148,6 +157,9 @@ impl Tracer<'_, '_> {
             .sort_by_key(|reference| (reference.section, reference.offset));
         needs.locals = locals;
         needs.undefined = found.undefined;
+        needs.packed = found.packed;
+        found.relative.sort_unstable();
+        needs.relative = found.relative;
         needs
     }
 
@@ -241,6 +253,8 @@ impl Tracer<'_, '_> {
             frontier = std::mem::take(&mut wave.queue);
             all.locals.append(&mut wave.locals);
             all.undefined.append(&mut wave.undefined);
+            all.packed.append(&mut wave.packed);
+            all.relative.append(&mut wave.relative);
         }
         all
     }
@@ -345,6 +359,7 @@ impl Tracer<'_, '_> {
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
         let bytes = object.section_bytes(number);
         let (mut relative, mut symbolic, mut irelative) = (0, 0, 0);
+        let packs = self.mode.pack && relr::packs(object, number, self.sections.state(id));
         let mut skip = false;
         let mut index = 0;
         fixups.for_each(|fixup| {
@@ -415,13 +430,27 @@ impl Tracer<'_, '_> {
                 Plan::PcRelative(_) | Plan::Plt(_) | Plan::None | Plan::GotToPc(_) if simple => {}
                 Plan::Absolute(Field::Word64) if simple => {
                     if self.mode.pic {
-                        relative += 1;
+                        if packs && relr::is_packed(fixup.offset) {
+                            found.packed.push((id, fixup.offset));
+                        } else {
+                            relative += 1;
+                        }
+                        if self.report_relative {
+                            found.relative.push((id, fixup.offset, symbol));
+                        }
                         self.check_writable(id, &fixup, symbol, needs);
                     }
                 }
                 _ => {
                     let want = self.want(id, &fixup, symbol, bits, plan, needs);
-                    relative += want.relative;
+                    if self.report_relative && want.relative != 0 {
+                        found.relative.push((id, fixup.offset, symbol));
+                    }
+                    if want.relative != 0 && packs && relr::is_packed(fixup.offset) {
+                        found.packed.push((id, fixup.offset));
+                    } else {
+                        relative += want.relative;
+                    }
                     symbolic += want.symbolic;
                     irelative += want.irelative;
                     if want.flags != 0 {
@@ -897,6 +926,8 @@ fn unite(parts: Vec<Found>) -> Found {
     for mut part in parts {
         all.locals.append(&mut part.locals);
         all.undefined.append(&mut part.undefined);
+        all.packed.append(&mut part.packed);
+        all.relative.append(&mut part.relative);
         all.queue.append(&mut part.queue);
     }
     all

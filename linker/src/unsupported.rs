@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, CompressDebug, OutputFormat, PackDynRelocs};
+use crate::args::{Args, OutputFormat, OutputKind, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -34,6 +34,16 @@ pub fn report(args: &Args, diag: &Diagnostics) {
     }
 }
 
+/// Reports the options that are not obeyed in a link by a script with `SECTIONS`.
+pub fn report_with_sections(args: &Args, diag: &Diagnostics) {
+    if args.pack_dyn_relocs != PackDynRelocs::None {
+        diag.warn("-z pack-relative-relocs has no effect with a linker script that has SECTIONS");
+    }
+    if !args.z.section_header {
+        diag.error("-z nosectionheader is not supported with a linker script that has SECTIONS");
+    }
+}
+
 /// Whether each option was given, what is done then, and how it is called in the message.
 fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};
@@ -46,32 +56,20 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
         ),
         (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
-        (!z.section_header, Refuse, "-z nosectionheader"),
         (
-            args.pack_dyn_relocs != PackDynRelocs::None,
-            Warn,
-            "-z pack-relative-relocs",
+            args.gdb_index && args.kind == OutputKind::Relocatable,
+            Refuse,
+            "--gdb-index with -r",
         ),
         (
-            args.compress_debug != CompressDebug::None,
+            (args.print_map || args.map_file.is_some() || args.cref)
+                && args.kind == OutputKind::Relocatable,
             Warn,
-            "--compress-debug-sections",
+            "a map with -r",
         ),
-        (args.gdb_index, Warn, "--gdb-index"),
-        (args.print_map, Warn, "--print-map"),
-        (args.map_file.is_some(), Warn, "-Map"),
-        (args.cref, Warn, "--cref"),
-        (!args.trace_symbols.is_empty(), Warn, "--trace-symbol"),
-        (args.dependency_file.is_some(), Warn, "--dependency-file"),
         (args.print_memory_usage, Warn, "--print-memory-usage"),
         (args.verify_incremental, Warn, "--verify-incremental"),
-        (z.report_relative_reloc, Warn, "-z report-relative-reloc"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
-        (
-            z.keep_text_section_prefix,
-            Warn,
-            "-z keep-text-section-prefix",
-        ),
     ]
 }
 
@@ -115,7 +113,8 @@ mod tests {
             said("-z unique-symbol a.o").contains("error: -z unique-symbol is not supported yet")
         );
         assert!(
-            said("--cref a.o").contains("warning: --cref is not supported yet and has no effect")
+            said("--verify-incremental a.o")
+                .contains("warning: --verify-incremental is not supported yet and has no effect")
         );
     }
 }

@@ -10,12 +10,15 @@ use crate::addresses::Places;
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym, c};
 use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fixups};
+use crate::glob::Glob;
 use crate::ids::{FileId, OutputId, PartId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::Target;
 use crate::output::{Std, runs_backwards, shf};
+use crate::progress::Position;
 use crate::relocate::{DynamicSlots, Relocator, Site};
+use crate::relr;
 use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
@@ -79,11 +82,14 @@ pub struct Writer<'l, 'a> {
     pub chooser: Chooser<'l, 'a>,
     /// The image begins as zeros.
     pub zeroed: bool,
+    /// To be told how much is written.
+    pub position: &'l Position,
 }
 
 impl Writer<'_, '_> {
     /// Writes the whole image. What the linker makes from other parts of the image (the build id) comes afterwards.
     pub fn write(&self, image: &mut [u8]) {
+        self.position.set_total(image.len() as u64);
         let pieces = self.pieces();
         let mut entries = vec![TableEntry { pc: 0, fde: 0 }; self.fde_count()];
         let mut header_table: &mut [u8] = &mut [];
@@ -373,6 +379,7 @@ impl Writer<'_, '_> {
             number,
             address,
             skipped,
+            packs: false,
             reversed: None,
         }
     }
@@ -439,6 +446,8 @@ impl Writer<'_, '_> {
         if !self.places.sections.is_linked(file) {
             return;
         }
+        self.position
+            .add_written(chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum());
         self.write_sections(file, chunks, &mut dynamic);
         self.write_frames(file, frames, table);
     }
@@ -513,14 +522,25 @@ impl Writer<'_, '_> {
             let fixups = object.fixups(number, relocations);
             if bits & state::ALLOC != 0 {
                 let mut site = self.site(file, number, section.address + offset, 0);
+                site.packs = self.relocator.mode.pack && relr::packs(object, number, bits);
                 site.reversed = backwards.then(|| (size as u64).saturating_sub(8));
                 self.relocator.loaded(&site, out, fixups, dynamic);
             } else {
                 let site = self.site(file, number, 0, 0);
                 self.relocator
-                    .unloaded(&site, out, fixups, tombstone(&section.name));
+                    .unloaded(&site, out, fixups, self.tombstone(&section.name));
             }
         }
+    }
+
+    /// What stands for the address of code that is not in the output.
+    fn tombstone(&self, section: &[u8]) -> u64 {
+        let options = &self.made.args.z.dead_relocs;
+        let asked = options
+            .iter()
+            .rev()
+            .find(|(pattern, _)| Glob::new(pattern).matches(section));
+        asked.map_or_else(|| tombstone(section), |(_, value)| *value)
     }
 
     fn write_frames(&self, file: FileId, out: &mut [u8], table: &mut [TableEntry]) {

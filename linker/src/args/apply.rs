@@ -279,6 +279,8 @@ impl Parser {
             Id::EhFrameHdr => args.eh_frame_hdr = true,
             Id::NoEhFrameHdr => args.eh_frame_hdr = false,
             Id::NoBuildId => args.build_id = super::BuildId::None,
+            Id::AndroidRelrTags => args.android_relr_tags = true,
+            Id::NoAndroidRelrTags => args.android_relr_tags = false,
             Id::GdbIndex => args.gdb_index = true,
             Id::NoGdbIndex => args.gdb_index = false,
             Id::Rosegment => args.rosegment = true,
@@ -320,7 +322,7 @@ impl Parser {
             Id::PrintMemoryUsage => args.print_memory_usage = true,
             Id::PrintOutputFormat => (args.info.output_format, args.info.exit) = (true, true),
             Id::PrintSysroot => (args.info.sysroot, args.info.exit) = (true, true),
-            Id::PrintTiming => args.print_timing = true,
+            Id::NoProgress => args.progress = super::ProgressMode::Never,
             Id::VerifyIncremental => args.verify_incremental = true,
             Id::NoThreads => args.threads = Some(1),
             _ => unreachable!("{id:?} takes a value"),
@@ -356,6 +358,14 @@ impl Parser {
                 )?;
             }
             (Id::Verbose, _) => args.verbose = true,
+            (Id::PrintTiming, None) => args.print_timing = Some(super::TimingForm::Table),
+            (Id::PrintTiming, Some(value)) => {
+                let forms = [
+                    ("table", super::TimingForm::Table),
+                    ("json", super::TimingForm::Json),
+                ];
+                args.print_timing = Some(value.one_of(&forms, "table or json")?);
+            }
             (Id::Threads, None) => args.threads = None,
             (Id::Threads, Some(value)) => match value.small_number()? {
                 0 => args.threads = None,
@@ -542,9 +552,10 @@ impl Parser {
                         ("none", super::CompressDebug::None),
                         ("zlib", super::CompressDebug::Zlib),
                         ("zlib-gabi", super::CompressDebug::Zlib),
+                        ("zlib-gnu", super::CompressDebug::ZlibGnu),
                         ("zstd", super::CompressDebug::Zstd),
                     ],
-                    "none, zlib or zstd",
+                    "none, zlib, zlib-gnu or zstd",
                 )?;
             }
             Id::ImageBase => args.image_base = Some(value.number()?),
@@ -592,6 +603,16 @@ impl Parser {
             Id::TraceSymbol => add_once(&mut args.trace_symbols, value.bytes()),
             Id::DependencyFile => args.dependency_file = Some(value.path()),
             Id::Repo => args.repo = Some(value.path()),
+            Id::Progress => {
+                args.progress = value.one_of(
+                    &[
+                        ("auto", super::ProgressMode::Auto),
+                        ("always", super::ProgressMode::Always),
+                        ("never", super::ProgressMode::Never),
+                    ],
+                    "auto, always or never",
+                )?;
+            }
             Id::Log => args.log = Some(value.path()),
             Id::Optimize => {
                 // gcc hands its own `-O` levels through; letters (`-Os`) mean nothing to a linker.
@@ -641,6 +662,10 @@ impl Parser {
         }
         // GNU ld closes an open group at the end; so do we.
         let args = &mut self.args;
+        if !args.z.section_header {
+            // Nothing could find a symbol table.
+            args.strip = StripMode::All;
+        }
         if self.relocatable && (self.shared || self.pie) {
             let other = if self.shared { "-shared" } else { "-pie" };
             return Err(ArgsError::Conflict(format!(

@@ -168,6 +168,8 @@ options! {
         DepAudit ["P", "depaudit"] Value("LIB"), "set DT_DEPAUDIT";
         Auxiliary ["f", "auxiliary"] Value("NAME"), "set DT_AUXILIARY";
         Filter ["F", "filter"] Value("NAME"), "set DT_FILTER";
+        AndroidRelrTags ["use-android-relr-tags"] Nothing, "use Android's tags for DT_RELR";
+        NoAndroidRelrTags ["no-use-android-relr-tags"] Nothing, "do not (default)";
         PackDynRelocs ["pack-dyn-relocs"] Value("HOW"), "none or relr";
         SpareDynamicTags ["spare-dynamic-tags"] Value("N"), "leave N empty entries in .dynamic";
         Bgroup ["Bgroup"] Nothing, "look names up in this object's own group first (DF_1_GROUP)";
@@ -188,7 +190,7 @@ options! {
         NoEhFrameHdr ["no-eh-frame-hdr"] Nothing, "do not (default)";
         BuildId ["build-id"] Optional("STYLE"), "make a build id: fast, sha1, md5, sha256, uuid, 0xHEX or none";
         NoBuildId ["no-build-id"] Nothing, "do not";
-        CompressDebug ["compress-debug-sections"] Value("HOW"), "none, zlib or zstd";
+        CompressDebug ["compress-debug-sections"] Value("HOW"), "none, zlib, zlib-gnu or zstd";
         GdbIndex ["gdb-index"] Nothing, "make .gdb_index";
         NoGdbIndex ["no-gdb-index"] Nothing, "do not (default)";
         PackageMetadata ["package-metadata"] Optional("JSON"), "make a .note.package";
@@ -253,7 +255,9 @@ options! {
     "Only in repo-ld" {
         Repo ["repo"] Value("FILE"), "the program repository (default $REPO_FILE, the nearest program.repo, the user's)";
         Log ["log"] Value("FILE"), "append a line that says how this link went (default $REPO_LOG)";
-        PrintTiming ["print-timing"] Nothing, "print the time of each phase";
+        PrintTiming ["print-timing"] Optional("FORM"), "print the time of each phase, as table (default) or json";
+        Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";
+        NoProgress ["no-progress"] Nothing, "as --progress=never";
         VerifyIncremental ["verify-incremental"] Nothing, "after an incremental link, link in full and compare";
         Threads ["threads", "thread-count"] Optional("N"), "use N threads (default: all processors)";
         NoThreads ["no-threads"] Nothing, "use one thread";
@@ -409,11 +413,6 @@ pub const IGNORED: &[Ignored] = &[
         takes: Value("X"),
         why: "concerns LTO code generation, which is done by plugins",
     },
-    Ignored {
-        names: &["no-use-android-relr-tags"],
-        takes: Nothing,
-        why: "the default",
-    },
 ];
 
 /// Options that change the output and are not implemented.
@@ -556,10 +555,5 @@ pub const UNSUPPORTED: &[Missing] = &[
         names: &["repro", "reproduce"],
         takes: Optional("FILE"),
         reason: "packing up the inputs",
-    },
-    Missing {
-        names: &["use-android-relr-tags"],
-        takes: Nothing,
-        reason: "Android's relocation tags",
     },
 ];

@@ -138,6 +138,8 @@ pub enum CompressDebug {
     None,
     /// `ELFCOMPRESS_ZLIB`.
     Zlib,
+    /// Zlib, in sections named `.zdebug_*`, as before the gABI knew of compression.
+    ZlibGnu,
     /// `ELFCOMPRESS_ZSTD`.
     Zstd,
 }
@@ -254,6 +256,27 @@ pub enum PackDynRelocs {
     None,
     /// `DT_RELR`.
     Relr,
+}
+
+/// When a link's progress is shown on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ProgressMode {
+    /// On a terminal, if the link takes longer than a second.
+    #[default]
+    Auto,
+    /// From the start; if standard error is no terminal, a line for each phase.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How `--print-timing` shows the phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimingForm {
+    /// For people.
+    Table,
+    /// For programs: one line of JSON.
+    Json,
 }
 
 /// When error messages use colour.

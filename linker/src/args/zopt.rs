@@ -8,6 +8,10 @@ const ISA_V2: u32 = 1 << 1;
 const ISA_V3: u32 = 1 << 2;
 const ISA_V4: u32 = 1 << 3;
 
+/// `GNU_PROPERTY_X86_FEATURE_1_LAM_*` (x86-64 psABI, "Program Property").
+const LAM_U48: u32 = 1 << 2;
+const LAM_U57: u32 = 1 << 3;
+
 impl Default for ZOptions {
     fn default() -> Self {
         ZOptions {
@@ -16,6 +20,7 @@ impl Default for ZOptions {
             text: TextRel::Warn,
             execstack: None,
             execstack_if_needed: false,
+            gnu_stack: true,
             stack_size: None,
             max_page_size: None,
             common_page_size: None,
@@ -36,7 +41,11 @@ impl Default for ZOptions {
             ibt: false,
             ibtplt: false,
             shstk: false,
+            force_ibt: false,
+            lam: 0,
             cet_report: Report::None,
+            lam_u48_report: Report::None,
+            lam_u57_report: Report::None,
             rewrite_endbr: false,
             isa_needed: 0,
             start_stop_gc: false,
@@ -47,6 +56,7 @@ impl Default for ZOptions {
             keep_text_section_prefix: false,
             section_header: true,
             rodynamic: false,
+            dead_relocs: Vec::new(),
             unique_symbol: false,
             reloc_overflow_check: true,
             report_relative_reloc: false,
@@ -116,11 +126,17 @@ fn apply_valued(z: &mut ZOptions, name: &str, value: &str) -> Outcome {
             Some(level) => z.cet_report = level,
             None => return Outcome::BadValue("none, warning or error"),
         },
-        "lam-u48-report" | "lam-u57-report" | "lam-report" => match report(value) {
-            Some(Report::None) => return Outcome::Ignored,
-            Some(_) => return Outcome::Unsupported("reports on linear address masking"),
-            None => return Outcome::BadValue("none, warning or error"),
-        },
+        "lam-u48-report" | "lam-u57-report" | "lam-report" => {
+            let Some(level) = report(value) else {
+                return Outcome::BadValue("none, warning or error");
+            };
+            if name != "lam-u57-report" {
+                z.lam_u48_report = level;
+            }
+            if name != "lam-u48-report" {
+                z.lam_u57_report = level;
+            }
+        }
         "start-stop-visibility" => {
             z.start_stop_visibility = match value {
                 "default" => StartStopVisibility::Default,
@@ -132,7 +148,13 @@ fn apply_valued(z: &mut ZOptions, name: &str, value: &str) -> Outcome {
         }
         "call-nop" => return Outcome::Ignored,
         "dead-reloc-in-nonalloc" => {
-            return Outcome::Unsupported("values for dead references from debug sections");
+            let pair = value
+                .rsplit_once('=')
+                .and_then(|(pattern, value)| Some((pattern, number::parse(value.as_bytes())?)));
+            match pair {
+                Some((pattern, value)) => z.dead_relocs.push((pattern.into(), value)),
+                None => return Outcome::BadValue("PATTERN=NUMBER"),
+            }
         }
         _ => return Outcome::Unknown,
     }
@@ -179,6 +201,7 @@ fn apply_plain(z: &mut ZOptions, name: &str) -> Outcome {
         "copyreloc" => z.copyreloc = true,
         "nocopyreloc" => z.copyreloc = false,
         "ibt" => (z.ibt, z.ibtplt) = (true, true),
+        "force-ibt" => (z.ibt, z.ibtplt, z.force_ibt) = (true, true, true),
         "ibtplt" => z.ibtplt = true,
         "shstk" => z.shstk = true,
         "rewrite-endbr" => z.rewrite_endbr = true,
@@ -211,11 +234,15 @@ fn apply_plain(z: &mut ZOptions, name: &str) -> Outcome {
         "nocommon" => return Outcome::Elsewhere(Elsewhere::SttCommon(false)),
         "pack-relative-relocs" => return Outcome::Elsewhere(Elsewhere::PackRelative(true)),
         "nopack-relative-relocs" => return Outcome::Elsewhere(Elsewhere::PackRelative(false)),
-        "lam-u48" | "lam-u57" => return Outcome::Unsupported("marking for linear address masking"),
-        // Known, without effect: hints of other linkers, and what is always so here.
-        "nognustack" | "hazardplt" | "retpolineplt" => {
-            return Outcome::Unsupported("another linker's layout");
+        // Addresses that may be masked to 48 bits may be masked to 57 as well.
+        "lam-u48" => z.lam |= LAM_U48 | LAM_U57,
+        "lam-u57" => z.lam |= LAM_U57,
+        "gnustack" => z.gnu_stack = true,
+        "nognustack" => z.gnu_stack = false,
+        "hazardplt" | "retpolineplt" => {
+            return Outcome::Unsupported("another form of PLT entries");
         }
+        // Known, without effect: hints of other linkers, and what is always so here.
         "ifunc-noplt" => return Outcome::Ignored,
         _ => return Outcome::Unknown,
     }

@@ -35,7 +35,7 @@ use crate::output::Outputs;
 use crate::report::{refuse_intermediate_code, report_duplicates};
 use crate::resolve;
 use crate::scripting::{self, Assignments, Scripts};
-use crate::sections::Sections;
+use crate::sections::{Sections, Unloaded};
 use crate::symbols::{Key, SymbolTable};
 use crate::versioning::{self, Versioning};
 use rayon::prelude::*;
@@ -258,7 +258,7 @@ fn resolve(
             }
         });
     let mut outputs = Outputs::default();
-    let (sections, _) = Sections::build(files, &linked, false, None, &mut outputs, diag);
+    let (sections, _) = Sections::build(files, &linked, Unloaded::Keep, None, &mut outputs, diag);
     resolve::discard_duplicate_groups(files, &symbols, &sections, &[], diag);
     resolve::define(files, &symbols, &sections);
     let (_, mut duplicates) = resolve::publish(files, &symbols, &sections, diag);
