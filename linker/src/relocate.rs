@@ -331,7 +331,7 @@ impl Relocator<'_, '_> {
                 } else if self.mode.pic
                     && !target.dead
                     && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
-                    && !(site.packs && relr::is_packed(fixup.offset))
+                    && (!site.packs || !relr::is_packed(fixup.offset))
                 {
                     DynamicSlots::take(
                         &mut dynamic.relative,
