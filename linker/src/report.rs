@@ -68,8 +68,8 @@ pub fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Dia
     let key = symbols.key(id);
     if key.in_object() {
         diag.error(format!(
-            "{}: holds only gcc's intermediate code, and link-time optimisation is not supported yet; compile with \
-             -fno-lto or -ffat-lto-objects",
+            "{}: holds only gcc's intermediate code for link-time optimisation, and no plugin takes it; link with gcc \
+             (without -fno-lto), or compile with -ffat-lto-objects",
             files.get(key.file())
         ));
     }
