@@ -13,6 +13,7 @@ use crate::file::{Body, File, Files};
 use crate::ids::FileId;
 use crate::lto::Produced;
 use crate::object::Object;
+use crate::raw_input;
 use crate::script::{self, Command, FileRef};
 use crate::scripting::{Includes, Scripts};
 use crate::search::{Environment, Search};
@@ -283,10 +284,6 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     fn input(&mut self, input: &InputArg) {
-        if input.state.format == InputFormat::Binary {
-            self.diag.error("-b binary is not supported");
-            return;
-        }
         match &input.kind {
             InputKind::File(path) => {
                 let first = self.found.len();
@@ -319,10 +316,11 @@ impl<'a, 'l> Opener<'a, 'l> {
                 }
             }
             InputKind::JustSymbols(path) => {
-                self.diag.error(format!(
-                    "--just-symbols={} is not supported",
-                    path.display()
-                ));
+                let Some(data) = self.map(path) else { return };
+                match raw_input::of_symbols(data) {
+                    Ok(object) => self.made_object(path.clone(), object, input.state),
+                    Err(why) => self.diag.error(format!("{}: {why}", path.display())),
+                }
             }
         }
     }
@@ -368,6 +366,10 @@ impl<'a, 'l> Opener<'a, 'l> {
 
     fn file(&mut self, path: PathBuf, state: InputState, depth: u32) {
         let Some(data) = self.map(&path) else { return };
+        if state.format == InputFormat::Binary {
+            let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);
+            return self.made_object(path, object, state);
+        }
         let kept: &'a Path = self.arena.paths.alloc(path);
         if self.args.trace > 0 {
             println!("{}", kept.display());
@@ -392,6 +394,19 @@ impl<'a, 'l> Opener<'a, 'l> {
         } else {
             self.script(kept, data, state, depth);
         }
+    }
+
+    /// An object that was made from a file which is none.
+    fn made_object(&mut self, path: PathBuf, object: Vec<u8>, state: InputState) {
+        self.found.push(Found {
+            path: self.arena.paths.alloc(path),
+            member: None,
+            data: self.arena.bytes(object),
+            lazy: false,
+            state,
+            exclude: false,
+            by_path: false,
+        });
     }
 
     fn archive(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {

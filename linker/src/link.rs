@@ -7,7 +7,7 @@
 //! sections' states.
 
 use crate::addresses::Places;
-use crate::args::{Args, OutputKind, PackDynRelocs};
+use crate::args::{Args, OutputFormat, OutputKind, PackDynRelocs};
 use crate::build_id;
 use crate::cross_reference;
 use crate::debug_sections;
@@ -19,6 +19,7 @@ use crate::elf_object::Malformed;
 use crate::emit_relocs;
 use crate::export;
 use crate::file::{Body, Files};
+use crate::flat_binary;
 use crate::frames::Frames;
 use crate::got::Got;
 use crate::icf::Folder;
@@ -86,8 +87,9 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
     let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
-    let (mut files, scripts) = (inputs.files, inputs.scripts);
+    let (mut files, mut scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
+    scripts.complete(args, diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
     let mut versioning = versioning::read(args, inputs.version_scripts, diag);
@@ -399,6 +401,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
                 frame_layout: &frame_layout,
             };
             kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
+            scripting::print_no_memory_usage(args);
             let names = name_sections(&mut outputs, args);
             let packed = relr::Sites::new(&needs, &got, mode, &sections, &placement, &outputs);
             let settled = packed.settle(&mut outputs, |outputs| {
@@ -594,6 +597,18 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         let at = outputs.std(Std::NoteBuildId).offset as usize + build_id::NOTE_HEADER_SIZE;
         output.bytes()[at..at + id.len()].copy_from_slice(&id);
         timing.phase("build id");
+    }
+    if args.output_format == OutputFormat::Binary {
+        let flat = flat_binary::of_image(&outputs, &segments, output.bytes());
+        let flat = flat.map_err(|why| {
+            diag.error(why);
+            Failed
+        })?;
+        // The one is gone before the other is made.
+        drop(output);
+        output =
+            OutputFile::create(&args.output, flat.len() as u64, Use::Data).map_err(cannot_write)?;
+        output.bytes().copy_from_slice(&flat);
     }
     let output_size = output.bytes().len() as u64;
     output.commit().map_err(cannot_write)?;

@@ -123,6 +123,9 @@ pub fn assign(
             continue;
         }
         let mut flags = segment_flags(section.flags);
+        if args.magic == Magic::Omagic {
+            flags = c::PF_R | c::PF_W | c::PF_X;
+        }
         if !args.rosegment && flags == c::PF_R {
             flags = c::PF_R | c::PF_X;
         }
@@ -155,11 +158,16 @@ pub fn assign(
             .rev()
             .find(|(name, _)| **name == *section.name);
         let start = start.map(|(_, address)| *address);
+        // The read-only data behind the code.
+        let behind_code = loads.last().is_some_and(|load| load.flags & c::PF_X != 0);
+        let start = start.or(args
+            .rodata_segment
+            .filter(|_| behind_code && flags == c::PF_R));
         match loads.last_mut() {
             Some(load) if same(load) && start.is_none() => load.sections.push(id),
             // The headers' segment takes what comes first.
             Some(load)
-                if load.sections.is_empty() && loads_only_headers(load) && !args.rosegment =>
+                if loads_only_headers(load) && (!args.rosegment || args.magic == Magic::Omagic) =>
             {
                 load.flags = flags;
                 load.sections.push(id);

@@ -447,14 +447,17 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
                 let inside = |s: &&crate::output::OutputSection| {
                     s.header != 0 && s.is_alloc() && s.address <= at && at <= s.address + s.size
                 };
-                sym.st_shndx = places
-                    .outputs
-                    .sections
-                    .iter()
-                    .filter(inside)
-                    .map(|s| s.header)
-                    .next()
-                    .unwrap_or(c::SHN_ABS);
+                let sections = || places.outputs.sections.iter();
+                // Between two sections: behind the first.
+                let before = || {
+                    let before =
+                        sections().filter(|s| s.header != 0 && s.is_alloc() && s.address <= at);
+                    before.max_by_key(|s| s.address)
+                };
+                sym.st_shndx = sections()
+                    .find(inside)
+                    .or_else(before)
+                    .map_or(c::SHN_ABS, |s| s.header);
             }
             if is_local(places.symbols, id) {
                 sym.st_info &= 15;

@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, OutputFormat, OutputKind, PackDynRelocs};
+use crate::args::{Args, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -49,12 +49,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};
     let z = &args.z;
     vec![
-        (
-            args.output_format != OutputFormat::Elf,
-            Refuse,
-            "--oformat binary",
-        ),
-        (args.rodata_segment.is_some(), Refuse, "-Trodata-segment"),
         (z.unique_symbol, Refuse, "-z unique-symbol"),
         (
             args.gdb_index && args.kind == OutputKind::Relocatable,
@@ -67,7 +61,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Warn,
             "a map with -r",
         ),
-        (args.print_memory_usage, Warn, "--print-memory-usage"),
         (args.verify_incremental, Warn, "--verify-incremental"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
     ]

@@ -15,13 +15,12 @@ pub fn is_address(expr: &Expr, symbol: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         | Expr::Absolute(_)
         | Expr::Log2Ceil(_)
         | Expr::Defined(_)
-        | Expr::Origin(_)
         | Expr::Length(_)
         | Expr::Constant(_)
         | Expr::SizeofHeaders
         | Expr::Unary(UnaryOp::LogicalNot, _) => false,
         Expr::Symbol(name) => symbol(name),
-        Expr::Dot | Expr::Align(None, _) | Expr::DataSegmentAlign(..) => true,
+        Expr::Dot | Expr::Align(None, _) | Expr::DataSegmentAlign(..) | Expr::Origin(_) => true,
         Expr::Unary(_, inner)
         | Expr::Align(Some(inner), _)
         | Expr::SegmentStart(_, inner)
@@ -94,7 +93,7 @@ mod tests {
             ("LOADADDR(.text)", false),
             ("DEFINED(x) ? address : 0", true),
             ("ALIGN(16)", true),
-            ("ORIGIN(ram) + LENGTH(ram)", false),
+            ("ORIGIN(ram) + LENGTH(ram)", true),
         ] {
             let expr = parse_expr(text.as_bytes(), "x").unwrap();
             let found = is_address(&expr, &mut |name| name == b"address");

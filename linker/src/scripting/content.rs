@@ -375,6 +375,10 @@ pub(super) fn gather<'a>(
             kind.add(c::SHT_PROGBITS, flags, made[i].1);
         }
     }
+    // Common blocks come behind what has a section.
+    for parts in content.of_rule.iter_mut().chain(&mut content.rest) {
+        parts.sort_by_key(|part| *part == subpart::COMMON || *part == subpart::COMMON_TLS);
+    }
     collect_inputs(args, files, sections, outputs, &rules, &mut content, diag);
     let orphans = described..plan.descriptions.len();
     orphans::place(plan, outputs, &content, orphans);

@@ -96,6 +96,8 @@ pub(super) struct Machine<'m, 'l, 'a, 's> {
     pub placed: Vec<Placed>,
     pub regions: Regions,
     pub data_segment: Cell<DataSegment>,
+    /// `AT>region` by description: its own, or that of the section before it in the same region.
+    load_regions: Vec<Option<&'s [u8]>>,
     /// Bytes of the ELF header and the program headers.
     pub headers: u64,
     dot: u64,
@@ -114,6 +116,34 @@ struct OverlayState {
     start: u64,
     end: u64,
     next_load: u64,
+}
+
+/// "If neither AT nor AT> is specified", the load region of the section before goes on, as long as both run in the same
+/// region.
+fn load_regions<'s>(plan: &Plan<'s>) -> Vec<Option<&'s [u8]>> {
+    let mut regions = vec![None; plan.descriptions.len()];
+    let mut before: Option<(&OutputSection, Option<&'s [u8]>)> = None;
+    for item in &plan.items {
+        let Item::Section(number) = item else {
+            continue;
+        };
+        let Some(script) = plan.descriptions[*number].script else {
+            before = None;
+            continue;
+        };
+        let mut region = script.lma_region.as_deref();
+        if region.is_none()
+            && script.at.is_none()
+            && script.address.is_none()
+            && let Some((previous, load)) = before
+            && previous.region == script.region
+        {
+            region = load;
+        }
+        regions[*number] = region;
+        before = Some((script, region));
+    }
+    regions
 }
 
 /// Rounds up; alignments of sections are powers of two, those of scripts may be anything.
@@ -146,6 +176,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             placed: vec![Placed::default(); plan.descriptions.len()],
             regions: Regions::new(),
             data_segment: Cell::default(),
+            load_regions: load_regions(plan),
             headers: 64 + 56,
             dot: 0,
             inside: None,
@@ -360,8 +391,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     }
 
     fn load_region_of(&self, number: usize) -> Option<usize> {
-        let script = self.plan.descriptions[number].script?;
-        self.region_named(script.lma_region.as_ref()?)
+        self.region_named(self.load_regions[number]?)
     }
 
     fn problem(&mut self, pos: Pos, why: EvalError) {
@@ -504,7 +534,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         let unaligned = match (overlay, explicit) {
             (Some(overlay), _) => overlay.start,
             (None, Some(address)) => address,
-            (None, None) if !alloc => 0,
+            (None, None) if script.is_none() && !alloc => 0,
             (None, None) => self.regions.get(region).current,
         };
         let address = align_up(
@@ -592,6 +622,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             state.end = state.end.max(after);
             state.next_load = load_address.wrapping_add(size);
             self.dot = after;
+            self.regions.get_mut(0).last = Some(number);
             return;
         }
         self.dot = after;

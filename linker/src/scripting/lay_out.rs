@@ -4,6 +4,7 @@ use super::assignments::{Assigned, Assignments};
 use super::content::{Content, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
 use super::plan::{Item, Plan};
+use super::regions::Regions;
 use super::segments::{self, Range, Section, Shape, Special};
 use crate::addresses::Located;
 use crate::args::Args;
@@ -71,6 +72,13 @@ pub fn write_patches(patches: &[Patch], image: &mut [u8]) {
                 *to = *from;
             }
         }
+    }
+}
+
+/// `--print-memory-usage` without a script that has `MEMORY`: nothing but the table's head.
+pub fn print_no_memory_usage(args: &Args) {
+    if args.print_memory_usage {
+        print!("{}", Regions::new().usage());
     }
 }
 

@@ -3,8 +3,10 @@
 //! In the order in which they take effect: `--defsym`, which may be thought of as a script before all others; `-T`, or
 //! else `--default-script`; and scripts among the inputs.
 
+use super::default_script;
 use crate::args::{Args, Entry, OutputFormat};
 use crate::diag::Diagnostics;
+use crate::script::expr::{BinaryOp, SectionQuery};
 use crate::script::{
     self, AssignOp, Assignment, Command, Expr, Loader, Pos, Script, SectionsCommand, Target,
 };
@@ -20,6 +22,8 @@ pub struct Scripts {
     pub script: Script,
     /// How many of the commands are from the command line (`--defsym`, `-T`): the rest is from inputs.
     pub from_options: usize,
+    /// The command from which on the default layout is described, if others are about it.
+    pub default_layout: Option<usize>,
 }
 
 /// Files that `INCLUDE` names are looked for as those of `-T`.
@@ -82,8 +86,90 @@ impl Scripts {
                 )),
             }
         }
+        scripts.name_overlays();
         scripts.from_options = scripts.script.commands.len();
         scripts
+    }
+
+    /// "For each section within the OVERLAY, the linker automatically provides two symbols": `__load_start_NAME` and
+    /// `__load_stop_NAME`, without the characters that C does not allow in names.
+    fn name_overlays(&mut self) {
+        let mut provided = Vec::new();
+        for command in &self.script.commands {
+            let Command::Sections(commands) = command else {
+                continue;
+            };
+            let overlays = commands.iter().filter_map(|command| match command {
+                SectionsCommand::Overlay(overlay) => Some(overlay),
+                _ => None,
+            });
+            for section in overlays.flat_map(|overlay| &overlay.sections) {
+                let legal = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+                let name: Vec<u8> = section.name.iter().copied().filter(legal).collect();
+                let query = |query| Expr::Section(query, section.name.clone());
+                let start = query(SectionQuery::LoadAddress);
+                let stop = Expr::Binary(
+                    BinaryOp::Add,
+                    start.clone().into(),
+                    query(SectionQuery::Size).into(),
+                );
+                for (prefix, expr) in [(&b"__load_start_"[..], start), (b"__load_stop_", stop)] {
+                    provided.push(Command::Assign(Assignment {
+                        target: Target::Symbol([prefix, &name].concat()),
+                        op: AssignOp::Set,
+                        expr,
+                        provide: true,
+                        hidden: false,
+                        pos: section.pos,
+                    }));
+                }
+            }
+        }
+        self.script.commands.extend(provided);
+    }
+
+    /// Adds the default layout, if commands are about it (`INSERT`, `MEMORY`, `PHDRS`) and no script has another.
+    pub fn complete(&mut self, args: &Args, diag: &Diagnostics) {
+        let commands = &self.script.commands;
+        let about_layout = commands.iter().any(|command| {
+            matches!(
+                command,
+                Command::Insert { .. } | Command::Memory(_) | Command::Phdrs(_)
+            )
+        });
+        let mut own = commands.iter().enumerate().filter_map(|(number, command)| {
+            matches!(command, Command::Sections(_)).then_some(number)
+        });
+        if !about_layout || own.any(|number| self.insert_of(number).is_none()) {
+            return;
+        }
+        self.default_layout = Some(commands.len());
+        let text = default_script::text(args);
+        let name = "the default layout";
+        if let Err(why) = script::parse_onto(
+            &mut self.script,
+            text.as_bytes(),
+            name,
+            &mut script::NoIncludes,
+        ) {
+            diag.error(why);
+        }
+    }
+
+    /// The `INSERT` that concerns the `SECTIONS` command of this number: after or before which section.
+    pub fn insert_of(&self, number: usize) -> Option<(bool, &[u8], Pos)> {
+        let following = self.script.commands.get(number + 1..)?;
+        following
+            .iter()
+            .take_while(|next| !matches!(next, Command::Sections(_)))
+            .find_map(|next| match next {
+                Command::Insert {
+                    after,
+                    section,
+                    pos,
+                } => Some((*after, &section[..], *pos)),
+                _ => None,
+            })
     }
 
     /// Whether there is nothing to do.
@@ -233,7 +319,6 @@ fn output_format(name: &[u8]) -> Option<OutputFormat> {
 
 /// What an assignment assigns: `x += e` is `x = x + e`.
 pub(super) fn assigned_expr(assignment: &Assignment) -> Expr {
-    use crate::script::expr::BinaryOp;
     let op = match assignment.op {
         AssignOp::Set => return assignment.expr.clone(),
         AssignOp::Add => BinaryOp::Add,

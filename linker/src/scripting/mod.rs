@@ -11,6 +11,7 @@
 mod assignments;
 mod classify;
 mod content;
+mod default_script;
 mod evaluate;
 mod lay_out;
 mod load;
@@ -21,7 +22,7 @@ mod rules;
 mod segments;
 
 pub use assignments::{Assigned, Assignments, define_assigned};
-pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, write_patches};
+pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, print_no_memory_usage, write_patches};
 pub use load::{Includes, Scripts};
 pub use plan::Plan;
 pub use rules::{FileNames, Route, Rules};

@@ -55,9 +55,12 @@ impl Group {
 
     /// Whether an orphan of this group may follow a section that holds `other`; first the narrow meaning of "the same
     /// attribute", then wider ones.
-    fn follows(self, own: &Kind, other: &Kind, width: u32) -> bool {
+    fn follows(self, own: &Kind, other: &Kind, width: u32, same_type: bool) -> bool {
         const MASK: u64 = shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS;
         if !other.present || other.flags & shf::ALLOC == 0 {
+            return false;
+        }
+        if same_type && own.section_type() != other.section_type() {
             return false;
         }
         let differ = (own.flags ^ other.flags) & MASK;
@@ -106,10 +109,12 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
                 let named = group.leader().and_then(|leader| {
                     sections.clone().find(|(_, number)| name(*number) == leader)
                 });
-                let like = (0..3).find_map(|width| {
-                    sections
-                        .clone()
-                        .rfind(|(_, number)| group.follows(&kind, &content.kinds[*number], width))
+                let like = [true, false].into_iter().find_map(|same_type| {
+                    (0..3).find_map(|width| {
+                        sections.clone().rfind(|(_, number)| {
+                            group.follows(&kind, &content.kinds[*number], width, same_type)
+                        })
+                    })
                 });
                 match group {
                     Group::NotLoaded => None,

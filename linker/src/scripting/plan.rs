@@ -98,22 +98,13 @@ impl<'s> Plan<'s> {
                 Command::Sections(list) => {
                     let from = plan.items.len();
                     plan.add_sections(list, args.sort_section, diag);
-                    // `INSERT` commands that follow concern it.
-                    let insert = commands[number + 1..].iter().find_map(|next| match next {
-                        Command::Insert {
-                            after,
-                            section,
-                            pos,
-                        } => Some(Some((*after, section, *pos))),
-                        Command::Sections(_) => Some(None),
-                        _ => None,
-                    });
-                    match insert.flatten() {
+                    let is_default = scripts.default_layout.is_some_and(|first| first <= number);
+                    match scripts.insert_of(number) {
                         Some((after, section, pos)) => {
                             let items = plan.items.split_off(from);
                             moved.push((items, after, section, pos));
                         }
-                        None if number < scripts.from_options => seen = true,
+                        None if is_default || number < scripts.from_options => seen = true,
                         None => diag.error(
                             "SECTIONS in a linker script that is an input needs INSERT; use -T for a layout",
                         ),
@@ -131,15 +122,6 @@ impl<'s> Plan<'s> {
             }
         }
         if !seen {
-            let what = match () {
-                () if !moved.is_empty() => "INSERT",
-                () if !plan.memory.is_empty() => "MEMORY",
-                () if plan.phdrs.is_some() => "PHDRS",
-                () => return None,
-            };
-            diag.error(format!(
-                "{what} is not supported without a linker script that has SECTIONS"
-            ));
             return None;
         }
         if args.emit_relocs {

@@ -169,9 +169,10 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
                 {
                     false
                 }
-                () if !last.bits && !last.is_tbss() && section.bits => false,
+                () if !last.bits && !last.is_tbss() && section.bits => same_page,
                 () if !paged => true,
-                () if separate && code != (load.flags & c::PF_X != 0) => false,
+                // What shares a page is mapped once only.
+                () if separate && code != (load.flags & c::PF_X != 0) => same_page,
                 () if writable && load.flags & c::PF_W == 0 => same_page,
                 () => true,
             }

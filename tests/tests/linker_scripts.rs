@@ -1,0 +1,355 @@
+//! Linker scripts: layouts by `SECTIONS`, `MEMORY` and `PHDRS`, and symbols that scripts assign, against GNU ld.
+//!
+//! The same objects are linked by both with the same script, and an independent reader must find the same sections at
+//! the same addresses, the same loaded segments, the same symbols and the same bytes.
+
+#[allow(dead_code, reason = "each test binary uses a part of it")]
+mod linking;
+
+use goblin::elf::{Elf, program_header, section_header};
+use linking::{BOTH, Bench, Linker};
+use repo_tests::binaries::Binaries;
+use repo_tests::process::{Run, run};
+use std::collections::BTreeMap;
+
+const A: &str = r#"
+.globl _start
+.section .text,"ax"; _start: nop; ret
+.section .text.hot,"ax"; .skip 5
+.section .text.b,"ax"; .p2align 4; nop
+.section .text.a,"ax"; .skip 3
+.section .rodata,"a"; .long 1
+.section .data,"aw"; .globl dat; dat: .quad _start
+.section .bss,"aw",@nobits; .globl bs; bs: .skip 100
+.section .init_array.5,"aw",@init_array; .quad 5
+.section .init_array.100,"aw",@init_array; .quad 100
+.section .init_array,"aw",@init_array; .quad 1
+.section table,"a"; .byte 1,2,3
+.section orphan_w,"aw"; .long 7
+.section orphan_x,"ax"; .long 8
+.section orphan_n,""; .long 9
+.comm com,24,8
+"#;
+
+const B: &str = r#"
+.section .text,"ax"; .globl f; f: .skip 33
+.section .text.c,"ax"; .skip 2
+.section .text.a,"ax"; .skip 9
+.section .data,"aw"; .p2align 5; .globl dat2; dat2: .long 2
+.section .bss,"aw",@nobits; .p2align 6; .skip 8
+.section .init_array.7,"aw",@init_array; .quad 7
+.section table,"a"; .byte 4
+.section .discard,"a"; .long 4
+"#;
+
+/// Runs a linker itself.
+fn ld(bench: &Bench, linker: Linker, arguments: &str) -> Run {
+    let program = match linker {
+        Linker::Ours => Binaries::get().path("repo-ld").to_path_buf(),
+        Linker::Reference => "ld".into(),
+    };
+    let mut command = bench.scratch.command(program);
+    command.args(arguments.split_whitespace());
+    run(&mut command)
+}
+
+/// `a.o` and `b.o`.
+fn bench() -> Option<Bench> {
+    let bench = Bench::new()?;
+    for (name, text) in [("a", A), ("b", B)] {
+        bench.scratch.write(format!("{name}.s"), text);
+        let arguments = format!("-c {name}.s -o {name}.o");
+        bench.driver(Linker::Reference, "gcc", &arguments).ok();
+    }
+    Some(bench)
+}
+
+/// A section: type, flags, address, size, alignment.
+type Section = (u32, u64, u64, u64, u64);
+
+/// What is compared of an output.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    sections: BTreeMap<String, Section>,
+    /// Address, load address, size in the file and in memory, flags.
+    loads: Vec<(u64, u64, u64, u64, u32)>,
+    symbols: BTreeMap<String, u64>,
+    /// Contents, but not of code, whose gaps each linker fills with instructions of its choice.
+    bytes: BTreeMap<String, Vec<u8>>,
+    entry: u64,
+}
+
+fn picture(image: &[u8]) -> Picture {
+    let elf = Elf::parse(image).expect("an ELF file");
+    let mut sections = BTreeMap::new();
+    let mut bytes = BTreeMap::new();
+    for header in &elf.section_headers {
+        let name = elf.shdr_strtab.get_at(header.sh_name).unwrap().to_string();
+        if matches!(name.as_str(), "" | ".symtab" | ".strtab" | ".shstrtab") {
+            continue;
+        }
+        let facts = (
+            header.sh_type,
+            header.sh_flags,
+            header.sh_addr,
+            header.sh_size,
+            header.sh_addralign,
+        );
+        sections.insert(name.clone(), facts);
+        let code = u64::from(section_header::SHF_EXECINSTR);
+        if header.sh_flags & code == 0
+            && let Some(range) = header.file_range()
+        {
+            bytes.insert(name, image[range].to_vec());
+        }
+    }
+    let loads = elf
+        .program_headers
+        .iter()
+        .filter(|header| header.p_type == program_header::PT_LOAD)
+        .map(|header| {
+            (
+                header.p_vaddr,
+                header.p_paddr,
+                header.p_filesz,
+                header.p_memsz,
+                header.p_flags,
+            )
+        })
+        .collect();
+    let symbols = elf
+        .syms
+        .iter()
+        .filter(|symbol| symbol.st_shndx != 0 && symbol.st_name != 0)
+        .map(|symbol| {
+            let name = elf.strtab.get_at(symbol.st_name).unwrap();
+            (name.to_string(), symbol.st_value)
+        })
+        .filter(|(name, _)| !name.ends_with(".o"))
+        .collect();
+    Picture {
+        sections,
+        loads,
+        symbols,
+        bytes,
+        entry: elf.header.e_entry,
+    }
+}
+
+/// Links with a script by both linkers and compares all that there is to see.
+#[track_caller]
+fn same(bench: &Bench, options: &str, script: &str) -> Picture {
+    bench.scratch.write("script.ld", script);
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments = format!("-T script.ld {options} a.o b.o -o out.{linker:?}");
+        ld(bench, linker, &arguments).ok();
+        picture(&bench.read(&format!("out.{linker:?}")))
+    });
+    assert_eq!(theirs.sections, ours.sections, "sections of {script}");
+    assert_eq!(theirs.symbols, ours.symbols, "symbols of {script}");
+    assert_eq!(theirs.loads, ours.loads, "segments of {script}");
+    assert_eq!(theirs.bytes, ours.bytes, "contents of {script}");
+    assert_eq!(theirs.entry, ours.entry, "entry of {script}");
+    ours
+}
+
+#[test]
+fn sections_symbols_and_data() {
+    let Some(bench) = bench() else { return };
+    let picture = same(
+        &bench,
+        "",
+        r"ENTRY(f)
+        SECTIONS {
+            . = 0x100000; .text : { *(.text) *(.text.*) }
+            . = ALIGN(0x1000);
+            .rodata : { *(.rodata) table_start = .; *(table) table_end = .; }
+            . = 0x200000;
+            .data : { *(.data) LONG(0x12345678) BYTE(1) . = ALIGN(8); QUAD(dat2) end_of_data = .; }
+            .bss : { *(.bss) *(COMMON) }
+            _end = .;
+            /DISCARD/ : { *(.discard) }
+            size = SIZEOF(.text); a = ADDR(.data); la = LOADADDR(.data); al = ALIGNOF(.bss);
+            d = DEFINED(dat) ? 1 : 2; m = MAX(3, 5) + MIN(1, 2); late = early + 1; early = 5;
+            early += 2;
+        }",
+    );
+    assert_eq!(
+        picture.symbols["table_end"] - picture.symbols["table_start"],
+        4
+    );
+}
+
+#[test]
+fn program_headers() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        r"PHDRS { text PT_LOAD FILEHDR PHDRS; data PT_LOAD FLAGS(6); note PT_NOTE; stack PT_GNU_STACK FLAGS(6); }
+        SECTIONS {
+            . = 0x400000 + SIZEOF_HEADERS;
+            .text : { *(.text .text.*) } :text
+            .rodata : { *(.rodata) *(table) }
+            . = ALIGN(0x1000) + (. & 0xfff);
+            .data : { *(.data) } :data
+            .bss : { *(.bss) *(COMMON) }
+            /DISCARD/ : { *(.discard) }
+        }",
+    );
+}
+
+#[test]
+fn options_give_addresses_where_the_script_does_not() {
+    let Some(bench) = bench() else { return };
+    let script = r"SECTIONS {
+        .text : { *(.text*) *(orphan_x) } .rodata : { *(.rodata table) }
+        .data : { *(.data .init_array*) *(orphan_w) } .bss : { *(.bss) *(COMMON) }
+        /DISCARD/ : { *(.discard) }
+    }";
+    same(&bench, "-Ttext=0x30000 -Tdata=0x50000", script);
+    same(
+        &bench,
+        "--section-start=.rodata=0x90000 -Ttext=0x8000 --defsym=x=f+4 --defsym=y=SIZEOF(.text)",
+        script,
+    );
+}
+
+/// GNU ld's own script for an output of this kind.
+fn own_script(bench: &Bench, options: &str) -> String {
+    let run = ld(bench, Linker::Reference, &format!("{options} --verbose")).ok();
+    let text = run.text();
+    let mut parts = text.split("==================================================\n");
+    parts
+        .nth(1)
+        .expect("a script between two lines")
+        .to_string()
+}
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static __thread int local = 5; int common[10]; static int zeros[100];
+__attribute__((constructor)) static void first(void) { puts("first"); }
+__attribute__((destructor)) static void last(void) { puts("last"); }
+static int chosen(void) { return 40; }
+static void *choose(void) { return chosen; }
+int indirect(void) __attribute__((ifunc("choose")));
+int main(int argc, char **argv) {
+    local += argc;
+    printf("%d %d %d %d %s\n", local, common[3], zeros[4], indirect(), getenv("NONE") ? "?" : "none");
+    return 3;
+}
+"#;
+
+#[test]
+fn gnu_ld_s_own_scripts_make_working_programs() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write("program.c", PROGRAM);
+    bench.scratch.write(
+        "throws.cc",
+        "#include <stdexcept>\n#include <iostream>\nint main() { try { throw std::runtime_error(\"thrown\"); } \
+         catch (std::exception &e) { std::cout << e.what() << std::endl; } }",
+    );
+    for (kind, more) in [
+        ("-no-pie", ""),
+        ("-pie", ""),
+        ("-pie", "-z now"),
+        ("-static", ""),
+        ("-pie", "-z noseparate-code"),
+        ("-no-pie", "--gc-sections"),
+    ] {
+        let asked = format!("{} {more}", if kind == "-no-pie" { "" } else { kind });
+        bench.scratch.write(
+            "own.ld",
+            own_script(&bench, asked.replace("--gc-sections", "").trim()),
+        );
+        let passed: String = more
+            .split_whitespace()
+            .map(|word| format!(" -Wl,{word}"))
+            .collect();
+        for (driver, source, code) in [("gcc", "program.c", 3), ("g++", "throws.cc", 0)] {
+            let common = format!("-O1 -ffunction-sections {kind}{passed} -Wl,-T,own.ld {source}");
+            let pic = if kind == "-pie" { "-fPIE" } else { "-fno-pie" };
+            let [theirs, ours] = BOTH.map(|linker| {
+                let name = format!("program.{linker:?}");
+                bench
+                    .driver(linker, driver, &format!("{pic} {common} -o {name}"))
+                    .ok();
+                bench.execute(&name).code(code)
+            });
+            assert_eq!(theirs.text(), ours.text(), "{common}");
+        }
+    }
+    // A shared object, as glibc is linked: with GNU ld's script after a change.
+    let script = own_script(&bench, "-shared").replace(
+        ".data           :",
+        "__libc_mine : { mine_start = .; *(__libc_mine) mine_stop = .; }\n .data :",
+    );
+    bench.scratch.write("shared.ld", script);
+    bench.scratch.write(
+        "library.c",
+        "extern char mine_start[] __attribute__((visibility(\"hidden\"))), mine_stop[] __attribute__((visibility(\"hidden\")));\n\
+         __attribute__((section(\"__libc_mine\"), used)) static int word = 7;\n\
+         int data = 5; int size(void) { return mine_stop - mine_start + data++; }",
+    );
+    bench.scratch.write(
+        "user.c",
+        "#include <stdio.h>\nextern int data; int size(void); int main(void) { printf(\"%d\", size()); printf(\" %d\\n\", data); return 0; }",
+    );
+    bench
+        .driver(
+            Linker::Ours,
+            "gcc",
+            "-shared -fPIC library.c -Wl,-T,shared.ld -o libmine.so",
+        )
+        .ok();
+    bench
+        .driver(Linker::Ours, "gcc", "user.c -L. -lmine -o user")
+        .ok();
+    assert_eq!(bench.execute("user").ok().text(), "9 6\n");
+}
+
+#[test]
+fn assignments_beside_the_default_layout() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "main.c",
+        "#include <stdio.h>\nextern char five[], over[]; int alias(void); int named(void) { return 7; } int taken(void) { return 1; }\n\
+         int main(void) { printf(\"%ld %ld %d %d\\n\", (long)five, (long)over, alias(), taken()); return 0; }",
+    );
+    bench.scratch.write(
+        "assign.ld",
+        "five = 5; over = five * 3; over += 1; alias = named; PROVIDE(taken = 9); PROVIDE(unused = nowhere);\n\
+         HIDDEN(hidden = alias); ASSERT(hidden == named, \"the same\")",
+    );
+    for option in ["assign.ld", "-Wl,-T,assign.ld"] {
+        let arguments = format!("-no-pie -fno-pie main.c {option} -o program");
+        bench.driver(Linker::Ours, "gcc", &arguments).ok();
+        assert_eq!(bench.execute("program").ok().text(), "5 16 7 1\n");
+    }
+    // In a shared object an alias of a function is a function.
+    bench
+        .scratch
+        .write("library.c", "int named(void) { return 7; }");
+    bench.scratch.write("alias.ld", "alias = named;");
+    for linker in BOTH {
+        bench
+            .driver(
+                linker,
+                "gcc",
+                "-shared -fPIC library.c alias.ld -o libalias.so",
+            )
+            .ok();
+        let image = bench.read("libalias.so");
+        let elf = Elf::parse(&image).unwrap();
+        let find = |name| {
+            let mut all = elf.dynsyms.iter();
+            all.find(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some(name))
+                .unwrap()
+        };
+        let (alias, named) = (find("alias"), find("named"));
+        assert_eq!(alias.st_value, named.st_value);
+        assert_eq!(alias.st_type(), goblin::elf::sym::STT_FUNC, "{linker:?}");
+    }
+}
