@@ -203,6 +203,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
         frames: &frames,
         mode,
         gc: args.gc_sections,
+        prune: outputs.rules.is_none(),
         link_order: &facts.link_order,
         bounded: bounded_parts(args, &outputs, &linker_symbols),
         text: args.z.text,

@@ -60,6 +60,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
     let (mut files, scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
+    scripts.refuse_layout(diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
     check(diag)?;

@@ -123,9 +123,6 @@ pub fn assign(
             continue;
         }
         let mut flags = segment_flags(section.flags);
-        if args.magic == Magic::Omagic {
-            flags = c::PF_R | c::PF_W | c::PF_X;
-        }
         if !args.rosegment && flags == c::PF_R {
             flags = c::PF_R | c::PF_X;
         }
@@ -167,7 +164,7 @@ pub fn assign(
             Some(load) if same(load) && start.is_none() => load.sections.push(id),
             // The headers' segment takes what comes first.
             Some(load)
-                if loads_only_headers(load) && (!args.rosegment || args.magic == Magic::Omagic) =>
+                if load.sections.is_empty() && loads_only_headers(load) && !args.rosegment =>
             {
                 load.flags = flags;
                 load.sections.push(id);

@@ -114,6 +114,8 @@ pub struct Tracer<'l, 'a> {
     pub mode: Mode,
     /// Sections of ELF objects are followed, too.
     pub gc: bool,
+    /// What nothing refers to in a ticket is left out; not if a linker script may collect it by name.
+    pub prune: bool,
     /// By part: some `__start_` or `__stop_` symbol is used to walk over all sections in it.
     pub bounded: Vec<bool>,
     /// Sections that live with the section that they are about.
@@ -191,7 +193,8 @@ impl Tracer<'_, '_> {
             .into_par_iter()
             .map(|i| {
                 let mut kept = Vec::new();
-                let followed = self.gc || self.files.0[i].object().is_some_and(Object::is_pruned);
+                let pruned = self.files.0[i].object().is_some_and(Object::is_pruned);
+                let followed = self.gc || self.prune && pruned;
                 for id in self.sections.of_file(FileId(i as u32)) {
                     let id = SectionId(id);
                     let bits = self.sections.state(id);

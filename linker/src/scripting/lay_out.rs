@@ -118,8 +118,9 @@ impl<'s> Plan<'s> {
             &mut self, args, files, sections, outputs, made, dynamic, diag,
         );
         for std in Std::ALL {
-            let size = made[std.part().index()].0;
-            outputs.std_mut(*std).size = size;
+            let (size, align) = made[std.part().index()];
+            let output = outputs.std_mut(*std);
+            (output.size, output.align) = (size, align);
         }
         for std in BY_NAME {
             let name = outputs.std(*std).name.clone();

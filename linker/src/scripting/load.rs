@@ -156,6 +156,19 @@ impl Scripts {
         }
     }
 
+    /// For links that have a layout of their own (`-r`): says that the scripts' is not obeyed.
+    pub fn refuse_layout(&self, diag: &Diagnostics) {
+        let is_layout = |command: &Command| {
+            matches!(
+                command,
+                Command::Sections(_) | Command::Memory(_) | Command::Phdrs(_)
+            )
+        };
+        if self.script.commands.iter().any(is_layout) {
+            diag.error("-r with a linker script that has SECTIONS is not supported yet");
+        }
+    }
+
     /// The `INSERT` that concerns the `SECTIONS` command of this number: after or before which section.
     pub fn insert_of(&self, number: usize) -> Option<(bool, &[u8], Pos)> {
         let following = self.script.commands.get(number + 1..)?;
