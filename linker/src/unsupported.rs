@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, PackDynRelocs};
+use crate::args::{Args, OutputKind, PackDynRelocs};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
