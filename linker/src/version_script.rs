@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
             if rest.starts_with(b"/*") {
                 match memchr::memmem::find(&rest[2..], b"*/") {
                     Some(end) => self.advance(end + 4),
-                    None => return self.error("unterminated comment"),
+                    None => return self.error("unclosed comment"),
                 };
             } else if rest.first() == Some(&b'#') {
                 self.advance(memchr::memchr(b'\n', rest).unwrap_or(rest.len()));

@@ -122,7 +122,7 @@ impl<'a> Lexer<'a> {
             if rest.starts_with(b"/*") {
                 match memchr::memmem::find(&rest[2..], b"*/") {
                     Some(end) => self.advance(end + 4),
-                    None => return Err(ScriptError::new(self.pos, "unterminated comment")),
+                    None => return Err(ScriptError::new(self.pos, "unclosed comment")),
                 };
             } else if rest.first() == Some(&b'#') {
                 self.advance(memchr::memchr(b'\n', rest).unwrap_or(rest.len()));

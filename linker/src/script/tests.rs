@@ -810,7 +810,7 @@ fn errors_name_the_place_and_what_was_expected() {
             "GROUP(a",
             "s.ld:1: expected a file or ')', found the end of the file",
         ),
-        ("/* a\n", "s.ld:1: unterminated comment"),
+        ("/* a\n", "s.ld:1: unclosed comment"),
         ("INPUT(\"a)", "s.ld:1: unterminated string"),
         (
             "VERSION {\nV { a b; }; }",

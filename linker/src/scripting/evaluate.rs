@@ -286,7 +286,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             let region = self.region_of(*number);
             if region == 0 {
                 diag.error(format!(
-                    "error: no memory region specified for loadable section `{name}'"
+                    "no memory region specified for loadable section `{name}'"
                 ));
                 continue;
             }

@@ -199,7 +199,7 @@ fn errors_name_the_line_and_what_was_expected() {
         "2: version 'V' is defined twice"
     );
     assert_eq!(problem("V { \"a };"), "1: unterminated string");
-    assert_eq!(problem("\n/* "), "2: unterminated comment");
+    assert_eq!(problem("\n/* "), "2: unclosed comment");
     assert_eq!(
         problem("V { extern \"Ada\" { a; }; };"),
         "1: unknown language \"Ada\": expected \"C\" or \"C++\""
