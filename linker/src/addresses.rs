@@ -11,7 +11,7 @@ use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::merge::Merged;
 use crate::object::{Object, Place};
 use crate::output::{OutputSection, Outputs, Std, shf, subpart};
-use crate::pieces::PieceInputs;
+use crate::pieces::PiecePlaces;
 use crate::resolve::Definitions;
 use crate::scripting::Assigned;
 use crate::sections::{Sections, state};
@@ -41,7 +41,7 @@ pub struct Places<'l, 'a> {
     /// The merged pieces.
     pub merged: &'l Merged<'l>,
     /// Where the repositories' pieces are among them.
-    pub pieces: &'l PieceInputs,
+    pub pieces: &'l PiecePlaces,
     /// Slots and PLT entries.
     pub got: &'l Got,
     /// What linker-defined symbols mean.
@@ -162,13 +162,13 @@ impl Places<'_, '_> {
     /// Address of a mergeable piece of a repository.
     #[inline]
     pub fn piece(&self, repository: RepositoryId, id: u32) -> Option<u64> {
-        let (part, offset) = self.pieces.place(self.merged, repository, id)?;
+        let (part, offset) = self.pieces.of(repository, id)?;
         Some(self.part(part) + offset)
     }
 
     /// The part that a mergeable piece of a repository is in.
     pub fn piece_part(&self, repository: RepositoryId, id: u32) -> Option<PartId> {
-        Some(self.pieces.place(self.merged, repository, id)?.0)
+        Some(self.pieces.of(repository, id)?.0)
     }
 
     /// Address of the first byte of a part.

@@ -585,27 +585,24 @@ fn is_compatible(data: &[u8]) -> bool {
     )
 }
 
-/// A file after parsing. A ticket has yet to be exchanged for the compilation that it names.
-struct Parsed<'a> {
-    file: File<'a>,
-    ticket: Option<Ticket>,
+/// A file after parsing.
+enum Parsed<'a> {
+    File(File<'a>),
+    /// A ticket, which has yet to be exchanged for the compilation that it names.
+    Ticket(Found<'a>, Ticket),
 }
 
 /// Opens the compilations of all tickets: each repository once, then in parallel.
 fn open_tickets<'a>(
     arena: &'a InputArena,
     args: &Args,
-    mut parsed: Vec<Option<Parsed<'a>>>,
+    parsed: Vec<Option<Parsed<'a>>>,
     diag: &Diagnostics,
 ) -> Vec<Option<File<'a>>> {
     let first = arena.repositories.len() as u32;
     let mut known: HashMap<(PathBuf, [u8; 16]), (RepositoryId, Programs<'a>)> = HashMap::new();
-    for parsed in &mut parsed {
-        let Some(Parsed {
-            file,
-            ticket: Some(ticket),
-        }) = parsed
-        else {
+    for parsed in &parsed {
+        let Some(Parsed::Ticket(found, ticket)) = parsed else {
             continue;
         };
         let path = args.repo.as_deref().unwrap_or(&ticket.repository);
@@ -626,7 +623,7 @@ fn open_tickets<'a>(
                 known.insert(key, (id, programs));
             }
             Err(why) => {
-                diag.error(format!("{file}: {why}"));
+                diag.error(format!("{}: {why}", describe(found)));
                 return Vec::new();
             }
         }
@@ -634,19 +631,16 @@ fn open_tickets<'a>(
     parsed
         .into_par_iter()
         .map(|parsed| {
-            let Parsed { mut file, ticket } = parsed?;
-            let Some(ticket) = ticket else {
-                return Some(file);
+            let (found, ticket) = match parsed? {
+                Parsed::File(file) => return Some(file),
+                Parsed::Ticket(found, ticket) => (found, ticket),
             };
             let path = args.repo.as_deref().unwrap_or(&ticket.repository);
             let (id, programs) = known.get(&(path.to_path_buf(), ticket.uuid))?;
             match TicketObject::open(*id, *programs, &ticket.compilation) {
-                Ok(object) => {
-                    file.body = Body::Object(Object::Ticket(object));
-                    Some(file)
-                }
+                Ok(object) => Some(found.file(Body::Object(Object::Ticket(object)))),
                 Err(why) => {
-                    diag.error(format!("{file}: {why}"));
+                    diag.error(format!("{}: {why}", describe(&found)));
                     None
                 }
             }
@@ -655,10 +649,22 @@ fn open_tickets<'a>(
 }
 
 /// A ticket has few sections; an object that has more is none, and need not be searched for the note.
-const MOST_SECTIONS_OF_A_TICKET: usize = 256;
+const MOST_SECTIONS_OF_A_TICKET: u16 = 256;
 
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
-    let body = match elf::record::<Ehdr>(found.data, 0).map(|ehdr| ehdr.e_type) {
+    let header = elf::record::<Ehdr>(found.data, 0);
+    // What else is in a ticket than its note is for other tools, and is not looked at.
+    if header.is_some_and(|header| header.e_shnum <= MOST_SECTIONS_OF_A_TICKET) {
+        match Ticket::parse(found.data) {
+            Ok(Some(ticket)) => return Some(Parsed::Ticket(found, ticket)),
+            Ok(None) => {}
+            Err(why) => {
+                diag.error(format!("{}: {why}", describe(&found)));
+                return None;
+            }
+        }
+    }
+    let body = match header.map(|header| header.e_type) {
         _ if is_bitcode(found.data) => {
             let object = ElfObject::of_bitcode(found.data);
             Ok(Body::Object(Object::Elf(object)))
@@ -670,15 +676,6 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
         }
         _ => ElfObject::parse(found.data).map(|elf| Body::Object(Object::Elf(elf))),
     };
-    let file = |body| File {
-        path: found.path,
-        member: found.member,
-        body,
-        lazy: found.lazy,
-        as_needed: found.state.as_needed,
-        exclude: found.exclude,
-        slot_base: 0,
-    };
     match body {
         Ok(Body::Shared(_)) if args.kind.is_static() || args.kind == OutputKind::Relocatable => {
             diag.error(format!(
@@ -687,29 +684,26 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
             ));
             None
         }
-        Ok(body) => {
-            let may_be_ticket = matches!(&body, Body::Object(object) if (1..=MOST_SECTIONS_OF_A_TICKET).contains(&(object.section_count() as usize)));
-            let ticket = if may_be_ticket {
-                Ticket::parse(found.data)
-            } else {
-                Ok(None)
-            };
-            match ticket {
-                Ok(ticket) => Some(Parsed {
-                    file: file(body),
-                    ticket,
-                }),
-                Err(why) => {
-                    diag.error(format!("{}: {why}", describe(&found)));
-                    None
-                }
-            }
-        }
+        Ok(body) => Some(Parsed::File(found.file(body))),
         // An archive may hold what was never meant for this link.
         Err(Malformed::Incompatible(_)) if found.lazy => None,
         Err(why) => {
             diag.error(format!("{}: {why}", describe(&found)));
             None
+        }
+    }
+}
+
+impl<'a> Found<'a> {
+    fn file(&self, body: Body<'a>) -> File<'a> {
+        File {
+            path: self.path,
+            member: self.member,
+            body,
+            lazy: self.lazy,
+            as_needed: self.state.as_needed,
+            exclude: self.exclude,
+            slot_base: 0,
         }
     }
 }

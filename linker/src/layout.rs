@@ -16,7 +16,7 @@ use crate::file::Files;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
-use crate::pieces::{PieceInputs, UsedPieces};
+use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
 use store::program::ProgramError;
@@ -77,7 +77,7 @@ pub struct MergedPieces<'f> {
     /// Which parts hold pieces.
     pub classes: MergeClasses,
     /// Where the repositories' pieces went.
-    pub repository: PieceInputs,
+    pub repository: PiecePlaces,
     /// Index of the merge input, by input section.
     pub input_of: Vec<u64>,
 }
@@ -151,9 +151,9 @@ pub fn merge_pieces<'f>(
         PieceError::Section(ids.get(index).copied().unwrap_or(SectionId::NONE), why)
     })?;
     Ok(MergedPieces {
-        merged,
         classes,
-        repository,
+        repository: repository.places(used, &merged),
+        merged,
         input_of,
     })
 }
@@ -315,7 +315,7 @@ fn place_file(
         if info.merge.is_some() {
             continue;
         }
-        let Some(section) = object.section(number as u32) else {
+        let Some((size, align)) = object.extent(number as u32) else {
             continue;
         };
         let single = info.sort != Order::Input;
@@ -337,10 +337,10 @@ fn place_file(
             chunks.len() - 1
         });
         let chunk = &mut chunks[last];
-        chunk.align = chunk.align.max(section.align);
-        let at = chunk.size.next_multiple_of(section.align);
+        chunk.align = chunk.align.max(align);
+        let at = chunk.size.next_multiple_of(align);
         *offset = at;
-        chunk.size = at.saturating_add(section.size).min(1 << 46);
+        chunk.size = at.saturating_add(size).min(1 << 46);
     }
     chunks
 }

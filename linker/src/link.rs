@@ -23,7 +23,7 @@ use crate::flat_binary;
 use crate::frames::Frames;
 use crate::got::Got;
 use crate::icf::Folder;
-use crate::ids::SymbolId;
+use crate::ids::{FileId, SymbolId};
 use crate::image;
 use crate::inputs::{self, InputArena};
 use crate::layout::{self, PieceError};
@@ -46,7 +46,7 @@ use crate::report::{
     print_relative, print_unused, refuse_intermediate_code, report_duplicates, report_undefined,
     trace_members,
 };
-use crate::resolve;
+use crate::resolve::{self, LostGroups};
 use crate::retain::Retained;
 use crate::scripting::{self, Assignments, LaidOut, Placing};
 use crate::sections::{Sections, Unloaded};
@@ -109,7 +109,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     timing.phase("optimise");
 
     // Give every distinct name a number. No names come after this.
-    let symbols = SymbolTable::intern(&mut files);
+    let symbols = SymbolTable::intern(&mut files, diag);
+    check(diag)?;
     wrap(args, &files, &symbols);
     versioning::unite_default_versions(&files, &symbols);
     timing.phase("intern names");
@@ -123,7 +124,13 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     timing.phase("extract members");
 
     // Now that it is known which objects count, number their sections and send each to its part of the output.
-    complete(&mut files, &linked, diag);
+    // Of equal groups only one is, and nobody need look at the others.
+    let owned = compiled
+        .as_ref()
+        .map(|compiled| compiled.owned_groups(&symbols));
+    let owned = owned.unwrap_or_default();
+    let lost_groups = resolve::lose_groups(&files, &symbols, &linked, &owned, diag);
+    complete(&mut files, &linked, &lost_groups, diag);
     let files = files;
     let mut plan = scripting::Plan::new(&scripts, args, diag);
     if plan.is_some() {
@@ -151,12 +158,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let sections = sections;
     timing.phase("number sections");
 
-    // Choose among equal groups before definitions, because a discarded group defines nothing.
-    let owned = compiled
-        .as_ref()
-        .map(|compiled| compiled.owned_groups(&symbols));
-    let owned = owned.unwrap_or_default();
-    resolve::discard_duplicate_groups(&files, &symbols, &sections, &owned, diag);
+    // A discarded group defines nothing.
+    resolve::discard_groups(&files, &lost_groups, &sections, diag);
     resolve::define(&files, &symbols, &sections);
     let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
@@ -569,6 +572,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     };
     writer.write(output.bytes());
     scripting::write_patches(&patches, output.bytes());
+    report_damage(&files, diag);
     check(diag)?;
     if args.z.combreloc {
         finish_relocations(&outputs, &got, &needs, output.bytes());
@@ -670,23 +674,37 @@ fn too_large(diag: &Diagnostics, what: &str) -> Failed {
 }
 
 /// Reads what only files that are linked need: expands compressed sections, opens fragments.
-pub fn complete(files: &mut Files, linked: &[bool], diag: &Diagnostics) {
+pub fn complete(files: &mut Files, linked: &[bool], lost: &LostGroups, diag: &Diagnostics) {
     use rayon::prelude::*;
     files
         .0
         .par_iter_mut()
         .zip(linked)
-        .filter(|(_, linked)| **linked)
-        .for_each(|(file, _)| {
+        .enumerate()
+        .filter(|(_, (_, linked))| **linked)
+        .for_each(|(i, (file, _))| {
             let result = match &mut file.body {
                 Body::Object(Object::Elf(elf)) => elf.expand(),
-                Body::Object(Object::Ticket(ticket)) => ticket.load().map_err(Malformed::from),
+                Body::Object(Object::Ticket(ticket)) => ticket
+                    .load(lost.of(FileId(i as u32)))
+                    .map_err(Malformed::from),
                 _ => Ok(()),
             };
             if let Err(why) = result {
                 diag.error(format!("{file}: {why}"));
             }
         });
+}
+
+/// Reports what was found, by accessors that cannot, to be wrong with repositories.
+fn report_damage(files: &Files, diag: &Diagnostics) {
+    for (_, file) in files.iter() {
+        if let Some(Object::Ticket(ticket)) = file.object()
+            && let Some(why) = ticket.damage()
+        {
+            diag.error(format!("{file}: {why}"));
+        }
+    }
 }
 
 /// Whether the output has a dynamic section.

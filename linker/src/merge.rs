@@ -246,12 +246,24 @@ impl Merged<'_> {
         let piece = starts
             .partition_point(|&start| u64::from(start) <= offset)
             .checked_sub(1)?;
-        let place = chunk.places[first + piece].load(Relaxed);
+        let start = self.start(chunk, first + piece)?;
+        Some(start.wrapping_add(offset - u64::from(starts[piece])))
+    }
+
+    /// Where each piece of an input is in its class, in order.
+    pub fn places(&self, input: usize) -> impl Iterator<Item = u64> {
+        let (chunk, local) = self.inputs[input];
+        let chunk = &self.chunks[chunk as usize];
+        let pieces = chunk.firsts[local as usize]..chunk.firsts[local as usize + 1];
+        pieces.map_while(|piece| self.start(chunk, piece as usize))
+    }
+
+    fn start(&self, chunk: &Chunk, piece: usize) -> Option<u64> {
+        let place = chunk.places[piece].load(Relaxed);
         let shard = self.classes[chunk.class.0 as usize]
             .shards
             .get((place >> OFFSET_BITS) as usize)?;
-        let start = shard.base + (place & ((1 << OFFSET_BITS) - 1));
-        Some(start.wrapping_add(offset - u64::from(starts[piece])))
+        Some(shard.base + (place & ((1 << OFFSET_BITS) - 1)))
     }
 
     /// Writes the contents of a class; `out` has its size, and all of it is written.

@@ -7,6 +7,7 @@
 use crate::elf::{self, Rela, c};
 use crate::elf_object::{ElfObject, Malformed};
 use crate::ticket_object::{TicketFixups, TicketObject};
+use format_spec::ids::NameId;
 
 /// Where a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,13 +138,7 @@ impl Fixups<'_> {
                     });
                 }
             }
-            Fixups::Ticket(fixups) => {
-                for index in 0..fixups.len() {
-                    if let Some(fixup) = fixups.get(index) {
-                        f(fixup);
-                    }
-                }
-            }
+            Fixups::Ticket(fixups) => fixups.for_each(f),
         }
     }
 
@@ -184,14 +179,23 @@ impl Fixups<'_> {
 
 /// A section group (gABI, "Section Groups").
 pub struct Group<'a> {
-    /// Name of the signature symbol.
-    pub signature: &'a [u8],
-    /// The signature's symbol, if it is a global of this file.
-    pub symbol: Option<u32>,
+    /// What [`Object::sections_of_groups`] knows it by.
+    pub index: u32,
+    /// Its signature.
+    pub signature: Signature<'a>,
     /// Only one group of the name is linked.
     pub comdat: bool,
-    /// Its sections.
-    pub members: Vec<u32>,
+}
+
+/// The name of a group, in the cheapest form that the input has.
+#[derive(Clone, Copy)]
+pub enum Signature<'a> {
+    /// That of a global symbol of the same input.
+    Symbol(u32),
+    /// A name of the input's repository.
+    Name(NameId),
+    /// Any.
+    Text(&'a [u8]),
 }
 
 /// A relocatable input.
@@ -295,6 +299,17 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Size of a section in memory, and its alignment, which is a power of two, both in bytes.
+    #[inline]
+    pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
+        match self {
+            Object::Ticket(ticket) => ticket.extent(number),
+            Object::Elf(_) => self
+                .section(number)
+                .map(|section| (section.size, section.align)),
+        }
+    }
+
     /// A section's bytes; empty for `SHT_NOBITS`.
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &[u8] {
@@ -367,47 +382,62 @@ impl<'a> Object<'a> {
 
     /// The section groups.
     pub fn groups(&self) -> Result<Vec<Group<'a>>, Malformed> {
+        let elf = match self {
+            Object::Ticket(ticket) => return Ok(ticket.groups().collect()),
+            Object::Elf(elf) => elf,
+        };
         let mut groups = Vec::new();
-        match self {
-            Object::Ticket(ticket) => groups = ticket.groups()?,
-            Object::Elf(elf) => {
-                for (number, shdr) in elf.shdrs.iter().enumerate() {
-                    if { shdr.sh_type } != c::SHT_GROUP {
-                        continue;
-                    }
-                    let symbol = shdr.sh_info;
-                    let mut words = elf
-                        .section_bytes(number as u32)
-                        .chunks_exact(4)
-                        .map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
-                    let flags = words.next().unwrap_or(0);
-                    let bad = Malformed::Value {
-                        what: "signature symbol of a section group",
-                        value: symbol.into(),
-                    };
-                    let Some(sym) = elf.syms.get(symbol as usize) else {
-                        return Err(bad);
-                    };
-                    // Compilers without a symbol to spare use a section symbol: then the section's name counts.
-                    let signature = if sym.kind() == c::STT_SECTION {
-                        elf.shdrs
-                            .get(usize::from(sym.st_shndx))
-                            .and_then(|shdr| elf::string(elf.shstrtab, shdr.sh_name))
-                    } else {
-                        elf::string(elf.strtab, sym.st_name)
-                    };
-                    let Some(signature) = signature else {
-                        return Err(bad);
-                    };
-                    groups.push(Group {
-                        signature,
-                        symbol: (symbol >= elf.first_global).then_some(symbol),
-                        comdat: flags & c::GRP_COMDAT != 0,
-                        members: words.collect(),
-                    });
-                }
+        for (number, shdr) in elf.shdrs.iter().enumerate() {
+            if { shdr.sh_type } != c::SHT_GROUP {
+                continue;
             }
+            let symbol = shdr.sh_info;
+            let flags = words(elf.section_bytes(number as u32)).next().unwrap_or(0);
+            let bad = Malformed::Value {
+                what: "signature symbol of a section group",
+                value: symbol.into(),
+            };
+            let Some(sym) = elf.syms.get(symbol as usize) else {
+                return Err(bad);
+            };
+            // Compilers without a symbol to spare use a section symbol: then the section's name counts.
+            let signature = if sym.kind() == c::STT_SECTION {
+                elf.shdrs
+                    .get(usize::from(sym.st_shndx))
+                    .and_then(|shdr| elf::string(elf.shstrtab, shdr.sh_name))
+            } else {
+                elf::string(elf.strtab, sym.st_name)
+            };
+            let Some(signature) = signature else {
+                return Err(bad);
+            };
+            groups.push(Group {
+                index: number as u32,
+                signature: match symbol >= elf.first_global {
+                    true => Signature::Symbol(symbol),
+                    false => Signature::Text(signature),
+                },
+                comdat: flags & c::GRP_COMDAT != 0,
+            });
         }
         Ok(groups)
     }
+
+    /// The sections of groups that are given by their indices, in ascending order.
+    pub fn sections_of_groups(&self, groups: &[u32]) -> Vec<u32> {
+        match self {
+            Object::Ticket(ticket) => ticket.sections_of_groups(groups),
+            Object::Elf(elf) => groups
+                .iter()
+                .flat_map(|group| words(elf.section_bytes(*group)).skip(1))
+                .collect(),
+        }
+    }
+}
+
+/// The words of a section.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes
+        .chunks_exact(4)
+        .map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
 }

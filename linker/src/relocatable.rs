@@ -77,21 +77,23 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     check(diag)?;
     timing.phase("open inputs");
 
-    let symbols = SymbolTable::intern(&mut files);
+    let symbols = SymbolTable::intern(&mut files, diag);
+    check(diag)?;
     wrap(args, &files, &symbols);
     scripting::define_assigned(&scripts, &symbols);
     let required = required(args, &scripts, &symbols);
     let linked = resolve::extract(&files, &symbols, &required);
-    complete(&mut files, &linked, diag);
-    let files = files;
-    let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
-    timing.phase("number sections");
-
     let owned = compiled
         .as_ref()
         .map(|compiled| compiled.owned_groups(&symbols));
     let owned = owned.unwrap_or_default();
-    resolve::discard_duplicate_groups(&files, &symbols, &sections, &owned, diag);
+    let lost_groups = resolve::lose_groups(&files, &symbols, &linked, &owned, diag);
+    complete(&mut files, &linked, &lost_groups, diag);
+    let files = files;
+    let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
+    timing.phase("number sections");
+
+    resolve::discard_groups(&files, &lost_groups, &sections, diag);
     resolve::define(&files, &symbols, &sections);
     let (definitions, duplicates) = resolve::publish(&files, &symbols, &sections, diag);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);

@@ -199,6 +199,9 @@ impl Relocator<'_, '_> {
             if std::mem::take(&mut skip) {
                 return;
             }
+            if site.reversed.is_none() && self.branch(site, bytes, &fixup) {
+                return;
+            }
             // What has no target was reported by the scan.
             let Some(target) = self.resolve(site, &fixup) else {
                 return;
@@ -275,6 +278,44 @@ impl Relocator<'_, '_> {
                 }
             }
             why => self.failed(site, fixup, target, why),
+        }
+    }
+
+    /// Applies the most frequent sort of fixup: the distance, in 32 bits, to a global symbol that
+    /// is defined here and is nothing special. `false` if it is another one, or does not fit.
+    #[inline(always)]
+    fn branch(&self, site: &Site, bytes: &mut [u8], fixup: &Fixup) -> bool {
+        let first_global = site.object.first_global();
+        let Target::Symbol(index) = fixup.target else {
+            return false;
+        };
+        if index < first_global || !is_distance(fixup.r_type) {
+            return false;
+        }
+        let symbols = self.places.symbols;
+        let symbol = symbols.at(site.file.slot_base, first_global, index);
+        let Some(address) = self.values.get(symbol.index()) else {
+            return false;
+        };
+        let offset = fixup.offset.wrapping_sub(site.skipped);
+        let place = site.address.wrapping_add(offset);
+        let distance = address
+            .wrapping_add(fixup.addend as u64)
+            .wrapping_sub(place) as i64;
+        if symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC | flag::TLS) != 0
+            || distance != i64::from(distance as i32)
+        {
+            return false;
+        }
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|at| bytes.get_mut(at..));
+        match rest.and_then(|rest| rest.first_chunk_mut::<4>()) {
+            Some(field) => {
+                *field = (distance as i32).to_le_bytes();
+                true
+            }
+            None => false,
         }
     }
 
@@ -602,6 +643,12 @@ impl Relocator<'_, '_> {
             reloc::name(fixup.r_type)
         ));
     }
+}
+
+/// Whether a type means the distance to the symbol in 32 bits, if there is no PLT entry.
+#[inline(always)]
+pub fn is_distance(r_type: u32) -> bool {
+    r_type == reloc::R_X86_64_PC32 || r_type == reloc::R_X86_64_PLT32
 }
 
 #[inline(always)]

@@ -20,7 +20,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Group, Object, Place};
+use crate::object::{Object, Place, Signature};
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use parking_lot::Mutex;
@@ -183,91 +183,159 @@ fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::objec
     }
 }
 
-/// A group with its signature's symbol, if that is one.
-type SignedGroup<'a> = (Option<SymbolId>, Group<'a>);
+/// The COMDAT groups that lost against the same group in an earlier file, by file: their
+/// indices, in ascending order.
+pub struct LostGroups(Vec<Vec<u32>>);
 
-/// Discards all but the first of the COMDAT groups of each signature. Those of the signatures `owned` belong to the
-/// given files, even if these have no such group.
-pub fn discard_duplicate_groups(
-    files: &Files,
-    symbols: &SymbolTable,
-    sections: &Sections,
-    owned: &[(&[u8], FileId)],
+impl LostGroups {
+    /// Those of a file.
+    pub fn of(&self, file: FileId) -> &[u32] {
+        &self.0[file.index()]
+    }
+}
+
+/// Who a group's copies are told by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GroupKey<'a> {
+    Symbol(SymbolId),
+    /// A signature that is no global symbol anywhere.
+    Local(&'a [u8]),
+}
+
+/// Finds all but the first of the COMDAT groups of each signature in the files that are
+/// linked; those of the signatures `owned` belong to the given files, even if these have no such
+/// group. Nothing of the fragments of a ticket need be known for that, and what loses is never
+/// looked at.
+pub fn lose_groups<'a>(
+    files: &Files<'a>,
+    symbols: &SymbolTable<'a>,
+    linked: &[bool],
+    owned: &[(&'a [u8], FileId)],
     diag: &Diagnostics,
-) {
+) -> LostGroups {
     let owner: Vec<AtomicU32> = (0..symbols.id_limit())
         .into_par_iter()
         .with_min_len(1 << 16)
         .map(|_| AtomicU32::new(u32::MAX))
         .collect();
-    let groups: Vec<(FileId, Vec<SignedGroup>)> = files
+    let groups: Vec<Vec<(GroupKey<'a>, u32)>> = files
         .0
         .par_iter()
+        .zip(linked)
         .enumerate()
-        .filter_map(|(i, file)| {
-            let id = FileId(i as u32);
-            let object = file.object().filter(|_| sections.is_linked(id))?;
+        .map(|(i, (file, linked))| {
+            let Some(object) = file.object().filter(|_| *linked) else {
+                return Vec::new();
+            };
             let groups = object.groups().unwrap_or_else(|why| {
                 diag.error(format!("{file}: {why}"));
                 Vec::new()
             });
             let mut found = Vec::with_capacity(groups.len());
             for group in groups.into_iter().filter(|group| group.comdat) {
-                // The symbol's slot saves the search by name, except where its name has a version.
-                let symbol = group
-                    .symbol
-                    .map(|index| symbols.of(file, index))
-                    .or_else(|| symbols.find(group.signature));
-                if let Some(symbol) = symbol {
-                    owner[symbol.index()].fetch_min(id.0, Relaxed);
+                let Some(key) = group_key(file, symbols, group.signature, diag) else {
+                    continue;
+                };
+                if let GroupKey::Symbol(symbol) = key {
+                    let slot = &owner[symbol.index()];
+                    if slot.load(Relaxed) > i as u32 {
+                        slot.fetch_min(i as u32, Relaxed);
+                    }
                 }
-                found.push((symbol, group));
+                found.push((key, group.index));
             }
-            (!found.is_empty()).then_some((id, found))
+            found
         })
         .collect();
-    // Signatures that are no global symbol anywhere.
-    let mut local: HashMap<&[u8], FileId> = HashMap::new();
-    for (file, groups) in &groups {
-        for (_, group) in groups.iter().filter(|(symbol, _)| symbol.is_none()) {
-            local.entry(group.signature).or_insert(*file);
+    let mut local: HashMap<&[u8], u32> = HashMap::new();
+    for (file, groups) in groups.iter().enumerate() {
+        for (key, _) in groups {
+            if let GroupKey::Local(signature) = key {
+                local.entry(signature).or_insert(file as u32);
+            }
         }
     }
     for (signature, file) in owned {
         match symbols.find(signature) {
             Some(symbol) => owner[symbol.index()].store(file.0, Relaxed),
-            None => _ = local.insert(signature, *file),
+            None => _ = local.insert(signature, file.0),
         }
     }
-    groups.par_iter().for_each(|(file, groups)| {
-        let mut seen: Vec<SymbolId> = Vec::new();
-        for (symbol, group) in groups {
-            let winner = match symbol {
-                Some(symbol) => owner[symbol.index()].load(Relaxed),
-                None => local[group.signature].0,
+    let lost = groups.par_iter().enumerate().map(|(file, groups)| {
+        let file = file as u32;
+        let mut lost = Vec::new();
+        let mut seen: Vec<GroupKey> = Vec::new();
+        for (key, index) in groups {
+            let winner = match key {
+                GroupKey::Symbol(symbol) => owner[symbol.index()].load(Relaxed),
+                GroupKey::Local(signature) => local[signature],
             };
-            if winner == file.0
-                && !symbol.is_some_and(|symbol| groups.len() < 64 && seen.contains(&symbol))
-            {
-                if groups.len() < 64 {
-                    seen.extend(symbol);
-                }
-                continue;
+            // Few files have a group twice; those that have many groups are made by compilers.
+            let twice = groups.len() < 64 && seen.contains(key);
+            if winner != file || twice {
+                lost.push(*index);
+            } else if groups.len() < 64 {
+                seen.push(*key);
             }
-            for member in &group.members {
-                match sections.get(*file, *member) {
+        }
+        lost
+    });
+    LostGroups(lost.collect())
+}
+
+fn group_key<'a>(
+    file: &File<'a>,
+    symbols: &SymbolTable<'a>,
+    signature: Signature<'a>,
+    diag: &Diagnostics,
+) -> Option<GroupKey<'a>> {
+    let by_text = |text| {
+        symbols
+            .find(text)
+            .map_or(GroupKey::Local(text), GroupKey::Symbol)
+    };
+    Some(match (signature, file.object()) {
+        // The symbol's slot saves the search by name.
+        (Signature::Symbol(index), _) => GroupKey::Symbol(symbols.of(file, index)),
+        (Signature::Text(text), _) => by_text(text),
+        (Signature::Name(name), Some(Object::Ticket(ticket))) => {
+            match symbols.of_name(ticket.repository, name) {
+                Some(symbol) => GroupKey::Symbol(symbol),
+                None => match ticket.name(name) {
+                    Ok(text) => by_text(text),
+                    Err(why) => {
+                        diag.error(format!("{file}: {why}"));
+                        return None;
+                    }
+                },
+            }
+        }
+        (Signature::Name(_), _) => return None,
+    })
+}
+
+/// Marks the sections of the groups that lost.
+pub fn discard_groups(files: &Files, lost: &LostGroups, sections: &Sections, diag: &Diagnostics) {
+    files
+        .0
+        .par_iter()
+        .zip(&lost.0)
+        .enumerate()
+        .for_each(|(i, (file, lost))| {
+            let id = FileId(i as u32);
+            let Some(object) = file.object().filter(|_| !lost.is_empty()) else {
+                return;
+            };
+            for member in object.sections_of_groups(lost) {
+                match sections.get(id, member) {
                     Some(section) => {
                         sections.remove_state(section, state::ALIVE);
                         sections.add_state(section, state::DISCARDED);
                     }
-                    None => diag.error(format!(
-                        "{}: group member {member} is not a section",
-                        files.get(*file)
-                    )),
+                    None => diag.error(format!("{file}: group member {member} is not a section")),
                 }
             }
-        }
-    });
+        });
 }
 
 /// Where the winning definition of each symbol lies.

@@ -8,6 +8,11 @@
 //! in its bucket, interleaved with the bucket's number. So ids depend on the
 //! inputs only, and not on the threads.
 //!
+//! *Names of repositories* have dense ids of their own. Of all tickets' mentions of
+//! such a name only the first, in the order of the files, takes part in the
+//! above; the others look up in an array what became of it. So each name is read
+//! and hashed once, and the ids are the same as if all had been.
+//!
 //! *Slots.* Each file's globals have consecutive slots in one array that says
 //! which id a file's symbol has. Fixups are followed through it.
 //!
@@ -15,10 +20,15 @@
 //! over keys that hold the kind of the definition and the place of the file on
 //! the command line ([`resolve`](crate::resolve)).
 
+use crate::diag::Diagnostics;
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SymbolId};
+use crate::object::Object;
+use crate::ticket_object::{RepositoryId, TicketObject};
+use format_spec::ids::NameId;
 use hashbrown::HashTable;
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -153,6 +163,12 @@ struct Mention<'a> {
 /// The names of a run of files, by bucket, and the slots of those that have a version.
 type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
 
+/// What became of the names of one repository, by [`NameId`]: first the least slot that has
+/// the name, or [`NO_SLOT`]; in the end that slot's symbol, or [`SymbolId::NONE`].
+type RepositoryNames = Vec<AtomicU32>;
+
+const NO_SLOT: u32 = u32::MAX;
+
 /// All global symbols.
 pub struct SymbolTable<'a> {
     /// Slots whose names in their objects have a version (`f@V`, `f@@V`), in order.
@@ -161,6 +177,8 @@ pub struct SymbolTable<'a> {
     bucket_bits: u32,
     /// Ids of all files' globals, file after file.
     slots: Vec<AtomicU32>,
+    /// By repository.
+    repositories: Vec<RepositoryNames>,
     /// [`Key`] of the winning definition, by id.
     keys: Vec<AtomicU64>,
     /// [`flag`]s, by id.
@@ -189,7 +207,7 @@ pub fn interned_name(name: &[u8]) -> (&[u8], bool) {
 
 impl<'a> SymbolTable<'a> {
     /// Interns the global names of all files, and gives each file its slots.
-    pub fn intern(files: &mut Files<'a>) -> SymbolTable<'a> {
+    pub fn intern(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
         let mut slot_count = 0u32;
         for file in &mut files.0 {
             file.slot_base = slot_count;
@@ -203,13 +221,18 @@ impl<'a> SymbolTable<'a> {
             .with_min_len(1 << 16)
             .map(|_| AtomicU32::new(u32::MAX))
             .collect();
+        let repositories = first_mentions(files, diag);
 
         let mentions: Vec<RunOfMentions<'a>> = runs(&files.0, total)
             .into_par_iter()
             .map(|run| {
+                // Most of a ticket's names were mentioned before.
                 let names: usize = run
                     .iter()
-                    .map(|file| (file.symbol_count() - file.first_global()) as usize)
+                    .map(|file| {
+                        (file.symbol_count() - file.first_global()) as usize
+                            / if ticket(file).is_some() { 8 } else { 1 }
+                    })
                     .sum();
                 let capacity = names / bucket_count + names / bucket_count / 4 + 4;
                 let mut buckets: Vec<Vec<Mention>> = (0..bucket_count)
@@ -217,7 +240,7 @@ impl<'a> SymbolTable<'a> {
                     .collect();
                 let mut versioned = Vec::new();
                 for file in run {
-                    mention(file, |name, has_version, slot| {
+                    mention(file, &repositories, diag, |name, has_version, slot| {
                         if has_version {
                             versioned.push(slot);
                         }
@@ -255,6 +278,25 @@ impl<'a> SymbolTable<'a> {
             })
             .collect();
 
+        let mut versioned: Vec<u32> = mentions.into_iter().flat_map(|(_, slots)| slots).collect();
+        all_mentions(files, &repositories, &mut versioned);
+        for names in &repositories {
+            names.par_iter().with_min_len(1 << 16).for_each(|name| {
+                if let Some(symbol) = slots.get(name.load(Relaxed) as usize) {
+                    name.store(symbol.load(Relaxed), Relaxed);
+                }
+            });
+        }
+        files.0.par_iter().for_each(|file| {
+            let Some(ticket) = ticket(file) else { return };
+            let names = &repositories[ticket.repository.0 as usize];
+            for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+                if let Some(symbol) = names.get(name.0 as usize) {
+                    slots[slot as usize].store(symbol.load(Relaxed), Relaxed);
+                }
+            }
+        });
+
         let ids = buckets
             .iter()
             .map(|bucket| bucket.names.len())
@@ -262,10 +304,11 @@ impl<'a> SymbolTable<'a> {
             .unwrap_or(0)
             << bucket_bits;
         SymbolTable {
-            versioned: mentions.into_iter().flat_map(|(_, slots)| slots).collect(),
+            versioned,
             buckets,
             bucket_bits,
             slots,
+            repositories,
             keys: (0..ids)
                 .into_par_iter()
                 .with_min_len(1 << 16)
@@ -298,6 +341,11 @@ impl<'a> SymbolTable<'a> {
         self.slots.par_iter().for_each(|slot| {
             if slot.load(Relaxed) == from.0 {
                 slot.store(to.0, Relaxed);
+            }
+        });
+        self.repositories.par_iter().flatten().for_each(|name| {
+            if name.load(Relaxed) == from.0 {
+                name.store(to.0, Relaxed);
             }
         });
     }
@@ -354,6 +402,13 @@ impl<'a> SymbolTable<'a> {
             })?
             .1;
         Some(SymbolId((local << self.bucket_bits) | number as u32))
+    }
+
+    /// The id of a name of a repository, if a ticket mentions it as that of a global symbol.
+    pub fn of_name(&self, repository: RepositoryId, name: NameId) -> Option<SymbolId> {
+        let names = self.repositories.get(repository.0 as usize)?;
+        let id = SymbolId(names.get(name.0 as usize)?.load(Relaxed));
+        (id != SymbolId::NONE).then_some(id)
     }
 
     /// A symbol's name; empty if the number is no symbol.
@@ -459,9 +514,90 @@ fn runs<'f, 'a>(files: &'f [File<'a>], total: usize) -> Vec<&'f [File<'a>]> {
     runs
 }
 
-/// Calls `f` with the name and slot of each global of a file that takes part in resolution by name.
-fn mention<'a>(file: &File<'a>, mut f: impl FnMut(&'a [u8], bool, u32)) {
+fn ticket<'f, 'a>(file: &'f File<'a>) -> Option<&'f TicketObject<'a>> {
+    match file.object() {
+        Some(Object::Ticket(ticket)) => Some(ticket),
+        _ => None,
+    }
+}
+
+/// Finds the least slot of each name of the repositories.
+fn first_mentions(files: &Files, diag: &Diagnostics) -> Vec<RepositoryNames> {
+    let mut repositories: Vec<RepositoryNames> = Vec::new();
+    for ticket in files.0.iter().filter_map(ticket) {
+        let index = ticket.repository.0 as usize;
+        if index >= repositories.len() {
+            repositories.resize_with(index + 1, Vec::new);
+        }
+        if repositories[index].is_empty() {
+            let count = usize::try_from(ticket.programs().name_count()).unwrap_or(usize::MAX);
+            let names = (0..count).into_par_iter().with_min_len(1 << 16);
+            repositories[index] = names.map(|_| AtomicU32::new(NO_SLOT)).collect();
+        }
+    }
+    files.0.par_iter().for_each(|file| {
+        let Some(ticket) = ticket(file) else { return };
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+            match names.get(name.0 as usize) {
+                Some(first) if first.load(Relaxed) > slot => {
+                    first.fetch_min(slot, Relaxed);
+                }
+                Some(_) => {}
+                None => diag.error(format!(
+                    "{file}: the repository has no name {}, which a symbol should have",
+                    name.0
+                )),
+            }
+        }
+    });
+    repositories
+}
+
+/// To `slots`, those of some names, adds those of the tickets' other mentions of the same names.
+fn all_mentions(files: &Files, repositories: &[RepositoryNames], slots: &mut Vec<u32>) {
+    if slots.is_empty() || repositories.is_empty() {
+        return;
+    }
+    let first: HashSet<u32> = slots.iter().copied().collect();
+    for file in &files.0 {
+        let Some(ticket) = ticket(file) else { continue };
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+            let least = names.get(name.0 as usize).map(|name| name.load(Relaxed));
+            if least.is_some_and(|least| least != slot && first.contains(&least)) {
+                slots.push(slot);
+            }
+        }
+    }
+    slots.sort_unstable();
+}
+
+/// Calls `f` with the name, whether it has a version, and the slot of each global of a file that takes part in resolution by name;
+/// for tickets, only with those that are the first of their name.
+fn mention<'a>(
+    file: &File<'a>,
+    repositories: &[RepositoryNames],
+    diag: &Diagnostics,
+    mut f: impl FnMut(&'a [u8], bool, u32),
+) {
     let first = file.first_global();
+    if let Some(ticket) = ticket(file) {
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, id) in (file.slot_base..).zip(ticket.global_names()) {
+            let least = names.get(id.0 as usize).map(|name| name.load(Relaxed));
+            if least == Some(slot) {
+                match ticket.name(id) {
+                    Ok(name) => {
+                        let (name, has_version) = interned_name(name);
+                        f(name, has_version, slot);
+                    }
+                    Err(why) => diag.error(format!("{file}: {why}")),
+                }
+            }
+        }
+        return;
+    }
     for index in first..file.symbol_count() {
         // A shared object's symbol that is not the default version of its name is found by version only.
         if let Body::Shared(shared) = &file.body {

@@ -569,15 +569,28 @@ impl SectionWriter {
         }
     }
 
+    /// The section headers and their names come first, with the note after them: whoever reads only
+    /// those (`repo-ld`) reads one page.
     fn finish(mut self, compilation: &CompilationView<'_>) -> Vec<u8> {
         let name = b".shstrtab";
         let mut names = self.names.clone();
         names.extend_from_slice(name);
         names.push(0);
-        self.section(name, elf::SHT_STRTAB, 0, &names, 1);
+        self.section(name, elf::SHT_STRTAB, 0, &[], 1);
         let header_size = size_of::<FileHeader64<LE>>();
-        let table = (header_size + self.contents.len()).next_multiple_of(8);
-        self.contents.resize(table - header_size, 0);
+        let names_offset = header_size + size_of::<SectionHeader64<LE>>() * self.headers.len();
+        // No section wants more alignment than 8.
+        let start = (names_offset + names.len()).next_multiple_of(8);
+        for header in &mut self.headers {
+            if header.sh_type.get(LE) != elf::SHT_NULL {
+                let offset = header.sh_offset.get(LE) + (start - header_size) as u64;
+                header.sh_offset.set(LE, offset);
+            }
+        }
+        if let Some(header) = self.headers.last_mut() {
+            header.sh_offset.set(LE, names_offset as u64);
+            header.sh_size.set(LE, names.len() as u64);
+        }
         let facts = compilation.header();
         let header = FileHeader64::<LE> {
             e_ident: elf::Ident {
@@ -594,7 +607,7 @@ impl SectionWriter {
             e_version: object::U32::new(LE, u32::from(elf::EV_CURRENT)),
             e_entry: object::U64::new(LE, 0),
             e_phoff: object::U64::new(LE, 0),
-            e_shoff: object::U64::new(LE, table as u64),
+            e_shoff: object::U64::new(LE, header_size as u64),
             e_flags: object::U32::new(LE, facts.e_flags),
             e_ehsize: object::U16::new(LE, header_size as u16),
             e_phentsize: object::U16::new(LE, 0),
@@ -604,8 +617,10 @@ impl SectionWriter {
             e_shstrndx: object::U16::new(LE, self.headers.len() as u16 - 1),
         };
         let mut file = pod::bytes_of(&header).to_vec();
-        file.extend_from_slice(&self.contents);
         file.extend_from_slice(pod::bytes_of_slice(&self.headers));
+        file.extend_from_slice(&names);
+        file.resize(start, 0);
+        file.extend_from_slice(&self.contents);
         file
     }
 }

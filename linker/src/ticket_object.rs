@@ -10,17 +10,18 @@
 use crate::elf::c;
 use crate::elf_object::Malformed;
 use crate::join;
-use crate::object::{Fixup, Group, Place, Section, Symbol, Target, Unwind};
+use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
 use crate::output::shf;
 use format_spec::digest::Digest;
-use format_spec::ids::{NameId, PieceId};
+use format_spec::ids::NameId;
 use format_spec::program::{
-    FIXUP_CIE, SectionKind, SectionRecord, SymbolRecord, TargetKind, WideFixupRecord,
+    FIXUP_CIE, FixupRecord, MemberRecord, SectionKind, SectionRecord, SymbolRecord, TargetKind,
+    TargetRecord, WideFixupRecord,
 };
+use std::sync::OnceLock;
 use store::engine::Store;
 use store::program::{
-    CompilationView, FixupsView, FragmentView, PieceView, ProgramError, Programs, section_kind,
-    target_kind,
+    CompilationView, FixupsView, FragmentView, ProgramError, Programs, section_kind, target_kind,
 };
 
 /// The number of a repository among those that the link reads.
@@ -33,14 +34,25 @@ pub struct TicketObject<'a> {
     pub repository: RepositoryId,
     programs: Programs<'a>,
     compilation: CompilationView<'a>,
-    /// By member.
-    fragments: Vec<FragmentView<'a>>,
-    /// Member of each section; section `n` of the compilation is `n + 1` here.
-    member_of: Vec<u32>,
-    /// Names of all symbols.
-    names: Vec<&'a [u8]>,
-    /// Names of the sections.
-    section_names: Vec<&'a [u8]>,
+    /// The members that are linked.
+    members: Vec<Member<'a>>,
+    /// By section; section `n` of the compilation is `n + 1` here.
+    sections: Vec<TicketSection<'a>>,
+    /// Names of sections, each once.
+    section_names: Vec<(NameId, &'a [u8])>,
+    /// What was found to be wrong with the repository where there is no way to say so.
+    damage: OnceLock<ProgramError>,
+}
+
+/// A section, and where to find out the rest.
+#[derive(Clone, Copy)]
+struct TicketSection<'a> {
+    /// `None` if its member is not linked.
+    record: Option<&'a SectionRecord>,
+    /// Index of the member among those that are linked.
+    member: u32,
+    /// Index of its name among the names of sections.
+    name: u32,
 }
 
 impl<'a> TicketObject<'a> {
@@ -53,42 +65,70 @@ impl<'a> TicketObject<'a> {
         programs: Programs<'a>,
         digest: &Digest,
     ) -> Result<TicketObject<'a>, ProgramError> {
-        let compilation = programs.compilation(digest)?;
-        let names: Result<Vec<&[u8]>, _> = compilation
-            .symbols()
-            .iter()
-            .map(|symbol| programs.name(symbol.name))
-            .collect();
         Ok(TicketObject {
             repository,
             programs,
-            compilation,
-            fragments: Vec::new(),
-            member_of: Vec::new(),
-            names: names?,
+            compilation: programs.compilation(digest)?,
+            members: Vec::new(),
+            sections: Vec::new(),
             section_names: Vec::new(),
+            damage: OnceLock::new(),
         })
     }
 
-    /// Opens the fragments. Only for compilations that are linked.
+    /// Opens the fragments. Only for compilations that are linked. The members of the groups
+    /// with the indices `lost`, in ascending order, are passed over: they belong to sections
+    /// that do not exist.
     ///
     /// # Errors
     /// If the repository is damaged.
-    pub fn load(&mut self) -> Result<(), ProgramError> {
-        let count = self.compilation.header().section_count as usize;
-        self.member_of = vec![u32::MAX; count];
-        self.section_names = vec![b""; count];
-        self.fragments.clear();
-        for (index, member) in self.compilation.members().iter().enumerate() {
-            let fragment = self.programs.fragment(member.fragment)?;
-            let sections = self.compilation.sections_of(index);
-            for (number, record) in sections.zip(fragment.sections()) {
-                self.member_of[number as usize] = index as u32;
-                self.section_names[number as usize] = self.programs.name(record.name)?;
+    pub fn load(&mut self, lost: &[u32]) -> Result<(), ProgramError> {
+        let compilation = self.compilation;
+        let none = TicketSection {
+            record: None,
+            member: u32::MAX,
+            name: 0,
+        };
+        self.members.clear();
+        self.section_names.clear();
+        self.sections = vec![none; compilation.header().section_count as usize];
+        for (index, member) in compilation.members().iter().enumerate() {
+            if is_lost(member, lost) {
+                continue;
             }
-            self.fragments.push(fragment);
+            let fragment = self.programs.fragment(member.fragment)?;
+            for (number, record) in compilation.sections_of(index).zip(fragment.sections()) {
+                let name = self
+                    .section_names
+                    .iter()
+                    .rposition(|(known, _)| *known == record.name);
+                let name = match name {
+                    Some(name) => name,
+                    None => {
+                        let name = self.programs.name(record.name)?;
+                        self.section_names.push((record.name, name));
+                        self.section_names.len() - 1
+                    }
+                };
+                self.sections[number as usize] = TicketSection {
+                    record: Some(record),
+                    member: self.members.len() as u32,
+                    name: name as u32,
+                };
+            }
+            self.members.push(Member {
+                fragment,
+                bindings: compilation.bindings_of(index),
+                first_section: member.first_section,
+                grouped: member.group != 0,
+            });
         }
         Ok(())
+    }
+
+    /// The damage of the repository that an accessor came upon which cannot report it.
+    pub fn damage(&self) -> Option<&ProgramError> {
+        self.damage.get()
     }
 
     /// The compilation as an ELF object again.
@@ -112,7 +152,7 @@ impl<'a> TicketObject<'a> {
     /// Number of symbols.
     #[inline]
     pub fn symbol_count(&self) -> u32 {
-        self.names.len() as u32
+        self.compilation.symbols().len() as u32
     }
 
     /// Index of the first symbol that is not local.
@@ -143,17 +183,25 @@ impl<'a> TicketObject<'a> {
         })
     }
 
-    /// A symbol's name.
-    #[inline]
+    /// A symbol's name. If the repository is damaged, it is empty and
+    /// [`TicketObject::damage`] says why.
     pub fn symbol_name(&self, index: u32) -> &'a [u8] {
-        self.names.get(index as usize).copied().unwrap_or(b"")
+        let Some(record) = self.compilation.symbols().get(index as usize) else {
+            return b"";
+        };
+        self.programs.name(record.name).unwrap_or_else(|why| {
+            let _ = self.damage.set(why);
+            b""
+        })
     }
 
-    /// The dense id of a symbol's name in the repository.
-    pub fn symbol_name_id(&self, index: u32) -> Option<NameId> {
+    /// The dense ids, in the repository, of the names of the symbols that are not local.
+    pub fn global_names(&self) -> impl Iterator<Item = NameId> {
         self.compilation
             .symbols()
-            .get(index as usize)
+            .get(self.first_global() as usize..)
+            .unwrap_or_default()
+            .iter()
             .map(|record| record.name)
     }
 
@@ -163,30 +211,24 @@ impl<'a> TicketObject<'a> {
         self.compilation.header().section_count + 1
     }
 
-    fn record(&self, number: u32) -> Option<(u32, FragmentView<'a>, &'a SectionRecord)> {
-        let index = number.checked_sub(1)?;
-        let member = *self.member_of.get(index as usize)?;
-        let fragment = *self.fragments.get(member as usize)?;
-        let first = self
-            .compilation
-            .members()
-            .get(member as usize)?
-            .first_section;
-        let record = fragment.sections().get((index - first) as usize)?;
-        Some((member, fragment, record))
+    #[inline(always)]
+    fn record(&self, number: u32) -> Option<(&Member<'a>, &'a SectionRecord)> {
+        let section = self.sections.get(number.checked_sub(1)? as usize)?;
+        Some((self.members.get(section.member as usize)?, section.record?))
     }
 
     /// What is known of a section.
     pub fn section(&self, number: u32) -> Option<Section<'a>> {
-        let (member, _, record) = self.record(number)?;
+        let section = self.sections.get(number.checked_sub(1)? as usize)?;
+        let (member, record) = (self.members.get(section.member as usize)?, section.record?);
         let mut flags = u64::from(record.sh_flags);
-        if self.compilation.members().get(member as usize)?.group != 0 {
+        if member.grouped {
             flags |= shf::GROUP;
         }
         let link = match record
             .link
             .checked_sub(1)
-            .map(|target| self.target(member, target))
+            .map(|target| member.targets().get(target))
         {
             Some(Target::Section(number)) => number,
             Some(Target::Symbol(index)) => match self.symbol(index)?.place {
@@ -196,7 +238,7 @@ impl<'a> TicketObject<'a> {
             _ => 0,
         };
         Some(Section {
-            name: self.section_names.get(number as usize - 1)?,
+            name: self.section_names.get(section.name as usize)?.1,
             sh_type: record.sh_type,
             flags,
             size: record.size,
@@ -206,64 +248,43 @@ impl<'a> TicketObject<'a> {
         })
     }
 
+    /// Size of a section, and its alignment in bytes.
+    #[inline]
+    pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
+        let (_, record) = self.record(number)?;
+        Some((record.size, 1u64.checked_shl(record.align_log2.into())?))
+    }
+
     /// A section's bytes.
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &'a [u8] {
         self.record(number)
-            .map_or(&[], |(_, fragment, record)| fragment.bytes(record))
+            .map_or(&[], |(member, record)| member.fragment.bytes(record))
     }
 
     /// Whether a section has fixups.
     pub fn has_fixups(&self, number: u32) -> bool {
         self.record(number)
-            .is_some_and(|(_, _, record)| record.fixup_count != 0)
+            .is_some_and(|(_, record)| record.fixup_count != 0)
     }
 
     /// The fixups of a section.
     #[inline]
     pub fn fixups(&self, number: u32) -> TicketFixups<'a> {
-        let Some((member, fragment, record)) = self.record(number) else {
-            return TicketFixups {
-                fixups: FixupsView::Narrow(&[]),
-                member: None,
-            };
+        let Some((member, record)) = self.record(number) else {
+            return TicketFixups::NONE;
         };
-        let first_section = self
-            .compilation
-            .members()
-            .get(member as usize)
-            .map_or(0, |member| member.first_section);
         TicketFixups {
-            fixups: fragment.fixups(record),
-            member: Some(Member {
-                fragment,
-                bindings: self.compilation.bindings_of(member as usize),
-                first_section,
-            }),
-        }
-    }
-
-    fn target(&self, member: u32, target: u32) -> Target {
-        let index = member as usize;
-        match (
-            self.fragments.get(index),
-            self.compilation.members().get(index),
-        ) {
-            (Some(fragment), Some(record)) => Member {
-                fragment: *fragment,
-                bindings: self.compilation.bindings_of(index),
-                first_section: record.first_section,
-            }
-            .target(target),
-            _ => Target::Symbol(u32::MAX),
+            fixups: member.fragment.fixups(record),
+            targets: member.targets(),
         }
     }
 
     /// The kind of a section with frames.
     pub fn unwind(&self, number: u32) -> Unwind {
         match self.record(number) {
-            Some((_, _, record)) if record.bits & SectionRecord::CIE != 0 => Unwind::Cie,
-            Some((_, _, record))
+            Some((_, record)) if record.bits & SectionRecord::CIE != 0 => Unwind::Cie,
+            Some((_, record))
                 if section_kind(record) == Some(SectionKind::Unwind)
                     && record.bits & SectionRecord::WHOLE_UNWIND == 0 =>
             {
@@ -274,39 +295,32 @@ impl<'a> TicketObject<'a> {
     }
 
     /// The section groups.
-    ///
-    /// # Errors
-    /// If the repository is damaged.
-    pub fn groups(&self) -> Result<Vec<Group<'a>>, ProgramError> {
-        let mut groups = Vec::new();
-        for record in self.compilation.groups() {
-            groups.push(Group {
-                signature: self.programs.name(record.signature)?,
-                symbol: None,
+    pub fn groups(&self) -> impl Iterator<Item = Group<'a>> {
+        (0..)
+            .zip(self.compilation.groups())
+            .map(|(index, record)| Group {
+                index,
+                signature: Signature::Name(record.signature),
                 comdat: record.flags & c::GRP_COMDAT != 0,
-                members: Vec::new(),
-            });
-        }
-        for (index, member) in self.compilation.members().iter().enumerate() {
-            let group = member
-                .group
-                .checked_sub(1)
-                .and_then(|group| groups.get_mut(group as usize));
-            if let Some(group) = group {
-                group
-                    .members
-                    .extend(self.compilation.sections_of(index).map(|number| number + 1));
-            }
-        }
-        Ok(groups)
+            })
     }
 
-    /// A mergeable piece.
+    /// The sections of the groups with the indices `lost`, in ascending order.
+    pub fn sections_of_groups(&self, lost: &[u32]) -> Vec<u32> {
+        let members = self.compilation.members().iter().enumerate();
+        members
+            .filter(|(_, member)| is_lost(member, lost))
+            .flat_map(|(index, _)| self.compilation.sections_of(index))
+            .map(|number| number + 1)
+            .collect()
+    }
+
+    /// The bytes of an interned name of the repository.
     ///
     /// # Errors
     /// If the repository is damaged.
-    pub fn piece(&self, id: PieceId) -> Result<PieceView<'a>, ProgramError> {
-        self.programs.piece(id)
+    pub fn name(&self, id: NameId) -> Result<&'a [u8], ProgramError> {
+        self.programs.name(id)
     }
 
     /// The repository's programs.
@@ -315,27 +329,61 @@ impl<'a> TicketObject<'a> {
     }
 }
 
-/// What fixups of one member are followed through.
-#[derive(Clone, Copy)]
+/// Whether a member is in one of the groups with the indices `lost`, in ascending order.
+fn is_lost(member: &MemberRecord, lost: &[u32]) -> bool {
+    match member.group.checked_sub(1) {
+        Some(group) => lost.binary_search(&group).is_ok(),
+        None => false,
+    }
+}
+
+/// A fragment as a member of its compilation.
 struct Member<'a> {
     fragment: FragmentView<'a>,
+    /// Symbols of the fragment's bindable targets.
+    bindings: &'a [u32],
+    /// Number of its first section in the compilation.
+    first_section: u32,
+    /// It is in a section group.
+    grouped: bool,
+}
+
+/// What the targets of a member's fixups mean.
+#[derive(Clone, Copy)]
+struct Targets<'a> {
+    targets: &'a [TargetRecord],
+    /// Symbols of the bindable targets, which come first.
     bindings: &'a [u32],
     first_section: u32,
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    #[inline]
+    fn targets(&self) -> Targets<'a> {
+        let bindable = self.fragment.bindable_count() as usize;
+        Targets {
+            targets: self.fragment.targets(),
+            bindings: self.bindings.get(..bindable).unwrap_or(self.bindings),
+            first_section: self.first_section,
+        }
+    }
+}
+
+impl Targets<'_> {
     #[inline(always)]
-    fn target(&self, index: u32) -> Target {
+    fn get(&self, index: u32) -> Target {
+        match self.bindings.get(index as usize) {
+            Some(symbol) => Target::Symbol(*symbol),
+            None => self.local(index),
+        }
+    }
+
+    #[inline]
+    fn local(&self, index: u32) -> Target {
         if index == WideFixupRecord::NO_TARGET {
             return Target::Symbol(0);
         }
-        // Bindable targets come first, and bindings are in their order.
-        if index < self.fragment.bindable_count()
-            && let Some(symbol) = self.bindings.get(index as usize)
-        {
-            return Target::Symbol(*symbol);
-        }
-        match self.fragment.targets().get(index as usize) {
+        match self.targets.get(index as usize) {
             Some(target) if target_kind(target) == Some(TargetKind::Section) => {
                 Target::Section(self.first_section + target.value + 1)
             }
@@ -346,16 +394,45 @@ impl Member<'_> {
             _ => Target::Symbol(u32::MAX),
         }
     }
+
+    #[inline(always)]
+    fn narrow(&self, fixup: &FixupRecord) -> Fixup {
+        Fixup {
+            offset: fixup.offset.into(),
+            addend: fixup.addend.into(),
+            r_type: fixup.fixup_type(),
+            target: self.get(fixup.target().unwrap_or(WideFixupRecord::NO_TARGET)),
+        }
+    }
+
+    #[inline(always)]
+    fn wide(&self, fixup: &WideFixupRecord) -> Fixup {
+        Fixup {
+            offset: fixup.offset,
+            addend: fixup.addend,
+            r_type: fixup.fixup_type,
+            target: self.get(fixup.target),
+        }
+    }
 }
 
 /// The fixups of a section of a compilation.
 #[derive(Clone, Copy)]
 pub struct TicketFixups<'a> {
     fixups: FixupsView<'a>,
-    member: Option<Member<'a>>,
+    targets: Targets<'a>,
 }
 
 impl TicketFixups<'_> {
+    const NONE: TicketFixups<'static> = TicketFixups {
+        fixups: FixupsView::Narrow(&[]),
+        targets: Targets {
+            targets: &[],
+            bindings: &[],
+            first_section: 0,
+        },
+    };
+
     /// Number of fixups.
     pub fn len(&self) -> usize {
         self.fixups.len()
@@ -366,31 +443,29 @@ impl TicketFixups<'_> {
         self.fixups.is_empty()
     }
 
-    /// The fixup of an index.
+    /// Calls `f` with each, in order.
     #[inline(always)]
-    pub fn get(&self, index: usize) -> Option<Fixup> {
-        let member = self.member.as_ref()?;
-        let (offset, addend, target, r_type) = match self.fixups {
+    pub fn for_each(&self, mut f: impl FnMut(Fixup)) {
+        match self.fixups {
             FixupsView::Narrow(fixups) => {
-                let fixup = fixups.get(index)?;
-                let target = fixup.target().unwrap_or(WideFixupRecord::NO_TARGET);
-                (
-                    fixup.offset.into(),
-                    fixup.addend.into(),
-                    target,
-                    fixup.fixup_type(),
-                )
+                for fixup in fixups {
+                    f(self.targets.narrow(fixup));
+                }
             }
             FixupsView::Wide(fixups) => {
-                let fixup = fixups.get(index)?;
-                (fixup.offset, fixup.addend, fixup.target, fixup.fixup_type)
+                for index in 0..fixups.len() {
+                    self.get(index).into_iter().for_each(&mut f);
+                }
             }
-        };
-        Some(Fixup {
-            offset,
-            addend,
-            r_type,
-            target: member.target(target),
+        }
+    }
+
+    /// The fixup of an index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Fixup> {
+        Some(match self.fixups {
+            FixupsView::Narrow(fixups) => self.targets.narrow(fixups.get(index)?),
+            FixupsView::Wide(fixups) => self.targets.wide(fixups.get(index)?),
         })
     }
 
@@ -402,7 +477,7 @@ impl TicketFixups<'_> {
         };
         TicketFixups {
             fixups,
-            member: self.member,
+            targets: self.targets,
         }
     }
 }

@@ -22,12 +22,17 @@ use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
 use crate::plan::{Mode, Plan, plan};
+use crate::relocate::is_distance;
 use crate::relr;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// What a symbol must not be for a plain reference to it to need nothing.
+const SPECIAL: u32 =
+    flag::IMPORTED | flag::IFUNC | flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::TLS;
 
 /// Numbers of dynamic relocations that the sections of a file need.
 #[derive(Default)]
@@ -282,7 +287,7 @@ impl Tracer<'_, '_> {
                 let (_, number) = self.sections.origin(id);
                 object.fixups(number, relocations).for_each(|fixup| {
                     if let Target::Piece(piece) = fixup.target
-                        && !self.pieces.mark(ticket.repository, piece)
+                        && !self.pieces.mark(ticket.repository, piece, FileId(i as u32))
                     {
                         self.complain(id, &fixup, format_args!("piece {piece} does not exist"));
                     }
@@ -360,6 +365,7 @@ impl Tracer<'_, '_> {
     ) {
         let input = self.files.get(file);
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
+        let symbol_count = object.symbol_count();
         let bytes = object.section_bytes(number);
         let (mut relative, mut symbolic, mut irelative) = (0, 0, 0);
         let packs = self.mode.pack && relr::packs(object, number, self.sections.state(id));
@@ -370,10 +376,23 @@ impl Tracer<'_, '_> {
             if std::mem::take(&mut skip) {
                 return;
             }
+            // The most frequent sort: nothing is needed but the section.
+            if let Target::Symbol(n) = fixup.target
+                && is_distance(fixup.r_type)
+                && (first_global..symbol_count).contains(&n)
+            {
+                let symbol = self.symbols.at(slot_base, first_global, n);
+                if symbol != SymbolId::NONE
+                    && self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED) == 0
+                {
+                    self.reach(self.definitions.section(symbol), &mut found.queue);
+                    return;
+                }
+            }
             let (symbol, bits, section) = match fixup.target {
                 Target::Symbol(n) if n >= first_global => {
                     let symbol = self.symbols.at(slot_base, first_global, n);
-                    if symbol == SymbolId::NONE || n >= object.symbol_count() {
+                    if symbol == SymbolId::NONE || n >= symbol_count {
                         self.complain(
                             id,
                             &fixup,
@@ -422,13 +441,7 @@ impl Tracer<'_, '_> {
             );
             skip = plan.takes_next();
             // Most fixups need nothing.
-            let simple = bits
-                & (flag::IMPORTED
-                    | flag::IFUNC
-                    | flag::ABSOLUTE
-                    | flag::UNDEFINED_WEAK
-                    | flag::TLS)
-                == 0;
+            let simple = bits & SPECIAL == 0;
             match plan {
                 Plan::PcRelative(_) | Plan::Plt(_) | Plan::None | Plan::GotToPc(_) if simple => {}
                 Plan::Absolute(Field::Word64) if simple => {
@@ -500,7 +513,7 @@ impl Tracer<'_, '_> {
         let number = match target {
             Target::Section(number) => number,
             Target::Piece(piece) => {
-                let found = matches!(object, Object::Ticket(ticket) if self.pieces.mark(ticket.repository, piece));
+                let found = matches!(object, Object::Ticket(ticket) if self.pieces.mark(ticket.repository, piece, self.sections.origin(id).0));
                 if !found {
                     self.complain(id, fixup, format_args!("piece {piece} does not exist"));
                 }

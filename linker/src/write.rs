@@ -485,7 +485,7 @@ impl Writer<'_, '_> {
                 &places.outputs.sections[places.outputs.parts[part.index()].output.index()];
             let offset = places.placement.offset(id);
             let start = (offset - chunk.offset) as usize;
-            let size = object.section(number).map_or(0, |section| section.size) as usize;
+            let size = object.extent(number).map_or(0, |(size, _)| size) as usize;
             let bytes = object.section_bytes(number);
             let (before, out) = out.split_at_mut(start);
             let gap = &mut before[ends[found]..];

@@ -189,7 +189,7 @@ fn unreached_definitions_are_left_out() {
         "main.c",
         "#include <stdio.h>\n\
          int reached(int); int reached_by_data; int (*pointer)(int) = reached;\n\
-         static int only_from_dead(void) { puts(\"dead\"); return 1; }\n\
+         static int only_from_dead(void) { puts(\"dead string\"); return 1; }\n\
          int dead(void) { return only_from_dead(); }\n\
          const char *dead_data[] = {\"dead table\"};\n\
          int main(void) { puts(\"live string\"); return pointer(-1); }\n",
@@ -202,14 +202,24 @@ fn unreached_definitions_are_left_out() {
          __attribute__((used, constructor)) static void constructor(void) {}\n",
     );
     for source in ["main.c", "other.c"] {
-        run(toolchain
-            .command(&scratch, Language::C)
-            .args(["-O0", "-c", source]))
+        run(toolchain.command(&scratch, Language::C).args([
+            "-O1",
+            "-fno-inline",
+            "-fno-ipa-icf",
+            "-c",
+            source,
+        ]))
         .ok();
     }
     let mut link = toolchain.command(&scratch, Language::C);
     run(link.args(["main.o", "other.o", "-o", "program"])).ok();
     let program = scratch.join("program");
+    // Without optimisation, gcc's strings would all be in one section.
+    let bytes = std::fs::read(&program).expect("program");
+    let holds = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    assert!(holds(b"live string\0"));
+    assert!(!holds(b"dead table\0"), "dead table");
+    assert!(!holds(b"dead string\0"), "dead string");
     assert_eq!(
         run(&mut scratch.command(&program)).ok().text(),
         "live string\n"

@@ -172,7 +172,7 @@ impl Former<'_, '_, '_> {
                 let place = match object {
                     Object::Ticket(ticket) => {
                         let repository = ticket.repository;
-                        self.link.pieces.place(self.link.merged, repository, piece)
+                        self.link.pieces.of(repository, piece)
                     }
                     Object::Elf(_) => None,
                 };

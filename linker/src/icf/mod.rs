@@ -32,7 +32,7 @@ use crate::linker_symbols::is_c_identifier;
 use crate::merge::Merged;
 use crate::object::Section;
 use crate::output::{Order, Outputs, shf};
-use crate::pieces::PieceInputs;
+use crate::pieces::PiecePlaces;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
@@ -61,7 +61,7 @@ pub struct Folder<'l, 'a> {
     /// Merged pieces.
     pub merged: &'l Merged<'l>,
     /// Where the repositories' pieces are among them.
-    pub pieces: &'l PieceInputs,
+    pub pieces: &'l PiecePlaces,
     /// Index of the merge input, by input section.
     pub merge_inputs: &'l [u64],
     /// By part: somebody walks over all sections in it.

@@ -241,7 +241,8 @@ fn resolve(
     args: &Args,
     diag: &Diagnostics,
 ) -> Result<Vec<Option<Vec<super::Resolution>>>, Failed> {
-    let symbols = SymbolTable::intern(files);
+    let symbols = SymbolTable::intern(files, diag);
+    check(diag)?;
     wrap(args, files, &symbols);
     versioning::unite_default_versions(files, &symbols);
     scripting::define_assigned(scripts, &symbols);
@@ -252,14 +253,15 @@ fn resolve(
         .filter(|(_, linked)| **linked)
         .for_each(|(file, _)| {
             if let Body::Object(Object::Ticket(ticket)) = &mut file.body
-                && let Err(why) = ticket.load()
+                && let Err(why) = ticket.load(&[])
             {
                 diag.error(format!("{file}: {why}"));
             }
         });
     let mut outputs = Outputs::default();
     let (sections, _) = Sections::build(files, &linked, Unloaded::Keep, None, &mut outputs, diag);
-    resolve::discard_duplicate_groups(files, &symbols, &sections, &[], diag);
+    let lost_groups = resolve::lose_groups(files, &symbols, &linked, &[], diag);
+    resolve::discard_groups(files, &lost_groups, &sections, diag);
     resolve::define(files, &symbols, &sections);
     let (_, mut duplicates) = resolve::publish(files, &symbols, &sections, diag);
     versioning::settle_aliases(files, &symbols, &mut duplicates);

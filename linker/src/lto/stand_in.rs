@@ -156,7 +156,7 @@ pub fn object(symbols: &[LtoSymbol]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::elf_object::ElfObject;
-    use crate::object::{Object, Place};
+    use crate::object::{Object, Place, Signature};
 
     fn symbol(name: &str, kind: SymbolKind, comdat: Option<&str>) -> LtoSymbol {
         LtoSymbol {
@@ -199,9 +199,10 @@ mod tests {
         assert_eq!(object.symbol(first).unwrap().other, c::STV_HIDDEN);
         let groups = object.groups().unwrap();
         assert_eq!(groups.len(), 1);
-        assert_eq!(groups[0].signature, b"key");
-        assert!(groups[0].comdat && groups[0].symbol.is_none());
-        assert_eq!(groups[0].members, [group_member]);
+        assert!(matches!(groups[0].signature, Signature::Text(b"key")));
+        assert!(groups[0].comdat);
+        let members = object.sections_of_groups(&[groups[0].index]);
+        assert_eq!(members, [group_member]);
     }
 
     #[test]
@@ -220,6 +221,7 @@ mod tests {
             panic!("not in a section");
         };
         assert_eq!(number, object.section_count() - 1);
-        assert_eq!(object.groups().unwrap()[39_999].members, [number]);
+        let group = object.groups().unwrap()[39_999].index;
+        assert_eq!(object.sections_of_groups(&[group]), [number]);
     }
 }

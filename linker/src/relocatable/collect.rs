@@ -100,8 +100,8 @@ impl Collector<'_, '_> {
         let object = self.inputs.files.object(file);
         let mut grouped = vec![false; object.section_count() as usize];
         for group in object.groups().unwrap_or_default() {
-            let members: Vec<SectionId> = group
-                .members
+            let members: Vec<SectionId> = object
+                .sections_of_groups(&[group.index])
                 .iter()
                 .filter_map(|member| self.inputs.sections.get(file, *member))
                 .filter(|id| self.inputs.sections.is_alive(*id))

@@ -240,8 +240,8 @@ impl<'a> Planner<'_, 'a> {
             // What is wrong with a group was said when duplicates were looked for.
             let groups = object.groups().unwrap_or_default();
             for ((number, shdr), group) in headers.zip(groups) {
-                let members: Vec<SectionId> = group
-                    .members
+                let members: Vec<SectionId> = object
+                    .sections_of_groups(&[group.index])
                     .iter()
                     .filter_map(|member| self.sections.get(file, *member))
                     .filter(|id| self.sections.is_alive(*id))
