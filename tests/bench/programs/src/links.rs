@@ -2,6 +2,7 @@
 
 use crate::measure::{Times, interleaved};
 use crate::subjects::Subject;
+use crate::tickets;
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
 use repo_tests::programs::Language;
@@ -13,6 +14,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use store::program::Repository;
 
 /// A linker, and what it is told so that all do the same: two threads, no
 /// process of its own that one does not wait for.
@@ -83,34 +85,31 @@ pub fn measure(
         .with_context(|| format!("needs {driver}"))?
         .into_os_string();
     let repository = directory.join("program.repo");
-    let environment = [("REPO_FILE", repository.clone())];
-
     let objects = subject.compile(&[gcc.clone()], &[], &directory.join("objects"))?;
-    let through = [binaries.path("repo-cc").as_os_str().to_owned(), gcc.clone()];
-    let tickets = subject.compile(&through, &environment, &directory.join("tickets"))?;
+    let words = arguments_of_gcc(&gcc, subject, &objects, &directory)?;
+    let opened = Repository::open_or_create(&repository)?;
+    let ticketed = tickets::exchange(&words, &opened, &directory.join("tickets"))?;
+    drop(opened);
 
     let contestants = contestants(binaries);
     let mut commands = Vec::new();
     let mut outputs = Vec::new();
     for (index, contestant) in contestants.iter().enumerate() {
         let output = directory.join(format!("output-{index}"));
-        let inputs = if contestant.tickets {
-            &tickets
-        } else {
-            &objects
-        };
         let mut command = Command::new(&contestant.program);
         command.args(contestant.arguments);
-        command.args(arguments_of_gcc(
-            &gcc, subject, inputs, &output, &directory,
-        )?);
-        command.arg("--gc-sections");
-        // Without tickets, a plain link: no repository is asked for.
-        if contestant.tickets {
-            command.envs(environment.iter().cloned());
+        command.args(if contestant.tickets {
+            &ticketed
         } else {
-            command.env_remove("REPO_FILE");
-        }
+            &words
+        });
+        command.arg("--gc-sections").arg("-o").arg(&output);
+        // Tickets say where their repository is; without them, it is a plain link.
+        command.env_remove("REPO_FILE");
+        fs::write(
+            directory.join(format!("link-{index}.rsp")),
+            response(&command),
+        )?;
         commands.push(command);
         outputs.push(output);
     }
@@ -139,7 +138,6 @@ fn arguments_of_gcc(
     gcc: &OsString,
     subject: &Subject,
     inputs: &[PathBuf],
-    output: &Path,
     directory: &Path,
 ) -> Result<Vec<OsString>> {
     let listener = directory.join("listener");
@@ -156,8 +154,6 @@ fn arguments_of_gcc(
         .args(["-fno-lto", "-fno-use-linker-plugin"])
         .args(&subject.link)
         .args(inputs)
-        .arg("-o")
-        .arg(output)
         .args(&subject.libraries)
         .output()
         .context("cannot run gcc")?;
@@ -173,6 +169,21 @@ fn arguments_of_gcc(
         .collect();
     words.pop();
     Ok(words)
+}
+
+/// A command's arguments as a response file.
+fn response(command: &Command) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in command.get_args() {
+        for byte in word.as_encoded_bytes() {
+            if !byte.is_ascii_alphanumeric() && !b"-_./=,:+".contains(byte) {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.push(b'\n');
+    }
+    text
 }
 
 /// The head of the table.

@@ -18,6 +18,7 @@ mod imports;
 mod links;
 mod measure;
 mod subjects;
+mod tickets;
 
 use anyhow::Result;
 use clap::Parser;
@@ -33,6 +34,9 @@ struct Arguments {
     /// Also link clang, statically (240 MB), from libclang-19-dev and llvm-19-dev
     #[arg(long)]
     big: bool,
+    /// Leave the inputs, outputs and arguments (`link-N.rsp`) where they are, to look at one link more closely
+    #[arg(long)]
+    keep: bool,
     /// One JSON value instead of tables
     #[arg(long)]
     json: bool,
@@ -44,9 +48,13 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
     let binaries = Binaries::release()?;
-    let directory = tempfile::Builder::new()
+    let mut directory = tempfile::Builder::new()
         .prefix("program-bench-")
         .tempdir()?;
+    if arguments.keep {
+        directory.disable_cleanup(true);
+        eprintln!("keeping {}", directory.path().display());
+    }
     let chosen = |name: &str| {
         arguments.names.is_empty() || arguments.names.iter().any(|part| name.contains(part))
     };
