@@ -1,6 +1,6 @@
 //! Links by every linker, with the arguments that gcc gives its own.
 
-use crate::measure::{Times, interleaved};
+use crate::measure::{Costs, interleaved};
 use crate::subjects::Subject;
 use crate::tickets;
 use anyhow::{Context as _, Result, ensure};
@@ -62,7 +62,7 @@ pub struct Links {
     objects: u64,
     repository: u64,
     output: Vec<(&'static str, u64)>,
-    times: Vec<(&'static str, Times)>,
+    costs: Vec<(&'static str, Costs)>,
 }
 
 /// Compiles `subject` both ways and links it by everyone, `runs` times.
@@ -113,7 +113,7 @@ pub fn measure(
         commands.push(command);
         outputs.push(output);
     }
-    let times = interleaved(&mut commands, runs)?;
+    let costs = interleaved(&mut commands, runs)?;
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
     let names: Vec<_> = contestants
         .iter()
@@ -128,7 +128,7 @@ pub fn measure(
             .copied()
             .zip(outputs.iter().map(size))
             .collect(),
-        times: names.into_iter().zip(times).collect(),
+        costs: names.into_iter().zip(costs).collect(),
     })
 }
 
@@ -188,31 +188,33 @@ fn response(command: &Command) -> Vec<u8> {
 
 /// The head of the table.
 pub fn print_head() {
-    println!("Full links: median ms [min to max], and the ratio to repo-ld from objects.\n");
+    println!(
+        "Full links: median ms [min to max], and the ratio to repo-ld from objects; the same of \
+         processor time; peak memory.\n"
+    );
 }
 
 impl Links {
-    fn reference(&self) -> f64 {
-        self.times[0].1.median()
-    }
-
     /// One program's part of the table.
     pub fn print(&self) {
         let mega = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "{}: {:.2} MB of objects, {:.2} MB of repository ({:.2})",
+            "{}: {:.2} MB of objects, {:.2} MB of repository",
             self.name,
             mega(self.objects),
             mega(self.repository),
-            self.repository as f64 / self.objects as f64
         );
-        for ((name, times), (_, size)) in self.times.iter().zip(&self.output) {
+        let reference = &self.costs[0].1;
+        for ((name, costs), (_, size)) in self.costs.iter().zip(&self.output) {
             println!(
-                "  {name:<18} {:9.2} [{:8.2} to {:8.2}]  {:5.2}   output {:8.3} MB",
-                times.median(),
-                times.min(),
-                times.max(),
-                times.median() / self.reference(),
+                "  {name:<18} {:9.2} [{:8.2} to {:8.2}]  {:5.2}   cpu {:9.2}  {:5.2}   memory {:6.0} MB   output {:8.3} MB",
+                costs.wall.median(),
+                costs.wall.min(),
+                costs.wall.max(),
+                costs.wall.median() / reference.wall.median(),
+                costs.processor.median(),
+                costs.processor.median() / reference.processor.median(),
+                costs.memory.median(),
                 mega(*size)
             );
         }
@@ -221,17 +223,21 @@ impl Links {
 
     /// The same for a program.
     pub fn to_json(&self) -> Value {
+        let reference = &self.costs[0].1;
         let linkers: Vec<_> = self
-            .times
+            .costs
             .iter()
             .zip(&self.output)
-            .map(|((name, times), (_, size))| {
+            .map(|((name, costs), (_, size))| {
                 json!({
                     "linker": name,
-                    "median_ms": times.median(),
-                    "min_ms": times.min(),
-                    "max_ms": times.max(),
-                    "ratio": times.median() / self.reference(),
+                    "median_ms": costs.wall.median(),
+                    "min_ms": costs.wall.min(),
+                    "max_ms": costs.wall.max(),
+                    "ratio": costs.wall.median() / reference.wall.median(),
+                    "processor_ms": costs.processor.median(),
+                    "processor_ratio": costs.processor.median() / reference.processor.median(),
+                    "memory_mb": costs.memory.median(),
                     "output_bytes": size,
                 })
             })

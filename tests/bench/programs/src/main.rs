@@ -5,10 +5,12 @@
 //! ```
 //!
 //! 1. *Links:* each program is linked from the same objects by every linker of
-//!    the machine and by `repo-ld`, once more by `repo-ld` from tickets. The
+//!    the machine and by `repo-ld`, once more by `repo-ld` from tickets: of every
+//!    object and of every member of every archive, the system's too. The
 //!    runs are interleaved, so that a slow minute of the machine hits all; what
 //!    counts are the ratios. Two threads for everyone, over an existing output,
-//!    with the arguments that gcc gives.
+//!    with the arguments that gcc gives. Processor time and peak memory beside the
+//!    wall time.
 //! 2. *Imports:* the same objects into an empty repository, one transaction
 //!    each, as `repo-cc` does, in one thread, against BLAKE3 of the same bytes.
 //! 3. *Sizes:* of the repository, against the sum of the objects.

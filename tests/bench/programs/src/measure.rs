@@ -1,14 +1,20 @@
 //! Interleaved runs, and what is made of them.
 
 use anyhow::{Context as _, Result, bail};
-use std::process::{Command, Stdio};
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// Wall times of one contestant, in milliseconds, sorted.
+/// A quantity of one contestant, once for each run, sorted.
 #[derive(Clone, Debug)]
-pub struct Times(Vec<f64>);
+pub struct Sample(Vec<f64>);
 
-impl Times {
+impl Sample {
+    fn new(mut values: Vec<f64>) -> Sample {
+        values.sort_by(f64::total_cmp);
+        Sample(values)
+    }
+
     /// The middle one.
     pub fn median(&self) -> f64 {
         self.0[self.0.len() / 2]
@@ -25,32 +31,83 @@ impl Times {
     }
 }
 
+/// What the runs of one contestant took.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Wall time, milliseconds.
+    pub wall: Sample,
+    /// Time of all processors, user's and system's, milliseconds: what a busy machine
+    /// changes least.
+    pub processor: Sample,
+    /// The most memory that was resident, megabytes.
+    pub memory: Sample,
+}
+
 /// Runs every command `runs` times, in turns, after one run of each that does
-/// not count; returns their times in the same order.
+/// not count; returns their costs in the same order.
 ///
 /// # Errors
 /// If a command fails.
-pub fn interleaved(commands: &mut [Command], runs: usize) -> Result<Vec<Times>> {
-    let mut times = vec![Vec::new(); commands.len()];
+pub fn interleaved(commands: &mut [Command], runs: usize) -> Result<Vec<Costs>> {
+    let mut measured = vec![[const { Vec::new() }; 3]; commands.len()];
     for round in 0..=runs {
-        for (command, times) in commands.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            let output = command
-                .stdin(Stdio::null())
-                .output()
-                .with_context(|| format!("cannot run {:?}", command.get_program()))?;
-            let time = start.elapsed().as_secs_f64() * 1e3;
-            if !output.status.success() {
-                bail!("{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
-            }
+        for (command, measured) in commands.iter_mut().zip(&mut measured) {
+            let values = run(command)?;
             if round > 0 {
-                times.push(time);
+                for (list, value) in measured.iter_mut().zip(values) {
+                    list.push(value);
+                }
             }
         }
     }
-    let sorted = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        Times(times)
-    };
-    Ok(times.into_iter().map(sorted).collect())
+    let costs = measured.into_iter().map(|values| {
+        let [wall, processor, memory] = values.map(Sample::new);
+        Costs {
+            wall,
+            processor,
+            memory,
+        }
+    });
+    Ok(costs.collect())
+}
+
+/// Wall time, processor time and memory of one run.
+fn run(command: &mut Command) -> Result<[f64; 3]> {
+    let start = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    let mut errors = Vec::new();
+    if let Some(stream) = &mut child.stderr {
+        stream.read_to_end(&mut errors)?;
+    }
+    let (status, usage) = wait(&child)?;
+    let wall = start.elapsed().as_secs_f64() * 1e3;
+    if status != 0 {
+        bail!("{command:?}\n{}", String::from_utf8_lossy(&errors));
+    }
+    let time = |value: libc::timeval| value.tv_sec as f64 * 1e3 + value.tv_usec as f64 / 1e3;
+    let processor = time(usage.ru_utime) + time(usage.ru_stime);
+    Ok([wall, processor, usage.ru_maxrss as f64 * 1024.0 / 1e6])
+}
+
+/// Waits for a child; its status as `wait4` has it, and what it used.
+fn wait(child: &Child) -> Result<(i32, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: all bits zero are a `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: the two places are ours, and the child is one that nobody has waited for.
+        let id = unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) };
+        if id >= 0 {
+            return Ok((status, usage));
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error.into());
+        }
+    }
 }
