@@ -199,7 +199,8 @@ fn unreached_definitions_are_left_out() {
         "int reached_deeper(int x) { return x + 1; }\n\
          int reached(int x) { return reached_deeper(x); }\n\
          int dead_too(int x) { return reached_deeper(x); }\n\
-         __attribute__((used, constructor)) static void constructor(void) {}\n",
+         volatile int ran;\n\
+         __attribute__((used, constructor)) static void constructor(void) { ran = 1; }\n",
     );
     for source in ["main.c", "other.c"] {
         run(toolchain.command(&scratch, Language::C).args([
