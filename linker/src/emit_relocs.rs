@@ -296,11 +296,13 @@ impl SymbolIndex {
                 map
             })
             .collect();
-        // The linker's own are those of its file.
-        let first = starts.first().map_or(0, |(_, global)| *global);
+        // The linker's own are those of its file: the local ones first.
+        let (locals, globals) = symtab.others.split_at(symtab.shares[0].locals as usize);
+        let (local, global) = starts[0];
+        let others = (locals.iter().zip(local..)).chain(globals.iter().zip(global..));
         SymbolIndex {
             of_file,
-            others: symtab.others.iter().copied().zip(first..).collect(),
+            others: others.map(|(id, index)| (*id, index)).collect(),
             of_section,
         }
     }
