@@ -13,9 +13,15 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
+
+/// The longest that a step may take, as timeout(1) reads it.
+const STEP_LIMIT: &str = "6h";
+/// The exit code of timeout(1) for a command that took longer.
+const TIMED_OUT: i32 = 124;
 
 /// What holds for all packages of a run.
 pub struct Options {
@@ -198,14 +204,29 @@ impl Work<'_> {
         );
         let path = self.directory.join(format!("{name}.log"));
         let log = fs::File::create(&path)?;
-        let mut command = Command::new("sh");
+        // Suites interrupt their programs by signals that a shell in the background would ignore.
+        let mut command = Command::new("env");
         command
-            .args(["-e", "-c", script])
+            .args(["--default-signal=INT,QUIT", "timeout", "--kill-after=10"])
+            .arg(STEP_LIMIT)
+            .args(["sh", "-e", "-c", script])
             .current_dir(&self.tree)
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .process_group(0);
         command.stdout(log.try_clone()?).stderr(log);
         self.set_environment(&mut command)?;
-        let status = command.status().context("cannot run sh")?;
+        let mut child = command.spawn().context("cannot run env")?;
+        let status = child.wait()?;
+        // What the step left running ends with it.
+        if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        if status.code() == Some(TIMED_OUT) {
+            bail!(
+                "the {name} step took longer than {STEP_LIMIT}: {}",
+                path.display()
+            );
+        }
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
         Ok((status.success(), text))
     }
@@ -237,7 +258,7 @@ impl Work<'_> {
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if (name.starts_with("CARGO") && name != "CARGO_HOME")
-                || name.starts_with("RUST")
+                || (name.starts_with("RUST") && !name.starts_with("RUSTUP"))
                 || ["MAKEFLAGS", "MFLAGS", "CFLAGS", "LDFLAGS"].contains(&&*name)
             {
                 command.env_remove(&*name);
@@ -248,6 +269,10 @@ impl Work<'_> {
                 "-Clinker=gcc -Clinker-features=-lld -Clink-arg=-B{}/",
                 links.display()
             );
+            // A package's rust-toolchain.toml must not choose another compiler, and have rustup install or update one.
+            if let Some(toolchain) = active_toolchain() {
+                command.env("RUSTUP_TOOLCHAIN", toolchain);
+            }
             command
                 .env("RUSTFLAGS", &flags)
                 .env("RUSTDOCFLAGS", &flags)
@@ -260,6 +285,20 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// The toolchain that builds this project, if rustup is what chooses it.
+fn active_toolchain() -> Option<String> {
+    if let Ok(toolchain) = std::env::var("RUSTUP_TOOLCHAIN") {
+        return Some(toolchain);
+    }
+    let output = Command::new("rustup")
+        .args(["show", "active-toolchain"])
+        .current_dir(repo_tests::sources::project_root())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split_whitespace().next().map(str::to_owned)
 }
 
 /// What Debian's packages are built with when they ask for all hardening.
@@ -303,4 +342,70 @@ fn read(path: &Path, stamp: &str) -> Option<Built> {
         },
         seconds: serde_json::from_value(field("seconds")).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::table::PACKAGES;
+    use std::time::Duration;
+
+    /// What a step of a Rust package does in a tree of `files`.
+    fn step(files: &[(&str, &str)], script: &str) -> (bool, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            root: directory.path().to_owned(),
+            programs: directory.path().to_owned(),
+            distribution_flags: false,
+            thorough: false,
+            fresh: false,
+            jobs: 1,
+            launcher: None,
+        };
+        let package = PACKAGES
+            .iter()
+            .find(|package| package.language == Language::Rust)
+            .unwrap();
+        let work = Work {
+            package,
+            way: Way::System,
+            options: &options,
+            tree: directory.path().join("build"),
+            log: directory.path().join("links.log"),
+            directory: directory.path().to_owned(),
+        };
+        fs::create_dir(&work.tree).unwrap();
+        for (name, text) in files {
+            fs::write(work.tree.join(name), text).unwrap();
+        }
+        work.run("step", script).unwrap()
+    }
+
+    #[test]
+    fn a_package_does_not_choose_the_toolchain() {
+        if active_toolchain().is_none() {
+            return repo_tests::tools::skip("rustup");
+        }
+        let file = "[toolchain]\npath = \"/nonexistent\"\n";
+        let (good, text) = step(&[("rust-toolchain.toml", file)], "cargo --version");
+        assert!(good, "{text}");
+    }
+
+    #[test]
+    fn what_a_step_leaves_running_ends_with_it() {
+        let (good, text) = step(&[], "sleep 1000 & echo $!");
+        assert!(good);
+        let status = PathBuf::from(format!("/proc/{}/stat", text.trim()));
+        let runs = || {
+            // The state stands after the name: gone, or a zombie that its new parent has not asked about yet.
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            text.rsplit_once(") ")
+                .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        };
+        let start = Instant::now();
+        while runs() {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+    }
 }
