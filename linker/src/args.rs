@@ -215,6 +215,8 @@ pub struct Args {
     pub gc_keep_exported: bool,
     /// `--icf`.
     pub icf: IcfMode,
+    /// `--icf-thunks`: of functions whose address matters, a jump stays.
+    pub icf_thunks: bool,
     /// `--print-icf-sections`.
     pub print_icf_sections: bool,
     /// `--ignore-data-address-equality`: read-only data is folded as well.

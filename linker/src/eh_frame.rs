@@ -529,6 +529,8 @@ pub struct Fde {
     pub pc_range: u64,
     /// Offset in the section of the pointer to the LSDA, if there is one.
     pub lsda: Option<u64>,
+    /// Offset in the section of the instructions, which go on to the end of the record.
+    pub instructions: u64,
 }
 
 impl Fde {
@@ -547,6 +549,7 @@ impl Fde {
         let outside = cursor.outside();
         let pc_range = range.read(cursor.skip(size)?).ok_or(outside)?;
         let mut lsda = None;
+        let mut instructions = cursor.offset as u64;
         if cie.has_augmentation_data {
             let length = cursor.uleb()?;
             let end = usize::try_from(length)
@@ -555,6 +558,7 @@ impl Fde {
             cursor.end = end
                 .filter(|end| *end <= cursor.end)
                 .ok_or(cursor.outside())?;
+            instructions = cursor.end as u64;
             if let Some(encoding) = cie.lsda_encoding.filter(|_| length != 0) {
                 lsda = Some(cursor.offset as u64);
                 cursor.skip(fixed_width(encoding, record)?)?;
@@ -565,6 +569,7 @@ impl Fde {
             pointer_size: size as u8,
             pc_range,
             lsda,
+            instructions,
         })
     }
 }

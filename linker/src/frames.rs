@@ -455,6 +455,35 @@ pub fn fde_fixups<'a>(
     record_fixups(object, file, sections, fde.section, fde.relocations)
 }
 
+/// What a CIE says and where the fields of its FDE are. `None` if they are not understood.
+pub fn fde_fields(
+    object: &Object,
+    frames: &FileFrames,
+    fde: &Fde,
+) -> Option<(eh_frame::Cie, eh_frame::Fde)> {
+    let fields_of = |section: u32, offset: u32, size: u32, kind: RecordKind| {
+        let bytes = object.section_bytes(section);
+        let is_long = bytes.get(offset as usize..)?.starts_with(&[0xff; 4]);
+        let record = Record {
+            offset: offset.into(),
+            size: size.into(),
+            id_offset: u64::from(offset) + if is_long { 12 } else { 4 },
+            kind,
+            relocs: 0..0,
+        };
+        Some((bytes, record))
+    };
+    let cie = frames.cies.get(fde.cie as usize)?;
+    let (bytes, record) = fields_of(cie.section, cie.offset, cie.size, RecordKind::Cie)?;
+    let parsed = eh_frame::Cie::parse(bytes, &record).ok()?;
+    let kind = RecordKind::Fde {
+        cie: cie.offset.into(),
+    };
+    let (bytes, record) = fields_of(fde.section, fde.offset, fde.size, kind)?;
+    let fields = eh_frame::Fde::parse(bytes, &record, &parsed).ok()?;
+    Some((parsed, fields))
+}
+
 fn record_fixups<'a>(
     object: &Object<'a>,
     file: FileId,

@@ -13,6 +13,7 @@
 //! Parts that are sorted (`.init_array.N`) have chunks of one section each.
 
 use crate::file::Files;
+use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
@@ -163,6 +164,7 @@ pub fn merge_pieces<'f>(
 pub fn place(
     files: &Files,
     sections: &Sections,
+    folds: &Folds,
     outputs: &mut Outputs,
     made: &[(u64, u64)],
     mut offset: Vec<u64>,
@@ -171,7 +173,7 @@ pub fn place(
         .split(&mut offset)
         .into_par_iter()
         .enumerate()
-        .map(|(i, offsets)| place_file(FileId(i as u32), files, sections, outputs, offsets))
+        .map(|(i, offsets)| place_file(FileId(i as u32), files, sections, folds, outputs, offsets))
         .collect();
 
     // Bring the chunks of each part together, files in order.
@@ -294,6 +296,7 @@ fn place_file(
     file: FileId,
     files: &Files,
     sections: &Sections,
+    folds: &Folds,
     outputs: &Outputs,
     offsets: &mut [u64],
 ) -> Vec<Chunk> {
@@ -315,7 +318,7 @@ fn place_file(
         if info.merge.is_some() {
             continue;
         }
-        let Some((size, align)) = object.extent(number as u32) else {
+        let Some((size, align)) = folds.extent(id, object, number as u32) else {
             continue;
         };
         let single = info.sort != Order::Input;

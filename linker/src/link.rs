@@ -328,7 +328,8 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     let placing = match plan {
         None => {
             let input_of = pieces.input_of;
-            let placement = layout::place(&files, &sections, &mut outputs, &sizes, input_of);
+            let placement =
+                layout::place(&files, &sections, &folds, &mut outputs, &sizes, input_of);
             settle_types(&files, &sections, &mut outputs, &placement, args);
             Placing::Default(placement)
         }

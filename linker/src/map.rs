@@ -387,14 +387,16 @@ impl Map<'_, '_> {
         symbols: &[(SectionId, u64, SymbolId)],
     ) -> Entry {
         let (file, number) = self.places.sections.origin(id);
-        let section = self.places.files.object(file).section(number);
+        let object = self.places.files.object(file);
+        let section = object.section(number);
+        let jump = self.places.folds.jump_size(id, object, number);
         let start = symbols.partition_point(|(section, _, _)| *section < id);
         let own = symbols[start..]
             .iter()
             .take_while(|(section, _, _)| *section == id);
         Entry {
             offset,
-            size: section.map_or(0, |section| section.size),
+            size: jump.unwrap_or(section.map_or(0, |section| section.size)),
             name: section.map_or_else(String::new, |section| {
                 String::from_utf8_lossy(section.name).into_owned()
             }),

@@ -517,21 +517,34 @@ impl Relocator<'_, '_> {
                 .object
                 .section(site.number)
                 .is_some_and(|section| section.name != b".debug_line");
-        let is_folded = |fixup: &Fixup| {
-            describes
-                && self
-                    .target_section(site, fixup.target)
-                    .is_some_and(|id| folds.of(id).is_some())
+        // What the fixup refers to was folded: whether that is not described, and how far the description's
+        // subject is away.
+        let folded = |fixup: &Fixup| {
+            let id = match folds.is_empty() {
+                false => self.target_section(site, fixup.target)?,
+                true => return None,
+            };
+            let Some(leader) = folds.jump(id) else {
+                return (describes && folds.of(id).is_some()).then_some((true, 0));
+            };
+            let places = self.places;
+            let distance = places
+                .in_section(leader, 0)?
+                .wrapping_sub(places.in_section(id, 0)?);
+            Some((describes, distance))
         };
         fixups.for_each(|fixup| {
             let Some(target) = self.resolve(site, &fixup) else {
                 self.complain(site, &fixup, format_args!("the symbol does not exist"));
                 return;
             };
-            let is_dead = target.dead
-                || target.symbol.is_some_and(|id| self.is_dead(id))
-                || is_folded(&fixup);
-            let value = target.address.wrapping_add(target.addend as u64);
+            let (is_folded, distance) = folded(&fixup).unwrap_or((false, 0));
+            let is_dead =
+                target.dead || target.symbol.is_some_and(|id| self.is_dead(id)) || is_folded;
+            let value = target
+                .address
+                .wrapping_add(distance)
+                .wrapping_add(target.addend as u64);
             let howto = reloc::howto(fixup.r_type);
             let result = match howto.class {
                 reloc::Class::None => Ok(()),

@@ -261,7 +261,7 @@ pub fn write_file<'a>(
             st_other: symbol.other,
             st_shndx: c::SHN_ABS,
             st_value: 0,
-            st_size: symbol.size,
+            st_size: size_of(places, id, object, symbol),
         };
         names[at..at + name.len()].copy_from_slice(name);
         names[at + name.len()] = 0;
@@ -313,6 +313,18 @@ pub fn write_file<'a>(
         *slot = sym;
         *(if is_global { &mut global } else { &mut local }) += 1;
     });
+}
+
+/// A symbol's size in bytes: its object's word for it, unless only a jump is left of its function.
+fn size_of(places: &Places, file: FileId, object: &Object, symbol: Symbol) -> u64 {
+    let jump = match symbol.place {
+        Place::Section(number) => places
+            .sections
+            .get(file, number)
+            .and_then(|section| places.folds.jump_size(section, object, number)),
+        _ => None,
+    };
+    jump.map_or(symbol.size, |size| size.min(symbol.size))
 }
 
 /// Index of the section header for an input section's output section.
@@ -525,6 +537,6 @@ pub fn defined_symbol(places: &Places, values: &[u64], id: SymbolId) -> Option<S
         st_other: visibility,
         st_shndx: shndx,
         st_value: value,
-        st_size: symbol.size,
+        st_size: size_of(places, key.file(), object, symbol),
     })
 }

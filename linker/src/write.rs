@@ -9,9 +9,10 @@
 use crate::addresses::Places;
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym, c};
-use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fixups};
+use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields, fde_fixups};
 use crate::glob::Glob;
-use crate::ids::{FileId, OutputId, PartId};
+use crate::icf::thunks;
+use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::Target;
@@ -463,7 +464,7 @@ impl Writer<'_, '_> {
         // How far each chunk is written, to clear the gaps.
         let mut ends = vec![0usize; chunks.len()];
         for id in places.sections.of_file(file) {
-            let id = crate::ids::SectionId(id);
+            let id = SectionId(id);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
             if part == PartId::NONE
@@ -485,7 +486,10 @@ impl Writer<'_, '_> {
                 &places.outputs.sections[places.outputs.parts[part.index()].output.index()];
             let offset = places.placement.offset(id);
             let start = (offset - chunk.offset) as usize;
-            let size = object.extent(number).map_or(0, |(size, _)| size) as usize;
+            let size = places
+                .folds
+                .extent(id, object, number)
+                .map_or(0, |(size, _)| size) as usize;
             let bytes = object.section_bytes(number);
             let (before, out) = out.split_at_mut(start);
             let gap = &mut before[ends[found]..];
@@ -498,6 +502,10 @@ impl Writer<'_, '_> {
             }
             ends[found] = start + size;
             let out = &mut out[..size];
+            if let Some(leader) = places.folds.jump(id) {
+                self.write_jump(out, file, section.address + offset, leader);
+                continue;
+            }
             let output = places.outputs.parts[part.index()].output;
             // A list of functions that runs from its end, among lists that run from their start.
             let backwards = places.outputs.is_function_list(output)
@@ -533,6 +541,18 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// What is left of a function that is the same as another.
+    fn write_jump(&self, out: &mut [u8], file: FileId, address: u64, leader: SectionId) {
+        let target = self.places.in_section(leader, 0);
+        let written = target.and_then(|target| thunks::write(out, address, target));
+        if written.is_none() {
+            let input = self.places.files.get(file);
+            self.made.diag.error(format!(
+                "{input}: the jump at {address:#x} does not reach the identical function; link without --icf-thunks"
+            ));
+        }
+    }
+
     /// What stands for the address of code that is not in the output.
     fn tombstone(&self, section: &[u8]) -> u64 {
         let options = &self.made.args.z.dead_relocs;
@@ -563,7 +583,14 @@ impl Writer<'_, '_> {
             let out = &mut out[at..at + size];
             out.copy_from_slice(bytes);
             let address = base + file_offset + at as u64;
-            let fixups = fde_fixups(object, file, places.sections, fde);
+            let mut fixups = fde_fixups(object, file, places.sections, fde);
+            let jump = places.folds.jump_size(described, object, fde.describes);
+            if let Some(jump) = jump
+                && let Some((_, fields)) = fde_fields(object, self.frames.of(file), fde)
+            {
+                thunks::restrict_frame(out, &fields, fde.offset.into(), jump);
+                fixups = fixups.slice(0, 1);
+            }
             let site = self.site(file, fde.section, address, fde.offset.into());
             self.relocator
                 .loaded(&site, out, fixups, &mut DynamicSlots::default());

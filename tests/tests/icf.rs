@@ -1,4 +1,4 @@
-//! Identical code folding: `--icf=all` and `--icf=safe`, from objects and from tickets.
+//! Identical code folding: `--icf=all`, `--icf=safe` and `--icf-thunks`, from objects and from tickets.
 
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
@@ -35,10 +35,22 @@ fn size_of(bench: &Bench, program: &str, section: &str) -> u64 {
 
 /// Compiles `sources` to objects, or to tickets, and links them with `repo-ld`. (At `-O2` gcc folds within a file itself.)
 fn build(bench: &Bench, compiler: &str, sources: &[&str], options: &str, tickets: bool) {
+    build_with(bench, compiler, sources, "", options, tickets);
+}
+
+/// The same, with more options for the compiler, each with a space before it.
+fn build_with(
+    bench: &Bench,
+    compiler: &str,
+    sources: &[&str],
+    more: &str,
+    options: &str,
+    tickets: bool,
+) {
     let mut objects = Vec::new();
     for source in sources {
         let object = format!("{source}.o");
-        let line = format!("-O1 -ffunction-sections -fdata-sections -c {source} -o {object}");
+        let line = format!("-O1 -ffunction-sections -fdata-sections{more} -c {source} -o {object}");
         match tickets {
             false => drop(bench.driver(Linker::Reference, compiler, &line).ok()),
             true => {
@@ -287,4 +299,157 @@ fn what_was_folded_is_said() {
     let first = bench.read("program");
     bench.driver(Linker::Ours, "gcc", line).ok();
     assert!(first == bench.read("program"));
+}
+
+const TAKEN: &str = r#"
+    #include <cstdio>
+    #include <cstdlib>
+    #include <stdexcept>
+    #define NOINLINE __attribute__((noinline))
+    typedef int Function(int);
+    struct Guard { ~Guard() { std::fputs("unwound ", stdout); } };
+    extern volatile int limit;
+    #define SAME(name) \
+        NOINLINE int name(int n) { \
+            Guard guard; \
+            if (n > limit) throw std::runtime_error("too large"); \
+            for (int i = 0; i < n; i++) std::printf("%d ", i * n + limit); \
+            return n * 31 + 7; \
+        }
+    #define CHOICE(name) \
+        NOINLINE int name(int n) { \
+            switch (n) { \
+                case 0: return limit + 11; case 1: return limit * 3; case 2: std::puts("two"); return 5; \
+                case 3: return limit - 8; case 4: std::puts("four"); return limit; case 5: return 77; \
+                case 6: return limit ^ 9; case 7: std::puts("seven"); return limit / 3; \
+            } \
+            return -1; \
+        }
+    // Each gives its own address, or that of another: they must not be one.
+    #define SELF(name) NOINLINE Function *name(int n) { std::printf("%d ", limit + n); std::printf("%d ", n); return SAME_OF_##name; }
+    SAME(taken_a) SAME(taken_b) SAME(taken_c)
+    CHOICE(choice_a) CHOICE(choice_b)
+    NOINLINE int small_a(int n) { return n; }
+    NOINLINE int small_b(int n) { return n; }
+    #define SAME_OF_gives_a taken_a
+    #define SAME_OF_gives_b taken_b
+    SELF(gives_a) SELF(gives_b)
+    NOINLINE int calls_a(int n) { return taken_a(n) * 3; }
+    NOINLINE int calls_b(int n) { return taken_b(n) * 3; }
+    struct Base { NOINLINE int first(int n) { return taken_c(n) + 5 + limit; } NOINLINE int second(int n) { return taken_c(n) + 5 + limit; } };
+    volatile int limit = 3;
+    Function *volatile functions[] = { taken_a, taken_b, taken_c, choice_a, choice_b, small_a, small_b };
+    int (Base::*volatile members[])(int) = { &Base::first, &Base::second };
+    int main() {
+        const int count = sizeof functions / sizeof *functions;
+        for (int i = 0; i < count; i++)
+            for (int j = 0; j < i; j++)
+                if (functions[i] == functions[j]) { std::puts("equal"); return 1; }
+        if (members[0] == members[1]) return 2;
+        for (int n : {2, 5})
+            for (Function *function : functions) {
+                try { std::printf("%d\n", function(n)); }
+                catch (const std::runtime_error &error) { std::puts(error.what()); }
+            }
+        Base base;
+        std::printf("%d %d\n", (base.*members[0])(1), (base.*members[1])(1));
+        std::printf("%d %d\n", calls_a(1), calls_b(1));
+        std::printf("%d\n", gives_a(1) == functions[0] && gives_b(1) == functions[1]);
+    }"#;
+
+/// Functions whose address is compared become jumps to one of them.
+#[test]
+fn jumps_in_place_of_functions_whose_address_matters() {
+    for compiler in ["g++", "clang++-19"] {
+        if tools::on_path(compiler).is_none() {
+            tools::skip(compiler);
+            continue;
+        }
+        for (options, protection, tickets) in [
+            ("", "", false),
+            ("-static", " -fcf-protection=full", false),
+            ("-no-pie", " -fcf-protection=full", true),
+            ("-Wl,--gc-sections", "", true),
+        ] {
+            let bench = Bench::new().unwrap();
+            bench.scratch.write("taken.cpp", TAKEN);
+            build_with(
+                &bench,
+                compiler,
+                &["taken.cpp"],
+                protection,
+                options,
+                tickets,
+            );
+            let plain = bench.execute("program").ok().text();
+            assert!(plain.contains("too large"), "{plain}");
+            let before = size_of(&bench, "program", ".text");
+            let unfolded = functions(&bench, "program");
+
+            for mode in ["safe", "all"] {
+                let case = format!("{compiler}{protection} {options} {mode}, tickets: {tickets}");
+                let line = format!(
+                    "taken.cpp.o {options} -Wl,--icf={mode},--icf-thunks,--print-icf-sections -o program"
+                );
+                let said = bench.driver(Linker::Ours, compiler, &line).ok().text();
+                let jump = "  leaving a jump of identical section ";
+                assert!(said.contains(jump), "{case}: {said}");
+                linking::check_image(&bench.read("program"));
+                assert_eq!(bench.execute("program").ok().text(), plain, "{case}");
+                let functions = functions(&bench, "program");
+                let size = |name: &str| functions[name].1;
+                let address = |name: &str| functions[name].0;
+                // One has its body still.
+                let group = ["_Z7taken_ai", "_Z7taken_bi", "_Z7taken_ci"];
+                let whole = unfolded[group[0]].1;
+                let mut sizes = group.map(size);
+                sizes.sort_unstable();
+                let jump = if protection.is_empty() { 5 } else { 9 };
+                assert_eq!(sizes, [jump, jump, whole], "{case}");
+                // What only calls them is one, as nobody asks for its address; what gives their address is not.
+                assert_eq!(address("_Z7calls_ai"), address("_Z7calls_bi"), "{case}");
+                assert_ne!(address("_Z7gives_ai"), address("_Z7gives_bi"), "{case}");
+                // Not worth a jump.
+                assert_eq!(size("_Z7small_ai"), size("_Z7small_bi"), "{case}");
+                assert!(size_of(&bench, "program", ".text") < before, "{case}");
+                check_frames(&bench, "program", &functions, &group);
+            }
+        }
+    }
+}
+
+/// Each function's frame description covers what is there of it, and no more.
+fn check_frames(
+    bench: &Bench,
+    program: &str,
+    functions: &BTreeMap<String, (u64, u64)>,
+    names: &[&str],
+) {
+    let mut command = bench.scratch.command("readelf");
+    command.args(["--debug-dump=frames", "--wide", program]);
+    let frames = run(&mut command).ok().text();
+    for name in names {
+        let (address, size) = functions[*name];
+        let range = format!("pc={address:016x}..{:016x}", address + size);
+        assert!(frames.contains(&range), "{name}: no {range}");
+    }
+}
+
+#[test]
+fn without_folding_there_are_no_jumps() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("same.c", SAME);
+    let compile = "-O1 -ffunction-sections -c same.c";
+    bench.driver(Linker::Reference, "gcc", compile).ok();
+    let mut images = Vec::new();
+    for options in [
+        "",
+        "-Wl,--icf-thunks",
+        "-Wl,--icf=safe,--icf-thunks,--no-icf",
+    ] {
+        let line = format!("same.o {options} -o program");
+        bench.driver(Linker::Ours, "gcc", &line).ok();
+        images.push(bench.read("program"));
+    }
+    assert!(images[0] == images[1] && images[0] == images[2]);
 }

@@ -272,6 +272,8 @@ impl Parser {
             Id::NoPrintGcSections => args.print_gc_sections = false,
             Id::GcKeepExported => args.gc_keep_exported = true,
             Id::NoIcf => args.icf = IcfMode::None,
+            Id::IcfThunks => args.icf_thunks = true,
+            Id::NoIcfThunks => args.icf_thunks = false,
             Id::PrintIcfSections => args.print_icf_sections = true,
             Id::IgnoreDataAddressEquality => args.ignore_data_address_equality = true,
             Id::Relax => args.relax = true,

@@ -72,6 +72,7 @@ impl Default for Args {
             print_gc_sections: false,
             gc_keep_exported: false,
             icf: IcfMode::None,
+            icf_thunks: false,
             print_icf_sections: false,
             ignore_data_address_equality: false,
             relax: true,

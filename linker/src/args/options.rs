@@ -182,6 +182,8 @@ options! {
         GcKeepExported ["gc-keep-exported"] Nothing, "with --gc-sections, keep what could be exported";
         Icf ["icf"] Value("MODE"), "fold identical functions: none, safe or all";
         NoIcf ["no-icf"] Nothing, "do not (default)";
+        IcfThunks ["icf-thunks"] Nothing, "with --icf, leave a jump in place of functions whose address is significant";
+        NoIcfThunks ["no-icf-thunks"] Nothing, "leave them as they are, or with --icf=all fold them too (default)";
         PrintIcfSections ["print-icf-sections"] Nothing, "say what was folded";
         IgnoreDataAddressEquality ["ignore-data-address-equality"] Nothing, "fold identical read-only data too";
         Relax ["relax"] Nothing, "relax instruction sequences (default)";

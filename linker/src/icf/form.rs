@@ -1,28 +1,34 @@
 //! The canonical form of a section: equal forms, with equal sections in the places of their
 //! references, mean that one section can stand for the other.
 
+use super::significance::is_transfer;
 use super::{Folder, NONE};
 use crate::arch::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
 use crate::elf::c;
 use crate::frames::{cie_fixups, fde_fixups};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
+use crate::output::shf;
 use crate::sections::state;
 use crate::symbols::{flag, rank};
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
 
-/// A section, written down.
+/// What is certain of a section without its fixups, and what they are, written down. The section's own bytes are beside
+/// it ([`Former::bytes`]).
+#[derive(Default)]
 pub struct Form {
     /// All that is certain.
-    pub bytes: Vec<u8>,
+    words: Vec<u64>,
     /// Candidates that it refers to, in order.
     pub references: Vec<u32>,
 }
 
 impl Form {
     /// Whether two forms are the same, given the classes of candidates.
-    pub fn is_same(&self, other: &Form, classes: &[u128]) -> bool {
+    pub fn is_same(&self, other: &Form, classes: &[u64]) -> bool {
         let class = |number: &u32| classes[*number as usize];
-        self.bytes == other.bytes
+        self.words == other.words
             && self.references.len() == other.references.len()
             && self
                 .references
@@ -31,14 +37,31 @@ impl Form {
                 .all(|(one, other)| class(one) == class(other))
     }
 
+    /// A digest of what is certain.
+    pub fn digest(&self, seed: u64) -> u64 {
+        digest(seed, bytemuck::cast_slice(&self.words))
+    }
+
     fn word(&mut self, word: u64) {
-        self.bytes.extend_from_slice(&word.to_le_bytes());
+        self.words.push(word);
     }
 
     fn slice(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
-        self.bytes.extend_from_slice(bytes);
+        self.words.extend(bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        }));
     }
+}
+
+/// A digest that is fast and not safe against malice: what has the same one must be compared.
+pub fn digest(seed: u64, bytes: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(seed);
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// What a reference is to, in the first word after its addend.
@@ -56,36 +79,36 @@ pub struct Former<'f, 'l, 'a> {
     pub link: &'f Folder<'l, 'a>,
     /// Number of each candidate, by section.
     pub numbers: &'f [u32],
+    /// By number: the candidate keeps an address of its own, so that only calls of it may become calls of another.
+    pub addressed: &'f [bool],
 }
 
-impl Former<'_, '_, '_> {
-    /// The form of a candidate.
-    pub fn form(&self, id: SectionId) -> Form {
+impl<'l> Former<'_, 'l, '_> {
+    /// The bytes of a candidate.
+    pub fn bytes(&self, id: SectionId) -> &'l [u8] {
+        let (file, number) = self.link.sections.origin(id);
+        self.link.files.object(file).section_bytes(number)
+    }
+
+    /// Writes a candidate's form into `form`.
+    pub fn write(&self, id: SectionId, form: &mut Form) {
+        form.words.clear();
+        form.references.clear();
         let sections = self.link.sections;
         let (file, number) = sections.origin(id);
         let object = self.link.files.object(file);
-        let mut form = Form {
-            bytes: Vec::new(),
-            references: Vec::new(),
-        };
         let Some(section) = object.section(number) else {
-            return form;
+            return;
         };
         form.word(u64::from(sections.part[id.index()].0));
         form.word(section.flags & !u64::from(c::SHF_GROUP));
-        form.slice(object.section_bytes(number));
+        let code = (section.flags & shf::EXEC != 0).then(|| object.section_bytes(number));
         let relocations = sections.relocations[id.index()];
-        self.fixups(
-            &mut form,
-            file,
-            object,
-            object.fixups(number, relocations),
-            0,
-        );
+        let fixups = object.fixups(number, relocations);
+        self.fixups(form, file, object, fixups, 0, code);
         if sections.state(id) & state::HAS_FDE != 0 {
-            self.frames(&mut form, file, object, number);
+            self.frames(form, file, object, number);
         }
-        form
     }
 
     /// The frame descriptions of code: what they say of it, not where they stand.
@@ -102,7 +125,7 @@ impl Former<'_, '_, '_> {
             };
             form.slice(record(cie.section, cie.offset, cie.size, 0));
             let fixups = cie_fixups(object, file, self.link.sections, cie);
-            self.fixups(form, file, object, fixups, u64::from(cie.offset));
+            self.fixups(form, file, object, fixups, u64::from(cie.offset), None);
             // Length, distance to the CIE, and the code's address.
             let head = 8 + usize::from(cie.pointer_size);
             form.slice(record(fde.section, fde.offset, fde.size, head));
@@ -111,7 +134,7 @@ impl Former<'_, '_, '_> {
             let start = fixups.get(0).map(|fixup| self.start(object, &fixup));
             form.word(start.unwrap_or(0));
             let rest = fixups.slice(1, fixups.len());
-            self.fixups(form, file, object, rest, u64::from(fde.offset));
+            self.fixups(form, file, object, rest, u64::from(fde.offset), None);
         }
     }
 
@@ -124,16 +147,26 @@ impl Former<'_, '_, '_> {
         value.wrapping_add(fixup.addend as u64)
     }
 
-    fn fixups(&self, form: &mut Form, file: FileId, object: &Object, fixups: Fixups, base: u64) {
+    /// `code` are the bytes around the fixups, if they are in code.
+    fn fixups(
+        &self,
+        form: &mut Form,
+        file: FileId,
+        object: &Object,
+        fixups: Fixups,
+        base: u64,
+        code: Option<&[u8]>,
+    ) {
         form.word(fixups.len() as u64);
         fixups.for_each(|fixup| {
             form.word(fixup.offset.wrapping_sub(base));
             form.word(u64::from(fixup.r_type));
-            self.target(form, file, object, &fixup);
+            self.target(form, file, object, &fixup, is_transfer(code, &fixup));
         });
     }
 
-    fn target(&self, form: &mut Form, file: FileId, object: &Object, fixup: &Fixup) {
+    /// `called`: the fixup is that of a call or jump, for which the target's address means nothing.
+    fn target(&self, form: &mut Form, file: FileId, object: &Object, fixup: &Fixup, called: bool) {
         let addend = fixup.addend as u64;
         let first_global = object.first_global();
         match fixup.target {
@@ -141,7 +174,7 @@ impl Former<'_, '_, '_> {
                 let base = self.link.files.get(file).slot_base;
                 let symbol = self.link.symbols.at(base, first_global, index);
                 form.word(addend);
-                self.global(form, symbol, fixup.r_type);
+                self.global(form, symbol, fixup.r_type, called);
             }
             Target::Symbol(0) => {
                 form.word(addend);
@@ -160,12 +193,12 @@ impl Former<'_, '_, '_> {
                 }
                 let is_section = symbol.kind() == c::STT_SECTION;
                 match self.link.sections.get(file, number) {
-                    Some(id) => self.place(form, id, symbol.value, addend, is_section),
+                    Some(id) => self.place(form, id, symbol.value, addend, is_section, called),
                     None => self.local(form, file, index, addend),
                 }
             }
             Target::Section(number) => match self.link.sections.get(file, number) {
-                Some(id) => self.place(form, id, 0, addend, true),
+                Some(id) => self.place(form, id, 0, addend, true, called),
                 None => self.local(form, file, number, addend),
             },
             Target::Piece(piece) => {
@@ -197,7 +230,7 @@ impl Former<'_, '_, '_> {
         form.word(u64::from(index));
     }
 
-    fn global(&self, form: &mut Form, symbol: SymbolId, r_type: u32) {
+    fn global(&self, form: &mut Form, symbol: SymbolId, r_type: u32, called: bool) {
         let bits = self.link.symbols.flags(symbol);
         let is_own = matches!(
             self.link.symbols.key(symbol).rank(),
@@ -212,10 +245,18 @@ impl Former<'_, '_, '_> {
             form.word(u64::from(symbol.0));
             return;
         }
-        self.at(form, section, self.link.definitions.value(symbol));
+        self.at(form, section, self.link.definitions.value(symbol), called);
     }
 
-    fn place(&self, form: &mut Form, id: SectionId, value: u64, addend: u64, is_section: bool) {
+    fn place(
+        &self,
+        form: &mut Form,
+        id: SectionId,
+        value: u64,
+        addend: u64,
+        is_section: bool,
+        called: bool,
+    ) {
         let part = self.link.sections.part[id.index()];
         let is_merged = self
             .link
@@ -226,15 +267,15 @@ impl Former<'_, '_, '_> {
         if is_section && is_merged {
             // The addend chooses the piece.
             form.word(0);
-            self.at(form, id, value.wrapping_add(addend));
+            self.at(form, id, value.wrapping_add(addend), called);
         } else {
             form.word(addend);
-            self.at(form, id, value);
+            self.at(form, id, value, called);
         }
     }
 
     /// A place in a section.
-    fn at(&self, form: &mut Form, id: SectionId, value: u64) {
+    fn at(&self, form: &mut Form, id: SectionId, value: u64, called: bool) {
         let part = self.link.sections.part[id.index()];
         let merge = self
             .link
@@ -255,13 +296,13 @@ impl Former<'_, '_, '_> {
             return;
         }
         match self.numbers[id.index()] {
-            NONE => {
-                form.word(kind::SECTION);
-                form.word(u64::from(id.0));
-            }
-            number => {
+            number if number != NONE && (called || !self.addressed[number as usize]) => {
                 form.word(kind::CANDIDATE);
                 form.references.push(number);
+            }
+            _ => {
+                form.word(kind::SECTION);
+                form.word(u64::from(id.0));
             }
         }
         form.word(value);

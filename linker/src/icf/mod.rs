@@ -7,20 +7,24 @@
 //! as part of it. That is a question with circles (functions that call each other), and its
 //! answer is the coarsest partition that is stable:
 //!
-//! 1. [`candidates`] are what may be folded: loaded, read-only, and nobody's business by its
-//!    address ([`significance`]).
-//! 2. Each is written down in a canonical form ([`form`]): what is certain as bytes, and
-//!    references to other candidates as a list. All forms with the same digest begin as one class.
-//! 3. Again and again, a candidate's class becomes the digest of its class and of the classes it
-//!    refers to, until the number of classes stops growing. All steps are parallel loops.
-//! 4. Digests have 128 bits; still, the members of each class are compared in full, and if any
-//!    two differ nothing at all is folded.
+//! 1. Candidates are what may be folded: loaded, read-only, and nobody's business by its
+//!    address ([`significance`]). Where a jump may be left in their place, also functions whose
+//!    address matters ([`thunks`]).
+//! 2. Those whose bytes nobody else has go away: that is most of them.
+//! 3. Each of the others is written down in a canonical form ([`form`]): what is certain as words,
+//!    and references to other candidates as a list. All forms with the same digest begin as one class.
+//! 4. Again and again, a candidate's class becomes the digest of its class and of the classes it
+//!    refers to, until the number of classes stops growing ([`refine`]).
+//! 5. The members of each class are compared in full. If any two differ nothing at all is folded.
 //!
 //! It happens when it is known what is alive and where merged pieces lie, and before anything
 //! is placed. A folded section is no longer alive; [`Folds`] knows which one stands for it.
 
+mod folds;
 mod form;
+mod refine;
 mod significance;
+pub mod thunks;
 
 use crate::args::{Args, IcfMode};
 use crate::diag::Diagnostics;
@@ -37,10 +41,12 @@ use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
 use crate::trace::Needs;
-use form::{Form, Former};
+pub use folds::Folds;
+use form::{Form, Former, digest};
 use rayon::prelude::*;
 use significance::Significance;
 use std::sync::atomic::Ordering::Relaxed;
+use thunks::Interiors;
 
 /// What folding needs to know of the link.
 pub struct Folder<'l, 'a> {
@@ -74,30 +80,6 @@ pub struct Folder<'l, 'a> {
     pub diag: &'l Diagnostics,
 }
 
-/// Which section stands for each folded one.
-#[derive(Default)]
-pub struct Folds {
-    /// By section; empty if nothing was folded.
-    into: Vec<SectionId>,
-}
-
-impl Folds {
-    /// Whether nothing was folded.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.into.is_empty()
-    }
-
-    /// The section that stands for a section that was folded.
-    #[inline]
-    pub fn of(&self, id: SectionId) -> Option<SectionId> {
-        self.into
-            .get(id.index())
-            .copied()
-            .filter(|into| *into != SectionId::NONE)
-    }
-}
-
 /// Numbers of candidates, by section.
 const NONE: u32 = u32::MAX;
 
@@ -121,22 +103,32 @@ impl Folder<'_, '_> {
                 .warn("--icf has no effect, as read-only sections have dynamic relocations");
             return Folds::default();
         }
-        let candidates = self.candidates();
+        let significance = Significance::find(self);
+        let interiors = self.args.icf_thunks.then(|| Interiors::find(self));
+        let candidates = refine::shared(self.candidates(&significance, interiors.as_ref()));
         let mut numbers = vec![NONE; self.sections.count()];
-        for (number, id) in (0..).zip(&candidates) {
-            numbers[id.index()] = number;
+        for (number, candidate) in (0..).zip(&candidates) {
+            numbers[candidate.id.index()] = number;
         }
+        let addressed: Vec<bool> = candidates
+            .iter()
+            .map(|candidate| candidate.stays != Stays::Nothing)
+            .collect();
         let former = Former {
             link: self,
             numbers: &numbers,
+            addressed: &addressed,
         };
-        let classes = refine(&former, &candidates);
+        let classes = refine::classes(&former, &candidates);
         self.unite(&former, &candidates, &classes)
     }
 
-    /// What may be folded, in the order of the inputs.
-    fn candidates(&self) -> Vec<SectionId> {
-        let significance = Significance::find(self);
+    /// What may be folded, in the order of the inputs. `interiors` if jumps may be left.
+    fn candidates(
+        &self,
+        significance: &Significance,
+        interiors: Option<&Interiors>,
+    ) -> Vec<Candidate> {
         // What is about code and would be lost with it, but for exception tables, which are folded themselves.
         let mut kept = vec![false; self.sections.count()];
         for (section, about) in self.link_order {
@@ -147,45 +139,78 @@ impl Folder<'_, '_> {
         (0..self.files.0.len() as u32)
             .into_par_iter()
             .flat_map_iter(|file| self.sections.of_file(FileId(file)).map(SectionId))
-            .filter(|id| !kept[id.index()] && self.is_candidate(*id, &significance))
+            .filter(|id| !kept[id.index()])
+            .filter_map(|id| self.candidate(id, significance, interiors))
             .collect()
     }
 
-    fn is_candidate(&self, id: SectionId, significance: &Significance) -> bool {
-        use state::{ALIVE, ALLOC, BITS, DISCARDED, EH_FRAME, ROOT, WRITE};
+    fn candidate(
+        &self,
+        id: SectionId,
+        significance: &Significance,
+        interiors: Option<&Interiors>,
+    ) -> Option<Candidate> {
+        use state::{ALIVE, ALLOC, BITS, DISCARDED, EH_FRAME, HAS_FDE, ROOT, WRITE};
         let bits = self.sections.state(id);
         if bits & (ALIVE | ALLOC | BITS | DISCARDED | EH_FRAME | ROOT | WRITE)
             != ALIVE | ALLOC | BITS
         {
-            return false;
+            return None;
         }
         let part = self.sections.part[id.index()];
         if part == PartId::NONE || self.bounded[part.index()] {
-            return false;
+            return None;
         }
         let info = &self.outputs.parts[part.index()];
         if info.merge.is_some() || info.sort != Order::Input {
-            return false;
+            return None;
         }
-        let Some(section) = self.section(id) else {
-            return false;
-        };
+        let (file, number) = self.sections.origin(id);
+        let object = self.files.object(file);
+        let section = object.section(number)?;
         // What is put together to one function, or found by the bounds of its output section.
         let has_neighbours =
             matches!(section.name, b".init" | b".fini") || is_c_identifier(section.name);
         if section.sh_type != c::SHT_PROGBITS || section.size == 0 || has_neighbours {
-            return false;
+            return None;
         }
+        let stays = self.stays(id, section, significance, interiors)?;
+        let fixups = object
+            .fixups(number, self.sections.relocations[id.index()])
+            .len();
+        let seed = (fixups as u64) << 32 | u64::from(part.0) << 1 | u64::from(bits & HAS_FDE != 0);
+        Some(Candidate {
+            id,
+            stays,
+            digest: digest(seed, object.section_bytes(number)),
+        })
+    }
+
+    /// What must stay of a section if it is folded; `None` if it cannot be.
+    fn stays(
+        &self,
+        id: SectionId,
+        section: Section,
+        significance: &Significance,
+        interiors: Option<&Interiors>,
+    ) -> Option<Stays> {
         let is_code = section.flags & shf::EXEC != 0;
         if !is_code && is_exception_table(section) {
-            return true;
+            return Some(Stays::Nothing);
         }
         let counts = match (self.args.icf, is_code) {
-            (IcfMode::All, true) => false,
-            (IcfMode::All, false) if self.args.ignore_data_address_equality => false,
+            (IcfMode::All, true) => interiors.is_some(),
+            (IcfMode::All, false) => !self.args.ignore_data_address_equality,
             _ => true,
         };
-        !counts || !significance.is_significant(id)
+        if !counts || !significance.is_significant(id) {
+            return Some(Stays::Nothing);
+        }
+        let interiors = interiors.filter(|_| is_code)?;
+        Some(match interiors.allow_jump(self, id) {
+            true => Stays::Jump,
+            false => Stays::Everything,
+        })
     }
 
     fn section(&self, id: SectionId) -> Option<Section<'_>> {
@@ -194,57 +219,66 @@ impl Folder<'_, '_> {
     }
 
     /// Makes one of each class stand for all.
-    fn unite(&self, former: &Former, candidates: &[SectionId], classes: &[u128]) -> Folds {
-        let mut members: Vec<(u128, SectionId)> = classes
-            .iter()
-            .copied()
-            .zip(candidates.iter().copied())
-            .collect();
-        members.par_sort_unstable();
-        let groups: Vec<&[(u128, SectionId)]> = members
-            .chunk_by(|(one, _), (other, _)| one == other)
-            .filter(|group| group.len() > 1)
-            .collect();
+    fn unite(&self, former: &Former, candidates: &[Candidate], classes: &[u64]) -> Folds {
+        let groups = refine::groups((0..candidates.len() as u32).collect(), classes);
+        let groups: Vec<&[u32]> = groups.each().collect();
+        let id_of = |number: u32| candidates[number as usize].id;
         let equal = groups.par_iter().all(|group| {
-            let first = former.form(group[0].1);
-            group[1..]
-                .iter()
-                .all(|(_, id)| first.is_same(&former.form(*id), classes))
+            let (mut first, mut form) = (Form::default(), Form::default());
+            let bytes = former.bytes(id_of(group[0]));
+            former.write(id_of(group[0]), &mut first);
+            group[1..].iter().all(|number| {
+                former.write(id_of(*number), &mut form);
+                bytes == former.bytes(id_of(*number)) && first.is_same(&form, classes)
+            })
         });
         if !equal {
             self.diag
                 .warn("--icf: two different sections have one digest; nothing is folded");
             return Folds::default();
         }
-        let mut into = vec![SectionId::NONE; self.sections.count()];
+        let mut folds = Folds::new(self.sections.count());
         for group in groups {
-            // The one that stands for all must be aligned as all of them want it.
+            let group = group.iter().map(|number| candidates[*number as usize]);
+            // The one that stands for all must be aligned as all of them want it. It may as well be one
+            // of which something had to stay.
             let align = |id: SectionId| self.section(id).map_or(0, |section| section.align);
-            let Some((_, first)) = group
-                .iter()
-                .max_by_key(|(_, id)| (align(*id), std::cmp::Reverse(*id)))
-            else {
+            let Some(first) = group.clone().max_by_key(|candidate| {
+                let id = candidate.id;
+                (align(id), candidate.stays, std::cmp::Reverse(id))
+            }) else {
                 continue;
             };
-            for (_, id) in group.iter().filter(|(_, id)| id != first) {
-                into[id.index()] = *first;
-                self.sections.remove_state(*id, state::ALIVE);
+            let others = group.filter(|other| other.id != first.id);
+            let others = others.filter(|other| other.stays != Stays::Everything);
+            for other in others.clone() {
+                if other.stays == Stays::Jump {
+                    folds.leave_jump(other.id, first.id);
+                } else {
+                    folds.fold(other.id, first.id);
+                    self.sections.remove_state(other.id, state::ALIVE);
+                }
             }
             if self.args.print_icf_sections {
-                self.print(*first, group);
+                self.print(first, others);
             }
         }
         // What is about folded code is gone, but for what was folded itself.
         for (section, about) in self.link_order {
-            if into[about.index()] != SectionId::NONE && into[section.index()] == SectionId::NONE {
+            let is_folded = folds.of(*about).or(folds.jump(*about)).is_some();
+            if is_folded && folds.of(*section).is_none() {
                 self.sections.remove_state(*section, state::ALIVE);
             }
         }
-        Folds { into }
+        folds
     }
 
     /// `--print-icf-sections`, in lld's words.
-    fn print(&self, first: SectionId, group: &[(u128, SectionId)]) {
+    fn print(&self, first: Candidate, others: impl Iterator<Item = Candidate>) {
+        let mut others = others.peekable();
+        if others.peek().is_none() {
+            return;
+        }
         let name = |id: SectionId| {
             let (file, _) = self.sections.origin(id);
             let name = self.section(id).map_or(&b""[..], |section| section.name);
@@ -254,62 +288,37 @@ impl Folder<'_, '_> {
                 String::from_utf8_lossy(name)
             )
         };
-        println!("selected section {}", name(first));
-        for (_, id) in group.iter().filter(|(_, id)| *id != first) {
-            println!("  removing identical section {}", name(*id));
+        println!("selected section {}", name(first.id));
+        for other in others {
+            match other.stays {
+                Stays::Jump => {
+                    println!("  leaving a jump of identical section {}", name(other.id));
+                }
+                _ => println!("  removing identical section {}", name(other.id)),
+            }
         }
     }
+}
+
+/// What may be folded.
+#[derive(Clone, Copy)]
+struct Candidate {
+    id: SectionId,
+    stays: Stays,
+    /// Of its bytes, and of how many fixups it has.
+    digest: u64,
+}
+
+/// What must stay of a section if another stands for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stays {
+    Nothing,
+    /// A jump, as its address matters.
+    Jump,
+    /// All of it: then it can only stand for others.
+    Everything,
 }
 
 fn is_exception_table(section: Section) -> bool {
     section.name.starts_with(b".gcc_except_table")
-}
-
-/// Finds the class of each candidate.
-fn refine(former: &Former, candidates: &[SectionId]) -> Vec<u128> {
-    let (mut classes, references): (Vec<u128>, Vec<Vec<u32>>) = candidates
-        .par_iter()
-        .map(|id| {
-            let Form { bytes, references } = former.form(*id);
-            (digest(&[&bytes]), references)
-        })
-        .unzip();
-    let mut count = distinct(&classes);
-    loop {
-        let next: Vec<u128> = classes
-            .par_iter()
-            .zip(&references)
-            .map(|(class, references)| {
-                if references.is_empty() {
-                    return *class;
-                }
-                let mut words = Vec::with_capacity(references.len() + 1);
-                words.push(*class);
-                words.extend(references.iter().map(|number| classes[*number as usize]));
-                digest(&[bytemuck::cast_slice(&words)])
-            })
-            .collect();
-        let more = distinct(&next);
-        if more == count {
-            return classes;
-        }
-        (classes, count) = (next, more);
-    }
-}
-
-fn distinct(classes: &[u128]) -> usize {
-    let mut sorted = classes.to_vec();
-    sorted.par_sort_unstable();
-    sorted.dedup();
-    sorted.len()
-}
-
-fn digest(parts: &[&[u8]]) -> u128 {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    let mut half = [0; 16];
-    half.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    u128::from_le_bytes(half)
 }

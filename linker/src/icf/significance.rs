@@ -93,11 +93,13 @@ impl Significance {
     }
 }
 
-fn section_of(link: &Folder, file: FileId, number: u32) -> SectionId {
+/// The section of this number in a file.
+pub fn section_of(link: &Folder, file: FileId, number: u32) -> SectionId {
     link.sections.get(file, number).unwrap_or(SectionId::NONE)
 }
 
-fn symbol_section(
+/// The section of a symbol's definition.
+pub fn symbol_section(
     link: &Folder,
     input: &File,
     file: FileId,
@@ -120,7 +122,7 @@ fn symbol_section(
 }
 
 /// A call or jump: where it goes is all that matters. `code` are the bytes around the fixup, if it is in code.
-fn is_transfer(code: Option<&[u8]>, fixup: &Fixup) -> bool {
+pub fn is_transfer(code: Option<&[u8]>, fixup: &Fixup) -> bool {
     match (fixup.r_type, code) {
         (R_X86_64_NONE, _) | (R_X86_64_PLT32, Some(_)) => true,
         // `call *f@GOTPCREL(%rip)` and `jmp *f@GOTPCREL(%rip)`.
