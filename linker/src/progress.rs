@@ -24,7 +24,8 @@ const REFRESH: Duration = Duration::from_millis(100);
 /// What goes on when a phase has ended, by that phase's name.
 const NEXT: &[(&str, &str)] = &[
     ("", "opening inputs"),
-    ("open inputs", "reading names"),
+    ("open inputs", "optimising"),
+    ("optimise", "reading names"),
     ("intern names", "extracting archive members"),
     ("extract members", "numbering sections"),
     ("number sections", "resolving symbols"),
@@ -33,7 +34,9 @@ const NEXT: &[(&str, &str)] = &[
     ("read frames", "tracing and scanning"),
     ("trace and scan", "allocating slots"),
     ("allocate slots", "merging pieces"),
-    ("merge pieces", "counting symbols"),
+    ("merge pieces", "folding identical code"),
+    ("fold identical code", "laying out frames"),
+    ("lay out frames", "counting symbols"),
     ("count symbols", "laying out"),
     ("lay out", "computing addresses"),
     ("compute addresses", "creating the output"),
