@@ -563,7 +563,12 @@ fn classify_file<'a>(
             continue;
         }
         let kept = matches!(route, Some(Route::Rule { keep: true, .. }));
-        if section.flags & shf::RETAIN != 0 || kept || is_root(&section) {
+        // A script with a layout says itself what is kept, as with GNU ld: lists of constructors are not, without `KEEP`.
+        let is_root = match route {
+            None => is_root(&section),
+            Some(_) => kept || is_lone_note(&section),
+        };
+        if section.flags & shf::RETAIN != 0 || is_root {
             bits |= state::ROOT;
         }
         *states[number as usize].get_mut() = bits;
@@ -640,12 +645,12 @@ pub fn is_debug(name: &[u8]) -> bool {
         || name.starts_with(b".stab")
 }
 
-/// What the default script keeps (`KEEP`), and what runs without being named.
+/// What the default layout keeps (`KEEP` in GNU ld's script), and what runs without being named.
 fn is_root(section: &Section) -> bool {
     matches!(
         section.sh_type,
         c::SHT_INIT_ARRAY | c::SHT_FINI_ARRAY | c::SHT_PREINIT_ARRAY
-    ) || (section.sh_type == c::SHT_NOTE && section.flags & shf::GROUP == 0)
+    ) || is_lone_note(section)
         || [&b".init"[..], b".fini", b".jcr"].contains(&section.name)
         || [
             &b".init_array"[..],
@@ -656,6 +661,11 @@ fn is_root(section: &Section) -> bool {
         ]
         .iter()
         .any(|prefix| section.name.starts_with(prefix))
+}
+
+/// Whether it is a note that belongs to the whole file.
+fn is_lone_note(section: &Section) -> bool {
+    section.sh_type == c::SHT_NOTE && section.flags & shf::GROUP == 0
 }
 
 /// Whether and how a section's pieces may be merged.

@@ -9,7 +9,9 @@ mod linking;
 use goblin::elf::{Elf, program_header, section_header};
 use linking::{BOTH, Bench, Linker};
 use repo_tests::binaries::Binaries;
+use repo_tests::build::{Family, Toolchain};
 use repo_tests::process::{Run, run};
+use repo_tests::programs::Language;
 use std::collections::BTreeMap;
 
 const A: &str = r#"
@@ -181,6 +183,29 @@ fn sections_symbols_and_data() {
 }
 
 #[test]
+fn memory_regions() {
+    let Some(bench) = bench() else { return };
+    let picture = same(
+        &bench,
+        "",
+        r#"ENTRY(_start)
+        MEMORY { rom (rx) : ORIGIN = 0x8000, LENGTH = 16K
+            ram (rw) : ORIGIN = 0x20000000, LENGTH = 1M }
+        REGION_ALIAS("flash", rom)
+        SECTIONS {
+            .text : { *(SORT(.text.*)) *(.text) } > rom
+            .rodata : { *(.rodata table) } >flash
+            .init_array : { KEEP(*(SORT_BY_INIT_PRIORITY(.init_array.*))) KEEP(*(.init_array)) } >rom
+            .data : { sdata = .; *(.data) } > ram AT> rom
+            .bss (NOLOAD) : { *(.bss) *(COMMON) } > ram
+            load = LOADADDR(.data); limit = ORIGIN(ram) + LENGTH(ram);
+            /DISCARD/ : { *(.discard) *(orphan*) }
+        }"#,
+    );
+    assert!(picture.symbols["load"] < 0x9000 && picture.symbols["sdata"] == 0x2000_0000);
+}
+
+#[test]
 fn program_headers() {
     let Some(bench) = bench() else { return };
     same(
@@ -199,6 +224,57 @@ fn program_headers() {
     );
 }
 
+/// GNU ld has empty tables between sections, whose alignments would count: the scripts discard them.
+#[test]
+fn alignments_fills_and_load_addresses() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        r"SECTIONS {
+            .text 0x10000 : SUBALIGN(16) { a.o(.text) *b.o(.text) *(EXCLUDE_FILE(*b.o) .text.*) } =0x90cc
+            .rest : ALIGN(64) { *(.text.*) }
+            .filled 0x20000 : AT(0x50000) { FILL(0xabcd) . += 3; *(.rodata) . = 0x20; *(SORT_BY_ALIGNMENT(.data)) . = . + 4; *(.init_array*) }
+            .more : { a.o(table) }
+            .moved 0x30000 : { b.o(table) LONG(1) }
+            .bss : { *(.bss) *(COMMON) }
+            .stack (NOLOAD) : { . += 0x100; }
+            /DISCARD/ : { *(.discard) *(.got* .igot* .rela* .iplt) }
+        }",
+    );
+}
+
+#[test]
+fn overlays() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        r"SECTIONS {
+            .text 0x1000 : { *(.text) *(.text.hot) *(orphan_x) }
+            OVERLAY 0x4000 : AT(0x9000) { .ov1 { *(.text.a) } .ov2 { *(.text.b) *(.text.c) } }
+            .data 0x6000 : { *(.data) *(.init_array*) } .bss : { *(.bss) *(COMMON) }
+            x = __load_start_ov2; y = __load_stop_ov2;
+            /DISCARD/ : { *(.discard) *(orphan_w) *(.rodata) *(table) *(.got* .igot* .rela* .iplt) }
+        }",
+    );
+}
+
+#[test]
+fn orphans_and_empty_sections() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        r#"SECTIONS {
+            . = 0x10000; .text : { *(.text*) } .empty : { *(.nothing) } .sym : { here = .; }
+            .dot : { . += 8; } PROVIDE(prov = .); PROVIDE(f = 3); .data : { *(.data) }
+            .bss : { *(.bss) *(COMMON) }
+            . = . + 3; after = .; ASSERT(after > 0, "after")
+        }"#,
+    );
+}
+
 #[test]
 fn options_give_addresses_where_the_script_does_not() {
     let Some(bench) = bench() else { return };
@@ -213,6 +289,33 @@ fn options_give_addresses_where_the_script_does_not() {
         "--section-start=.rodata=0x90000 -Ttext=0x8000 --defsym=x=f+4 --defsym=y=SIZEOF(.text)",
         script,
     );
+}
+
+#[test]
+fn gc_keeps_what_the_script_keeps() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write(
+        "script.ld",
+        r"ENTRY(_start)
+        SECTIONS {
+            .text 0x10000 : { *(.text) } .t : { KEEP(*(table)) }
+            .i : { KEEP(*(.init_array.5)) *(.init_array.7) } .d : { *(.data) *(.rodata) }
+        }",
+    );
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments = format!("-T script.ld --gc-sections a.o b.o -o out.{linker:?}");
+        ld(&bench, linker, &arguments).ok();
+        let mut picture = picture(&bench.read(&format!("out.{linker:?}")));
+        // We keep common blocks that nobody uses; GNU ld does not.
+        picture.sections.remove(".bss");
+        picture
+    });
+    assert_eq!(theirs.sections, ours.sections);
+    assert_eq!(theirs.bytes, ours.bytes);
+    // Lists of functions are dropped like all else that no `KEEP` is about.
+    let names: Vec<&String> = ours.sections.keys().collect();
+    assert_eq!(names, [".i", ".t", ".text"]);
+    assert_eq!(ours.bytes[".i"], 5u64.to_le_bytes());
 }
 
 /// GNU ld's own script for an output of this kind.
@@ -311,6 +414,91 @@ fn gnu_ld_s_own_scripts_make_working_programs() {
 }
 
 #[test]
+fn tickets_are_laid_out_as_objects_are() {
+    let Some(bench) = bench() else { return };
+    let Some(plain) = Toolchain::plain(Family::Gcc) else {
+        return;
+    };
+    let toolchain = plain.through_repository(Binaries::get());
+    bench.scratch.write("program.c", PROGRAM);
+    let compile = |options: &str| {
+        let mut command = toolchain.command(&bench.scratch, Language::C);
+        command.args(options.split_whitespace());
+        run(&mut command).ok()
+    };
+    for (kind, asked) in [
+        ("-no-pie -fno-pie", ""),
+        ("-pie -fPIE", "-pie"),
+        ("-static -fno-pie", "-static"),
+    ] {
+        bench.scratch.write("own.ld", own_script(&bench, asked));
+        for more in ["", "-Wl,--gc-sections"] {
+            let common = format!("-O1 -ffunction-sections {kind} program.c");
+            bench
+                .driver(
+                    Linker::Reference,
+                    "gcc",
+                    &format!("{common} {more} -o theirs"),
+                )
+                .ok();
+            compile(&format!("{common} -c -o ticket.o"));
+            compile(&format!("{kind} {more} -Wl,-T,own.ld ticket.o -o ours"));
+            let [theirs, ours] = ["theirs", "ours"].map(|name| bench.execute(name).code(3));
+            assert_eq!(theirs.text(), ours.text(), "{common} {more}");
+        }
+    }
+    // Where a script says, and with its symbols, as from an object.
+    bench.scratch.write(
+        "place.ld",
+        "ENTRY(f) SECTIONS { .text 0x10000 : { *(.text.f) *(.text.g) size = .; } \
+         .data 0x20000 : { *(.data*) last = .; } .bss : { *(.bss*) *(COMMON) } /DISCARD/ : { *(.eh_frame .comment .note*) } }",
+    );
+    bench.scratch.write(
+        "free.c",
+        "int word = 7, zero; int g(void) { return word; } int f(void) { return g() + zero; }",
+    );
+    let options = "-O1 -ffunction-sections -fno-pie -fcf-protection=none -c free.c -o";
+    bench
+        .driver(Linker::Reference, "gcc", &format!("{options} object.o"))
+        .ok();
+    compile(&format!("{options} ticket.o"));
+    let [theirs, ours] =
+        [(Linker::Reference, "object.o"), (Linker::Ours, "ticket.o")].map(|(linker, input)| {
+            ld(&bench, linker, &format!("-T place.ld {input} -o placed")).ok();
+            picture(&bench.read("placed"))
+        });
+    assert_eq!(theirs.sections[".text"], ours.sections[".text"]);
+    assert_eq!(theirs.symbols, ours.symbols);
+    assert_eq!(theirs.bytes[".data"], ours.bytes[".data"]);
+    assert_eq!(theirs.entry, ours.entry);
+}
+
+#[test]
+fn insert_augments_the_default_layout() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "main.c",
+        "#include <stdio.h>\nextern int start_of_mine[], end_of_mine[];\n\
+         __attribute__((section(\"mine.a\"), used)) static int a = 1;\n\
+         __attribute__((section(\"mine.b\"), used)) static int b = 2;\n\
+         int main(void) { printf(\"%d %d\\n\", (int)(end_of_mine - start_of_mine), start_of_mine[1]); return 0; }",
+    );
+    bench.scratch.write(
+        "insert.ld",
+        "SECTIONS { .mine : { start_of_mine = .; *(SORT(mine.*)) end_of_mine = .; } } INSERT AFTER .data;",
+    );
+    for kind in ["-no-pie -fno-pie", "-pie -fPIE", "-static -fno-pie"] {
+        for option in ["-Wl,-T,insert.ld", "insert.ld"] {
+            for linker in BOTH {
+                let arguments = format!("{kind} main.c {option} -o program");
+                bench.driver(linker, "gcc", &arguments).ok();
+                assert_eq!(bench.execute("program").ok().text(), "2 2\n", "{arguments}");
+            }
+        }
+    }
+}
+
+#[test]
 fn assignments_beside_the_default_layout() {
     let Some(bench) = Bench::new() else { return };
     bench.scratch.write(
@@ -352,4 +540,70 @@ fn assignments_beside_the_default_layout() {
         assert_eq!(alias.st_value, named.st_value);
         assert_eq!(alias.st_type(), goblin::elf::sym::STT_FUNC, "{linker:?}");
     }
+}
+
+#[test]
+fn raw_bytes_and_symbols_of_another_program() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write("some-data.bin", b"hello, raw world\n");
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { .text 0x10000 : { *(.text*) } .data 0x20000 : { *(.data) } .bss : { *(.bss) *(COMMON) } }",
+    );
+    for linker in BOTH {
+        let name = format!("raw.{linker:?}");
+        let arguments =
+            format!("-T script.ld a.o b.o -b binary some-data.bin -b elf64-x86-64 -o {name}");
+        ld(&bench, linker, &arguments).ok();
+        // A second program that knows the addresses of the first.
+        bench.scratch.write(
+            "second.s",
+            ".globl second\nsecond: .quad _start, dat, _binary_some_data_bin_end\n",
+        );
+        bench
+            .driver(Linker::Reference, "gcc", "-c second.s -o second.o")
+            .ok();
+        let arguments = format!("-e second -Ttext=0x70000 second.o -R {name} -o second.{linker:?}");
+        ld(&bench, linker, &arguments).ok();
+        let flat = format!("-T script.ld --oformat binary a.o b.o -o flat.{linker:?}");
+        ld(&bench, linker, &flat).ok();
+    }
+    let [theirs, ours] = BOTH.map(|linker| picture(&bench.read(&format!("raw.{linker:?}"))));
+    assert_eq!(theirs.symbols, ours.symbols);
+    assert_eq!(theirs.bytes[".data"], ours.bytes[".data"]);
+    let size = ours.symbols["_binary_some_data_bin_size"];
+    let start = ours.symbols["_binary_some_data_bin_start"];
+    assert_eq!(
+        (size, ours.symbols["_binary_some_data_bin_end"]),
+        (17, start + 17)
+    );
+    let [theirs, ours] = BOTH.map(|linker| {
+        let image = bench.read(&format!("second.{linker:?}"));
+        let elf = Elf::parse(&image).unwrap();
+        let text = elf
+            .section_headers
+            .iter()
+            .find(|header| header.sh_addr == 0x70000);
+        image[text.unwrap().file_range().unwrap()].to_vec()
+    });
+    assert_eq!(theirs, ours, "addresses of the first program");
+    let [theirs, ours] = BOTH.map(|linker| bench.read(&format!("flat.{linker:?}")));
+    assert_eq!(theirs.len(), ours.len(), "size of the flat image");
+    assert_eq!(theirs[0x10000..], ours[0x10000..], "its data");
+}
+
+#[test]
+fn memory_usage_is_printed() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write(
+        "script.ld",
+        "MEMORY { rom : ORIGIN = 0, LENGTH = 16K  ram : ORIGIN = 0x8000, LENGTH = 1K }\n\
+         SECTIONS { .text : { *(.text*) *(.rodata) *(table) } > rom .data : { *(.data) } > ram .rest : { *(.bss) *(COMMON) } > ram /DISCARD/ : { *(.*) *(orphan*) } }",
+    );
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments =
+            format!("-T script.ld --print-memory-usage a.o b.o -e _start -o out.{linker:?}");
+        ld(&bench, linker, &arguments).ok().text()
+    });
+    assert_eq!(theirs, ours);
 }

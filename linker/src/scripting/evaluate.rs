@@ -591,12 +591,17 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         let ignored = size == 0 && !has_symbols && !kept;
 
         // Where it is loaded from.
+        // What has an address is not aligned for its own sake, here as there.
+        let load_align = match explicit {
+            Some(_) => align_option.unwrap_or(1),
+            None => align,
+        };
         let load_address = self.load_address(
             number,
             address,
             address.wrapping_sub(unaligned),
             align_option,
-            explicit.is_some(),
+            load_align,
         );
         self.placed[number] = Placed {
             address,
@@ -665,7 +670,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         address: u64,
         step: u64,
         align_option: Option<u64>,
-        explicit: bool,
+        align: u64,
     ) -> u64 {
         let description = &self.plan.descriptions[number];
         if let Some(overlay) = self.overlay {
@@ -673,7 +678,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
         let region = self.region_of(number);
         let Some(script) = description.script else {
-            return self.same_distance(region, address);
+            return self.same_distance(region, address, align);
         };
         if let Some(at) = &script.at {
             self.inside = Some(number);
@@ -696,18 +701,25 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
                 align_up(current, align_option.unwrap_or(1))
             };
         }
-        if explicit || self.content.kinds[number].flags & shf::ALLOC == 0 {
+        // What has no input is loaded if the script puts something there.
+        let kind = &self.content.kinds[number];
+        if kind.present && kind.flags & shf::ALLOC == 0 {
             return address;
         }
-        self.same_distance(region, address)
+        self.same_distance(region, address, align)
     }
 
-    /// "The difference between VMA and LMA is the same as that of the last section in the region."
-    fn same_distance(&self, region: usize, address: u64) -> u64 {
+    /// "The difference between VMA and LMA is the same as that of the last section in the region." GNU ld and lld mean
+    /// that for sections with an address of their own as well, whatever the manual says of them.
+    fn same_distance(&self, region: usize, address: u64, align: u64) -> u64 {
         match self.regions.get(region).last {
             Some(last) if self.placed[last].address <= address => {
                 let last = self.placed[last];
-                address.wrapping_add(last.load_address.wrapping_sub(last.address))
+                let distance = last.load_address.wrapping_sub(last.address);
+                if distance == 0 {
+                    return address;
+                }
+                align_up(address.wrapping_add(distance), align)
             }
             _ => address,
         }

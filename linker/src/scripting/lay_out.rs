@@ -3,7 +3,7 @@
 use super::assignments::{Assigned, Assignments};
 use super::content::{Content, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
-use super::plan::{Item, Plan};
+use super::plan::{Description, Item, Plan, Statement};
 use super::regions::Regions;
 use super::segments::{self, Range, Section, Shape, Special};
 use crate::addresses::Located;
@@ -440,7 +440,10 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
         let script = description.script;
         let mut flags = kind.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
         if !kind.present && placed.alloc {
-            flags |= shf::ALLOC | shf::WRITE;
+            flags |= shf::ALLOC;
+            if !begins_with_data(description) {
+                flags |= shf::WRITE;
+            }
         }
         if !placed.alloc {
             flags &= !shf::ALLOC;
@@ -473,6 +476,19 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
         });
     }
     list
+}
+
+/// Whether data of the script's own comes before assignments: without inputs, that makes the section read-only for GNU
+/// ld.
+fn begins_with_data(description: &Description) -> bool {
+    let makes_section = |statement: &&Statement| {
+        matches!(
+            statement,
+            Statement::Assign(_) | Statement::Data { .. } | Statement::Text(_)
+        )
+    };
+    let first = description.statements.iter().find(makes_section);
+    first.is_some_and(|first| !matches!(first, Statement::Assign(_)))
 }
 
 /// What has segments of its own.
