@@ -166,7 +166,7 @@ impl Regions {
             let name = String::from_utf8_lossy(&region.name);
             let _ = write!(
                 table,
-                "{name:>16}: {used_text:>12} {:>12}",
+                "{name:>16}: {used_text:>13} {:>12}",
                 size(region.length)
             );
             let _ = match region.length {
