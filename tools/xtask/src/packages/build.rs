@@ -23,6 +23,9 @@ const STEP_LIMIT: &str = "6h";
 /// The exit code of timeout(1) for a command that took longer.
 const TIMED_OUT: i32 = 124;
 
+/// The outcome that stands for the exit code of the test script itself.
+pub const SCRIPT: &str = "(the test script)";
+
 /// What holds for all packages of a run.
 pub struct Options {
     /// Where everything is.
@@ -53,12 +56,21 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its name in tables and directories.
+    /// Its name in tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Way::System => "ld",
             Way::Objects => "repo-ld",
             Way::Tickets => "tickets",
+        }
+    }
+
+    /// Its directory. All are of the same length, because that of a path can change what a test does: SQLite's tests of
+    /// full memory count allocations.
+    fn directory(self) -> &'static str {
+        match self {
+            Way::System => "with-ld",
+            _ => self.name(),
         }
     }
 }
@@ -84,7 +96,7 @@ pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
     } else {
         ""
     };
-    let directory = home.join(format!("{}{flags}", way.name()));
+    let directory = home.join(format!("{}{flags}", way.directory()));
     let work = Work {
         package,
         way,
@@ -124,7 +136,7 @@ pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
     // Names of tests may hold the build's place, which is no difference.
     let text = text.replace(&*work.tree.to_string_lossy(), "BUILD");
     let end = if good { Outcome::Pass } else { Outcome::Fail };
-    let mut outcomes = Outcomes::from([("(the test script)".to_owned(), end)]);
+    let mut outcomes = Outcomes::from([(SCRIPT.to_owned(), end)]);
     for format in package.outcomes {
         outcomes::read(*format, &text, &work.tree, &mut outcomes)?;
     }

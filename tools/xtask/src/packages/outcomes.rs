@@ -49,6 +49,7 @@ pub enum Format {
 /// # Errors
 /// If the format has a file of its own, and it cannot be read.
 pub fn read(format: Format, text: &str, tree: &Path, outcomes: &mut Outcomes) -> Result<()> {
+    let text = &without_colours(text);
     match format {
         Format::Automake => automake(text, outcomes),
         Format::Stars => stars(text, outcomes),
@@ -65,6 +66,20 @@ pub fn read(format: Format, text: &str, tree: &Path, outcomes: &mut Outcomes) ->
         Format::Cargo => cargo(text, outcomes),
     }
     Ok(())
+}
+
+/// Without the sequences that set colours: `ESC [ 1 ; 32 m` (ECMA-48, SGR).
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut plain = String::from(parts.next().unwrap_or(""));
+    for part in parts {
+        let parameters = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        match parameters.strip_prefix('m') {
+            Some(rest) => plain.push_str(rest),
+            None => plain.push_str(part),
+        }
+    }
+    plain
 }
 
 fn add(outcomes: &mut Outcomes, name: &str, outcome: Outcome) {
@@ -321,7 +336,7 @@ mod tests {
         let text = "func-1.1... Ok\nfunc-1.2...\n! func-1.2 expected: [1]\n! func-1.2 got:      [2]\nTime: a... b\n";
         let expected = [("func-1.1", Pass), ("func-1.2", Fail)];
         assert_eq!(of(Format::Sqlite, text), pairs(&expected));
-        let text = "[ok]: SET (and GET) works (12 ms)\n[err]: BITOP in tests/unit/bitops.tcl\nExpected 1\n[ignore]: big: large memory\n";
+        let text = "[\x1b[0;32;49mok\x1b[0m]: SET (and GET) works (12 ms)\n[err]: BITOP in tests/unit/bitops.tcl\nExpected 1\n[ignore]: big: large memory\n";
         let expected = [
             ("BITOP", Fail),
             ("SET (and GET) works", Pass),

@@ -129,7 +129,7 @@ pub const PACKAGES: &[Package] = &[
         build: r#"
             make -j$JOBS lib-release
             # What the program uses of the library beyond its interface, which the shared library hides.
-            make -j$JOBS -C programs zstd-dll ZSTDLIB_LOCAL_SRC="xxhash.c pool.c threading.c"
+            make -j$JOBS -C programs zstd-dll ZSTDLIB_LOCAL_SRC="xxhash.c pool.c threading.c zstd_common.c error_private.c"
             mv programs/zstd programs/zstd-shared
             make -j$JOBS zstd-release
             make -j$JOBS -C tests zstd datagen fuzzer zstreamtest decodecorpus poolTests legacy invalidDictionaries
