@@ -71,6 +71,19 @@ const FIXED: &[(&[u8], Meaning)] = &[
     (b"__fini_array_end", Meaning::Stop(Std::FiniArray.id())),
 ];
 
+/// The bounds that GNU ld's built-in script defines even if nothing refers to them.
+const ALWAYS: [&[u8]; 3] = [b"_edata", b"__bss_start", b"_end"];
+
+/// What an executable exports although nothing refers to it: with `--export-dynamic` modules may ask for the program's
+/// bounds at run time (dlsym), as with GNU ld.
+pub fn exported(args: &Args) -> &'static [&'static [u8]] {
+    if args.export_dynamic && args.kind.is_executable() {
+        &ALWAYS
+    } else {
+        &[]
+    }
+}
+
 /// The linker-defined symbols of a link, with what they stand for.
 pub type LinkerSymbols = Vec<(SymbolId, Meaning)>;
 
@@ -84,7 +97,8 @@ pub fn define(
 ) -> LinkerSymbols {
     let mut provide = |id: SymbolId, meaning: Meaning, hidden: bool| {
         let key = symbols.key(id);
-        let wanted = symbols.flags(id) & flag::REFERENCED != 0;
+        let exported = dynamic && exported(args).contains(&symbols.name(id));
+        let wanted = exported || symbols.flags(id) & flag::REFERENCED != 0;
         if !wanted || key.in_object() || key.rank() == rank::LINKER {
             return;
         }
@@ -96,7 +110,9 @@ pub fn define(
         if matches!(meaning, Meaning::TlsBase { .. }) {
             symbols.add_flags(id, flag::TLS);
         }
-        if hidden {
+        if exported {
+            symbols.add_flags(id, flag::REFERENCED);
+        } else if hidden {
             symbols.add_flags(id, flag::HIDDEN);
         }
         defined.push((id, meaning));

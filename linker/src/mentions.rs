@@ -6,7 +6,7 @@ use crate::file::{Body, Files};
 use crate::glob::Glob;
 use crate::ids::SymbolId;
 use crate::inputs::InputArena;
-use crate::linker_symbols::{LinkerSymbols, Meaning};
+use crate::linker_symbols::{self, LinkerSymbols, Meaning};
 use crate::object::Place;
 use crate::output::Outputs;
 use crate::scripting::{Assignments, Scripts};
@@ -22,6 +22,11 @@ pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
         names.push([b"__wrap_", &name[..]].concat());
         names.push([b"__real_", &name[..]].concat());
     }
+    names.extend(
+        linker_symbols::exported(args)
+            .iter()
+            .map(|name| name.to_vec()),
+    );
     names.into_iter().map(|name| arena.bytes(name)).collect()
 }
 

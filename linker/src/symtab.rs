@@ -428,6 +428,10 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
                     sym.st_shndx = places.outputs.sections[output.index()].header;
                     sym.st_size = theirs.st_size;
                     sym.st_value = values[id.index()];
+                    // `environ` of libc is as weak in the copy.
+                    if theirs.binding() == c::STB_WEAK {
+                        sym.st_info = (c::STB_WEAK << 4) | kind;
+                    }
                 } else if bits & flag::CANONICAL_PLT != 0 {
                     // Undefined with a value: the address that everyone shall take.
                     sym.st_value = values[id.index()];

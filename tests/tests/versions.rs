@@ -226,3 +226,63 @@ fn lists_of_dynamic_symbols() {
         }
     }
 }
+
+/// Modules may ask an executable that exports its symbols for its bounds, and find the copy of a variable under the
+/// weak name that it has in its shared object.
+#[test]
+fn executables_export_their_bounds_and_copies() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "main.c",
+        r#"#define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdio.h>
+        extern char **environ;
+        static int initialised = 1, zero;
+        int main(void) {
+            char *edata = dlsym(RTLD_DEFAULT, "_edata"), *bss = dlsym(RTLD_DEFAULT, "__bss_start");
+            char *end = dlsym(RTLD_DEFAULT, "_end");
+            printf("%d %d %d %d %d\n", (char *) &initialised < edata, edata <= bss, bss <= (char *) &zero,
+                (char *) &zero < end, dlsym(RTLD_DEFAULT, "environ") == &environ);
+            return initialised + zero != 1;
+        }"#,
+    );
+    for kind in ["-no-pie", "-pie"] {
+        for linker in BOTH {
+            let arguments = format!("{kind} -rdynamic main.c -o output");
+            bench.driver(linker, "gcc", &arguments).ok();
+            let output = bench.execute("output").ok();
+            assert_eq!(output.text(), "1 1 1 1 1\n", "{linker:?} {kind}");
+            let image = bench.read("output");
+            let elf = goblin::elf::Elf::parse(&image).unwrap();
+            let binding = |name: &str| {
+                let named = |symbol: &goblin::elf::Sym| {
+                    !symbol.is_import() && elf.dynstrtab.get_at(symbol.st_name) == Some(name)
+                };
+                let symbol = elf.dynsyms.iter().find(named);
+                symbol.map(|symbol| goblin::elf::sym::bind_to_str(symbol.st_bind()))
+            };
+            let found = [
+                "_edata",
+                "__bss_start",
+                "_end",
+                "edata",
+                "environ",
+                "__environ",
+            ]
+            .map(binding);
+            let global = Some("GLOBAL");
+            let expected = [global, global, global, None, Some("WEAK"), global];
+            assert_eq!(found, expected, "{linker:?} {kind}");
+        }
+    }
+    // What nobody can look up stays out.
+    for linker in BOTH {
+        bench.driver(linker, "gcc", "main.c -o output").ok();
+        let exports = versioned_exports(&bench.read("output"));
+        assert!(
+            !exports.iter().any(|name| name == "_end"),
+            "{linker:?}: {exports:?}"
+        );
+    }
+}
