@@ -89,7 +89,8 @@ fn a_program_without_section_headers_runs() {
             .iter()
             .filter(|p| p.p_type == program_header::PT_LOAD);
         let end = loads.map(|p| p.p_offset + p.p_filesz).max().unwrap();
-        assert!(image.len() as u64 <= end.next_multiple_of(8), "{kind}");
+        // But for padding: .bss begins where its alignment allows.
+        assert!(image.len() as u64 <= end.next_multiple_of(64), "{kind}");
     }
 }
 
