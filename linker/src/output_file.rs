@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What the output is used for; decides its mode and whether an old file may be
@@ -63,14 +63,7 @@ impl OutputFile {
             usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if path.as_os_str() == "-" {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            let image = Image::Memory(vec![0; len]);
-            return Ok(OutputFile {
-                path: path.into(),
-                temporary: None,
-                file,
-                image,
-                zeroed: true,
-            });
+            return Ok(Self::stream(path, file, len));
         }
         let old = fs::symlink_metadata(path).ok();
         let through_link = fs::metadata(path).ok();
@@ -82,14 +75,7 @@ impl OutputFile {
             if kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket()
             {
                 let file = OpenOptions::new().write(true).open(path)?;
-                let image = Image::Memory(vec![0; len]);
-                return Ok(OutputFile {
-                    path: path.into(),
-                    temporary: None,
-                    file,
-                    image,
-                    zeroed: true,
-                });
+                return Ok(Self::stream(path, file, len));
             }
         }
         let temporary = temporary_name(path);
@@ -107,6 +93,17 @@ impl OutputFile {
             .mode(if used_as == Use::Data { 0o666 } else { 0o777 })
             .open(&temporary)?;
         Self::prepare(path, temporary, file, len, true)
+    }
+
+    /// An output that can only be written to from beginning to end, not mapped: its bytes are in memory until then.
+    fn stream(path: &Path, file: File, len: usize) -> OutputFile {
+        OutputFile {
+            path: path.into(),
+            temporary: None,
+            file,
+            image: Image::Memory(vec![0; len]),
+            zeroed: true,
+        }
     }
 
     fn prepare(
@@ -127,10 +124,7 @@ impl OutputFile {
         };
         output.file.set_len(len as u64)?;
         output.image = if len > 0 && reserve(&output.file, len)? {
-            // SAFETY: the file is ours under a name that nobody else knows, has `len` bytes, and
-            // all its blocks are allocated. Another process that finds and truncates it could make
-            // us die of SIGBUS, as with every linker that maps its output.
-            let map = unsafe { MmapMut::map_mut(&output.file) }?;
+            let map = map(&output.file)?;
             populate(&map);
             Image::Mapped(map)
         } else {
@@ -162,16 +156,23 @@ impl OutputFile {
         let len =
             usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         match &mut self.image {
-            Image::Memory(bytes) => bytes.resize(len, 0),
+            Image::Memory(bytes) => {
+                bytes.resize(len, 0);
+                if self.temporary.is_some() {
+                    self.file.set_len(size)?;
+                }
+            }
             Image::Mapped(_) => {
                 // The old mapping must be gone before the file may end within it.
                 self.image = Image::Memory(Vec::new());
                 self.file.set_len(size)?;
-                if len > 0 {
-                    reserve(&self.file, len)?;
-                    // SAFETY: as in `prepare`.
-                    self.image = Image::Mapped(unsafe { MmapMut::map_mut(&self.file) }?);
-                }
+                self.image = if len > 0 && reserve(&self.file, len)? {
+                    Image::Mapped(map(&self.file)?)
+                } else {
+                    let mut bytes = vec![0; len];
+                    self.file.read_exact_at(&mut bytes, 0)?;
+                    Image::Memory(bytes)
+                };
             }
         }
         Ok(())
@@ -245,6 +246,14 @@ fn reserve(file: &File, len: usize) -> io::Result<bool> {
     }
 }
 
+/// Maps an output whose blocks are reserved.
+fn map(file: &File) -> io::Result<MmapMut> {
+    // SAFETY: the file is ours under a name that nobody else knows, and all its blocks are allocated.
+    // Another process that finds and truncates it could make us die of SIGBUS, as with every linker
+    // that maps its output.
+    unsafe { MmapMut::map_mut(file) }
+}
+
 /// Bytes that are populated by one system call. As much at once as a page table's page maps: with
 /// more, the kernel (6.18, ext4) took five times as long.
 const POPULATE_BYTES: usize = 2 << 20;
@@ -264,7 +273,7 @@ fn populate(map: &MmapMut) {
 
 #[cfg(test)]
 mod tests {
-    use super::{OutputFile, Use};
+    use super::{Image, OutputFile, Use};
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::Path;
@@ -296,9 +305,18 @@ mod tests {
     #[test]
     fn the_size_may_change_until_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, sizes) in [("longer", [5000, 9000]), ("shorter", [9000, 5000])] {
+        for (name, sizes, mapped) in [
+            ("longer", [5000, 9000], true),
+            ("shorter", [9000, 5000], true),
+            ("longer, in memory", [5000, 9000], false),
+            ("shorter, in memory", [9000, 5000], false),
+        ] {
             let path = dir.path().join(name);
             let mut output = OutputFile::create(&path, sizes[0], Use::Executable).unwrap();
+            if !mapped {
+                // As on file systems that cannot reserve blocks.
+                output.image = Image::Memory(vec![0; sizes[0] as usize]);
+            }
             output.bytes().fill(7);
             output.resize(sizes[1]).unwrap();
             output.commit().unwrap();

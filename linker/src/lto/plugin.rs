@@ -611,16 +611,28 @@ struct Version {
     unlinked: bool,
 }
 
+/// Of the first `get_symbols`.
+const V1: Version = Version {
+    exported: false,
+    unlinked: false,
+};
+/// Of `get_symbols_v2`.
+const V2: Version = Version {
+    exported: true,
+    ..V1
+};
+/// Of `get_symbols_v3`.
+const V3: Version = Version {
+    unlinked: true,
+    ..V2
+};
+
 extern "C" fn get_symbols_v1(
     handle: *const c_void,
     count: c_int,
     symbols: *mut api::Symbol,
 ) -> api::Status {
-    let version = Version {
-        exported: false,
-        unlinked: false,
-    };
-    resolve(handle, count, symbols, version)
+    resolve(handle, count, symbols, V1)
 }
 
 extern "C" fn get_symbols_v2(
@@ -628,11 +640,7 @@ extern "C" fn get_symbols_v2(
     count: c_int,
     symbols: *mut api::Symbol,
 ) -> api::Status {
-    let version = Version {
-        exported: true,
-        unlinked: false,
-    };
-    resolve(handle, count, symbols, version)
+    resolve(handle, count, symbols, V2)
 }
 
 extern "C" fn get_symbols_v3(
@@ -640,11 +648,7 @@ extern "C" fn get_symbols_v3(
     count: c_int,
     symbols: *mut api::Symbol,
 ) -> api::Status {
-    let version = Version {
-        exported: true,
-        unlinked: true,
-    };
-    resolve(handle, count, symbols, version)
+    resolve(handle, count, symbols, V3)
 }
 
 fn resolve(
