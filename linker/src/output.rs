@@ -250,7 +250,7 @@ pub struct Custom<'a> {
     pub flags: u64,
     /// Set if it is mergeable.
     pub merge: Option<MergeKind>,
-    /// Set if it has a name with a C identifier, so that `__start_NAME` exists.
+    /// How the sections of this kind are ordered.
     pub sort: Order,
     /// The section's number in its file, if it shall have an output section of its own (`--unique`).
     pub alone: Option<u32>,
