@@ -28,6 +28,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use store::engine::{Durability, OpenOptions, Store, System};
 
 const INDEX: u8 = 0;
@@ -37,9 +38,11 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// An operating system whose every operation may be interrupted.
 struct Interrupted {
-    /// The descriptor by which the repository is locked.
+    /// The descriptor by which the repository is locked, and that of who is next.
     owner: Mutex<Option<i32>>,
+    next: Mutex<Option<i32>>,
     released: Condvar,
+    advanced: Condvar,
     boot: u8,
     counter: AtomicU64,
 }
@@ -48,7 +51,9 @@ impl Interrupted {
     fn new(boot: u8) -> Arc<Interrupted> {
         Arc::new(Interrupted {
             owner: Mutex::new(None),
+            next: Mutex::new(None),
             released: Condvar::new(),
+            advanced: Condvar::new(),
             boot,
             counter: AtomicU64::new(1),
         })
@@ -99,6 +104,26 @@ impl System for Interrupted {
         self.released.notify_all();
     }
 
+    fn enter_queue(&self, file: &File) -> io::Result<()> {
+        let mut next = self.next.lock().unwrap();
+        while next.is_some() {
+            next = self.advanced.wait(next).unwrap();
+        }
+        *next = Some(file.as_raw_fd());
+        Ok(())
+    }
+
+    fn leave_queue(&self, file: &File) {
+        let left = self.next.lock().unwrap().take();
+        assert_eq!(left, Some(file.as_raw_fd()), "was not at its head");
+        self.advanced.notify_one();
+    }
+
+    fn pause(&self, _: Duration) {
+        // There is nothing to do but to wait for others.
+        thread::yield_now();
+    }
+
     fn file_system(&self, _: &File) -> io::Result<u64> {
         // Where many words are stored through a mapping.
         Ok(TMPFS_MAGIC)
@@ -110,6 +135,11 @@ impl System for Interrupted {
 
     fn now(&self) -> u64 {
         self.random().unwrap_or(0)
+    }
+
+    fn uptime(&self) -> u64 {
+        // Turns last for two or three transactions.
+        self.now() * 700_000
     }
 
     fn random(&self) -> io::Result<u64> {

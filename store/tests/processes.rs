@@ -180,11 +180,17 @@ fn many_processes_create_and_fill_one_repository() {
     assert_eq!(files, 1, "something was left beside the repository");
 }
 
+/// How many transactions of others may come between two of one writer of
+/// sixteen: each of the others can finish a turn of 256 transactions, queue before
+/// him, and have another turn. That is if the scheduler lets him queue at once; so
+/// much more is allowed that he may be kept from it for about a second.
+const MOST_BETWEEN: u64 = 16 * (15 * 2 * 257);
+
 /// Fifteen writers never pause; a sixteenth that comes later gets its turns all
 /// the same, and each of them does. (Should one starve, this does not end.)
 #[test]
 fn nobody_starves() {
-    const LATE_STEPS: u64 = 200;
+    const LATE_STEPS: u64 = 2000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("busy.repo");
     let store = Store::open(&path, &create()).unwrap();
@@ -223,6 +229,19 @@ fn nobody_starves() {
     drop(others);
     store.begin(Durability::Lazy).unwrap();
     store.verify().unwrap();
+
+    // Each transaction has pushed a record that tells whose it is.
+    let snapshot = store.snapshot().unwrap();
+    let mut last_of = std::collections::HashMap::new();
+    for element in 0..snapshot.vector_len(0) {
+        let address = snapshot.vector_get(0, element as u32).unwrap().unwrap();
+        let writer = snapshot.record_at(address).unwrap().value;
+        if let Some(last) = last_of.insert(writer, element) {
+            let between = element - last - 1;
+            assert!(between <= MOST_BETWEEN, "{between} before {writer:?}");
+        }
+    }
+    assert_eq!(last_of.len(), 16);
 }
 
 /// Real kills at random times, of writers that go on and on.

@@ -19,6 +19,7 @@
 use super::error::Fault;
 use super::sync::Word;
 use super::system::System;
+use format_spec::table::LINE_WORDS;
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::io;
@@ -117,6 +118,90 @@ impl<'s> View<'s> {
             std::slice::from_raw_parts(start.cast::<Word>(), count as usize)
         })
     }
+}
+
+/// A line of an index's table.
+pub(super) type Line = [Word; LINE_WORDS as usize];
+
+/// The words of a line, for which of them a tag was asked.
+pub(super) struct Tagged {
+    /// A bit for each word with the tag, the first word's lowest.
+    pub matches: u32,
+    /// Whether the last word is not free, so that words whose home this is may
+    /// be in the next line.
+    pub is_full: bool,
+}
+
+/// Looks for `tag` in all words of `line` at once.
+///
+/// Without a branch for each word: where in its line a word is cannot be
+/// predicted, and a wrong guess is noticed only when the line has come from
+/// memory; until then the processor has run ahead into the wrong lookup, instead
+/// of having the next ones under way.
+#[cfg(all(target_arch = "x86_64", not(shuttle)))]
+#[inline]
+pub(super) fn look_for(tag: u64, line: &Line) -> Tagged {
+    use std::arch::x86_64::{
+        __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_cvtsi128_si64,
+        _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_shuffle_ps,
+        _mm_srli_epi32, _mm_unpackhi_epi64,
+    };
+    const _: () = assert!(LINE_WORDS == 8);
+    let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+    // SAFETY: reads the 64 bytes of the line. Others may store to its words
+    // meanwhile: in assembly that is no data race, and the processor reads each
+    // aligned word in one piece.
+    unsafe {
+        std::arch::asm!(
+            "movdqu {a}, [{line}]",
+            "movdqu {b}, [{line} + 16]",
+            "movdqu {c}, [{line} + 32]",
+            "movdqu {d}, [{line} + 48]",
+            line = in(reg) line,
+            a = out(xmm_reg) a,
+            b = out(xmm_reg) b,
+            c = out(xmm_reg) c,
+            d = out(xmm_reg) d,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe {
+        // The high halves of four words; the tag is their upper three bytes.
+        let tags = |low, high| {
+            let halves =
+                _mm_shuffle_ps::<0b11_01_11_01>(_mm_castsi128_ps(low), _mm_castsi128_ps(high));
+            _mm_srli_epi32::<8>(_mm_castps_si128(halves))
+        };
+        let wanted = _mm_set1_epi32(tag as i32);
+        let first = _mm_cmpeq_epi32(tags(a, b), wanted);
+        let second = _mm_cmpeq_epi32(tags(c, d), wanted);
+        let bytes = _mm_packs_epi16(
+            _mm_packs_epi32(first, second),
+            _mm_packs_epi32(first, second),
+        );
+        Tagged {
+            matches: _mm_movemask_epi8(bytes) as u32 & 0xff,
+            is_full: _mm_cvtsi128_si64(_mm_unpackhi_epi64(d, d)) != 0,
+        }
+    }
+}
+
+/// The same word by word, for other processors and for tests that want to come
+/// between any two of them.
+#[cfg(not(all(target_arch = "x86_64", not(shuttle))))]
+#[inline]
+pub(super) fn look_for(tag: u64, line: &Line) -> Tagged {
+    let mut tagged = Tagged {
+        matches: 0,
+        is_full: false,
+    };
+    for (place, word) in line.iter().enumerate() {
+        let word = word.load(Ordering::Relaxed);
+        tagged.matches |= u32::from(format_spec::table::tag(word) == tag) << place;
+        tagged.is_full = word != 0;
+    }
+    tagged
 }
 
 /// Whether stores through a mapping to blocks that the file has cannot fail

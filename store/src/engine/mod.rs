@@ -45,10 +45,12 @@
 //! * `replay`: what the tables must be, computed from the log.
 //! * `update`: a commit's changes to the tables.
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
+//! * `lock`: who may write.
 //! * `snapshot`, `transaction`, `store`: what users see.
 
 mod create;
 mod error;
+mod lock;
 mod log;
 mod map;
 mod recovery;

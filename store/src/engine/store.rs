@@ -2,11 +2,12 @@
 
 use super::create::{create, header_checksum};
 use super::error::{Error, Fault, Result};
+use super::lock::Turn;
 use super::log::{self, end_of, trailer_at};
 use super::map::{self, Mapping, View, WordWriter};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
-use super::sync::{self, AtomicU64, Mutex, MutexGuard, Word};
+use super::sync::{AtomicU64, Mutex, Word};
 use super::system::{Linux, System};
 use super::table::Placed;
 use super::transaction::{Durability, Transaction};
@@ -25,8 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// So many words of a table are stored through a mapping; fewer are written.
-const STORE_FROM: usize = 128;
+/// See [`Store::start_write_back`].
+const WRITE_BACK_EVERY: u64 = 8 << 20;
 
 /// How to open a repository.
 #[derive(Clone)]
@@ -38,10 +39,11 @@ pub struct OpenOptions {
     /// Address space to reserve, in bytes: how far the file can grow before it
     /// must be opened anew.
     pub reserve: u64,
-    /// A commit waits for the disk and moves the checkpoint when that is further
-    /// behind than so many bytes. Recovery after a power cut reads about twice as
-    /// much at most, and the tables. It costs a sync of the whole file: a durable
-    /// commit else syncs only what was added, a lazy one nothing.
+    /// Whenever the file has grown by so many bytes, the commit that brought it there
+    /// waits for the disk, when others may write again, and moves the checkpoint.
+    /// Recovery after a power cut reads about twice as much at most, and the tables.
+    /// It costs a sync of the whole file: a durable commit else syncs only what was
+    /// added, a lazy one nothing.
     pub checkpoint_every: u64,
     /// The UUID that the repository gets if it is made; a random one without. For
     /// a file that is to take the place of another one (a compaction).
@@ -79,30 +81,18 @@ pub struct Store {
     system: Arc<dyn System>,
     read_only: bool,
     checkpoint_every: u64,
-    /// Made by the first large commit; `None` where words must be written.
+    /// Made by the first commit; `None` where words must be written.
     word_writer: OnceLock<Option<WordWriter>>,
     /// Threads of this process that share the store wait here: to the kernel
     /// they are one owner of the file's lock.
-    writer: Mutex<()>,
+    turn: Mutex<Turn>,
     /// The file is at least this long: it never shrinks.
     known_length: AtomicU64,
     /// Offset of a trailer whose checksum was found right.
     checked_trailer: AtomicU64,
-}
-
-/// The right to write: at most one in all processes at a time.
-pub(super) struct WriteLock<'s> {
-    // Released in this order.
-    _file: FileLock<'s>,
-    _thread: MutexGuard<'s, ()>,
-}
-
-struct FileLock<'s>(&'s Store);
-
-impl Drop for FileLock<'_> {
-    fn drop(&mut self) {
-        self.0.system.unlock(&self.0.file);
-    }
+    /// Where the generator of nonces is: a system call for each would cost as
+    /// much as the lock.
+    nonces: AtomicU64,
 }
 
 impl Store {
@@ -157,6 +147,7 @@ impl Store {
         }
         let mapping = Mapping::new(system, &file, options.reserve.min(MAX_ADDRESS), length)
             .map_err(|source| cannot(path, "map", source))?;
+        let nonces = (system.random()).map_err(|source| io_error("get random bits for", source))?;
         let mut store = Store {
             path: path.to_owned(),
             absolute_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
@@ -168,9 +159,10 @@ impl Store {
             read_only: options.read_only,
             checkpoint_every: options.checkpoint_every,
             word_writer: OnceLock::new(),
-            writer: Mutex::new(()),
+            turn: Mutex::default(),
             known_length: AtomicU64::new(length),
             checked_trailer: AtomicU64::new(0),
+            nonces: AtomicU64::new(nonces),
         };
         store.header = store.checked_header()?;
         store.enter_session()?;
@@ -209,10 +201,39 @@ impl Store {
     /// Returns when all that is committed is on the disk, and moves the
     /// checkpoint there, so that recovery would have nothing to do.
     pub fn sync(&self) -> Result<()> {
-        let _lock = self.lock()?;
-        let head = self.catch_up()?.trailer().offset;
+        let lock = self.lock()?;
+        let synced = self.catch_up()?.trailer().offset;
+        drop(lock);
         self.sync_file()?;
-        self.write_state(offset_of!(FileState, checkpoint), &[head, head])
+        let _lock = self.lock()?;
+        let (checkpoint, durable) = self.durable_state()?;
+        let words = [checkpoint.max(synced), durable.max(synced)];
+        self.write_state(offset_of!(FileState, checkpoint), &words)
+    }
+
+    /// What is done for the disk's sake after a transaction, which reaches from
+    /// `start` to `end`, is published and the lock is released.
+    pub(super) fn settle(&self, start: u64, end: u64) -> Result<()> {
+        self.start_write_back(start, end);
+        if start / self.checkpoint_every != end / self.checkpoint_every {
+            match self.sync() {
+                // Whoever replaced it has made the new file durable.
+                Ok(()) | Err(Error::Replaced { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the kernel begin to write the log to the disk, as far as it is complete
+    /// up to a multiple of [`WRITE_BACK_EVERY`] that lies between `start` and `end`:
+    /// then there is less to wait for when it must be there.
+    pub(super) fn start_write_back(&self, start: u64, end: u64) {
+        let start = start / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
+        let end = end / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
+        if start < end {
+            self.system.start_write_back(&self.file, start..end);
+        }
     }
 
     /// The repository's UUID.
@@ -403,10 +424,18 @@ impl Store {
 
     /// Publishes trailers' offsets in consecutive words of the file's state.
     pub(super) fn write_state(&self, field: usize, offsets: &[u64]) -> Result<()> {
-        let words: Vec<u64> = (offsets.iter())
-            .map(|&offset| StateWord::new(offset).0)
-            .collect();
-        self.write_at(bytemuck::cast_slice(&words), STATE_OFFSET + field as u64)
+        let place = STATE_OFFSET + field as u64;
+        let words = (offsets.iter()).map(|&offset| StateWord::new(offset).0);
+        if let Some(writer) = self.word_writer() {
+            let view = self.view(LOG_OFFSET)?;
+            return (place..)
+                .step_by(8)
+                .zip(words)
+                .try_for_each(|(place, word)| writer.store(view, place, word))
+                .map_err(|fault| self.error(fault));
+        }
+        let words: Vec<u64> = words.collect();
+        self.write_at(bytemuck::cast_slice(&words), place)
     }
 
     /// The trailers up to which log and tables, and the log alone, are known
@@ -425,26 +454,27 @@ impl Store {
 
     /// Writes single words at these places of a table that lies below `end`.
     pub(super) fn write_words(&self, table: u64, placed: &[Placed], end: u64) -> Result<()> {
-        // A store dirties as much as the kernel has as one page, perhaps two
-        // megabytes; a write, the block. Few are better written.
-        let writer = (placed.len() >= STORE_FROM).then(|| {
-            self.word_writer.get_or_init(|| {
-                map::may_store(&*self.system, &self.file)
-                    .then(|| WordWriter::new(&*self.system, &self.file, self.mapping.length()).ok())
-                    .flatten()
-            })
-        });
         let view = self.view(end)?;
         for &(place, word) in placed {
             let offset = table + place * 8;
-            match writer {
-                Some(Some(writer)) => writer
+            match self.word_writer() {
+                Some(writer) => writer
                     .store(view, offset, word)
                     .map_err(|fault| self.error(fault))?,
-                _ => self.write_at(&word.to_le_bytes(), offset)?,
+                None => self.write_at(&word.to_le_bytes(), offset)?,
             }
         }
         Ok(())
+    }
+
+    /// What stores words through a mapping, where that may be done.
+    fn word_writer(&self) -> Option<&WordWriter> {
+        let writer = self.word_writer.get_or_init(|| {
+            map::may_store(&*self.system, &self.file)
+                .then(|| WordWriter::new(&*self.system, &self.file, self.mapping.length()).ok())
+                .flatten()
+        });
+        writer.as_ref()
     }
 
     pub(super) fn write_at_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -461,63 +491,36 @@ impl Store {
         self.read_only
     }
 
-    pub(super) fn checkpoint_every(&self) -> u64 {
-        self.checkpoint_every
+    /// A nonce that no other transaction has.
+    pub(super) fn nonce(&self) -> u64 {
+        // splitmix64: a permutation of a counter that begins somewhere.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.nonces.fetch_add(STEP, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
     }
 
     pub(super) fn system(&self) -> &dyn System {
         &*self.system
     }
 
-    fn lock(&self) -> Result<WriteLock<'_>> {
-        if self.read_only {
-            return Err(Error::ReadOnly {
-                path: self.path.clone(),
-            });
-        }
-        let thread = sync::lock(&self.writer);
-        let file = self.lock_file()?;
-        if !self.is_in_place()? {
-            return Err(Error::Replaced {
-                path: self.path.clone(),
-            });
-        }
-        Ok(WriteLock {
-            _file: file,
-            _thread: thread,
-        })
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 
-    pub(super) fn try_lock(&self) -> Result<Option<WriteLock<'_>>> {
-        let Some(thread) = sync::try_lock(&self.writer) else {
-            return Ok(None);
-        };
-        match self.system.try_lock(&self.file) {
-            Ok(false) => Ok(None),
-            Ok(true) => Ok(Some(WriteLock {
-                _file: FileLock(self),
-                _thread: thread,
-            })),
-            Err(source) => Err(cannot(&self.path, "lock", source)),
-        }
+    /// The path by which it was opened, whatever the working directory.
+    pub(super) fn absolute_path(&self) -> &Path {
+        &self.absolute_path
     }
 
-    fn lock_file(&self) -> Result<FileLock<'_>> {
-        match self.system.lock(&self.file) {
-            Ok(()) => Ok(FileLock(self)),
-            Err(source) => Err(cannot(&self.path, "lock", source)),
-        }
+    /// Device and inode number of the open file.
+    pub(super) fn identity(&self) -> (u64, u64) {
+        self.identity
     }
 
-    /// Whether the path still leads to the open file.
-    fn is_in_place(&self) -> Result<bool> {
-        match std::fs::metadata(&self.absolute_path) {
-            Ok(found) => Ok((found.dev(), found.ino()) == self.identity),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
-                _ => Err(self.io_error("examine", error)),
-            },
-        }
+    pub(super) fn turn(&self) -> &Mutex<Turn> {
+        &self.turn
     }
 
     pub(super) fn io_error(&self, action: &'static str, source: io::Error) -> Error {
@@ -551,7 +554,7 @@ fn is_of_a_network(file_system: u64) -> bool {
 
 /// The error of a lock or a mapping that could not be had: says so if it is the
 /// file system that has none.
-fn cannot(path: &Path, action: &'static str, source: io::Error) -> Error {
+pub(super) fn cannot(path: &Path, action: &'static str, source: io::Error) -> Error {
     let path = path.to_owned();
     let lacks = matches!(
         source.raw_os_error().map(Errno::from_raw_os_error),

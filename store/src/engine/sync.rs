@@ -12,13 +12,13 @@ pub(super) use shuttle::sync::{Mutex, MutexGuard, TryLockError, atomic::AtomicU6
 #[cfg(not(shuttle))]
 pub(super) use std::sync::{Mutex, MutexGuard, TryLockError, atomic::AtomicU64};
 
-/// Locks a mutex that guards no data, so that a panic elsewhere spoils nothing.
-pub(super) fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+/// Locks a mutex whose data a panic elsewhere does not spoil.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Likewise; `None` if another thread has it.
-pub(super) fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

@@ -11,9 +11,11 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// What the engine asks of the operating system.
 pub trait System: Send + Sync {
@@ -79,6 +81,23 @@ pub trait System: Send + Sync {
         let _ = rustix::fs::flock(file, FlockOperation::Unlock);
     }
 
+    /// Waits until all who called this before have left the queue of those who
+    /// want [`System::lock`]; about in that order. Lasts until
+    /// [`System::leave_queue`], or as a lock does.
+    fn enter_queue(&self, file: &File) -> io::Result<()> {
+        queue(file, libc::F_OFD_SETLKW, libc::F_WRLCK)
+    }
+
+    /// Lets the next one go ahead.
+    fn leave_queue(&self, file: &File) {
+        let _ = queue(file, libc::F_OFD_SETLK, libc::F_UNLCK);
+    }
+
+    /// Waits a little.
+    fn pause(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+
     /// Maps `length` bytes of address space from the file's start, for reading:
     /// what is written to the file is to be seen in the mapping at once.
     fn map(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
@@ -88,6 +107,16 @@ pub trait System: Send + Sync {
     /// The same for storing words too.
     fn map_writable(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
         MmapOptions::new().len(length).map_raw(file)
+    }
+
+    /// Has the kernel begin to write a range of the file to the disk. Nothing
+    /// depends on it.
+    fn start_write_back(&self, file: &File, range: Range<u64>) {
+        let (start, length) = (range.start as i64, (range.end - range.start) as i64);
+        // SAFETY: a system call that touches no memory of ours.
+        unsafe {
+            libc::sync_file_range(file.as_raw_fd(), start, length, libc::SYNC_FILE_RANGE_WRITE);
+        }
     }
 
     /// The type of the file's file system: `f_type` of statfs(2).
@@ -117,6 +146,12 @@ pub trait System: Send + Sync {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64)
+    }
+
+    /// Nanoseconds since some moment: a clock that nobody sets.
+    fn uptime(&self) -> u64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
     /// Random bits.
@@ -162,6 +197,26 @@ fn write_durably(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<(
         }
     }
     Ok(())
+}
+
+/// Locks or unlocks the byte that stands for the queue: one where no file ends.
+fn queue(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<()> {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = libc::off_t::MAX - 1;
+    lock.l_len = 1;
+    loop {
+        // SAFETY: a system call that reads `lock`, which lives longer.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
 }
 
 fn boot_id() -> Option<[u8; 16]> {

@@ -3,10 +3,12 @@
 //! A commit does, in this order:
 //!
 //! 1. writes the rest of the log's items, new tables, and the trailer;
-//! 2. if durable, or if much is not yet on the disk, waits until it is;
+//! 2. if durable, waits until they are on the disk;
 //! 3. publishes the trailer as `head`: the transaction is committed;
 //! 4. adds words to the tables that were there before;
-//! 5. publishes the trailer as `visible`: readers see it.
+//! 5. publishes the trailer as `visible`: readers see it;
+//! 6. no longer as the only writer, sees to it that what was written gets to the
+//!    disk some time, if it is this transaction's turn ([`Store::settle`]).
 //!
 //! Killed before 3, a writer leaves bytes beyond the head that the next one
 //! overwrites. Killed between 3 and 5, it leaves it to the next one to repeat
@@ -14,10 +16,11 @@
 //! word for a record that is not committed.
 
 use super::error::{Error, Fault, Result};
+use super::lock::WriteLock;
 use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
-use super::store::{Store, WriteLock};
+use super::store::Store;
 use super::table;
 use super::update::{self, Plan};
 use format_spec::digest::Digest;
@@ -32,7 +35,7 @@ use std::mem::offset_of;
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing, but for the checkpoint once in a while
+    /// Nothing, but once in a while for a checkpoint, when other writers go on already
     /// ([`OpenOptions::checkpoint_every`](super::OpenOptions)). Survives the death of
     /// any process; a power cut may take the newest transactions away, whole, newest
     /// first.
@@ -177,10 +180,9 @@ impl<'s> Transaction<'s> {
 
         let (mut checkpoint, mut durable) = self.store.durable_state()?;
         let base = self.base.trailer().offset;
-        let far = trailer.offset.saturating_sub(checkpoint) > self.store.checkpoint_every();
-        if self.durability == Durability::Durable || far {
+        if self.durability == Durability::Durable {
             let whole = self.buffer_offset == end_of(self.base.trailer());
-            if whole && durable == base && !far {
+            if whole && durable == base {
                 self.store
                     .write_at_durably(&self.buffer, self.buffer_offset)?;
             } else {
@@ -202,6 +204,9 @@ impl<'s> Transaction<'s> {
         }
         self.store
             .write_state(offset_of!(FileState, visible), &[head, checkpoint, durable])?;
+        let store = self.store;
+        drop(self);
+        store.settle(trailer.start, end_of(&trailer))?;
         Ok(trailer.revision)
     }
 
@@ -274,8 +279,10 @@ impl<'s> Transaction<'s> {
     fn flush(&mut self) -> Result<()> {
         self.store.write_at(&self.buffer, self.buffer_offset)?;
         self.crc.update(&self.buffer);
+        let start = self.buffer_offset;
         self.buffer_offset += self.buffer.len() as u64;
         self.buffer.clear();
+        self.store.start_write_back(start, self.buffer_offset);
         Ok(())
     }
 
@@ -364,9 +371,7 @@ impl<'s> Transaction<'s> {
         trailer.jump =
             log::jump_after(self.base.view(), base).map_err(|fault| self.store.error(fault))?;
         trailer.previous_nonce = base.nonce;
-        let random = self.store.system().random();
-        trailer.nonce =
-            random.map_err(|source| self.store.io_error("get random bits for", source))?;
+        trailer.nonce = self.store.nonce();
         trailer.payload_crc = self.crc.clone().finalize();
         trailer.checksum = trailer_checksum(trailer);
         self.buffer.extend_from_slice(bytemuck::bytes_of(trailer));
