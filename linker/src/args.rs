@@ -325,6 +325,8 @@ pub struct Args {
     pub verify_incremental: bool,
     /// `--threads`: `None` for as many as there are processors.
     pub threads: Option<usize>,
+    /// `--fork` (the default), `--no-fork`: whether the caller need not wait for the memory to be taken apart.
+    pub fork: bool,
 
     // -- what was not obeyed
     /// Options that change the output and are not implemented. The driver refuses to link if there are any.

@@ -2,6 +2,7 @@
 
 use crate::ids::FileId;
 use crate::object::Object;
+use crate::pages::MappedBytes;
 use crate::shared::Shared;
 use std::fmt;
 use std::path::Path;
@@ -33,6 +34,8 @@ pub struct File<'a> {
     /// Where its globals start in the table of all files' globals (see
     /// [`SymbolTable`](crate::symbols::SymbolTable)).
     pub slot_base: u32,
+    /// All its bytes, if they are in the mapping of a file.
+    pub mapped: Option<MappedBytes<'a>>,
 }
 
 impl<'a> File<'a> {
@@ -42,6 +45,13 @@ impl<'a> File<'a> {
         match &self.body {
             Body::Object(object) => Some(object),
             _ => None,
+        }
+    }
+
+    /// A part of the file will hardly be read again: its memory need not be kept.
+    pub fn release(&self, part: &[u8]) {
+        if let Some(mapped) = self.mapped {
+            mapped.release(part);
         }
     }
 

@@ -10,9 +10,11 @@ use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
 use crate::elf_object::{ElfObject, Malformed, check_ident, is_bitcode};
 use crate::file::{Body, File, Files};
+use crate::host::Host;
 use crate::ids::FileId;
 use crate::lto::Produced;
 use crate::object::Object;
+use crate::pages::MappedBytes;
 use crate::raw_input;
 use crate::script::{self, Command, FileRef};
 use crate::scripting::{Includes, Scripts};
@@ -21,7 +23,7 @@ use crate::shared::Shared;
 use crate::ticket::Ticket;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -48,12 +50,14 @@ impl InputArena {
 
     fn map(&self, path: &Path) -> std::io::Result<&[u8]> {
         let file = std::fs::File::open(path)?;
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(std::io::Error::other("is not a regular file"));
         }
+        let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
-        let map = unsafe { Mmap::map(&file)? };
+        let map = unsafe { MmapOptions::new().len(len).map(&file)? };
         self.opened.borrow_mut().push(path.to_path_buf());
         Ok(self.maps.alloc(map))
     }
@@ -74,6 +78,8 @@ struct Found<'a> {
     exclude: bool,
     /// Named by its path, not found as a library: the path then stands for a missing `DT_SONAME`.
     by_path: bool,
+    /// `data`, if it is in the mapping of a file.
+    mapped: Option<MappedBytes<'a>>,
 }
 
 /// Linker scripts as inputs include each other at most this deep.
@@ -115,11 +121,12 @@ pub struct Intermediate<'a> {
     pub data: &'a [u8],
 }
 
-/// Opens and parses all inputs. `names` are what the linker itself mentions.
+/// Opens and parses all inputs. `names` are what the linker itself mentions; `host` is told of their size.
 pub fn open<'a>(
     arena: &'a InputArena,
     args: &Args,
     mut names: Vec<&'a [u8]>,
+    host: &dyn Host,
     diag: &Diagnostics,
 ) -> Opened<'a> {
     let search = Search::new(args, Environment::of_process());
@@ -136,6 +143,7 @@ pub fn open<'a>(
         opened,
         ..
     } = opener;
+    host.opened(found.iter().map(Found::work).sum());
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
     let linker = File {
         path: Path::new(""),
@@ -145,6 +153,7 @@ pub fn open<'a>(
         as_needed: false,
         exclude: false,
         slot_base: 0,
+        mapped: None,
     };
     let mut files = Files(vec![linker]);
     let mut intermediate = Vec::new();
@@ -294,27 +303,20 @@ impl<'a, 'l> Opener<'a, 'l> {
                     found.by_path = true;
                 }
             }
-            InputKind::Library(name) => {
-                let candidates: Vec<PathBuf> =
-                    self.search.library(name, input.state.static_only).collect();
-                match self.first_compatible(candidates, name) {
-                    Some(path) => self.file(path, input.state, 0),
-                    None => self.diag.error(format!(
-                        "cannot find -l{}: No such file or directory",
-                        name.to_string_lossy()
-                    )),
-                }
-            }
-            InputKind::LibraryFile(name) => {
-                let candidates: Vec<PathBuf> = self.search.library_file(name).collect();
-                match self.first_compatible(candidates, name) {
-                    Some(path) => self.file(path, input.state, 0),
-                    None => self.diag.error(format!(
-                        "cannot find -l:{}: No such file or directory",
-                        name.to_string_lossy()
-                    )),
-                }
-            }
+            InputKind::Library(name) => match self.find_library(name, input.state.static_only) {
+                Some(path) => self.file(path, input.state, 0),
+                None => self.diag.error(format!(
+                    "cannot find -l{}: No such file or directory",
+                    name.to_string_lossy()
+                )),
+            },
+            InputKind::LibraryFile(name) => match self.find_library_file(name) {
+                Some(path) => self.file(path, input.state, 0),
+                None => self.diag.error(format!(
+                    "cannot find -l:{}: No such file or directory",
+                    name.to_string_lossy()
+                )),
+            },
             InputKind::JustSymbols(path) => {
                 let Some(data) = self.map(path) else { return };
                 match raw_input::of_symbols(data) {
@@ -325,13 +327,28 @@ impl<'a, 'l> Opener<'a, 'l> {
         }
     }
 
-    /// The first of the files that `-lNAME` can mean that is not for another machine; says what is passed over.
+    /// The file that `-lNAME` means.
+    fn find_library(&mut self, name: &std::ffi::OsStr, static_only: bool) -> Option<PathBuf> {
+        self.first_compatible(name, |search, passed| {
+            search.library(name, static_only).nth(passed)
+        })
+    }
+
+    /// The file that `-l:NAME` means.
+    fn find_library_file(&mut self, name: &std::ffi::OsStr) -> Option<PathBuf> {
+        self.first_compatible(name, |search, passed| search.library_file(name).nth(passed))
+    }
+
+    /// The first of the files that a library can be that is not for another machine; says what is passed over. Nearly
+    /// always that is the very first, and directories beyond it are not looked into: `candidate` finds the one
+    /// after so many others.
     fn first_compatible(
         &mut self,
-        candidates: Vec<PathBuf>,
         name: &std::ffi::OsStr,
+        candidate: impl Fn(&Search, usize) -> Option<PathBuf>,
     ) -> Option<PathBuf> {
-        for candidate in candidates {
+        for passed in 0.. {
+            let candidate = candidate(&self.search, passed)?;
             if self.map(&candidate).is_none_or(is_compatible) {
                 return Some(candidate);
             }
@@ -385,6 +402,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 state,
                 exclude: false,
                 by_path: false,
+                mapped: in_mapping(data),
             });
         } else if data.iter().take(512).any(|b| *b == 0) {
             self.diag.error(format!(
@@ -406,6 +424,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             state,
             exclude: false,
             by_path: false,
+            mapped: None,
         });
     }
 
@@ -463,6 +482,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 state,
                 exclude,
                 by_path: false,
+                mapped: in_mapping(data),
             });
         }
     }
@@ -523,15 +543,8 @@ impl<'a, 'l> Opener<'a, 'l> {
         };
         let name = std::ffi::OsStr::from_bytes(&file.name);
         let found = match (file.is_library, file.name.strip_prefix(b":")) {
-            (true, Some(exact)) => {
-                let exact = std::ffi::OsStr::from_bytes(exact);
-                let candidates = self.search.library_file(exact).collect();
-                self.first_compatible(candidates, exact)
-            }
-            (true, None) => {
-                let candidates = self.search.library(name, state.static_only).collect();
-                self.first_compatible(candidates, name)
-            }
+            (true, Some(exact)) => self.find_library_file(std::ffi::OsStr::from_bytes(exact)),
+            (true, None) => self.find_library(name, state.static_only),
             (false, _) => self.search.script_input(&file.name, &script),
         };
         match found {
@@ -543,6 +556,12 @@ impl<'a, 'l> Opener<'a, 'l> {
             )),
         }
     }
+}
+
+/// Marks bytes that [`InputArena::map`] has returned, or a part of them.
+fn in_mapping(data: &[u8]) -> Option<MappedBytes<'_>> {
+    // SAFETY: the arena maps files for reading, and keeps the mappings as long as what it returns can be used.
+    Some(unsafe { MappedBytes::new(data) })
 }
 
 /// Whether a library can be for this machine: an ELF file that is, an archive whose first object is, or a linker script
@@ -695,6 +714,18 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
 }
 
 impl<'a> Found<'a> {
+    /// Bytes that the link will have to do with, about: of libraries most are not needed.
+    fn work(&self) -> u64 {
+        const PART_OF_LIBRARY: u64 = 16;
+        let is_shared =
+            elf::record(self.data, 0).is_some_and(|ehdr: &Ehdr| ehdr.e_type == c::ET_DYN);
+        let bytes = self.data.len() as u64;
+        match self.lazy || is_shared {
+            true => bytes / PART_OF_LIBRARY,
+            false => bytes,
+        }
+    }
+
     fn file(&self, body: Body<'a>) -> File<'a> {
         File {
             path: self.path,
@@ -704,6 +735,7 @@ impl<'a> Found<'a> {
             as_needed: self.state.as_needed,
             exclude: self.exclude,
             slot_base: 0,
+            mapped: self.mapped,
         }
     }
 }

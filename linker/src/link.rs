@@ -22,6 +22,7 @@ use crate::file::{Body, Files};
 use crate::flat_binary;
 use crate::frames::Frames;
 use crate::got::Got;
+use crate::host::Host;
 use crate::icf::Folder;
 use crate::ids::{FileId, SymbolId};
 use crate::image;
@@ -73,20 +74,17 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Failed;
 
 /// Links. Messages go to `diag`; if any of them is an error there is no output.
-///
-/// `finished` is called when the output is complete and all reports are made. A program that has nothing else to do
-/// ends there, and need not return the memory of a large link piece by piece.
-pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
+pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Failed> {
     let mut timing = Timing::new(args);
     unsupported::report(args, diag);
     check(diag)?;
     if args.kind == OutputKind::Relocatable {
-        return relocatable::link(args, diag, finished);
+        return relocatable::link(args, diag, host);
     }
 
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
-    let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let inputs = inputs::open(&arena, args, mentioned(args, &arena), host, diag);
     let (mut files, mut scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     scripts.complete(args, diag);
@@ -644,7 +642,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     }
     // The plugin takes away its files.
     drop(compiled);
-    finished();
+    host.finished();
     Ok(())
 }
 

@@ -2,7 +2,37 @@
 
 use linker::args::{Args, help};
 use linker::diag::{DiagOptions, Diagnostics};
+use linker::host::Host;
+use linker::leave::leave;
 use std::process::ExitCode;
+
+/// Bytes of inputs for which one more thread is worth starting.
+const WORK_OF_THREAD: u64 = 1 << 20;
+
+/// This process, which links once.
+struct Process<'p> {
+    args: &'p Args,
+    diag: &'p Diagnostics,
+}
+
+impl Host for Process<'_> {
+    /// Chooses the number of threads; this one is one of them. A small link has been done before others would be awake.
+    fn opened(&self, bytes: u64) {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let most = self.args.threads.unwrap_or_else(processors);
+        let useful = usize::try_from(bytes / WORK_OF_THREAD).unwrap_or(most) + 1;
+        // Fails only if there are threads already, and there are none.
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(most.min(useful))
+            .use_current_thread()
+            .build_global();
+    }
+
+    fn finished(&self) {
+        self.diag.flush_to_stderr();
+        leave(self.diag.exit_code(), self.args.fork);
+    }
+}
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args_os().skip(1)) {
@@ -16,12 +46,6 @@ fn main() -> ExitCode {
     if args.info.exit {
         return ExitCode::SUCCESS;
     }
-    if let Some(threads) = args.threads {
-        // Fails only if there is a pool already, and there is none.
-        let _ = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build_global();
-    }
     let diag = Diagnostics::new(DiagOptions::from_args(&args));
     for warning in &args.warnings {
         diag.warn(warning);
@@ -32,11 +56,11 @@ fn main() -> ExitCode {
         }
         diag.error("no input files");
     } else {
-        let finished = || {
-            diag.flush_to_stderr();
-            std::process::exit(diag.exit_code().into());
+        let process = Process {
+            args: &args,
+            diag: &diag,
         };
-        if linker::link::link(&args, &diag, finished).is_err() {
+        if linker::link::link(&args, &diag, &process).is_err() {
             linker::log::failed(&args);
         }
     }

@@ -33,6 +33,7 @@ use crate::dependency_file;
 use crate::diag::Diagnostics;
 use crate::elf_object::{ElfObject, Malformed};
 use crate::file::{Body, Files};
+use crate::host::Host;
 use crate::ids::FileId;
 use crate::inputs::{self, InputArena};
 use crate::link::{Failed, check, complete};
@@ -52,12 +53,11 @@ use crate::timing::Timing;
 use crate::versioning::Versioning;
 use rayon::prelude::*;
 
-/// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output. `finished` is
-/// called as by [`link`](crate::link::link).
-pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<(), Failed> {
+/// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output.
+pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Failed> {
     let mut timing = Timing::new(args);
     let arena = InputArena::default();
-    let inputs = inputs::open(&arena, args, mentioned(args, &arena), diag);
+    let inputs = inputs::open(&arena, args, mentioned(args, &arena), host, diag);
     let (mut files, scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     scripts.refuse_layout(diag);
@@ -208,7 +208,7 @@ pub fn link(args: &Args, diag: &Diagnostics, finished: impl FnOnce()) -> Result<
     );
     timing.finish();
     drop(compiled);
-    finished();
+    host.finished();
     Ok(())
 }
 

@@ -143,14 +143,11 @@ impl Search {
         };
         let shared = (!static_only).then(|| file(".so"));
         let archive = file(".a");
-        self.directories().flat_map(move |directory| {
+        let candidates = self.directories().flat_map(move |directory| {
             let shared = shared.as_ref().map(|file| directory.join(file));
-            shared
-                .into_iter()
-                .chain([directory.join(&archive)])
-                .filter(|path| path.is_file())
-                .collect::<Vec<_>>()
-        })
+            shared.into_iter().chain([directory.join(&archive)])
+        });
+        candidates.filter(|path| path.is_file())
     }
 
     /// The files that `-l:FILE` can mean, in order.

@@ -327,6 +327,8 @@ impl Parser {
             Id::NoProgress => args.progress = super::ProgressMode::Never,
             Id::VerifyIncremental => args.verify_incremental = true,
             Id::NoThreads => args.threads = Some(1),
+            Id::Fork => args.fork = true,
+            Id::NoFork => args.fork = false,
             _ => unreachable!("{id:?} takes a value"),
         }
         Ok(())

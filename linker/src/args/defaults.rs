@@ -124,6 +124,7 @@ impl Default for Args {
             progress: super::ProgressMode::Auto,
             verify_incremental: false,
             threads: None,
+            fork: true,
             unsupported: Vec::new(),
             warnings: Vec::new(),
             words: Vec::new(),

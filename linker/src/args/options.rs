@@ -261,8 +261,10 @@ options! {
         Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";
         NoProgress ["no-progress"] Nothing, "as --progress=never";
         VerifyIncremental ["verify-incremental"] Nothing, "after an incremental link, link in full and compare";
-        Threads ["threads", "thread-count"] Optional("N"), "use N threads (default: all processors)";
+        Threads ["threads", "thread-count"] Optional("N"), "use at most N threads (default: all processors)";
         NoThreads ["no-threads"] Nothing, "use one thread";
+        Fork ["fork"] Nothing, "return when the output is complete, before the memory is free again (default)";
+        NoFork ["no-fork"] Nothing, "return when the memory is free again";
         Optimize ["O"] Value("LEVEL"), "0 to 2: how hard to try to make tables and strings small (default 1)";
     }
 }
@@ -400,13 +402,7 @@ pub const IGNORED: &[Ignored] = &[
         why: "CTF is carried, not merged",
     },
     Ignored {
-        names: &[
-            "fork",
-            "no-fork",
-            "preread-archive-symbols",
-            "quick-exit",
-            "no-quick-exit",
-        ],
+        names: &["preread-archive-symbols", "quick-exit", "no-quick-exit"],
         takes: Nothing,
         why: "how another linker works inside",
     },

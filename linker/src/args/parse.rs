@@ -9,7 +9,7 @@
 //! With one dash, an exact long name comes first (`-static`), then an option of one letter with its value joined
 //! (`-lfoo`, `-Tscript`), then a beginning of a long name, then a bunch.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub(super) struct Known {
 }
 
 /// All names, of one letter and longer.
-static NAMES: LazyLock<HashMap<&'static str, Known>> = LazyLock::new(|| {
-    let mut names = HashMap::new();
+static NAMES: LazyLock<FxHashMap<&'static str, Known>> = LazyLock::new(|| {
+    let mut names = FxHashMap::default();
     let mut add = |list: &[&'static str], action, takes| {
         for name in list {
             let old = names.insert(*name, Known { action, takes });

@@ -1,0 +1,12 @@
+//! The program around a link: how many threads it starts, and how it ends, is its own matter. A test or a fuzzer
+//! that links many times in one process does other things at these moments than `repo-ld`.
+
+/// What the program that links wants to do meanwhile.
+pub trait Host {
+    /// It is known how much work there is: about so many bytes of inputs. No threads have been used so far.
+    fn opened(&self, bytes: u64);
+
+    /// The output is complete and all reports are made. A program that has nothing else to do ends here, and need not
+    /// return the memory of a large link piece by piece.
+    fn finished(&self);
+}
