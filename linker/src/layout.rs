@@ -72,9 +72,9 @@ impl Placement {
 pub type MergeClasses = Vec<Option<MergeClass>>;
 
 /// What [`merge_pieces`] makes.
-pub struct MergedPieces<'f> {
+pub struct MergedPieces {
     /// The pieces.
-    pub merged: Merged<'f>,
+    pub merged: Merged,
     /// Which parts hold pieces.
     pub classes: MergeClasses,
     /// Where the repositories' pieces went.
@@ -97,7 +97,7 @@ pub fn merge_pieces<'f>(
     sections: &Sections,
     outputs: &mut Outputs<'f>,
     used: &UsedPieces<'f>,
-) -> Result<MergedPieces<'f>, PieceError> {
+) -> Result<MergedPieces, PieceError> {
     let mut count = 0;
     let mut new_class = |classes: &mut MergeClasses, part: PartId| {
         if classes.len() <= part.index() {
@@ -151,6 +151,13 @@ pub fn merge_pieces<'f>(
     let merged = crate::merge::merge(&inputs).map_err(|(index, why)| {
         PieceError::Section(ids.get(index).copied().unwrap_or(SectionId::NONE), why)
     })?;
+    // Their bytes were copied.
+    for (input, id) in inputs.iter().zip(&ids) {
+        if let Contents::Section(bytes) = input.contents {
+            let (file, _) = sections.origin(*id);
+            files.get(file).release(bytes);
+        }
+    }
     Ok(MergedPieces {
         classes,
         repository: repository.places(used, &merged),

@@ -3,29 +3,35 @@
 //!
 //! The sections of a class (one output section, element size and kind) are cut
 //! into pieces, the pieces are hashed, and equal ones are found with hash
-//! tables. Three steps, each parallel inside:
+//! tables. Consecutive inputs form *chunks* of about equal size, and a class has a number of
+//! *shards*, each of which keeps the pieces with certain bits of their hash. What costs time
+//! are bytes that are not in the processor's caches, so this is done in *waves* of a few chunks, and in a wave twice
+//! in parallel:
 //!
-//! 1. *Cut.* Consecutive inputs form chunks of about equal size. Each chunk is
-//!    cut and hashed by one thread, which also sorts its pieces into shards by
-//!    their hash.
-//! 2. *Unite.* Each shard is one thread's: it walks the chunks in input order
-//!    and keeps the first of equal pieces. So the result depends on the order
-//!    of the inputs and on the number of shards, which depends on the inputs'
-//!    size, but never on the number of threads.
-//! 3. *Place.* Within a shard, pieces stand in the order of their alignment
-//!    (largest first) and then of their first appearance; the shards follow one
-//!    another.
+//! 1. *Cut.* Each chunk is cut and hashed by one thread, which also sorts its pieces by shard.
+//! 2. *Unite.* Each shard is one thread's: it walks the wave's chunks in the order of the inputs and keeps the
+//!    first of equal pieces, copying its bytes, which are still in a cache.
+//!
+//! So what a shard holds depends on the order of the inputs and on the number of shards, which depends on the
+//! inputs' size, but never on the number of threads. In the end the shards follow one another, and
+//! writing them is copying large blocks. Of each piece there remain nine bytes: where it began in its
+//! input, its shard, and its offset there.
 //!
 //! A piece is aligned as it was in its section: to the smaller of the
 //! section's alignment and that of its offset. So a string that the compiler
 //! aligned to eight bytes stays aligned, and one that followed it in the same
-//! section does not waste seven.
+//! section does not waste seven. In a class that has alignments, the pieces of a shard
+//! stand in the order of their alignment (largest first) and then of their first appearance.
 
-use hashbrown::HashTable;
+mod shard;
+#[cfg(test)]
+mod tests;
+
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
+use shard::Shard;
 use std::hash::Hasher;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A number by which the caller tells classes apart, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,57 +79,82 @@ pub enum MergeError {
     /// 4 GiB or more.
     #[error("section of {0:#x} bytes is too large to be merged")]
     TooLarge(u64),
+    /// The output would have too many pieces.
+    #[error("more than 2 GiB of different strings or constants are to be merged in one place")]
+    TooMany,
 }
+
+/// A shard is full.
+struct TooMany;
 
 /// The result: where each piece of each input went, and the contents of each class.
-pub struct Merged<'a> {
-    chunks: Vec<Chunk<'a>>,
-    /// By input: the chunk, and the number of its first piece there.
+pub struct Merged {
+    chunks: Vec<Chunk>,
+    /// By input: the chunk, and which of the chunk's inputs it is.
     inputs: Vec<(u32, u32)>,
-    classes: Vec<Class<'a>>,
+    classes: Vec<Class>,
 }
 
-#[derive(Default)]
-struct Class<'a> {
-    shards: Vec<Shard<'a>>,
+struct Class {
+    shards: Vec<Shard>,
+    /// Offset of each shard in the class.
+    bases: Vec<u64>,
     size: u64,
     align: u64,
-}
-
-#[derive(Default)]
-struct Shard<'a> {
-    /// Offset of the shard in its class.
-    base: u64,
-    size: u64,
-    /// In order of their places.
-    pieces: Vec<(u64, &'a [u8])>,
-    align: u64,
+    aligned: bool,
 }
 
 /// The pieces of consecutive inputs of one class.
-struct Chunk<'a> {
+struct Chunk {
     class: MergeClass,
     /// Offset in its input, by piece; ascending within an input.
-    starts: Vec<u32>,
+    starts: Box<[u32]>,
     /// By input of the chunk: number of its first piece; one more at the end.
-    firsts: Vec<u32>,
-    /// Where each piece went: shard in the high 16 bits, offset in the shard in the low 48.
-    places: Vec<AtomicU64>,
-    /// By shard: the pieces that belong to it. Emptied once they are placed.
-    buckets: Vec<Vec<Cut<'a>>>,
+    firsts: Box<[u32]>,
+    /// For every [`BLOCK`] bytes of each input: the piece that holds the first of them, counted from the input's first.
+    blocks: Box<[u32]>,
+    /// By input of the chunk: the first of its blocks; one more at the end.
+    first_blocks: Box<[u32]>,
+    /// Shard, by piece.
+    shards: Box<[u8]>,
+    /// Offset in the shard, by piece; while shards are made, the piece's token.
+    offsets: Box<[AtomicU32]>,
 }
 
-/// A piece between cutting and placing.
+/// A piece between cutting and uniting.
 struct Cut<'a> {
-    hash: u64,
     bytes: &'a [u8],
+    hash: u32,
     number: u32,
     align_log2: u8,
 }
 
+/// What a chunk is made with. Only the memory is kept from one to the next.
+#[derive(Default)]
+struct Workbench<'a> {
+    starts: Vec<u32>,
+    firsts: Vec<u32>,
+    blocks: Vec<u32>,
+    first_blocks: Vec<u32>,
+    shards: Vec<u8>,
+    /// By shard: the pieces that belong to it.
+    buckets: Vec<Vec<Cut<'a>>>,
+}
+
 /// Bytes of input that make a chunk worth a task of its own.
 const CHUNK_BYTES: usize = 256 << 10;
-const OFFSET_BITS: u32 = 48;
+
+/// Chunks of a wave: what a processor's cache has room for.
+const WAVE: usize = 16;
+
+/// The most shards of a class: what keeps two hundred threads busy, and fits into a byte.
+const MOST_SHARDS: usize = 256;
+
+/// How many pieces ahead the tables are fetched.
+const AHEAD: usize = 6;
+
+/// Bytes of an input for which it is known, without a search, which piece they begin in.
+const BLOCK: usize = 256;
 
 /// Checks that [`merge`] can cut a section: that its size is sound and its last string ended.
 ///
@@ -150,66 +181,45 @@ pub fn check(input: &MergeInput<'_>) -> Result<(), MergeError> {
 /// Merges the inputs of all classes.
 ///
 /// # Errors
-/// The index of an input that [`check`] refuses, and why.
-pub fn merge<'a>(inputs: &[MergeInput<'a>]) -> Result<Merged<'a>, (usize, MergeError)> {
+/// The index of an input that [`check`] refuses or with which there are too many pieces, and why.
+pub fn merge(inputs: &[MergeInput<'_>]) -> Result<Merged, (usize, MergeError)> {
     for (index, input) in inputs.iter().enumerate() {
         check(input).map_err(|error| (index, error))?;
     }
-    let class_count = inputs
-        .iter()
-        .map(|input| input.class.0 + 1)
-        .max()
-        .unwrap_or(0) as usize;
-    let mut bytes_of_class = vec![0usize; class_count];
-    for input in inputs {
-        bytes_of_class[input.class.0 as usize] += input.size();
-    }
-    // One shard for every 64 KiB, up to what keeps two hundred threads busy.
-    let shards_of_class: Vec<usize> = bytes_of_class
-        .iter()
-        .map(|bytes| (bytes >> 16).next_power_of_two().clamp(1, 256))
-        .collect();
-
+    let mut classes = classes(inputs);
     let (plans, places) = plan_chunks(inputs);
-    let chunks: Vec<Chunk<'a>> = plans
-        .into_par_iter()
-        .map(|plan| {
-            cut(
-                inputs,
-                &plan,
-                shards_of_class[inputs[plan[0] as usize].class.0 as usize],
-            )
-        })
-        .collect();
-
-    let classes = (0..class_count)
-        .map(|class| {
-            let chunks: Vec<&Chunk<'a>> = chunks
-                .iter()
-                .filter(|chunk| chunk.class.0 as usize == class)
-                .collect();
-            let mut shards: Vec<Shard<'a>> = (0..shards_of_class[class])
-                .into_par_iter()
-                .map(|shard| unite(&chunks, shard))
-                .collect();
-            let mut end = 0u64;
-            let mut align = 1;
-            for shard in &mut shards {
-                shard.base = end.next_multiple_of(shard.align.max(1));
-                end = shard.base + shard.size;
-                align = align.max(shard.align);
+    let mut benches: Vec<Workbench> = Vec::new();
+    benches.resize_with(WAVE.min(plans.len()), Workbench::default);
+    let mut chunks: Vec<Chunk> = Vec::with_capacity(plans.len());
+    for wave in plans.chunks(WAVE) {
+        let new: Vec<Chunk> = wave
+            .par_iter()
+            .zip(&mut benches)
+            .map(|(plan, bench)| {
+                let class = inputs[plan[0] as usize].class;
+                bench.cut(inputs, plan, classes[class.0 as usize].shards.len())
+            })
+            .collect();
+        unite(&mut classes, &new, &benches)
+            .map_err(|chunk| (wave[chunk][0] as usize, MergeError::TooMany))?;
+        chunks.extend(new);
+    }
+    drop(benches);
+    for (number, class) in classes.iter_mut().enumerate() {
+        let first = || inputs.iter().position(|i| i.class.0 as usize == number);
+        class
+            .place()
+            .map_err(|TooMany| (first().unwrap_or(0), MergeError::TooMany))?;
+    }
+    chunks.par_iter().for_each(|chunk| {
+        let class = &classes[chunk.class.0 as usize];
+        if class.aligned {
+            for (offset, shard) in chunk.offsets.iter().zip(&chunk.shards) {
+                let token = offset.load(Relaxed);
+                offset.store(class.shards[usize::from(*shard)].offset(token), Relaxed);
             }
-            Class {
-                shards,
-                size: end,
-                align,
-            }
-        })
-        .collect();
-    let mut chunks = chunks;
-    chunks
-        .par_iter_mut()
-        .for_each(|chunk| chunk.buckets = Vec::new());
+        }
+    });
     Ok(Merged {
         chunks,
         inputs: places,
@@ -217,7 +227,120 @@ pub fn merge<'a>(inputs: &[MergeInput<'a>]) -> Result<Merged<'a>, (usize, MergeE
     })
 }
 
-impl Merged<'_> {
+/// The classes, still empty.
+fn classes(inputs: &[MergeInput]) -> Vec<Class> {
+    let count = inputs.iter().map(|input| input.class.0 + 1).max();
+    let mut sizes = vec![(0usize, false); count.unwrap_or(0) as usize];
+    for input in inputs {
+        let (size, aligned) = &mut sizes[input.class.0 as usize];
+        *size += input.size();
+        *aligned |= match &input.contents {
+            Contents::Section(_) => input.align > 1,
+            Contents::Pieces(pieces) => pieces.iter().any(|(_, align)| *align > 1),
+        };
+    }
+    let class = |(size, aligned): (usize, bool)| {
+        // One shard for every 64 KiB.
+        let shards = (size >> 16).next_power_of_two().clamp(1, MOST_SHARDS);
+        Class {
+            shards: (0..shards).map(|_| Shard::new(aligned)).collect(),
+            bases: Vec::new(),
+            size: 0,
+            align: 1,
+            aligned,
+        }
+    };
+    sizes.into_iter().map(class).collect()
+}
+
+/// Step 2 for a wave: the pieces of its `chunks`, which are on the `benches`, become the shards'. An error is the
+/// index of a chunk.
+fn unite(classes: &mut [Class], chunks: &[Chunk], benches: &[Workbench]) -> Result<(), usize> {
+    // Chunks of one class follow one another, or nearly so.
+    let mut tasks: Vec<(usize, usize, &mut Shard)> = Vec::new();
+    for (number, class) in classes.iter_mut().enumerate() {
+        if chunks.iter().any(|chunk| chunk.class.0 as usize == number) {
+            let shards = class.shards.iter_mut().enumerate();
+            tasks.extend(shards.map(|(shard, it)| (number, shard, it)));
+        }
+    }
+    tasks
+        .into_par_iter()
+        .try_for_each(|(class, number, shard)| {
+            for (index, (chunk, bench)) in chunks.iter().zip(benches).enumerate() {
+                if chunk.class.0 as usize != class {
+                    continue;
+                }
+                let pieces = &bench.buckets[number];
+                for (i, piece) in pieces.iter().enumerate() {
+                    if let Some(later) = pieces.get(i + AHEAD) {
+                        shard.prefetch(later.hash);
+                    }
+                    let token = shard.add(piece).map_err(|TooMany| index)?;
+                    chunk.offsets[piece.number as usize].store(token, Relaxed);
+                }
+            }
+            Ok(())
+        })
+}
+
+impl Class {
+    /// All pieces are there: gives them their places.
+    fn place(&mut self) -> Result<(), TooMany> {
+        self.shards.par_iter_mut().try_for_each(Shard::place)?;
+        let mut end = 0u64;
+        for shard in &self.shards {
+            let base = end.next_multiple_of(shard.align());
+            self.bases.push(base);
+            end = base + shard.size();
+            self.align = self.align.max(shard.align());
+        }
+        self.size = end;
+        Ok(())
+    }
+}
+
+/// The pieces of one input, with their places.
+#[derive(Clone, Copy)]
+pub struct PlacedPieces<'m> {
+    starts: &'m [u32],
+    blocks: &'m [u32],
+    shards: &'m [u8],
+    offsets: &'m [AtomicU32],
+    bases: &'m [u64],
+}
+
+impl PlacedPieces<'_> {
+    /// Where the byte at `offset` of the input is in its class. An offset at or beyond
+    /// the input's end counts from its last piece, as linkers have always had it.
+    /// `None` if the input has no pieces.
+    #[inline]
+    pub fn place(&self, offset: u64) -> Option<u64> {
+        let block = usize::try_from(offset / BLOCK as u64).unwrap_or(usize::MAX);
+        // The block's first piece is at or before the offset, the next block's at or after it.
+        let (low, high) = match self.blocks.get(block..) {
+            Some([low, high, ..]) => (*low as usize, *high as usize + 1),
+            Some([low]) => (*low as usize, self.starts.len()),
+            _ => (
+                self.blocks.last().map_or(0, |low| *low as usize),
+                self.starts.len(),
+            ),
+        };
+        let candidates = self.starts.get(low..high)?;
+        let after = candidates.partition_point(|&start| u64::from(start) <= offset);
+        let piece = low + after.checked_sub(1)?;
+        let start = u64::from(self.starts[piece]);
+        Some(self.start(piece)?.wrapping_add(offset - start))
+    }
+
+    #[inline]
+    fn start(&self, piece: usize) -> Option<u64> {
+        let base = self.bases.get(usize::from(*self.shards.get(piece)?))?;
+        Some(base + u64::from(self.offsets.get(piece)?.load(Relaxed)))
+    }
+}
+
+impl Merged {
     /// Size of a class in bytes.
     pub fn size(&self, class: MergeClass) -> u64 {
         self.classes
@@ -232,38 +355,35 @@ impl Merged<'_> {
             .map_or(1, |class| class.align)
     }
 
-    /// Where the byte at `offset` of input `input` is in its class. An offset at or beyond
-    /// the input's end counts from its last piece, as linkers have always had it.
-    /// `None` if the input has no pieces.
-    pub fn place(&self, input: usize, offset: u64) -> Option<u64> {
+    /// The pieces of an input.
+    #[inline]
+    pub fn pieces(&self, input: usize) -> Option<PlacedPieces<'_>> {
         let &(chunk, local) = self.inputs.get(input)?;
         let chunk = self.chunks.get(chunk as usize)?;
-        let (first, last) = (
-            chunk.firsts[local as usize] as usize,
-            chunk.firsts[local as usize + 1] as usize,
-        );
-        let starts = &chunk.starts[first..last];
-        let piece = starts
-            .partition_point(|&start| u64::from(start) <= offset)
-            .checked_sub(1)?;
-        let start = self.start(chunk, first + piece)?;
-        Some(start.wrapping_add(offset - u64::from(starts[piece])))
+        let local = local as usize;
+        let pieces = chunk.firsts[local] as usize..chunk.firsts[local + 1] as usize;
+        let blocks = chunk.first_blocks[local] as usize..chunk.first_blocks[local + 1] as usize;
+        Some(PlacedPieces {
+            starts: &chunk.starts[pieces.clone()],
+            blocks: &chunk.blocks[blocks],
+            shards: &chunk.shards[pieces.clone()],
+            offsets: &chunk.offsets[pieces],
+            bases: &self.classes[chunk.class.0 as usize].bases,
+        })
+    }
+
+    /// Where the byte at `offset` of input `input` is in its class; see [`PlacedPieces::place`].
+    #[inline]
+    pub fn place(&self, input: usize, offset: u64) -> Option<u64> {
+        self.pieces(input)?.place(offset)
     }
 
     /// Where each piece of an input is in its class, in order.
     pub fn places(&self, input: usize) -> impl Iterator<Item = u64> {
-        let (chunk, local) = self.inputs[input];
-        let chunk = &self.chunks[chunk as usize];
-        let pieces = chunk.firsts[local as usize]..chunk.firsts[local as usize + 1];
-        pieces.map_while(|piece| self.start(chunk, piece as usize))
-    }
-
-    fn start(&self, chunk: &Chunk, piece: usize) -> Option<u64> {
-        let place = chunk.places[piece].load(Relaxed);
-        let shard = self.classes[chunk.class.0 as usize]
-            .shards
-            .get((place >> OFFSET_BITS) as usize)?;
-        Some(shard.base + (place & ((1 << OFFSET_BITS) - 1)))
+        let pieces = self.pieces(input);
+        pieces
+            .into_iter()
+            .flat_map(|pieces| (0..pieces.starts.len()).map_while(move |piece| pieces.start(piece)))
     }
 
     /// Writes the contents of a class; `out` has its size, and all of it is written.
@@ -274,23 +394,17 @@ impl Merged<'_> {
         let mut rest = out;
         let mut end = 0;
         let mut parts = Vec::new();
-        for shard in &class.shards {
-            let (gap, tail) = rest.split_at_mut((shard.base - end) as usize);
+        for (shard, base) in class.shards.iter().zip(&class.bases) {
+            let (gap, tail) = rest.split_at_mut((base - end) as usize);
             gap.fill(0);
-            let (part, tail) = tail.split_at_mut(shard.size as usize);
+            let (part, tail) = tail.split_at_mut(shard.size() as usize);
             parts.push((shard, part));
-            end = shard.base + shard.size;
+            end = base + shard.size();
             rest = tail;
         }
-        parts.into_par_iter().for_each(|(shard, part)| {
-            let mut end = 0;
-            for &(offset, bytes) in &shard.pieces {
-                let offset = offset as usize;
-                part[end..offset].fill(0);
-                end = offset + bytes.len();
-                part[offset..end].copy_from_slice(bytes);
-            }
-        });
+        parts
+            .into_par_iter()
+            .for_each(|(shard, part)| shard.write(part));
     }
 }
 
@@ -327,37 +441,59 @@ fn plan_chunks(inputs: &[MergeInput<'_>]) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
     (plans, places)
 }
 
-/// Step 1 for one chunk.
-fn cut<'a>(inputs: &[MergeInput<'a>], plan: &[u32], shards: usize) -> Chunk<'a> {
-    let mut chunk = Chunk {
-        class: inputs[plan[0] as usize].class,
-        starts: Vec::new(),
-        firsts: vec![0],
-        places: Vec::new(),
-        buckets: Vec::new(),
-    };
-    chunk.buckets.resize_with(shards, Vec::new);
-    let Chunk {
-        starts,
-        firsts,
-        buckets,
-        ..
-    } = &mut chunk;
-    for &index in plan {
-        let input = &inputs[index as usize];
+impl<'a> Workbench<'a> {
+    /// Step 1 for one chunk.
+    fn cut(&mut self, inputs: &[MergeInput<'a>], plan: &[u32], shards: usize) -> Chunk {
+        for list in [&mut self.starts, &mut self.blocks] {
+            list.clear();
+        }
+        for list in [&mut self.firsts, &mut self.first_blocks] {
+            list.clear();
+            list.push(0);
+        }
+        self.shards.clear();
+        self.buckets.iter_mut().for_each(Vec::clear);
+        if self.buckets.len() < shards {
+            self.buckets.resize_with(shards, Vec::new);
+        }
+        for &index in plan {
+            self.cut_input(&inputs[index as usize], shards);
+        }
+        let mut offsets = Vec::with_capacity(self.starts.len());
+        offsets.resize_with(self.starts.len(), AtomicU32::default);
+        Chunk {
+            class: inputs[plan[0] as usize].class,
+            starts: self.starts.as_slice().into(),
+            firsts: self.firsts.as_slice().into(),
+            blocks: self.blocks.as_slice().into(),
+            first_blocks: self.first_blocks.as_slice().into(),
+            shards: self.shards.as_slice().into(),
+            offsets: offsets.into(),
+        }
+    }
+
+    fn cut_input(&mut self, input: &MergeInput<'a>, shards: usize) {
+        let first = self.starts.len() as u32;
+        let mut next_block = 0;
         let mut push = |bytes: &'a [u8], start: usize, align_log2: u8| {
             let mut hasher = FxHasher::default();
             hasher.write(bytes);
             let hash = hasher.finish();
-            // The table below uses the other bits.
             let shard = (hash >> 40) as usize & (shards - 1);
-            buckets[shard].push(Cut {
-                hash,
+            let number = self.starts.len() as u32;
+            self.buckets[shard].push(Cut {
                 bytes,
-                number: starts.len() as u32,
+                // The tables use other bits.
+                hash: hash as u32,
+                number,
                 align_log2,
             });
-            starts.push(start as u32);
+            self.shards.push(shard as u8);
+            self.starts.push(start as u32);
+            while next_block < start + bytes.len() {
+                self.blocks.push(number - first);
+                next_block += BLOCK;
+            }
         };
         let section_align = input.align.max(1).trailing_zeros();
         match &input.contents {
@@ -378,12 +514,9 @@ fn cut<'a>(inputs: &[MergeInput<'a>], plan: &[u32], shards: usize) -> Chunk<'a> 
                 }
             }
         }
-        firsts.push(starts.len() as u32);
+        self.firsts.push(self.starts.len() as u32);
+        self.first_blocks.push(self.blocks.len() as u32);
     }
-    chunk
-        .places
-        .resize_with(chunk.starts.len(), AtomicU64::default);
-    chunk
 }
 
 /// Length of the piece at the start of `bytes`, which is not empty and which [`check`] accepted.
@@ -397,234 +530,4 @@ fn piece_length(bytes: &[u8], strings: bool, entsize: usize) -> usize {
             .map_or(bytes.len(), |n| (n + 1) * entsize),
     };
     len.min(bytes.len())
-}
-
-/// Steps 2 and 3 for one shard of a class.
-fn unite<'a>(chunks: &[&Chunk<'a>], shard: usize) -> Shard<'a> {
-    struct Unique<'a> {
-        hash: u64,
-        bytes: &'a [u8],
-        align_log2: u8,
-        offset: u64,
-    }
-    let count: usize = chunks.iter().map(|chunk| chunk.buckets[shard].len()).sum();
-    let mut uniques: Vec<Unique<'a>> = Vec::new();
-    let mut table: HashTable<u32> = HashTable::with_capacity(count / 4);
-    let mut unique_of: Vec<u32> = Vec::with_capacity(count);
-    for piece in chunks.iter().flat_map(|chunk| &chunk.buckets[shard]) {
-        let unique = *table
-            .entry(
-                piece.hash,
-                |&u| {
-                    uniques[u as usize].hash == piece.hash
-                        && uniques[u as usize].bytes == piece.bytes
-                },
-                |&u| uniques[u as usize].hash,
-            )
-            .or_insert(uniques.len() as u32)
-            .get();
-        if unique as usize == uniques.len() {
-            let (hash, bytes, align_log2) = (piece.hash, piece.bytes, piece.align_log2);
-            uniques.push(Unique {
-                hash,
-                bytes,
-                align_log2,
-                offset: 0,
-            });
-        }
-        let known = &mut uniques[unique as usize];
-        known.align_log2 = known.align_log2.max(piece.align_log2);
-        unique_of.push(unique);
-    }
-
-    let mut order: Vec<u32> = (0..uniques.len() as u32).collect();
-    order.sort_by_key(|&u| std::cmp::Reverse(uniques[u as usize].align_log2));
-    let mut end = 0u64;
-    let mut align = 1;
-    let mut pieces = Vec::with_capacity(order.len());
-    for u in order {
-        let unique = &mut uniques[u as usize];
-        let piece_align = 1u64 << unique.align_log2;
-        unique.offset = end.next_multiple_of(piece_align);
-        end = unique.offset + unique.bytes.len() as u64;
-        align = align.max(piece_align);
-        pieces.push((unique.offset, unique.bytes));
-    }
-
-    let mut unique_of = unique_of.into_iter();
-    for chunk in chunks {
-        for (piece, unique) in chunk.buckets[shard].iter().zip(&mut unique_of) {
-            let place = (shard as u64) << OFFSET_BITS | uniques[unique as usize].offset;
-            chunk.places[piece.number as usize].store(place, Relaxed);
-        }
-    }
-    Shard {
-        base: 0,
-        size: end,
-        pieces,
-        align,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Contents, MergeClass, MergeError, MergeInput, Merged, merge};
-    use proptest::prelude::*;
-
-    fn strings(bytes: &[u8], align: u64) -> MergeInput<'_> {
-        let contents = Contents::Section(bytes);
-        MergeInput {
-            class: MergeClass(0),
-            contents,
-            strings: true,
-            entsize: 1,
-            align,
-        }
-    }
-
-    fn written(merged: &Merged<'_>, class: u32) -> Vec<u8> {
-        let mut out = vec![0xcc; merged.size(MergeClass(class)) as usize];
-        merged.write(MergeClass(class), &mut out);
-        out
-    }
-
-    #[test]
-    fn equal_strings_have_one_place() {
-        let merged = merge(&[strings(b"one\0two\0", 1), strings(b"two\0three\0", 1)]).unwrap();
-        assert_eq!(written(&merged, 0), b"one\0two\0three\0");
-        assert_eq!(merged.place(0, 4), Some(4));
-        assert_eq!(merged.place(1, 0), Some(4));
-        assert_eq!(merged.place(1, 6), Some(10));
-        assert_eq!(merged.place(2, 0), None);
-    }
-
-    #[test]
-    fn aligned_strings_stay_aligned() {
-        let merged = merge(&[
-            strings(b"a\0", 1),
-            strings(b"b\0", 1),
-            strings(b"b\0\0\0c\0", 4),
-        ])
-        .unwrap();
-        for (input, offset) in [(2, 0), (2, 4)] {
-            assert_eq!(merged.place(input, offset).unwrap() % 4, 0);
-        }
-        assert_eq!(merged.place(1, 0), merged.place(2, 0));
-        assert_eq!(merged.align(MergeClass(0)), 4);
-    }
-
-    #[test]
-    fn constants_and_wide_strings() {
-        let words = Contents::Section(&[1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
-        let wide = Contents::Section(b"a\0b\0\0\0a\0b\0\0\0");
-        let inputs = [
-            MergeInput {
-                class: MergeClass(0),
-                contents: words,
-                strings: false,
-                entsize: 4,
-                align: 4,
-            },
-            MergeInput {
-                class: MergeClass(1),
-                contents: wide,
-                strings: true,
-                entsize: 2,
-                align: 2,
-            },
-        ];
-        let merged = merge(&inputs).unwrap();
-        assert_eq!(written(&merged, 0), [1, 0, 0, 0, 2, 0, 0, 0]);
-        assert_eq!(merged.place(0, 8), Some(0));
-        assert_eq!(written(&merged, 1), b"a\0b\0\0\0");
-    }
-
-    #[test]
-    fn pieces_of_the_repository_merge_with_sections() {
-        let contents = Contents::Pieces(vec![(b"two\0", 1), (b"one\0", 8)]);
-        let cut = MergeInput {
-            class: MergeClass(0),
-            contents,
-            strings: true,
-            entsize: 1,
-            align: 1,
-        };
-        let merged = merge(&[strings(b"one\0", 1), cut]).unwrap();
-        assert_eq!(merged.place(1, 4), merged.place(0, 0));
-        assert_eq!(merged.place(0, 0).unwrap() % 8, 0);
-        assert_eq!(merged.size(MergeClass(0)), 8);
-    }
-
-    #[test]
-    fn unsound_sections_are_refused() {
-        let refused = |input: MergeInput<'_>| merge(&[strings(b"\0", 1), input]).err().unwrap();
-        assert_eq!(
-            refused(strings(b"ab\0cd", 1)),
-            (1, MergeError::Unterminated(4))
-        );
-        let odd = MergeInput {
-            entsize: 2,
-            ..strings(b"a\0\0", 1)
-        };
-        assert_eq!(
-            refused(odd),
-            (
-                1,
-                MergeError::Size {
-                    size: 3,
-                    entsize: 2
-                }
-            )
-        );
-        let none = MergeInput {
-            entsize: 0,
-            ..strings(b"", 1)
-        };
-        assert_eq!(
-            refused(none),
-            (
-                1,
-                MergeError::Size {
-                    size: 0,
-                    entsize: 0
-                }
-            )
-        );
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Every byte is found again, at its alignment, and nothing is there twice.
-        #[test]
-        fn every_string_is_found(
-            sections in prop::collection::vec((prop::collection::vec("[a-c]{0,3}", 0..40), 0u32..4), 0..20),
-            repeat in 1usize..40,
-        ) {
-            let sections: Vec<(Vec<u8>, u64)> = sections
-                .into_iter()
-                .map(|(words, align)| {
-                    let bytes = words.iter().flat_map(|w| [w.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
-                    // Repeated, so that there is more than one chunk and shard at times.
-                    (bytes.repeat(repeat * repeat), 1 << align)
-                })
-                .collect();
-            let inputs: Vec<_> = sections.iter().map(|(bytes, align)| strings(bytes, *align)).collect();
-            let merged = merge(&inputs).unwrap();
-            let out = written(&merged, 0);
-            for (input, (bytes, align)) in sections.iter().enumerate() {
-                for (offset, byte) in bytes.iter().enumerate() {
-                    let place = merged.place(input, offset as u64).unwrap();
-                    prop_assert_eq!(out[place as usize], *byte);
-                    if offset == 0 || bytes[offset - 1] == 0 {
-                        let wanted = (*align).min(1 << offset.trailing_zeros().min(60));
-                        prop_assert_eq!(place % wanted, 0);
-                    }
-                }
-            }
-            let again = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(|| {
-                written(&merge(&inputs).unwrap(), 0)
-            });
-            prop_assert!(out == again);
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Applying relocations to bytes that were just copied to the output.
 
+mod unloaded;
+
 use crate::addresses::Places;
 use crate::arch::x86_64::relax::NextReloc;
 use crate::arch::x86_64::reloc::{self, ApplyError, Field, apply};
@@ -504,120 +506,6 @@ impl Relocator<'_, '_> {
             }
             (None, Target::Section(_) | Target::Piece(_)) => 0,
         }
-    }
-
-    /// Applies the fixups of a section that is not loaded: debugging information. What refers to code that is not
-    /// in the output becomes `tombstone`, so that debuggers see no code there.
-    ///
-    /// Of functions that are one now, one is described. But breakpoints can be set at the lines of all.
-    pub fn unloaded(&self, site: &Site, bytes: &mut [u8], fixups: Fixups, tombstone: u64) {
-        let folds = self.places.folds;
-        let describes = !folds.is_empty()
-            && site
-                .object
-                .section(site.number)
-                .is_some_and(|section| section.name != b".debug_line");
-        // What the fixup refers to was folded: whether that is not described, and how far the description's
-        // subject is away.
-        let folded = |fixup: &Fixup| {
-            let id = match folds.is_empty() {
-                false => self.target_section(site, fixup.target)?,
-                true => return None,
-            };
-            let Some(leader) = folds.jump(id) else {
-                return (describes && folds.of(id).is_some()).then_some((true, 0));
-            };
-            let places = self.places;
-            let distance = places
-                .in_section(leader, 0)?
-                .wrapping_sub(places.in_section(id, 0)?);
-            Some((describes, distance))
-        };
-        fixups.for_each(|fixup| {
-            let Some(target) = self.resolve(site, &fixup) else {
-                self.complain(site, &fixup, format_args!("the symbol does not exist"));
-                return;
-            };
-            let (is_folded, distance) = folded(&fixup).unwrap_or((false, 0));
-            let is_dead =
-                target.dead || target.symbol.is_some_and(|id| self.is_dead(id)) || is_folded;
-            let value = target
-                .address
-                .wrapping_add(distance)
-                .wrapping_add(target.addend as u64);
-            let howto = reloc::howto(fixup.r_type);
-            let result = match howto.class {
-                reloc::Class::None => Ok(()),
-                _ if is_dead => store(bytes, fixup.offset, howto.field, tombstone),
-                reloc::Class::Absolute => store(bytes, fixup.offset, howto.field, value),
-                reloc::Class::TlsModuleOffset => {
-                    let start = self.places.segments.tls.map_or(0, |tls| tls.start);
-                    store(bytes, fixup.offset, howto.field, value.wrapping_sub(start))
-                }
-                reloc::Class::TlsOffset => {
-                    let pointer = self.places.segments.tls.map_or(0, |tls| tls.thread_pointer);
-                    store(
-                        bytes,
-                        fixup.offset,
-                        howto.field,
-                        value.wrapping_sub(pointer),
-                    )
-                }
-                reloc::Class::PcRelative | reloc::Class::PltPcRelative => store(
-                    bytes,
-                    fixup.offset,
-                    howto.field,
-                    value.wrapping_sub(fixup.offset),
-                ),
-                reloc::Class::Size => {
-                    let size = self.size(site, &fixup, &target);
-                    store(
-                        bytes,
-                        fixup.offset,
-                        howto.field,
-                        size.wrapping_add(target.addend as u64),
-                    )
-                }
-                _ => {
-                    self.complain(
-                        site,
-                        &fixup,
-                        format_args!(
-                            "this relocation has no meaning in a section that is not loaded"
-                        ),
-                    );
-                    Ok(())
-                }
-            };
-            if let Err(why) = result {
-                self.failed(site, &fixup, &target, why);
-            }
-        });
-    }
-
-    fn is_dead(&self, id: SymbolId) -> bool {
-        let section = self.places.definitions.section(id);
-        section != SectionId::NONE
-            && !self.places.sections.is_alive(section)
-            && self.places.folds.of(section).is_none()
-    }
-
-    /// The input section that a fixup refers to.
-    fn target_section(&self, site: &Site, target: Target) -> Option<SectionId> {
-        let number = match target {
-            Target::Symbol(index) if index >= site.object.first_global() => {
-                let symbol = self.places.symbols.of(site.file, index);
-                let section = self.places.definitions.section(symbol);
-                return (section != SectionId::NONE).then_some(section);
-            }
-            Target::Symbol(index) => match site.object.symbol(index)?.place {
-                Place::Section(number) => number,
-                _ => return None,
-            },
-            Target::Section(number) => number,
-            Target::Piece(_) => return None,
-        };
-        self.places.sections.get(site.file_id, number)
     }
 
     #[cold]

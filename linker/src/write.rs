@@ -3,7 +3,9 @@
 //! The image is cut, once and in order, into pieces that different tasks may
 //! write: chunks of input sections, each file's frames, relocations and symbols, and
 //! what the linker makes. Then each file copies its sections to their places and
-//! applies their fixups while the bytes are in the cache. No two tasks have the
+//! applies their fixups while the bytes are in the cache. What is large and not loaded, a file's `.debug_info` for
+//! instance, is a task of its own, and they come first, so that no thread is left with one when
+//! the others have nothing to do any more. No two tasks have the
 //! same bytes, and the compiler knows it.
 
 use crate::addresses::Places;
@@ -47,11 +49,20 @@ enum Piece {
     FirstName,
 }
 
+/// The most files that one task writes without asking whether another thread has nothing to do.
+const FILES: usize = 4;
+
+/// Bytes of a chunk of sections that are not loaded for which it is a task of its own.
+const LARGE_CHUNK: usize = 256 << 10;
+
+/// A chunk, by its number in the placement, and its bytes.
+type ChunkBytes<'o> = (u32, &'o mut [u8]);
+
 /// What one file writes.
 #[derive(Default)]
 struct Job<'o> {
     file: u32,
-    chunks: Vec<(u32, &'o mut [u8])>,
+    chunks: Vec<ChunkBytes<'o>>,
     frames: &'o mut [u8],
     table: &'o mut [TableEntry],
     dynamic: DynamicSlots<'o>,
@@ -101,6 +112,7 @@ impl Writer<'_, '_> {
             })
             .collect();
         let mut made: Vec<(Piece, &mut [u8])> = Vec::new();
+        let mut large: Vec<ChunkBytes> = Vec::new();
         let mut names_offset = 1;
         for (job, share) in jobs
             .iter_mut()
@@ -112,6 +124,9 @@ impl Writer<'_, '_> {
         let mut got_dynamic = DynamicSlots::default();
         for (piece, bytes) in self.carve(image, pieces) {
             match piece {
+                Piece::Chunk(n) if bytes.len() >= LARGE_CHUNK && !self.is_loaded(n) => {
+                    large.push((n, bytes));
+                }
                 Piece::Chunk(n) => jobs[self.places.placement.chunks[n as usize].file.index()]
                     .chunks
                     .push((n, bytes)),
@@ -144,11 +159,21 @@ impl Writer<'_, '_> {
             job.table = head;
             rest = tail;
         }
+        large.sort_by_key(|(_, bytes)| std::cmp::Reverse(bytes.len()));
         rayon::join(
-            || jobs.into_par_iter().for_each(|job| self.write_file(job)),
+            || {
+                large
+                    .into_par_iter()
+                    .with_max_len(1)
+                    .for_each(|chunk| self.write_large(chunk));
+                jobs.into_par_iter()
+                    .with_max_len(FILES)
+                    .for_each(|job| self.write_file(job));
+            },
             || {
                 self.made.write_got(got_dynamic);
                 made.into_par_iter()
+                    .with_max_len(1)
                     .for_each(|(piece, bytes)| self.write_made(piece, bytes));
             },
         );
@@ -160,6 +185,20 @@ impl Writer<'_, '_> {
             );
             crate::eh_frame::write_hdr(header_table, hdr, frames, &mut entries);
         }
+    }
+
+    /// Whether a chunk is loaded at run time.
+    fn is_loaded(&self, chunk: u32) -> bool {
+        let outputs = self.places.outputs;
+        let part = self.places.placement.chunks[chunk as usize].part;
+        outputs.sections[outputs.parts[part.index()].output.index()].flags & shf::ALLOC != 0
+    }
+
+    /// Writes a chunk that is not loaded.
+    fn write_large(&self, chunk: ChunkBytes) {
+        let file = self.places.placement.chunks[chunk.0 as usize].file;
+        self.position.add_written(chunk.1.len() as u64);
+        self.write_sections(file, vec![chunk], &mut DynamicSlots::default());
     }
 
     fn fde_count(&self) -> usize {
@@ -456,7 +495,7 @@ impl Writer<'_, '_> {
     fn write_sections(
         &self,
         file: FileId,
-        mut chunks: Vec<(u32, &mut [u8])>,
+        mut chunks: Vec<ChunkBytes>,
         dynamic: &mut DynamicSlots,
     ) {
         let places = self.places;
@@ -537,6 +576,12 @@ impl Writer<'_, '_> {
                 let site = self.site(file, number, 0, 0);
                 self.relocator
                     .unloaded(&site, out, fixups, self.tombstone(&section.name));
+                // That was all that is to be read of them.
+                places.files.get(file).release(bytes);
+                places
+                    .files
+                    .get(file)
+                    .release(object.section_bytes(relocations));
             }
         }
     }

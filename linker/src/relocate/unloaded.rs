@@ -1,0 +1,223 @@
+//! Relocations of sections that are not loaded: debugging information.
+//!
+//! There are many: two for each variable and function. Nearly all of them are offsets, in 32 bits, in a few sections of
+//! the same file, `.debug_str` above all, whose pieces were merged. So what is needed for the last few such sections is
+//! kept at hand ([`Seen`]); everything else takes the road of all relocations.
+
+use super::{Relocator, Site, store};
+use crate::addresses::Places;
+use crate::arch::x86_64::reloc;
+use crate::elf::c;
+use crate::ids::{SectionId, SymbolId};
+use crate::merge::PlacedPieces;
+use crate::object::{Fixup, Fixups, Place, Target};
+use crate::sections::state;
+
+/// Sections that are referred to by their section symbols, direct-mapped by the symbols' indices.
+#[derive(Default)]
+struct Seen<'p> {
+    entries: [Option<(u32, Section<'p>)>; 4],
+}
+
+/// A section that is not loaded itself, and is in the output.
+#[derive(Clone, Copy)]
+enum Section<'p> {
+    /// Address of its first byte.
+    Whole(u64),
+    /// Address of the pieces of its part, and its own.
+    Merged(u64, PlacedPieces<'p>),
+}
+
+impl<'p> Seen<'p> {
+    /// Applies a fixup, if it is the offset, in 32 bits, of a place in a section that is not loaded. `false` if it is not,
+    /// or does not fit.
+    #[inline(always)]
+    fn apply(
+        &mut self,
+        places: &Places<'p, '_>,
+        site: &Site,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+    ) -> bool {
+        let Target::Symbol(symbol) = fixup.target else {
+            return false;
+        };
+        if fixup.r_type != reloc::R_X86_64_32 || symbol >= site.object.first_global() {
+            return false;
+        }
+        let entry = &mut self.entries[symbol as usize % 4];
+        let section = match entry {
+            Some((known, section)) if *known == symbol => section,
+            _ => {
+                let Some(found) = Section::of_symbol(places, site, symbol) else {
+                    return false;
+                };
+                &mut entry.insert((symbol, found)).1
+            }
+        };
+        let addend = fixup.addend as u64;
+        let value = match section {
+            Section::Whole(address) => Some(address.wrapping_add(addend)),
+            Section::Merged(base, pieces) => pieces.place(addend).map(|at| base.wrapping_add(at)),
+        };
+        let field = usize::try_from(fixup.offset)
+            .ok()
+            .and_then(|at| bytes.get_mut(at..));
+        match (
+            value.map(u32::try_from),
+            field.and_then(|field| field.first_chunk_mut()),
+        ) {
+            (Some(Ok(value)), Some(field)) => {
+                *field = value.to_le_bytes();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<'p> Section<'p> {
+    /// The section of a section symbol, if references to it need nothing but its place.
+    fn of_symbol(places: &Places<'p, '_>, site: &Site, symbol: u32) -> Option<Section<'p>> {
+        let symbol = site.object.symbol(symbol)?;
+        let (Place::Section(number), c::STT_SECTION, 0) =
+            (symbol.place, symbol.kind(), symbol.value)
+        else {
+            return None;
+        };
+        let section = places.sections.get(site.file_id, number)?;
+        let bits = places.sections.state(section);
+        if bits & (state::ALIVE | state::ALLOC | state::EH_FRAME) != state::ALIVE {
+            return None;
+        }
+        if places.is_merged(section) {
+            let part = places.sections.part[section.index()];
+            let input = places.placement.offset(section) as usize;
+            return Some(Section::Merged(
+                places.part(part),
+                places.merged.pieces(input)?,
+            ));
+        }
+        places.in_section(section, 0).map(Section::Whole)
+    }
+}
+
+impl Relocator<'_, '_> {
+    /// Applies the fixups of a section that is not loaded: debugging information. What refers to code that is not
+    /// in the output becomes `tombstone`, so that debuggers see no code there.
+    ///
+    /// Of functions that are one now, one is described. But breakpoints can be set at the lines of all.
+    pub fn unloaded(&self, site: &Site, bytes: &mut [u8], fixups: Fixups, tombstone: u64) {
+        let folds = self.places.folds;
+        let describes = !folds.is_empty()
+            && site
+                .object
+                .section(site.number)
+                .is_some_and(|section| section.name != b".debug_line");
+        // What the fixup refers to was folded: whether that is not described, and how far the description's
+        // subject is away.
+        let folded = |fixup: &Fixup| {
+            let id = match folds.is_empty() {
+                false => self.target_section(site, fixup.target)?,
+                true => return None,
+            };
+            let Some(leader) = folds.jump(id) else {
+                return (describes && folds.of(id).is_some()).then_some((true, 0));
+            };
+            let places = self.places;
+            let distance = places
+                .in_section(leader, 0)?
+                .wrapping_sub(places.in_section(id, 0)?);
+            Some((describes, distance))
+        };
+        let mut seen = Seen::default();
+        fixups.for_each(|fixup| {
+            if seen.apply(self.places, site, bytes, &fixup) {
+                return;
+            }
+            let Some(target) = self.resolve(site, &fixup) else {
+                self.complain(site, &fixup, format_args!("the symbol does not exist"));
+                return;
+            };
+            let (is_folded, distance) = folded(&fixup).unwrap_or((false, 0));
+            let is_dead =
+                target.dead || target.symbol.is_some_and(|id| self.is_dead(id)) || is_folded;
+            let value = target
+                .address
+                .wrapping_add(distance)
+                .wrapping_add(target.addend as u64);
+            let howto = reloc::howto(fixup.r_type);
+            let result = match howto.class {
+                reloc::Class::None => Ok(()),
+                _ if is_dead => store(bytes, fixup.offset, howto.field, tombstone),
+                reloc::Class::Absolute => store(bytes, fixup.offset, howto.field, value),
+                reloc::Class::TlsModuleOffset => {
+                    let start = self.places.segments.tls.map_or(0, |tls| tls.start);
+                    store(bytes, fixup.offset, howto.field, value.wrapping_sub(start))
+                }
+                reloc::Class::TlsOffset => {
+                    let pointer = self.places.segments.tls.map_or(0, |tls| tls.thread_pointer);
+                    store(
+                        bytes,
+                        fixup.offset,
+                        howto.field,
+                        value.wrapping_sub(pointer),
+                    )
+                }
+                reloc::Class::PcRelative | reloc::Class::PltPcRelative => store(
+                    bytes,
+                    fixup.offset,
+                    howto.field,
+                    value.wrapping_sub(fixup.offset),
+                ),
+                reloc::Class::Size => {
+                    let size = self.size(site, &fixup, &target);
+                    store(
+                        bytes,
+                        fixup.offset,
+                        howto.field,
+                        size.wrapping_add(target.addend as u64),
+                    )
+                }
+                _ => {
+                    self.complain(
+                        site,
+                        &fixup,
+                        format_args!(
+                            "this relocation has no meaning in a section that is not loaded"
+                        ),
+                    );
+                    Ok(())
+                }
+            };
+            if let Err(why) = result {
+                self.failed(site, &fixup, &target, why);
+            }
+        });
+    }
+
+    fn is_dead(&self, id: SymbolId) -> bool {
+        let section = self.places.definitions.section(id);
+        section != SectionId::NONE
+            && !self.places.sections.is_alive(section)
+            && self.places.folds.of(section).is_none()
+    }
+
+    /// The input section that a fixup refers to.
+    fn target_section(&self, site: &Site, target: Target) -> Option<SectionId> {
+        let number = match target {
+            Target::Symbol(index) if index >= site.object.first_global() => {
+                let symbol = self.places.symbols.of(site.file, index);
+                let section = self.places.definitions.section(symbol);
+                return (section != SectionId::NONE).then_some(section);
+            }
+            Target::Symbol(index) => match site.object.symbol(index)?.place {
+                Place::Section(number) => number,
+                _ => return None,
+            },
+            Target::Section(number) => number,
+            Target::Piece(_) => return None,
+        };
+        self.places.sections.get(site.file_id, number)
+    }
+}
