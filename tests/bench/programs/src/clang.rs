@@ -1,7 +1,7 @@
 //! A large link: a compiler on clang's and LLVM's static libraries, with all
 //! targets, which is clang in all but its command line.
 
-use crate::subjects::Subject;
+use crate::subjects::{Origin, Sources, Subject};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::programs::Language;
 use repo_tests::sources::files;
@@ -39,14 +39,16 @@ pub fn subject() -> Result<Subject> {
     all.extend(system.split_whitespace().map(str::to_owned));
     Ok(Subject {
         name: "clang, static".into(),
-        language: Language::Cxx,
-        sources: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/clang.cpp")],
-        flags: ["-O2", "-std=c++17", "-fno-rtti", "-w"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([format!("-I{PREFIX}/include")])
-            .collect(),
-        link: Vec::new(),
-        libraries: all,
+        origin: Origin::Sources(Sources {
+            language: Language::Cxx,
+            sources: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/clang.cpp")],
+            flags: ["-O2", "-std=c++17", "-fno-rtti", "-w"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([format!("-I{PREFIX}/include")])
+                .collect(),
+            link: Vec::new(),
+            libraries: all,
+        }),
     })
 }

@@ -24,7 +24,7 @@ pub struct Imports {
     repository: u64,
 }
 
-/// Imports the objects that [`crate::links::measure`] compiled for `subject`,
+/// Imports the objects that [`crate::links::measure`] left for `subject`,
 /// `runs` times, each time into a new repository.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! Links by every linker, with the arguments that gcc gives its own.
+//! Links by every linker, with the arguments that gcc or rustc gives its own.
 
 use crate::measure::{Costs, interleaved};
-use crate::subjects::Subject;
+use crate::subjects::{Origin, Sources, Subject};
 use crate::tickets;
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use store::program::Repository;
 
-/// A linker, and what it is told so that all do the same: two threads, no
-/// process of its own that one does not wait for.
+/// A linker, and what it is told so that all do the same: two threads, and either one process, or as it is called
+/// by default. Some then return when the output is complete, and leave the end of their memory to another process.
 struct Contestant {
     name: &'static str,
     program: PathBuf,
@@ -26,21 +26,27 @@ struct Contestant {
 }
 
 fn contestants(binaries: &Binaries) -> Vec<Contestant> {
-    let ours = |name, tickets| Contestant {
+    const ALONE: &[&str] = &["--threads=2", "--no-fork"];
+    const DEFAULT: &[&str] = &["--threads=2"];
+    let ours = |name, arguments, tickets| Contestant {
         name,
         program: binaries.path("repo-ld").to_owned(),
-        arguments: &["--threads=2"],
+        arguments,
         tickets,
     };
-    let mut list = vec![ours("repo-ld", false), ours("repo-ld, tickets", true)];
-    let peers: [(&'static str, Option<PathBuf>, &'static [&'static str]); 4] = [
-        (
-            "wild",
-            tools::on_path("wild"),
-            &["--threads=2", "--no-fork"],
-        ),
-        ("mold", tools::find("mold"), &["--threads=2", "--no-fork"]),
-        ("lld", tools::find("ld.lld"), &["--threads=2"]),
+    let mut list = vec![
+        ours("repo-ld", ALONE, false),
+        ours("repo-ld, default", DEFAULT, false),
+        ours("repo-ld, tickets", ALONE, true),
+        ours("…, default", DEFAULT, true),
+    ];
+    let (wild, mold) = (tools::on_path("wild"), tools::find("mold"));
+    let peers: [(&'static str, Option<PathBuf>, &'static [&'static str]); 6] = [
+        ("wild", wild.clone(), ALONE),
+        ("wild, default", wild, DEFAULT),
+        ("mold", mold.clone(), ALONE),
+        ("mold, default", mold, DEFAULT),
+        ("lld", tools::find("ld.lld"), DEFAULT),
         ("ld", tools::find("ld"), &[]),
     ];
     for (name, program, arguments) in peers {
@@ -76,17 +82,18 @@ pub fn measure(
     runs: usize,
 ) -> Result<Links> {
     let directory = directory.join(subject.directory_name());
-    let driver = if subject.language == Language::C {
-        "gcc"
-    } else {
-        "g++"
-    };
-    let gcc = tools::find(driver)
-        .with_context(|| format!("needs {driver}"))?
-        .into_os_string();
+    fs::create_dir_all(&directory)?;
     let repository = directory.join("program.repo");
-    let objects = subject.compile(&[gcc.clone()], &[], &directory.join("objects"))?;
-    let words = arguments_of_gcc(&gcc, subject, &objects, &directory)?;
+    let words = match &subject.origin {
+        Origin::Sources(sources) => compile(sources, &directory)?,
+        Origin::Crate(krate) => {
+            let (objects, words) = krate.build()?;
+            // Where imports look for them.
+            symlink(objects, directory.join("objects"))?;
+            arguments_of_driver(&find("gcc")?, &words, &directory)?
+        }
+    };
+    let objects = repo_tests::sources::files(&directory.join("objects"), ".o")?;
     let opened = Repository::open_or_create(&repository)?;
     let ticketed = tickets::exchange(&words, &opened, &directory.join("tickets"))?;
     drop(opened);
@@ -132,12 +139,30 @@ pub fn measure(
     })
 }
 
-/// The arguments that gcc gives its linker for this link, without the plugin
-/// for link-time optimisation, which some peers do not have.
-fn arguments_of_gcc(
+fn find(program: &str) -> Result<OsString> {
+    let path = tools::find(program).with_context(|| format!("needs {program}"))?;
+    Ok(path.into_os_string())
+}
+
+/// Compiles sources; returns the arguments that the compiler gives its linker.
+fn compile(sources: &Sources, directory: &Path) -> Result<Vec<OsString>> {
+    let gcc = find(match sources.language {
+        Language::C => "gcc",
+        _ => "g++",
+    })?;
+    let objects = sources.compile(&[gcc.clone()], &[], &directory.join("objects"))?;
+    let words: Vec<OsString> = (sources.link.iter().map(OsString::from))
+        .chain(objects.into_iter().map(PathBuf::into_os_string))
+        .chain(sources.libraries.iter().map(OsString::from))
+        .collect();
+    arguments_of_driver(&gcc, &words, directory)
+}
+
+/// The arguments that gcc, given `words`, gives its linker, without the plugin
+/// for link-time optimisation, which some peers do not have, and without `-o`.
+fn arguments_of_driver(
     gcc: &OsString,
-    subject: &Subject,
-    inputs: &[PathBuf],
+    words: &[OsString],
     directory: &Path,
 ) -> Result<Vec<OsString>> {
     let listener = directory.join("listener");
@@ -152,9 +177,7 @@ fn arguments_of_gcc(
     let done = Command::new(gcc)
         .arg(format!("-B{}", listener.display()))
         .args(["-fno-lto", "-fno-use-linker-plugin"])
-        .args(&subject.link)
-        .args(inputs)
-        .args(&subject.libraries)
+        .args(words)
         .output()
         .context("cannot run gcc")?;
     ensure!(
@@ -168,6 +191,10 @@ fn arguments_of_gcc(
         .map(|word| OsString::from_vec(word.to_vec()))
         .collect();
     words.pop();
+    // Each linker has an output of its own.
+    if let Some(at) = words.iter().position(|word| word == "-o") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
     Ok(words)
 }
 

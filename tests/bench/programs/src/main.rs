@@ -9,13 +9,15 @@
 //!    object and of every member of every archive, the system's too. The
 //!    runs are interleaved, so that a slow minute of the machine hits all; what
 //!    counts are the ratios. Two threads for everyone, over an existing output,
-//!    with the arguments that gcc gives. Processor time and peak memory beside the
-//!    wall time.
+//!    with the arguments that gcc or rustc gives. Each in one process, and once more as it
+//!    is called by default, where some return before their memory is taken apart.
+//!    Processor time and peak memory beside the wall time.
 //! 2. *Imports:* the same objects into an empty repository, one transaction
 //!    each, as `repo-cc` does, in one thread, against BLAKE3 of the same bytes.
 //! 3. *Sizes:* of the repository, against the sum of the objects.
 
 mod clang;
+mod crates;
 mod imports;
 mod links;
 mod measure;
@@ -33,7 +35,8 @@ struct Arguments {
     /// How often each link is run
     #[arg(long, default_value_t = 21)]
     runs: usize,
-    /// Also link clang, statically (240 MB), from libclang-19-dev and llvm-19-dev
+    /// Also link clang, statically (190 MB), from libclang-19-dev and llvm-19-dev, and ripgrep and jj with debugging
+    /// information (50 and 200 MB), which cargo builds first
     #[arg(long)]
     big: bool,
     /// Leave the inputs, outputs and arguments (`link-N.rsp`) where they are, to look at one link more closely
@@ -48,6 +51,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    measure::adopt_orphans()?;
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
     let binaries = Binaries::release()?;
     let mut directory = tempfile::Builder::new()

@@ -1,6 +1,7 @@
 //! What is linked.
 
 use crate::clang;
+use crate::crates::{self, Crate};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::build::{object_path, parallel};
 use repo_tests::programs::{self, Language};
@@ -14,6 +15,20 @@ use std::sync::Mutex;
 pub struct Subject {
     /// What the table calls it.
     pub name: String,
+    /// Where what is linked comes from.
+    pub origin: Origin,
+}
+
+/// Where what is linked comes from.
+pub enum Origin {
+    /// Sources, which are compiled and linked by gcc.
+    Sources(Sources),
+    /// A crate of the registry, which cargo builds; its link is what rustc asks for.
+    Crate(Crate),
+}
+
+/// Sources of C or C++.
+pub struct Sources {
     /// Language of the driver.
     pub language: Language,
     /// Its sources.
@@ -26,18 +41,20 @@ pub struct Subject {
     pub libraries: Vec<String>,
 }
 
-/// All of them, from small to large; with `big`, clang too if it can be had.
+/// All of them, from small to large; with `big`, the large ones too, as far as they can be had.
 pub fn all(big: bool) -> Vec<Subject> {
     let mut list = Vec::new();
     for (language, text) in [(Language::C, "hello C"), (Language::Cxx, "hello C++")] {
         for (kind, link) in [("", vec![]), (", static", vec!["-static"])] {
             list.push(Subject {
                 name: format!("{text}{kind}"),
-                language,
-                sources: vec![hello(language)],
-                flags: vec!["-O2".into()],
-                link,
-                libraries: Vec::new(),
+                origin: Origin::Sources(Sources {
+                    language,
+                    sources: vec![hello(language)],
+                    flags: vec!["-O2".into()],
+                    link,
+                    libraries: Vec::new(),
+                }),
             });
         }
     }
@@ -52,20 +69,23 @@ pub fn all(big: bool) -> Vec<Subject> {
         match program {
             Ok(program) => list.push(Subject {
                 name: name.into(),
-                language: program.language,
-                sources: program.sources,
-                flags: program.flags.into_iter().chain([option.into()]).collect(),
-                link: Vec::new(),
-                libraries: program
-                    .libraries
-                    .iter()
-                    .map(|&library| library.into())
-                    .collect(),
+                origin: Origin::Sources(Sources {
+                    language: program.language,
+                    sources: program.sources,
+                    flags: program.flags.into_iter().chain([option.into()]).collect(),
+                    link: Vec::new(),
+                    libraries: program
+                        .libraries
+                        .iter()
+                        .map(|&library| library.into())
+                        .collect(),
+                }),
             }),
             Err(error) => eprintln!("{name}: {error:#}"),
         }
     }
     if big {
+        list.extend(crates::subjects());
         match clang::subject() {
             Ok(subject) => list.push(subject),
             Err(error) => eprintln!("clang: {error:#}"),
@@ -88,7 +108,9 @@ impl Subject {
     pub fn directory_name(&self) -> String {
         self.name.replace([' ', ','], "_")
     }
+}
 
+impl Sources {
     /// Compiles the sources with `driver` into `directory`.
     ///
     /// # Errors
