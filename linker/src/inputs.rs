@@ -92,6 +92,8 @@ struct Opener<'a, 'l> {
     search: Search,
     found: Vec<Found<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
+    /// Where the archives begin that were taken apart.
+    archives: HashSet<*const u8>,
     scripts: Scripts,
     version_scripts: Vec<VersionScript>,
 }
@@ -287,6 +289,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             search,
             found: Vec::new(),
             opened: HashMap::new(),
+            archives: HashSet::new(),
             scripts,
             version_scripts: Vec::new(),
         }
@@ -429,6 +432,11 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     fn archive(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
+        // Members are extracted for whoever needs them, before or after; so the same archive once more, which compilers
+        // like to give (gcc names its own four times), has nothing that the first did not have.
+        if !self.archives.insert(data.as_ptr()) && !state.whole_archive {
+            return;
+        }
         let failed = |why| self.diag.error(format!("{}: {why}", path.display()));
         let archive = match Archive::parse(data) {
             Ok(archive) => archive,
