@@ -27,7 +27,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use store::engine::{Durability, OpenOptions, Store, System};
 
@@ -119,9 +119,14 @@ impl System for Interrupted {
         self.advanced.notify_one();
     }
 
-    fn pause(&self, _: Duration) {
-        // There is nothing to do but to wait for others.
+    fn wait(&self, _: &AtomicU32, _: u32, _: Duration) -> bool {
+        // There is nothing to do but to let others go on.
         thread::yield_now();
+        false
+    }
+
+    fn wake(&self, _: &AtomicU32) {
+        switch();
     }
 
     fn file_system(&self, _: &File) -> io::Result<u64> {

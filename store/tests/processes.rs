@@ -181,10 +181,10 @@ fn many_processes_create_and_fill_one_repository() {
 }
 
 /// How many transactions of others may come between two of one writer of
-/// sixteen: each of the others can finish a turn of 256 transactions, queue before
+/// sixteen: each of the others can finish a turn of 512 transactions, queue before
 /// him, and have another turn. That is if the scheduler lets him queue at once; so
 /// much more is allowed that he may be kept from it for about a second.
-const MOST_BETWEEN: u64 = 16 * (15 * 2 * 257);
+const MOST_BETWEEN: u64 = 8 * (15 * 2 * 513);
 
 /// Fifteen writers never pause; a sixteenth that comes later gets its turns all
 /// the same, and each of them does. (Should one starve, this does not end.)

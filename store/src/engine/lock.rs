@@ -7,11 +7,14 @@
 //! got the lock may come back for it as long as its *turn* lasts, so many times and
 //! so long at most. Whoever's turn is over, or who finds the lock taken, queues.
 //!
-//! The queue is another lock of the same file ([`System::enter_queue`](super::System::enter_queue)), which the
+//! The queue is another lock of the same file (`System::enter_queue`), which the
 //! kernel gives to those who wait for it one after the other. Who has that one is
-//! next, and alone in looking again and again, with short pauses, whether the file's
-//! lock is free; in the kernel's own queue for that, it would be woken up after each
-//! of the transactions of somebody else's turn, in vain.
+//! *next*. In the kernel's own queue for the file's lock it would be woken after
+//! each transaction of somebody else's turn, in vain. So it sleeps, until who has
+//! almost finished its turn wakes it (`System::wake`), and then looks for the lock
+//! again and again. Nobody may ever wake it, because the other one has died or has
+//! nothing more to write: so it sleeps for short times only, and looks as well if
+//! nothing was committed meanwhile, or after the time of a whole turn.
 //!
 //! So nobody starves: while one is in the queue, every other process can come before
 //! it for what is left of its turn, and, if it was in the queue earlier, for one more.
@@ -21,22 +24,29 @@ use super::store::{Store, cannot};
 use super::sync::{self, MutexGuard};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A turn lasts for so many transactions…
-const TURN_TRANSACTIONS: u32 = 256;
+const TURN_TRANSACTIONS: u32 = 512;
 /// … and until so many nanoseconds after its beginning.
-const TURN_NANOSECONDS: u64 = 2_000_000;
-/// How often one looks for the lock that another one may be about to release:
-/// for about the time that a small commit takes.
+const TURN_NANOSECONDS: u64 = 5_000_000;
+/// So many transactions before its end the next one is woken: about the time
+/// that this takes.
+const WAKE_BEFORE: u32 = 6;
+/// How often one looks for a lock that somebody else has, who may be about to
+/// release it.
 const LOOKS: u32 = 8;
-/// The pause in the looking.
-const PAUSE: Duration = Duration::from_micros(50);
+/// How often who is next looks before it sleeps (again): until who has woken it
+/// has finished.
+const LOOKS_OF_NEXT: u32 = 60;
+/// How long it sleeps at a time.
+const SLEEP: Duration = Duration::from_micros(200);
 
 /// The turn of the threads that share a store.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// When it began ([`System::uptime`](super::System::uptime)).
+    /// When it began (`System::uptime`).
     began: u64,
     /// Transactions that are left of it.
     left: u32,
@@ -105,39 +115,72 @@ impl Store {
     }
 
     fn lock_in_turn(&self, turn: &mut Turn) -> Result<FileLock<'_>> {
-        let lasts = self.system().uptime().wrapping_sub(turn.began) < TURN_NANOSECONDS;
+        let system = self.system();
+        let lasts = system.uptime().wrapping_sub(turn.began) < TURN_NANOSECONDS;
         if lasts && turn.left > 0 {
             turn.left -= 1;
-            if let Some(lock) = self.look_for_lock()? {
+            if turn.left == WAKE_BEFORE {
+                self.wake_next();
+            }
+            if let Some(lock) = self.look_for_lock(LOOKS)? {
                 return Ok(lock);
             }
+        } else if turn.left > WAKE_BEFORE {
+            self.wake_next();
         }
         // Without a queue one is as good a writer, but a less patient one.
-        let queues = self.system().enter_queue(self.file()).is_ok();
-        let lock = loop {
-            match self.look_for_lock() {
-                Ok(None) => self.system().pause(PAUSE),
-                Ok(Some(lock)) => break Ok(lock),
-                Err(error) => break Err(error),
-            }
-        };
+        let queues = system.enter_queue(self.file()).is_ok();
+        let lock = self.wait_as_next();
         if queues {
-            self.system().leave_queue(self.file());
+            system.leave_queue(self.file());
         }
         *turn = Turn {
-            began: self.system().uptime(),
+            began: system.uptime(),
             left: TURN_TRANSACTIONS,
         };
         lock
     }
 
-    /// The file's lock, if it is free or will soon be.
-    fn look_for_lock(&self) -> Result<Option<FileLock<'_>>> {
-        for look in 0..LOOKS {
+    /// Waits for the file's lock, at the head of the queue.
+    fn wait_as_next(&self) -> Result<FileLock<'_>> {
+        if let Some(lock) = self.try_lock_file()? {
+            return Ok(lock);
+        }
+        let system = self.system();
+        let word = self.head_word()?;
+        let began = system.uptime();
+        loop {
+            let before = word.load(Ordering::Relaxed);
+            let is_woken = system.wait(word.low_half(), before as u32, SLEEP);
+            let is_busy = word.load(Ordering::Relaxed) != before;
+            let is_late = system.uptime().wrapping_sub(began) > TURN_NANOSECONDS;
+            let looks = if is_woken || is_late {
+                LOOKS_OF_NEXT
+            } else {
+                1
+            };
+            if (is_woken || is_late || !is_busy)
+                && let Some(lock) = self.look_for_lock(looks)?
+            {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Wakes who is next. (The word that it waits for could be any of the file.)
+    pub(super) fn wake_next(&self) {
+        if let Ok(head) = self.head_word() {
+            self.system().wake(head.low_half());
+        }
+    }
+
+    /// The file's lock, if it is free or is soon.
+    fn look_for_lock(&self, looks: u32) -> Result<Option<FileLock<'_>>> {
+        for look in 0..looks {
             if let Some(lock) = self.try_lock_file()? {
                 return Ok(Some(lock));
             }
-            for _ in 0..look * 4 {
+            for _ in 0..look.min(LOOKS) * 4 {
                 std::hint::spin_loop();
             }
         }

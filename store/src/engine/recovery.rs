@@ -116,7 +116,7 @@ impl Store {
                 });
         }
         for (table, words) in tables.all() {
-            self.write_at(bytemuck::cast_slice(words), table.address())?;
+            self.write_table(words, table.address())?;
         }
         self.sync_file()?;
         // In this order: who finds the session right looks no further.

@@ -5,7 +5,7 @@
 //! through [`System`](super::System).
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(shuttle)]
 pub(super) use shuttle::sync::{Mutex, MutexGuard, TryLockError, atomic::AtomicU64};
@@ -36,6 +36,13 @@ impl Word {
     pub fn load(&self, ordering: Ordering) -> u64 {
         switch();
         self.0.load(ordering)
+    }
+
+    /// Its low half, for waiting until it changes (futex(2)).
+    pub fn low_half(&self) -> &AtomicU32 {
+        // SAFETY: the first half of the word, as the machine is little-endian; only
+        // the kernel looks at it.
+        unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast()) }
     }
 
     #[inline]

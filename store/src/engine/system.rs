@@ -9,12 +9,14 @@
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use rustix::thread::futex;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// What the engine asks of the operating system.
@@ -93,9 +95,27 @@ pub trait System: Send + Sync {
         let _ = queue(file, libc::F_OFD_SETLK, libc::F_UNLCK);
     }
 
-    /// Waits a little.
-    fn pause(&self, duration: Duration) {
-        std::thread::sleep(duration);
+    /// Waits until [`System::wake`] for the same word of the file, in whatever
+    /// process, or for `most`; not at all if the word does not have this value.
+    /// Whether it was woken.
+    fn wait(&self, word: &AtomicU32, value: u32, most: Duration) -> bool {
+        let most = rustix::time::Timespec {
+            tv_sec: most.as_secs() as i64,
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        match futex::wait(word, futex::Flags::empty(), value, Some(&most)) {
+            Ok(()) => true,
+            Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => false,
+            Err(_) => {
+                std::thread::yield_now();
+                false
+            }
+        }
+    }
+
+    /// Wakes one of those who wait for the word.
+    fn wake(&self, word: &AtomicU32) {
+        let _ = futex::wake(word, futex::Flags::empty(), 1);
     }
 
     /// Maps `length` bytes of address space from the file's start, for reading:

@@ -350,7 +350,7 @@ impl<'s> Transaction<'s> {
         // The head belongs to what the CRC is of, the contents do not.
         self.flush()?;
         let address = Address(self.buffer_offset);
-        self.store.write_at(bytes, address.0)?;
+        self.store.write_table(words, address.0)?;
         self.buffer_offset += bytes.len() as u64;
         Ok(TableRef::new(address, words.len().trailing_zeros()))
     }
