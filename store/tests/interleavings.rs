@@ -99,8 +99,9 @@ impl System for Interrupted {
         Ok(free)
     }
 
-    fn unlock(&self, _: &File) {
-        *self.owner.lock().unwrap() = None;
+    fn unlock(&self, file: &File) {
+        let released = self.owner.lock().unwrap().take();
+        assert_eq!(released, Some(file.as_raw_fd()), "had no lock");
         self.released.notify_all();
     }
 

@@ -109,7 +109,7 @@ impl Store {
 
     fn try_lock_file(&self) -> Result<Option<FileLock<'_>>> {
         match self.system().try_lock(self.file()) {
-            Ok(is_ours) => Ok(is_ours.then_some(FileLock(self))),
+            Ok(is_ours) => Ok(is_ours.then(|| FileLock(self))),
             Err(source) => Err(cannot(self.path(), "lock", source)),
         }
     }

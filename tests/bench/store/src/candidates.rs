@@ -80,6 +80,16 @@ impl Kind {
         (self == Kind::Store).then(|| self.open(path))
     }
 
+    /// Whether a durable commit takes so long that a million records in a thousand
+    /// of them would take most of a run.
+    pub fn is_slow_at_commits(self) -> bool {
+        match self {
+            #[cfg(feature = "peers")]
+            Kind::Lmdb | Kind::Redb => true,
+            _ => false,
+        }
+    }
+
     /// Inserts everything in one transaction (fjall has none so large: in
     /// batches that are made durable at the end).
     pub fn insert_bulk(self, candidate: &dyn Candidate, workload: &Workload) {
