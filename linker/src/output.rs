@@ -408,7 +408,8 @@ impl<'a> Outputs<'a> {
                 OutputId(i as u16)
             }
             None => {
-                let relro = is_relro_name(custom.name);
+                // The image of thread-local storage is one range, whatever its sections are called.
+                let relro = kept & shf::TLS != 0 || is_relro_name(custom.name);
                 let rank = orphan_rank(custom.sh_type, kept, relro);
                 let id = OutputId(
                     u16::try_from(self.sections.len())

@@ -122,7 +122,10 @@ pub fn assign(
         if !section.is_alloc() {
             continue;
         }
-        let mut flags = segment_flags(section.flags);
+        // The image of thread-local storage is one range: what nobody writes to is not taken out of it.
+        let thread_local = section.flags & shf::TLS;
+        let writable = if thread_local != 0 { shf::WRITE } else { 0 };
+        let mut flags = segment_flags(section.flags | writable);
         if !args.rosegment && flags == c::PF_R {
             flags = c::PF_R | c::PF_X;
         }
