@@ -137,6 +137,12 @@ impl Parser {
         };
         match entry.action {
             Action::Ignore => Ok(()),
+            Action::Warn(why) => {
+                self.args
+                    .warnings
+                    .push(format!("{spelled} has no effect: {why}"));
+                Ok(())
+            }
             Action::Refuse(reason) => {
                 let option = match &value {
                     Some(value) => format!("{spelled} {}", value.to_string_lossy()),
@@ -172,13 +178,15 @@ impl Parser {
         match id {
             Id::Shared => (self.shared, self.pie) = (true, false),
             Id::Pie => (self.pie, self.shared) = (true, false),
-            Id::NoPie => self.pie = false,
+            // As with GNU ld, of these three the last one says what the output is.
+            Id::NoPie => (self.pie, self.shared) = (false, false),
             Id::Static => (self.is_static, state.static_only) = (true, true),
             Id::Relocatable => self.relocatable = true,
             Id::ForceGroupAllocation => args.force_group_allocation = true,
             Id::EmitRelocs => args.emit_relocs = true,
             Id::StripAll => args.strip = StripMode::All,
-            Id::StripDebug => args.strip = args.strip.max(StripMode::Debug),
+            // The last one counts, as with GNU ld and lld.
+            Id::StripDebug => args.strip = StripMode::Debug,
             Id::DiscardAll => args.discard_locals = super::DiscardLocals::All,
             Id::DiscardLocals => args.discard_locals = super::DiscardLocals::Temporaries,
             Id::DiscardNone => args.discard_locals = super::DiscardLocals::None,
@@ -661,10 +669,7 @@ impl Parser {
 
     /// Decides what depends on several options.
     pub(super) fn finish(mut self) -> Result<Args, ArgsError> {
-        if self.state.lib.is_some() {
-            return Err(ArgsError::Conflict("--start-lib without --end-lib".into()));
-        }
-        // GNU ld closes an open group at the end; so do we.
+        // What is open at the end ends there: groups as with GNU ld, libs as with lld.
         let args = &mut self.args;
         if !args.z.section_header {
             // Nothing could find a symbol table.

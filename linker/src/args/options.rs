@@ -323,9 +323,11 @@ pub const IGNORED: &[Ignored] = &[
             "reduce-memory-overheads",
             "map-whole-files",
             "no-map-whole-files",
+            "mmap-output-file",
+            "no-mmap-output-file",
         ],
         takes: Nothing,
-        why: "memory strategy of other linkers: inputs are mapped here",
+        why: "memory strategy of other linkers: files are mapped here",
     },
     Ignored {
         names: &["max-cache-size", "hash-size"],
@@ -407,9 +409,98 @@ pub const IGNORED: &[Ignored] = &[
         why: "how another linker works inside",
     },
     Ignored {
-        names: &["lto-O", "thinlto-jobs", "thinlto-cache-dir", "lto-jobs"],
+        names: &[
+            "lto-O",
+            "lto-CGO",
+            "lto-partitions",
+            "thinlto-jobs",
+            "thinlto-cache-dir",
+            "thinlto-cache-policy",
+            "lto-jobs",
+        ],
         takes: Value("X"),
         why: "concerns LTO code generation, which is done by plugins",
+    },
+    Ignored {
+        names: &["plugin-save-temps"],
+        takes: Nothing,
+        why: "temporary files of the plugin",
+    },
+    Ignored {
+        names: &["enable-linker-version", "disable-linker-version"],
+        takes: Nothing,
+        why: "whether .comment names the linker",
+    },
+    Ignored {
+        names: &[
+            "warn-backrefs",
+            "no-warn-backrefs",
+            "warn-ifunc-textrel",
+            "no-warn-ifunc-textrel",
+            "warn-symbol-ordering",
+            "no-warn-symbol-ordering",
+        ],
+        takes: Nothing,
+        why: "warnings of lld about what is no error",
+    },
+    Ignored {
+        names: &["warn-backrefs-exclude"],
+        takes: Value("PATTERN"),
+        why: "a warning of lld about what is no error",
+    },
+    Ignored {
+        names: &["why-extract", "print-archive-stats", "print-symbol-order"],
+        takes: Value("FILE"),
+        why: "reports of lld",
+    },
+    Ignored {
+        names: &["time-trace"],
+        takes: Optional("FILE"),
+        why: "a report of lld; --print-timing is ours",
+    },
+    Ignored {
+        names: &["time-trace-granularity"],
+        takes: Value("N"),
+        why: "a report of lld; --print-timing is ours",
+    },
+    Ignored {
+        names: &[
+            "optimize-bb-jumps",
+            "no-optimize-bb-jumps",
+            "no-call-graph-profile-sort",
+        ],
+        takes: Nothing,
+        why: "order and length of code, not what it does",
+    },
+    Ignored {
+        names: &["call-graph-profile-sort"],
+        takes: Optional("HOW"),
+        why: "order of code, not what it does",
+    },
+    Ignored {
+        names: &["fortran-common", "gnu-unique", "no-apply-dynamic-relocs"],
+        takes: Nothing,
+        why: "lld's names for what is always so here",
+    },
+    Ignored {
+        names: &["no-dependent-libraries"],
+        takes: Nothing,
+        why: "libraries that objects name are not looked for, as with GNU ld",
+    },
+];
+
+/// Options that ask for an order of functions that is faster to run. The program is as right without it, so they are
+/// answered by a warning.
+pub const HINTS: &[Ignored] = &[
+    Ignored {
+        names: &["symbol-ordering-file"],
+        takes: Value("FILE"),
+        why: "functions are not ordered by a file",
+    },
+    Ignored {
+        names: &["call-graph-ordering-file"],
+        takes: Value("FILE"),
+        why: "functions are not ordered by their calls",
     },
 ];
 
@@ -496,18 +587,9 @@ pub const UNSUPPORTED: &[Missing] = &[
         reason: "reversed section order",
     },
     Missing {
-        names: &[
-            "symbol-ordering-file",
-            "section-ordering-file",
-            "section-order",
-        ],
+        names: &["section-ordering-file", "section-order"],
         takes: Value("FILE"),
         reason: "ordering by file",
-    },
-    Missing {
-        names: &["call-graph-ordering-file", "call-graph-profile-sort"],
-        takes: Value("X"),
-        reason: "ordering by call graph",
     },
     Missing {
         names: &["separate-debug-file"],

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use super::apply::Parser;
-use super::options::{IGNORED, Id, SPECS, Takes, UNSUPPORTED};
+use super::options::{HINTS, IGNORED, Id, SPECS, Takes, UNSUPPORTED};
 use super::*;
 use crate::diag::edit_distance;
 
@@ -25,6 +25,8 @@ use crate::diag::edit_distance;
 pub(super) enum Action {
     Obey(Id),
     Ignore,
+    /// Nothing, with a warning that says so.
+    Warn(&'static str),
     Refuse(&'static str),
 }
 
@@ -48,6 +50,9 @@ static NAMES: LazyLock<FxHashMap<&'static str, Known>> = LazyLock::new(|| {
     }
     for ignored in IGNORED {
         add(ignored.names, Action::Ignore, ignored.takes);
+    }
+    for hint in HINTS {
+        add(hint.names, Action::Warn(hint.why), hint.takes);
     }
     for missing in UNSUPPORTED {
         add(missing.names, Action::Refuse(missing.reason), missing.takes);

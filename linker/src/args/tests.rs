@@ -148,7 +148,6 @@ fn groups_and_libs() {
         "-)",
         "--start-lib --start-lib",
         "--end-lib",
-        "--start-lib a.o",
         "--pop-state",
     ] {
         assert!(
@@ -626,4 +625,36 @@ proptest::proptest! {
     fn any_words_are_arguments_or_an_error(words in proptest::collection::vec("-{0,2}[a-zA-Z@=:(),.*0-9-]{0,12}", 0..12)) {
         let _ = Args::parse(words.into_iter().map(OsString::from));
     }
+}
+
+#[test]
+fn of_options_that_exclude_each_other_the_last_one_counts() {
+    assert_eq!(parse("-shared -no-pie a.o").kind, OutputKind::DynamicExec);
+    assert_eq!(parse("-no-pie -shared a.o").kind, OutputKind::Shared);
+    assert_eq!(parse("-shared -pie a.o").kind, OutputKind::Pie);
+    assert_eq!(
+        parse("--strip-all --strip-debug a.o").strip,
+        StripMode::Debug
+    );
+    assert_eq!(parse("-S -s a.o").strip, StripMode::All);
+}
+
+#[test]
+fn what_is_open_at_the_end_ends_there() {
+    let args = parse("a.o --start-lib b.o");
+    assert_eq!(state_of(&args, "a.o").lib, None);
+    assert_eq!(state_of(&args, "b.o").lib, Some(1));
+    let args = parse("--start-group a.a b.a");
+    assert_eq!(state_of(&args, "b.a").group, Some(1));
+}
+
+#[test]
+fn hints_about_the_order_of_functions_are_answered_by_a_warning() {
+    let args = parse("--symbol-ordering-file order.txt a.o");
+    assert_eq!(files(&args), ["a.o"]);
+    assert_eq!(
+        args.warnings,
+        ["--symbol-ordering-file has no effect: functions are not ordered by a file"]
+    );
+    assert!(args.unsupported.is_empty());
 }
