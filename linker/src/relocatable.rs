@@ -46,7 +46,7 @@ use crate::output_file::{OutputFile, Use};
 use crate::report::{refuse_intermediate_code, report_duplicates};
 use crate::resolve;
 use crate::retain::Retained;
-use crate::scripting;
+use crate::scripting::{self, Arrangement};
 use crate::sections::Sections;
 use crate::symbols::SymbolTable;
 use crate::timing::Timing;
@@ -60,7 +60,6 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     let inputs = inputs::open(&arena, args, mentioned(args, &arena), host, diag);
     let (mut files, scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
-    scripts.refuse_layout(diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
     check(diag)?;
@@ -90,6 +89,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     let lost_groups = resolve::lose_groups(&files, &symbols, &linked, &owned, diag);
     complete(&mut files, &linked, &lost_groups, diag);
     let files = files;
+    let arrangement = Arrangement::new(&scripts, args, &files, &linked, diag);
+    check(diag)?;
     let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
     timing.phase("number sections");
 
@@ -102,6 +103,10 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     let assigned = assign::define(&scripts, &symbols, diag);
     let retained = Retained::read(args, diag);
     check(diag)?;
+    // Definitions that are thrown away are still those that are meant.
+    if let Some(arrangement) = &arrangement {
+        plan::discard(arrangement, &files, &sections);
+    }
     timing.phase("resolve symbols");
 
     let mut frames = frames::Frames::parse(&files, &sections, &facts.frames, diag);
@@ -125,7 +130,17 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
             note
         }),
     };
-    let plan = plan::plan(args, &files, &sections, &frames, &definitions, notes, diag);
+    let plan = plan::plan(
+        args,
+        &arena,
+        arrangement.as_ref(),
+        &files,
+        &sections,
+        &frames,
+        &definitions,
+        notes,
+        diag,
+    );
     check(diag)?;
     timing.phase("place sections");
 

@@ -52,7 +52,6 @@ pub fn define(
                 defined.push((id, value));
             }
             Command::Assert(_) => refuse("ASSERT", diag),
-            Command::Sections(_) => refuse("SECTIONS", diag),
             Command::Insert { .. } => refuse("INSERT", diag),
             Command::Memory(_) => refuse("MEMORY", diag),
             Command::Phdrs(_) => refuse("PHDRS", diag),

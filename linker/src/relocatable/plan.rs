@@ -7,6 +7,9 @@
 //! for the whole of it (`.sframe`). Sections with `SHF_LINK_ORDER` are united if what
 //! they are about is.
 //!
+//! A linker script with `SECTIONS` names sections that go together whatever their types and flags, and says in which order
+//! they come ([`Arrangement`]). What it does not name is united as without it.
+//!
 //! Mergeable sections are put one after the other, not merged: whoever links the
 //! output merges. They stay mergeable if all of them have elements of one size, if
 //! no padding between them cuts an element in two, and if no string runs on into the
@@ -17,10 +20,12 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId};
+use crate::inputs::InputArena;
 use crate::object::{Object, Section};
 use crate::output::shf;
 use crate::relocatable::frames::Frames;
 use crate::resolve::Definitions;
+use crate::scripting::{Arrangement, Route};
 use crate::sections::{Sections, state};
 use crate::unique::Unique;
 use std::collections::HashMap;
@@ -122,12 +127,34 @@ impl Plan<'_> {
 }
 
 /// What must be equal for sections to be united.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key<'a> {
     name: &'a [u8],
     sh_type: u32,
     flags: u64,
     link: Option<OutId>,
+}
+
+impl Key<'_> {
+    /// That of a section of the script: it takes what the script sends there.
+    fn named(name: &[u8], link: Option<OutId>) -> Key<'_> {
+        Key {
+            name,
+            sh_type: c::SHT_NULL,
+            flags: 0,
+            link,
+        }
+    }
+}
+
+/// An input section that a script sends somewhere.
+struct Sent<'a> {
+    /// Number of the output section in the script.
+    described: usize,
+    rule: u32,
+    id: SectionId,
+    section: Section<'a>,
+    group: u32,
 }
 
 /// What the linker makes of the inputs' notes.
@@ -149,11 +176,34 @@ struct Planner<'l, 'a> {
     diag: &'l Diagnostics,
     known: HashMap<Key<'a>, OutId>,
     unique: Option<Unique>,
+    arrangement: Option<&'l Arrangement>,
+    /// The names of the arrangement's sections.
+    names: Vec<&'a [u8]>,
+}
+
+/// Takes away what the script discards.
+pub fn discard(arrangement: &Arrangement, files: &Files, sections: &Sections) {
+    for (file, input) in files.iter() {
+        for id in sections.of_file(file).map(SectionId) {
+            let number = sections.origin(id).1;
+            let Some(section) = input.object().and_then(|object| object.section(number)) else {
+                continue;
+            };
+            let in_group = section.flags & shf::GROUP != 0;
+            let route = arrangement.route(input, section.name, section.flags, in_group);
+            if sections.is_alive(id) && route == Route::Discard {
+                sections.remove_state(id, state::ALIVE);
+            }
+        }
+    }
 }
 
 /// Sends each section that is alive to the output. `frames` must be settled.
+#[allow(clippy::too_many_arguments)] // the inputs, and what earlier phases found
 pub fn plan<'a>(
     args: &Args,
+    arena: &'a InputArena,
+    arrangement: Option<&Arrangement>,
     files: &Files<'a>,
     sections: &Sections,
     frames: &Frames,
@@ -175,6 +225,13 @@ pub fn plan<'a>(
         diag,
         known: HashMap::new(),
         unique: Unique::new(args),
+        arrangement,
+        names: arrangement.map_or_else(Vec::new, |arrangement| {
+            let described = arrangement.described.iter();
+            described
+                .map(|described| arena.bytes(described.name.clone()))
+                .collect()
+        }),
     };
     let mut group_of = vec![0u32; sections.count()];
     if !args.force_group_allocation {
@@ -278,6 +335,8 @@ impl<'a> Planner<'_, 'a> {
 
     fn place_all(&mut self, group_of: &[u32], own_build_id: bool) {
         let mut ordered: Vec<(SectionId, SectionId)> = Vec::new();
+        let mut orphans = Vec::new();
+        let mut sent: Vec<Sent<'a>> = Vec::new();
         for (file, input) in self.files.iter() {
             for id in self.sections.of_file(file).map(SectionId) {
                 let number = self.sections.origin(id).1;
@@ -302,8 +361,25 @@ impl<'a> Planner<'_, 'a> {
                     }
                     continue;
                 }
-                self.place(id, &section, None, group_of[id.index()]);
+                let group = group_of[id.index()];
+                match self.rule_of(file, &section, group) {
+                    Some((described, rule)) => sent.push(Sent {
+                        described,
+                        rule,
+                        id,
+                        section,
+                        group,
+                    }),
+                    None => orphans.push((id, section, group)),
+                }
             }
+        }
+        self.arrange(&mut sent);
+        for sent in &sent {
+            self.place(sent.id, &sent.section, None, sent.group);
+        }
+        for (id, section, group) in &orphans {
+            self.place(*id, section, None, *group);
         }
         // What is ordered by another section needs that one's place first; there may be chains.
         while !ordered.is_empty() {
@@ -334,8 +410,61 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
+    /// The output section of the script and the rule that take a section, if there are such.
+    fn rule_of(&self, file: FileId, section: &Section, group: u32) -> Option<(usize, u32)> {
+        let arrangement = self.arrangement?;
+        let file = self.files.get(file);
+        match arrangement.route(file, section.name, section.flags, group != 0) {
+            Route::Rule { rule, .. } => Some((arrangement.section_of(rule), rule)),
+            Route::Discard | Route::Orphan => None,
+        }
+    }
+
+    /// Brings sections into the script's order.
+    fn arrange(&self, sent: &mut [Sent]) {
+        let Some(arrangement) = self.arrangement else {
+            return;
+        };
+        sent.sort_by_key(|sent| (sent.described, sent.rule));
+        for alike in sent.chunk_by_mut(|a, b| a.rule == b.rule) {
+            arrangement.rule(alike[0].rule).arrange(
+                alike,
+                |sent| sent.section.name,
+                |sent| sent.section.align,
+                |sent| {
+                    let file = self.files.get(self.sections.origin(sent.id).0);
+                    (file.path, file.member)
+                },
+            );
+        }
+    }
+
+    /// What a section is united by, and the name and least alignment of its output section.
+    fn key(
+        &self,
+        id: SectionId,
+        section: &Section<'a>,
+        link: Option<OutId>,
+        group: u32,
+    ) -> (Key<'a>, &'a [u8], u64) {
+        let (file, _) = self.sections.origin(id);
+        let found = self.rule_of(file, section, group).zip(self.arrangement);
+        if let Some(((number, _), arrangement)) = found {
+            let name = self.names[number];
+            let align = arrangement.described[number].align;
+            return (Key::named(name, link), name, align);
+        }
+        // What has the name of one of the script's sections goes there too.
+        let named = Key::named(section.name, link);
+        let key = match self.known.contains_key(&named) {
+            true => named,
+            false => key_of(section, link),
+        };
+        (key, section.name, 1)
+    }
+
     fn place(&mut self, id: SectionId, section: &Section<'a>, link: Option<OutId>, group: u32) {
-        let key = key_of(section, link);
+        let (key, name, least_align) = self.key(id, section, link, group);
         let unique = self.unique.as_ref();
         let alone = group != 0
             || section.name == b".sframe"
@@ -345,12 +474,13 @@ impl<'a> Planner<'_, 'a> {
             Some(out) => *out,
             None => {
                 let out = self.push(OutSection {
-                    sh_type: key.sh_type,
+                    sh_type: key_of(section, link).sh_type,
                     flags: section.flags & !(shf::GROUP | shf::INFO_LINK),
                     entsize: section.entsize,
+                    align: least_align,
                     link,
                     group: group.checked_sub(1),
-                    ..empty(section.name)
+                    ..empty(name)
                 });
                 if !alone {
                     self.known.insert(key, out);
@@ -380,6 +510,15 @@ impl<'a> Planner<'_, 'a> {
         place.align = place.align.max(section.align);
         if section.name == b".note.GNU-stack" {
             place.flags |= section.flags & shf::EXEC;
+        }
+        // Sections of a script may hold what is not alike.
+        place.flags |= section.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
+        let sh_type = key_of(section, link).sh_type;
+        if place.sh_type != sh_type && sh_type != c::SHT_NOBITS {
+            place.sh_type = match place.sh_type {
+                c::SHT_NOBITS => sh_type,
+                _ => c::SHT_PROGBITS,
+            };
         }
         let mergeable = shf::MERGE | shf::STRINGS;
         if place.entsize != section.entsize || (place.flags ^ section.flags) & mergeable != 0 {

@@ -12,11 +12,8 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::layout::priority;
 use crate::output::{Outputs, STANDARD_COUNT, Std, shf, subpart};
-use crate::script::Sort;
 use crate::sections::{Sections, state};
-use std::cmp::Reverse;
 
 /// An input section on its way to its place.
 #[derive(Clone, Copy)]
@@ -488,20 +485,15 @@ fn collect_inputs(
                 .section(number)
                 .map_or(&b""[..], |section| section.name)
         };
-        match rule.sort {
-            Sort::Default | Sort::None => {}
-            Sort::Name => inputs.sort_by_key(|input| name(input)),
-            Sort::Alignment => inputs.sort_by_key(|input| Reverse(input.align)),
-            Sort::NameAlignment => inputs.sort_by_key(|input| (name(input), Reverse(input.align))),
-            Sort::AlignmentName => inputs.sort_by_key(|input| (Reverse(input.align), name(input))),
-            Sort::InitPriority => inputs.sort_by_key(|input| priority(name(input))),
-        }
-        if rule.sorts_files() {
-            inputs.sort_by_key(|input| {
+        rule.arrange(
+            inputs,
+            name,
+            |input| input.align,
+            |input| {
                 let file = files.get(sections.origin(input.id).0);
                 (file.path, file.member)
-            });
-        }
+            },
+        );
     }
 }
 

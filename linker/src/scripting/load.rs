@@ -156,17 +156,16 @@ impl Scripts {
         }
     }
 
-    /// For links that have a layout of their own (`-r`): says that the scripts' is not obeyed.
-    pub fn refuse_layout(&self, diag: &Diagnostics) {
-        let is_layout = |command: &Command| {
-            matches!(
-                command,
-                Command::Sections(_) | Command::Memory(_) | Command::Phdrs(_)
-            )
-        };
-        if self.script.commands.iter().any(is_layout) {
-            diag.error("-r with a linker script that has SECTIONS is not supported yet");
+    /// Whether an assignment stands in a `SECTIONS`.
+    pub fn is_in_sections(&self, assignment: &Assignment) -> bool {
+        self.script.commands.iter().any(|command| {
+            match command {
+            Command::Sections(list) => list.iter().any(|command| {
+                matches!(command, SectionsCommand::Assign(own) if std::ptr::eq(own, assignment))
+            }),
+            _ => false,
         }
+        })
     }
 
     /// The `INSERT` that concerns the `SECTIONS` command of this number: after or before which section.

@@ -8,6 +8,7 @@
 //!   after layout. [`assignments`] does both.
 //! - Where everything goes (`SECTIONS`, `MEMORY`, `PHDRS`): only then is the default layout not used.
 
+mod arrangement;
 mod assignments;
 mod classify;
 mod content;
@@ -21,6 +22,7 @@ mod regions;
 mod rules;
 mod segments;
 
+pub use arrangement::Arrangement;
 pub use assignments::{Assigned, Assignments, define_assigned};
 pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, print_no_memory_usage, write_patches};
 pub use load::{Includes, Scripts};

@@ -6,10 +6,12 @@
 use crate::args::SortSection;
 use crate::file::{File, Files};
 use crate::ids::OutputId;
+use crate::layout::priority;
 use crate::object::Section;
 use crate::output::shf;
 use crate::script::{Constraint, InputSpec, SectionPattern, Sort};
 use rayon::prelude::*;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Names of a file as patterns see them.
@@ -103,9 +105,26 @@ impl Rule {
                     .any(|pattern| pattern.excludes(file.file, file.archive))
     }
 
-    /// Whether files are sorted by name before their sections are.
-    pub fn sorts_files(&self) -> bool {
-        self.spec.file_sort == Sort::Name
+    /// Brings the rule's sections, which are in the order of the inputs, into its own order. The functions give a section's
+    /// name and alignment, and what files are sorted by.
+    pub fn arrange<'n, T, F: Ord>(
+        &self,
+        inputs: &mut [T],
+        name: impl Fn(&T) -> &'n [u8],
+        align: impl Fn(&T) -> u64,
+        file: impl Fn(&T) -> F,
+    ) {
+        match self.sort {
+            Sort::Default | Sort::None => {}
+            Sort::Name => inputs.sort_by_key(|input| name(input)),
+            Sort::Alignment => inputs.sort_by_key(|input| Reverse(align(input))),
+            Sort::NameAlignment => inputs.sort_by_key(|input| (name(input), Reverse(align(input)))),
+            Sort::AlignmentName => inputs.sort_by_key(|input| (Reverse(align(input)), name(input))),
+            Sort::InitPriority => inputs.sort_by_key(|input| priority(name(input))),
+        }
+        if self.spec.file_sort == Sort::Name {
+            inputs.sort_by_key(|input| file(input));
+        }
     }
 }
 
