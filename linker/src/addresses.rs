@@ -103,11 +103,13 @@ pub fn section_offset(
     if part == PartId::NONE {
         let is_frames = located.sections.state(section) & state::EH_FRAME != 0;
         let (file, _) = located.sections.origin(section);
-        let start = located
-            .frame_offsets
-            .get(file.index())
-            .filter(|_| is_frames)?;
-        return of_part(Std::EhFrame.part(), start.wrapping_add(value));
+        return match is_frames {
+            true => of_part(
+                Std::EhFrame.part(),
+                place_in_frames(located.frame_offsets, file, value)?,
+            ),
+            false => None,
+        };
     }
     if located.outputs.parts[part.index()].merge.is_some() {
         let input = *offset.get(section.index())? as usize;
@@ -118,6 +120,16 @@ pub fn section_offset(
         located.outputs.parts[part.index()].output,
         start.wrapping_add(value),
     ))
+}
+
+/// The place in the output's `.eh_frame` of what a file marks in its own: behind the frames of the files before it. A mark
+/// before all frames is before the CIEs too, which all stand at the start, so that who walks from there sees everything.
+fn place_in_frames(frame_offsets: &[u64], file: FileId, value: u64) -> Option<u64> {
+    let start = *frame_offsets.get(file.index())?;
+    if value == 0 && Some(&start) == frame_offsets.first() {
+        return Some(0);
+    }
+    Some(start.wrapping_add(value))
 }
 
 /// The part with the common blocks of a symbol with these [`flag`]s.
@@ -139,11 +151,12 @@ impl Places<'_, '_> {
             return self.in_section(self.folds.of(id)?, offset);
         }
         if part == PartId::NONE {
-            // What marks a place in `.eh_frame`: the start of the file's own.
-            return (bits & state::EH_FRAME != 0).then(|| {
-                let (file, _) = self.sections.origin(id);
-                self.outputs.std(Std::EhFrame).address + self.frame_offsets[file.index()] + offset
-            });
+            if bits & state::EH_FRAME == 0 {
+                return None;
+            }
+            let (file, _) = self.sections.origin(id);
+            let place = place_in_frames(self.frame_offsets, file, offset)?;
+            return Some(self.outputs.std(Std::EhFrame).address.wrapping_add(place));
         }
         let info = &self.outputs.parts[part.index()];
         let base = self.outputs.sections[info.output.index()].address;

@@ -337,8 +337,12 @@ impl<'a> Dynamic<'a> {
             entries.push((c::DT_SYMBOLIC, 0));
         }
         let (flags, flags_1) = dynamic_flags(facts, args);
-        if flags != 0 {
+        // DT_FLAGS is one of the newer tags; of the older ones only DT_BIND_NOW is not in the table already, and nothing
+        // but DT_FLAGS can say that the object wants static thread-local storage.
+        if flags != 0 && (args.new_dtags || facts.static_tls) {
             entries.push((c::DT_FLAGS, flags.into()));
+        } else if flags & c::DF_BIND_NOW != 0 {
+            entries.push((c::DT_BIND_NOW, 0));
         }
         if flags_1 != 0 {
             entries.push((c::DT_FLAGS_1, flags_1.into()));

@@ -346,6 +346,8 @@ impl<'a> Object<'a> {
                         what: "target of a relocation section",
                         value: { shdr.sh_info }.into(),
                     }),
+                    // clang's lists of call counts come so. They are hints, and not linked.
+                    c::SHT_REL if is_excluded(elf.shdrs, shdr.sh_info) => Ok(None),
                     c::SHT_REL => Err(Malformed::Incompatible(format!(
                         "section {number} has relocations without addends (SHT_REL), which x86-64 does not use"
                     ))),
@@ -433,6 +435,12 @@ impl<'a> Object<'a> {
                 .collect(),
         }
     }
+}
+
+/// Whether a section is for the linker only, not for an executable or shared object.
+fn is_excluded(shdrs: &[elf::Shdr], number: u32) -> bool {
+    let section = shdrs.get(number as usize);
+    section.is_some_and(|shdr| { shdr.sh_flags } & u64::from(c::SHF_EXCLUDE) != 0)
 }
 
 /// The words of a section.

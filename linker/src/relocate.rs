@@ -14,7 +14,7 @@ use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::plan::{Mode, Plan, plan};
 use crate::relr;
 use crate::sections::state;
-use crate::symbols::flag;
+use crate::symbols::{flag, rank};
 
 /// What relocations are computed from.
 #[derive(Clone, Copy)]
@@ -354,7 +354,12 @@ impl Relocator<'_, '_> {
             Plan::Absolute(Field::Word64) => {
                 if is(flag::IMPORTED) {
                     let writable = places.sections.state(site.section) & state::WRITE != 0;
-                    if self.mode.pic || writable {
+                    // Neither copied nor called by way of a PLT entry: its address comes at run time.
+                    let patched = target
+                        .symbol
+                        .is_some_and(|id| places.symbols.key(id).rank() == rank::SHARED)
+                        && !is(flag::NEEDS_COPY | flag::CANONICAL_PLT);
+                    if self.mode.pic || writable || patched {
                         let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
                         DynamicSlots::take(
                             &mut dynamic.symbolic,
@@ -493,7 +498,10 @@ impl Relocator<'_, '_> {
                 let key = self.places.symbols.key(symbol);
                 let file = self.places.files.get(key.file());
                 match (file.object(), file.shared()) {
-                    (Some(object), _) => object.symbol(key.index()).map_or(0, |symbol| symbol.size),
+                    (Some(object), _) => {
+                        let own = object.symbol(key.index()).map_or(0, |symbol| symbol.size);
+                        self.places.definitions.size(symbol, own)
+                    }
                     (_, Some(shared)) => shared
                         .syms
                         .get(key.index() as usize)

@@ -20,7 +20,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Object, Place, Signature};
+use crate::object::{Object, Place, Signature, Symbol};
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use parking_lot::Mutex;
@@ -344,6 +344,8 @@ pub struct Definitions {
     value: Vec<AtomicU64>,
     /// Common blocks, in the order of their files.
     pub commons: Vec<Common>,
+    /// The sizes of those that another file wants larger than the one that defines them.
+    enlarged: HashMap<SymbolId, u64>,
 }
 
 /// A common block.
@@ -364,6 +366,15 @@ impl Definitions {
     #[inline]
     pub fn section(&self, id: SymbolId) -> SectionId {
         SectionId(self.section[id.index()].load(Relaxed))
+    }
+
+    /// The size of a symbol whose own file says `own`: a common block is as large as the largest that a file gives.
+    #[inline]
+    pub fn size(&self, id: SymbolId, own: u64) -> u64 {
+        match self.enlarged.is_empty() {
+            true => own,
+            false => self.enlarged.get(&id).copied().unwrap_or(own),
+        }
     }
 
     /// Gives a common block its offset among the common blocks.
@@ -443,6 +454,18 @@ fn is_discarded(sections: &Sections, file: FileId, number: u32) -> bool {
         .is_some_and(|section| sections.state(section) & state::DISCARDED != 0)
 }
 
+/// Whether the winner of a name and another definition of it are both absolute and say the same, so that nobody can tell
+/// which of them was taken.
+fn is_same_number(files: &Files, winner: Key, other: Symbol) -> bool {
+    let winner = files
+        .get(winner.file())
+        .object()
+        .and_then(|object| object.symbol(winner.index()));
+    other.place == Place::Absolute
+        && winner
+            .is_some_and(|winner| winner.place == Place::Absolute && winner.value == other.value)
+}
+
 /// A name that two files define.
 pub struct Duplicate {
     /// The name.
@@ -487,7 +510,14 @@ pub fn publish(
                             continue;
                         }
                         let name = symbols.of(file, index);
-                        if symbols.key(name) != Key::new(rank::SHARED, id, index) {
+                        let key = symbols.key(name);
+                        let is_data = matches!(sym.kind(), c::STT_OBJECT | c::STT_COMMON | c::STT_TLS);
+                        if key.rank() == rank::COMMON && is_data {
+                            // The shared object's own code uses the block in place of its variable.
+                            let tls = sym.kind() == c::STT_TLS;
+                            commons.push((key, Common { symbol: name, size: sym.st_size, align: 1, tls }));
+                        }
+                        if key != Key::new(rank::SHARED, id, index) {
                             continue;
                         }
                         value[name.index()].store(sym.st_value, Relaxed);
@@ -527,7 +557,10 @@ pub fn publish(
                     }
                     if (key.file(), key.index()) != (id, index) {
                         let strong = !symbol.is_weak() && key.rank() == rank::STRONG;
-                        if strong && !matches!(symbol.place, Place::Section(n) if is_discarded(sections, id, n)) {
+                        if strong
+                            && !matches!(symbol.place, Place::Section(n) if is_discarded(sections, id, n))
+                            && !is_same_number(files, key, symbol)
+                        {
                             duplicates.push(Duplicate { symbol: name, file: id, index });
                         }
                         return;
@@ -570,27 +603,34 @@ pub fn publish(
             duplicate.index,
         )
     });
+    let (commons, enlarged) = unite_commons(commons);
     (
         Definitions {
             section,
             value,
-            commons: unite_commons(commons),
+            commons,
+            enlarged,
         },
         duplicates,
     )
 }
 
-fn unite_commons(mut all: Vec<(Key, Common)>) -> Vec<Common> {
+/// One block for each name, and the sizes of those of which files give several sizes.
+fn unite_commons(mut all: Vec<(Key, Common)>) -> (Vec<Common>, HashMap<SymbolId, u64>) {
     all.sort_by_key(|(key, _)| *key);
     let mut united: Vec<Common> = Vec::new();
+    let mut enlarged = HashMap::new();
     for (_, common) in all {
         match united.last_mut() {
             Some(last) if last.symbol == common.symbol => {
-                last.size = last.size.max(common.size);
+                if last.size != common.size {
+                    last.size = last.size.max(common.size);
+                    enlarged.insert(common.symbol, last.size);
+                }
                 last.align = last.align.max(common.align);
             }
             _ => united.push(common),
         }
     }
-    united
+    (united, enlarged)
 }

@@ -79,6 +79,8 @@ pub struct SectionFacts {
 
 /// Addresses that are significant, for identical code folding (LLVM's extension).
 const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
+/// How often functions of an object were seen to call each other (LLVM's "Call Graph Profile Section").
+const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
 
 /// What becomes of sections that are not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -429,7 +431,9 @@ fn two_relocation_sections(file: &File, target: u32) -> String {
 /// A table of the file, which the output has its own of.
 fn is_table(section: &Section) -> bool {
     match section.sh_type {
-        c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX | SHT_LLVM_ADDRSIG => true,
+        c::SHT_NULL | c::SHT_SYMTAB | c::SHT_GROUP | c::SHT_SYMTAB_SHNDX => true,
+        // They count symbols by their indices, which are others in the output.
+        SHT_LLVM_ADDRSIG | SHT_LLVM_CALL_GRAPH_PROFILE | c::SHT_REL => true,
         // The strings of stabs are contents like others: each file's begin where its first stab says.
         c::SHT_STRTAB => section.flags & shf::ALLOC == 0 && !section.name.starts_with(b".stab"),
         _ => false,

@@ -261,7 +261,7 @@ pub fn write_file<'a>(
             st_other: symbol.other,
             st_shndx: c::SHN_ABS,
             st_value: 0,
-            st_size: size_of(places, id, object, symbol),
+            st_size: size_of(places, id, object, index, symbol),
         };
         names[at..at + name.len()].copy_from_slice(name);
         names[at + name.len()] = 0;
@@ -315,8 +315,13 @@ pub fn write_file<'a>(
     });
 }
 
-/// A symbol's size in bytes: its object's word for it, unless only a jump is left of its function.
-fn size_of(places: &Places, file: FileId, object: &Object, symbol: Symbol) -> u64 {
+/// A symbol's size in bytes: its object's word for it, unless only a jump is left of its function, or it is a common
+/// block that another object wants larger.
+fn size_of(places: &Places, file: FileId, object: &Object, index: u32, symbol: Symbol) -> u64 {
+    if symbol.place == Place::Common {
+        let name = places.symbols.of(places.files.get(file), index);
+        return places.definitions.size(name, symbol.size);
+    }
     let jump = match symbol.place {
         Place::Section(number) => places
             .sections
@@ -349,13 +354,16 @@ fn is_local(symbols: &SymbolTable, id: SymbolId) -> bool {
         && symbols.flags(id) & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0
 }
 
-/// Index of the section header for an address at or behind the end of a section.
+/// Index of the section header of the last section before an address, or of the first section.
 fn nearest_header(outputs: &Outputs, address: u64) -> u16 {
-    let standing = outputs.sections.iter();
-    standing
-        .filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss())
-        .filter(|section| section.address <= address)
+    let standing = || {
+        let sections = outputs.sections.iter();
+        sections.filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss())
+    };
+    let before = standing().filter(|section| section.address <= address);
+    before
         .max_by_key(|section| section.address)
+        .or_else(|| standing().min_by_key(|section| section.address))
         .map_or(c::SHN_ABS, |section| section.header)
 }
 
@@ -541,6 +549,6 @@ pub fn defined_symbol(places: &Places, values: &[u64], id: SymbolId) -> Option<S
         st_other: visibility,
         st_shndx: shndx,
         st_value: value,
-        st_size: size_of(places, key.file(), object, symbol),
+        st_size: size_of(places, key.file(), object, key.index(), symbol),
     })
 }

@@ -705,7 +705,11 @@ impl Tracer<'_, '_> {
             Plan::Absolute(Field::Word64) => {
                 if imported {
                     let writable = self.sections.state(id) & state::WRITE != 0;
-                    if self.mode.pic || writable {
+                    // Without copies, a word in a section that is only read can still be filled in before that.
+                    let patched = !self.allow_copies
+                        && self.text != TextRel::Error
+                        && !symbol.is_some_and(|id| self.is_function(self.symbols.key(id), bits));
+                    if self.mode.pic || writable || patched {
                         want.symbolic = 1;
                         want.flags |= flag::NEEDS_DYNSYM;
                         self.check_writable(id, fixup, symbol, needs);

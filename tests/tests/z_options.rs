@@ -408,3 +408,81 @@ fn addresses_of_code_that_is_not_there() {
         assert_ne!(word(at + 8), 0);
     }
 }
+
+#[test]
+fn without_the_newer_tags_an_older_one_says_that_binding_is_not_lazy() {
+    let Some(bench) =
+        bench_with("extern int puts(const char *); int f(void) { return puts(\"\"); }")
+    else {
+        return;
+    };
+    const DT_BIND_NOW: u64 = 24;
+    const DT_FLAGS: u64 = 30;
+    for linker in BOTH {
+        for (options, older, newer) in [
+            ("-Wl,--disable-new-dtags,-z,now", true, false),
+            ("-Wl,--enable-new-dtags,-z,now", false, true),
+            ("-Wl,--disable-new-dtags,-z,lazy", false, false),
+        ] {
+            let image = link(&bench, linker, &format!("-shared -fPIC {options}"));
+            let elf = Elf::parse(&image).unwrap();
+            assert_eq!(
+                tag(&elf, DT_BIND_NOW).is_some(),
+                older,
+                "{options} by {linker:?}"
+            );
+            assert_eq!(
+                tag(&elf, DT_FLAGS).is_some(),
+                newer,
+                "{options} by {linker:?}"
+            );
+        }
+    }
+}
+
+/// Without copies, a word of read-only data that is the address of something in a shared object can only be filled in by
+/// the dynamic linker.
+#[test]
+fn without_copies_read_only_words_become_text_relocations() {
+    const PROGRAM: &str = r#"
+        __asm__(".section .rodata\n.balign 8\n.globl where\nwhere: .quad shared_data\n.text");
+        extern int *const where;
+        int main(void) { return *where != 42; }"#;
+    let Some(bench) = bench_with(PROGRAM) else {
+        return;
+    };
+    bench.scratch.write("lib.c", "int shared_data = 42;");
+    bench
+        .driver(
+            Linker::Reference,
+            "gcc",
+            "-shared -fPIC lib.c -o libdata.so",
+        )
+        .ok();
+    for linker in BOTH {
+        let linked = bench
+            .driver(
+                linker,
+                "gcc",
+                "-no-pie -fno-pie a.c -Wl,-z,nocopyreloc -Wl,--warn-textrel -L. -ldata -o program",
+            )
+            .ok();
+        assert!(
+            linked.errors().contains("in read-only section `.rodata'"),
+            "{}",
+            linked.report()
+        );
+        assert!(
+            tag(&Elf::parse(&bench.read("program")).unwrap(), 22).is_some(),
+            "DT_TEXTREL"
+        );
+        bench.execute("program").ok();
+    }
+    let arguments = "-no-pie -fno-pie a.c -Wl,-z,nocopyreloc -Wl,-z,text -L. -ldata -o program";
+    let refused = bench.driver(Linker::Ours, "gcc", arguments).failed();
+    assert!(
+        refused.errors().contains("would need a copy relocation"),
+        "{}",
+        refused.report()
+    );
+}

@@ -79,6 +79,12 @@ impl<'s> Assignments<'s> {
                 if assignment.hidden {
                     symbols.add_flags(id, flag::HIDDEN);
                 }
+                // What the linker itself defines is there only for who asks (`--defsym limit=_end`).
+                assignment.expr.for_symbols(&mut |name| {
+                    if let Some(id) = symbols.find(name) {
+                        symbols.add_flags(id, flag::REFERENCED);
+                    }
+                });
             }
         }
         // What is provided may be referred to by what else is provided.
