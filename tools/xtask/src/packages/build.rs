@@ -18,30 +18,65 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-/// The longest that a step may take, as timeout(1) reads it.
-const STEP_LIMIT: &str = "6h";
 /// The exit code of timeout(1) for a command that took longer.
 const TIMED_OUT: i32 = 124;
 
 /// The outcome that stands for the exit code of the test script itself.
 pub const SCRIPT: &str = "(the test script)";
 
-/// What holds for all packages of a run.
+/// The flags that C and C++ packages are built with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flags {
+    /// The package's own.
+    #[default]
+    Package,
+    /// Debian's, with all hardening.
+    Distribution,
+    /// The same with link-time optimisation.
+    DistributionLto,
+}
+
+impl Flags {
+    /// What is added to a build's directory.
+    fn suffix(self) -> &'static str {
+        match self {
+            Flags::Package => "",
+            Flags::Distribution => "-distribution",
+            Flags::DistributionLto => "-distribution-lto",
+        }
+    }
+
+    /// What is added to a package's name in tables.
+    pub fn remark(self) -> &'static str {
+        match self {
+            Flags::Package => "",
+            Flags::Distribution => ", distribution's flags",
+            Flags::DistributionLto => ", distribution's flags and -flto",
+        }
+    }
+}
+
+/// What holds for all packages of a run; see [`super::Arguments`].
+#[derive(Default)]
 pub struct Options {
     /// Where everything is.
     pub root: PathBuf,
     /// The directory of `repo-ld` and `repo-cc`.
     pub programs: PathBuf,
-    /// See [`super::Arguments`].
-    pub distribution_flags: bool,
-    /// See [`super::Arguments`].
+    /// The flags of C and C++.
+    pub flags: Flags,
+    /// Whole test suites.
     pub thorough: bool,
-    /// See [`super::Arguments`].
+    /// Nothing of an earlier run is taken.
     pub fresh: bool,
-    /// See [`super::Arguments`].
+    /// Jobs of make and of test suites.
     pub jobs: usize,
-    /// See [`super::Arguments`].
+    /// Before the compiler.
     pub launcher: Option<String>,
+    /// The longest that a step may take, as timeout(1) reads it; nothing is no limit.
+    pub limit: String,
+    /// Builds go when their results are known.
+    pub remove: bool,
 }
 
 /// Who links, and from what.
@@ -85,17 +120,14 @@ pub struct Built {
     pub seconds: [f64; 2],
 }
 
-/// Builds `package` and runs its tests, or returns what an earlier run found if nothing changed since.
+/// Builds `package` and runs its tests, or returns what an earlier run found if nothing changed since. `identity` is that
+/// of its source.
 ///
 /// # Errors
 /// If the source cannot be had, or a step fails: with the end of its log.
-pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
+pub fn build(package: &Package, way: Way, options: &Options, identity: &str) -> Result<Built> {
     let home = options.root.join(package.name);
-    let flags = if options.distribution_flags {
-        "-distribution"
-    } else {
-        ""
-    };
+    let flags = options.flags.suffix();
     let directory = home.join(format!("{}{flags}", way.directory()));
     let work = Work {
         package,
@@ -105,7 +137,7 @@ pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
         log: directory.join("links.log"),
         directory,
     };
-    let stamp = work.stamp()?;
+    let stamp = work.stamp(identity)?;
     let kept = work.directory.join("result.json");
     if !options.fresh
         && let Some(built) = read(&kept, &stamp)
@@ -113,7 +145,7 @@ pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
         return Ok(built);
     }
     let original = home.join("source");
-    source::get(&package.source, &options.root, &original)?;
+    source::get(&package.source, identity, &options.root, &original)?;
     if work.directory.exists() {
         fs::remove_dir_all(&work.directory)?;
     }
@@ -146,6 +178,10 @@ pub fn build(package: &Package, way: Way, options: &Options) -> Result<Built> {
         seconds: [build_seconds, start.elapsed().as_secs_f64()],
     };
     fs::write(&kept, serde_json::to_string(&built.to_json(&stamp))?)?;
+    if options.remove {
+        fs::remove_dir_all(&work.tree)?;
+        let _ = fs::remove_file(work.repository());
+    }
     Ok(built)
 }
 
@@ -160,10 +196,11 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
-    /// Changes when the result may: the recipe, the options, the linker, the compiler driver.
-    fn stamp(&self) -> Result<String> {
+    /// Changes when the result may: the source, the recipe, the options, the linker, the compiler driver.
+    fn stamp(&self, identity: &str) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         let package = self.package;
+        identity.hash(&mut hasher);
         (package.build, package.test, package.thorough).hash(&mut hasher);
         (self.options.thorough, self.way.name()).hash(&mut hasher);
         let programs: &[&str] = match self.way {
@@ -183,6 +220,11 @@ impl Work<'_> {
     /// The directory for `-B` and `PATH`.
     fn links(&self) -> PathBuf {
         self.directory.join("bin")
+    }
+
+    /// The repository that tickets of this build name.
+    fn repository(&self) -> PathBuf {
+        self.directory.join("program.repo")
     }
 
     fn make_links(&self) -> Result<()> {
@@ -216,12 +258,16 @@ impl Work<'_> {
         );
         let path = self.directory.join(format!("{name}.log"));
         let log = fs::File::create(&path)?;
+        let limit = match &*self.options.limit {
+            // Which is none.
+            "" => "0",
+            limit => limit,
+        };
         // Suites interrupt their programs by signals that a shell in the background would ignore.
         let mut command = Command::new("env");
         command
             .args(["--default-signal=INT,QUIT", "timeout", "--kill-after=10"])
-            .arg(STEP_LIMIT)
-            .args(["sh", "-e", "-c", script])
+            .args([limit, "sh", "-e", "-c", script])
             .current_dir(&self.tree)
             .stdin(Stdio::null())
             .process_group(0);
@@ -235,7 +281,7 @@ impl Work<'_> {
         }
         if status.code() == Some(TIMED_OUT) {
             bail!(
-                "the {name} step took longer than {STEP_LIMIT}: {}",
+                "the {name} step took longer than {limit}: {}",
                 path.display()
             );
         }
@@ -260,7 +306,7 @@ impl Work<'_> {
             .env("PATH", path)
             .env("JOBS", self.options.jobs.to_string())
             .env("REPO_LOG", &self.log)
-            .env("REPO_FILE", self.directory.join("program.repo"))
+            .env("REPO_FILE", self.repository())
             .env("LC_ALL", "C.UTF-8")
             // ccache: the directory with the linker is no reason to compile again, nor is this build's place.
             .env("CCACHE_IGNOREOPTIONS", "-B*")
@@ -290,9 +336,10 @@ impl Work<'_> {
                 .env("RUSTDOCFLAGS", &flags)
                 .env("CARGO_BUILD_JOBS", self.options.jobs.to_string());
         }
-        if self.options.distribution_flags {
+        if self.options.flags != Flags::Package {
+            let lto = self.options.flags == Flags::DistributionLto;
             for name in ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"] {
-                command.env(name, distribution_flags(name)?);
+                command.env(name, distribution_flags(name, lto)?);
             }
         }
         Ok(())
@@ -314,10 +361,11 @@ fn active_toolchain() -> Option<String> {
 }
 
 /// What Debian's packages are built with when they ask for all hardening.
-fn distribution_flags(name: &str) -> Result<String> {
+fn distribution_flags(name: &str, lto: bool) -> Result<String> {
+    let lto = if lto { "optimize=+lto" } else { "" };
     let output = Command::new("dpkg-buildflags")
         .args(["--get", name])
-        .env("DEB_BUILD_MAINT_OPTIONS", "hardening=+all")
+        .env("DEB_BUILD_MAINT_OPTIONS", format!("hardening=+all {lto}"))
         .output()
         .context("cannot run dpkg-buildflags (Debian package dpkg-dev)")?;
     let mut flags = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -368,11 +416,8 @@ mod tests {
         let options = Options {
             root: directory.path().to_owned(),
             programs: directory.path().to_owned(),
-            distribution_flags: false,
-            thorough: false,
-            fresh: false,
             jobs: 1,
-            launcher: None,
+            ..Options::default()
         };
         let package = PACKAGES
             .iter()

@@ -37,6 +37,9 @@ pub struct Arguments {
     /// With a distribution's flags (hardening, -z now, --as-needed), as dpkg-buildflags gives them
     #[arg(long)]
     distribution_flags: bool,
+    /// With these, link-time optimisation, as distributions that build everything so have it
+    #[arg(long, requires = "distribution_flags")]
+    lto: bool,
     /// Run whole test suites where the table has a shorter selection (hours)
     #[arg(long)]
     thorough: bool,
@@ -46,6 +49,12 @@ pub struct Arguments {
     /// Jobs of make and of test suites
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+    /// The longest that a build or a test suite may take, as timeout(1) reads it
+    #[arg(long, value_name = "DURATION", default_value = "6h")]
+    limit: String,
+    /// Remove each build when its results are known: they, the logs and the source stay
+    #[arg(long)]
+    remove: bool,
     /// A program to put before the compiler in all builds but those from tickets, for instance ccache
     #[arg(long)]
     launcher: Option<String>,
@@ -76,11 +85,17 @@ pub fn packages(arguments: &Arguments) -> Result<ExitCode> {
     let options = build::Options {
         root: project_root().join("target/packages"),
         programs,
-        distribution_flags: arguments.distribution_flags,
+        flags: match (arguments.distribution_flags, arguments.lto) {
+            (false, _) => build::Flags::Package,
+            (true, false) => build::Flags::Distribution,
+            (true, true) => build::Flags::DistributionLto,
+        },
         thorough: arguments.thorough,
         fresh: arguments.fresh,
         jobs: arguments.jobs,
         launcher: arguments.launcher.clone(),
+        limit: arguments.limit.clone(),
+        remove: arguments.remove,
     };
     let mut results = Vec::new();
     for package in chosen {
@@ -143,11 +158,8 @@ mod tests {
         let options = build::Options {
             root: project_root().join("target/packages/of-tests"),
             programs: Binaries::get().directory().to_owned(),
-            distribution_flags: false,
-            thorough: false,
-            fresh: false,
             jobs: 2,
-            launcher: None,
+            ..build::Options::default()
         };
         let package = choose(&["zlib".to_owned()]).unwrap()[0];
         let result = report::PackageResult::of(package, &options, true);

@@ -1,7 +1,8 @@
 //! Comparing the builds of a package, and telling: as a table, in detail, as JSON.
 
-use crate::packages::build::{Built, Options, SCRIPT, Way, build};
+use crate::packages::build::{self, Built, Options, SCRIPT, Way};
 use crate::packages::outcomes::{Outcome, Outcomes};
+use crate::packages::source;
 use crate::packages::table::{Language, Package};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ const SHOWN: usize = 20;
 
 /// All builds of a package.
 pub struct PackageResult {
-    name: &'static str,
+    name: String,
     reference: Result<Built, String>,
     others: Vec<(Way, Result<Compared, String>)>,
 }
@@ -35,7 +36,13 @@ impl PackageResult {
     /// Builds and tests `package` in each way.
     pub fn of(package: &Package, options: &Options, tickets: bool) -> PackageResult {
         let text = |error: anyhow::Error| format!("{error:#}");
-        let reference = build(package, Way::System, options).map_err(text);
+        // Asked once, so that what is edited meanwhile is not in one build and missing in another.
+        let identity = source::identity(&package.source).map_err(text);
+        let build = |way| {
+            let identity = identity.as_ref().map_err(String::clone)?;
+            build::build(package, way, options, identity).map_err(text)
+        };
+        let reference = build(Way::System);
         let mut others = Vec::new();
         if let Ok(reference) = &reference {
             let mut ways = vec![Way::Objects];
@@ -43,8 +50,7 @@ impl PackageResult {
                 ways.push(Way::Tickets);
             }
             for way in ways {
-                let compared = build(package, way, options).map_err(text);
-                let compared = compared.map(|built| Compared {
+                let compared = build(way).map(|built| Compared {
                     differences: differences(&reference.outcomes, &built.outcomes),
                     built,
                 });
@@ -52,7 +58,7 @@ impl PackageResult {
             }
         }
         PackageResult {
-            name: package.name,
+            name: format!("{}{}", package.name, options.flags.remark()),
             reference,
             others,
         }
@@ -118,7 +124,7 @@ pub fn table(results: &[PackageResult]) -> String {
         let reference = match &result.reference {
             Ok(reference) => counts(&reference.outcomes),
             Err(_) => {
-                let _ = writeln!(text, "| {} | | | cannot be built | | |", result.name);
+                let _ = writeln!(text, "| {} | | | failed | | |", result.name);
                 continue;
             }
         };
@@ -140,7 +146,7 @@ pub fn table(results: &[PackageResult]) -> String {
                         differences.len()
                     )
                 }
-                Err(_) => writeln!(text, "| {reference} | cannot be built | |"),
+                Err(_) => writeln!(text, "| {reference} | failed | |"),
             };
         }
     }
@@ -150,7 +156,7 @@ pub fn table(results: &[PackageResult]) -> String {
 /// What is not as it should be.
 pub fn details(result: &PackageResult) -> String {
     let mut text = String::new();
-    let name = result.name;
+    let name = &result.name;
     if let Err(error) = &result.reference {
         let _ = writeln!(text, "xtask: {name} with ld: {error}");
     }

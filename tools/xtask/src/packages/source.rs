@@ -7,7 +7,9 @@ use crate::packages::table::Source;
 use anyhow::{Context as _, Result, bail, ensure};
 use repo_tests::process::command_line;
 use repo_tests::sources::project_root;
+use std::collections::hash_map::DefaultHasher;
 use std::fs;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,13 +17,36 @@ use std::process::{Command, Stdio};
 const DEBIAN: &str = "http://deb.debian.org/debian bookworm main";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Makes `directory` hold the source, unless it does already.
+/// What tells two states of a source apart: of this project's own files their content, which is another in each run; of
+/// anything else its version, which stands for the same files for ever.
+///
+/// # Errors
+/// If a file of this project cannot be read.
+pub fn identity(source: &Source) -> Result<String> {
+    let below = match *source {
+        Source::ThisProject => ".",
+        Source::Own(directory) => directory,
+        _ => return Ok(format!("{source:?}")),
+    };
+    let mut hasher = DefaultHasher::new();
+    for name in own_files(below)? {
+        fs::read(project_root().join(&name))?.hash(&mut hasher);
+        name.hash(&mut hasher);
+    }
+    Ok(format!("{source:?} {:016x}", hasher.finish()))
+}
+
+/// Makes `directory` hold the source with this identity, unless it does already.
 ///
 /// # Errors
 /// If the source cannot be had, with the command that failed.
-pub fn get(source: &Source, root: &Path, directory: &Path) -> Result<()> {
+pub fn get(source: &Source, identity: &str, root: &Path, directory: &Path) -> Result<()> {
+    let noted = directory.with_extension("identity");
     if directory.exists() {
-        return Ok(());
+        if fs::read_to_string(&noted).is_ok_and(|noted| noted == identity) {
+            return Ok(());
+        }
+        fs::remove_dir_all(directory)?;
     }
     let unfinished = directory.with_extension("unfinished");
     if unfinished.exists() {
@@ -36,10 +61,11 @@ pub fn get(source: &Source, root: &Path, directory: &Path) -> Result<()> {
             .args(["clone", "--quiet", "--depth=1", "--branch", tag, url])
             .arg(&unfinished))?,
         Source::Crate { name, version } => registry(name, version, root, &unfinished)?,
-        Source::ThisProject => this_project(&unfinished)?,
-        Source::Own(name) => copy(&project_root().join(name), &unfinished)?,
+        Source::ThisProject => copy_own(".", &unfinished)?,
+        Source::Own(name) => copy_own(name, &unfinished)?,
     }
     fs::rename(&unfinished, directory)?;
+    fs::write(&noted, identity)?;
     Ok(())
 }
 
@@ -141,27 +167,31 @@ fn unpacked_crate(name: &str) -> Result<PathBuf> {
     bail!("cargo has not unpacked {name} in {}", registries.display())
 }
 
-/// The files of this project that git knows, as they are now.
-fn this_project(to: &Path) -> Result<()> {
+/// Copies the files of this project below a directory, as they are now.
+fn copy_own(below: &str, to: &Path) -> Result<()> {
     let root = project_root();
-    let output = Command::new("git")
-        .args(["ls-files", "-z"])
-        .current_dir(root)
-        .output()?;
-    ensure!(output.status.success(), "git ls-files failed");
-    for name in output.stdout.split(|&byte| byte == 0) {
-        let name = std::str::from_utf8(name).context("a file name that is not UTF-8")?;
-        let from = root.join(name);
-        if name.is_empty() || !from.is_file() {
-            continue;
-        }
-        let to = to.join(name);
+    for name in own_files(below)? {
+        let to = to.join(name.strip_prefix(below).unwrap_or(&name));
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;
         }
+        let from = root.join(&name);
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     Ok(())
+}
+
+/// The files of this project below a directory that git knows and that are there.
+fn own_files(below: &str) -> Result<Vec<PathBuf>> {
+    let root = project_root();
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--", below])
+        .current_dir(root)
+        .output()?;
+    ensure!(output.status.success(), "git ls-files failed");
+    let text = String::from_utf8(output.stdout).context("a file name that is not UTF-8")?;
+    let names = text.split_terminator('\0').map(PathBuf::from);
+    Ok(names.filter(|name| root.join(name).is_file()).collect())
 }
 
 fn run(command: &mut Command) -> Result<()> {
