@@ -392,7 +392,7 @@ impl<'a, 'l> Opener<'a, 'l> {
         }
         let kept: &'a Path = self.arena.paths.alloc(path);
         if self.args.trace > 0 {
-            println!("{}", kept.display());
+            crate::say!("{}", kept.display());
         }
         if Archive::is_archive(data) {
             self.archive(kept, data, state);

@@ -67,6 +67,7 @@ mod shared_checks;
 pub mod sizes;
 mod source_lines;
 pub mod split;
+pub mod stdout;
 pub mod strtab;
 pub mod symbols;
 pub mod symtab;

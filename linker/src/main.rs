@@ -4,6 +4,7 @@ use linker::args::{Args, help};
 use linker::diag::{DiagOptions, Diagnostics};
 use linker::host::Host;
 use linker::leave::leave;
+use linker::stdout;
 use std::process::ExitCode;
 
 /// Bytes of inputs for which one more thread is worth starting.
@@ -42,7 +43,11 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    print!("{}", help::information(&args, "repo-ld"));
+    let information = help::information(&args, "repo-ld");
+    if let Err(why) = stdout::try_print(format_args!("{information}")) {
+        eprintln!("repo-ld: error: cannot write to standard output: {why}");
+        return ExitCode::FAILURE;
+    }
     if args.info.exit {
         return ExitCode::SUCCESS;
     }

@@ -153,7 +153,7 @@ pub fn trace_members(args: &Args, files: &Files, linked: &[bool]) {
         .zip(linked)
         .filter(|((_, file), linked)| **linked && file.member.is_some());
     for ((_, file), _) in members {
-        println!("{file}");
+        crate::say!("{file}");
     }
 }
 

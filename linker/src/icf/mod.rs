@@ -38,6 +38,7 @@ use crate::object::Section;
 use crate::output::{Order, Outputs, shf};
 use crate::pieces::PiecePlaces;
 use crate::resolve::Definitions;
+use crate::say;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
 use crate::trace::Needs;
@@ -288,13 +289,13 @@ impl Folder<'_, '_> {
                 String::from_utf8_lossy(name)
             )
         };
-        println!("selected section {}", name(first.id));
+        say!("selected section {}", name(first.id));
         for other in others {
             match other.stays {
                 Stays::Jump => {
-                    println!("  leaving a jump of identical section {}", name(other.id));
+                    say!("  leaving a jump of identical section {}", name(other.id));
                 }
-                _ => println!("  removing identical section {}", name(other.id)),
+                _ => say!("  removing identical section {}", name(other.id)),
             }
         }
     }

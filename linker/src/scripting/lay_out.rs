@@ -21,6 +21,7 @@ use crate::script::Sort;
 use crate::sections::Sections;
 use crate::segments::Segments;
 use crate::sizes::section_names;
+use crate::stdout;
 use crate::symbols::SymbolTable;
 
 /// A plan whose contents are known.
@@ -78,7 +79,7 @@ pub fn write_patches(patches: &[Patch], image: &mut [u8]) {
 /// `--print-memory-usage` without a script that has `MEMORY`: nothing but the table's head.
 pub fn print_no_memory_usage(args: &Args) {
     if args.print_memory_usage {
-        print!("{}", Regions::new().usage());
+        stdout::print(format_args!("{}", Regions::new().usage()));
     }
 }
 
@@ -251,7 +252,7 @@ impl<'s> Filled<'s> {
             facts.diag,
         );
         if args.print_memory_usage && !facts.diag.has_errors() {
-            print!("{}", machine.regions.usage());
+            stdout::print(format_args!("{}", machine.regions.usage()));
         }
         let values = machine.values();
         Settled {

@@ -69,7 +69,8 @@ impl Scripts {
         for path in given {
             let text = match search.script(path) {
                 Some(found) => std::fs::read(&found).map(|text| (found, text)),
-                None => Err(std::io::ErrorKind::NotFound.into()),
+                // Read where it was named, for the system's own words.
+                None => std::fs::read(path).map(|text| (path.clone(), text)),
             };
             match text {
                 Ok((found, text)) => {

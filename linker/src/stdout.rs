@@ -1,0 +1,38 @@
+//! What goes to standard output: lists that options ask for (`--trace`, `--print-memory-usage`, …), help and versions.
+//!
+//! A reader that has seen enough, as `head`, closes the pipe: that is no reason for a link to fail, and still less to
+//! panic, as `println!` does. Where the text cannot be written for another reason the user is told, once.
+
+use std::fmt::Arguments;
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Writes, as `println!` does.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::stdout::print(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// Writes. What fails is told once and does not end the link: the output is another thing.
+pub fn print(text: Arguments<'_>) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if let Err(why) = try_print(text)
+        && !TOLD.swap(true, Relaxed)
+    {
+        eprintln!("repo-ld: warning: cannot write to standard output: {why}");
+    }
+}
+
+/// Writes at once. A closed pipe is no failure.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn try_print(text: Arguments<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_fmt(text).and_then(|()| out.flush()) {
+        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
