@@ -33,7 +33,7 @@ use crate::log;
 use crate::lto;
 use crate::made::{self, Made};
 use crate::map::Map;
-use crate::mentions::{bounded_parts, mentioned, required, roots, wrap};
+use crate::mentions::{bounded_parts, has_start, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::object::Object;
 use crate::output::{Outputs, Std};
@@ -204,7 +204,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         frames: &frames,
         mode,
         gc: args.gc_sections,
-        prune: outputs.rules.is_none(),
+        prune: outputs.rules.is_none() && has_start(args, &symbols),
         link_order: &facts.link_order,
         bounded: bounded_parts(args, &outputs, &linker_symbols),
         text: args.z.text,

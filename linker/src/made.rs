@@ -12,6 +12,7 @@ use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
 use crate::got::{NONE, Owner, SlotRelocation, Slots, slot_relocation};
 use crate::hash_tables;
 use crate::ids::{OutputId, SymbolId};
+use crate::mentions::entry_name;
 use crate::output::Std;
 use crate::plan::Mode;
 use crate::relocate::DynamicSlots;
@@ -608,10 +609,7 @@ fn copy_start(out: &mut [u8], bytes: &[u8]) {
 
 /// The entry point's address: a symbol, else a number, else the start of the code.
 pub fn entry_address(args: &Args, places: &Places, values: &[u64], diag: &Diagnostics) -> u64 {
-    let name = args
-        .entry
-        .as_ref()
-        .map_or(&b"_start"[..], |entry| entry.symbol());
+    let name = entry_name(args);
     if let Some(id) = places.symbols.find(name) {
         let key = places.symbols.key(id);
         if key.in_object() || key.rank() == rank::LINKER {

@@ -10,7 +10,7 @@ use crate::linker_symbols::{self, LinkerSymbols, Meaning};
 use crate::object::Place;
 use crate::output::Outputs;
 use crate::scripting::{Assignments, Scripts};
-use crate::symbols::{SymbolTable, flag};
+use crate::symbols::{SymbolTable, flag, rank};
 use rayon::prelude::*;
 
 /// Names that the linker itself mentions, so that they have numbers.
@@ -74,10 +74,7 @@ pub fn required(args: &Args, scripts: &Scripts, symbols: &SymbolTable) -> Vec<Sy
 
 /// Symbols that the command line names.
 fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
-    let entry = args
-        .entry
-        .as_ref()
-        .map_or(&b"_start"[..], |entry| entry.symbol());
+    let entry = entry_name(args);
     let names = args
         .undefined
         .iter()
@@ -100,6 +97,23 @@ fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
         required.extend(matching.collect::<Vec<SymbolId>>());
     }
     required
+}
+
+/// Whether it is known where an executable starts. Without an entry symbol it starts with its first code, whatever that
+/// is; then nobody can tell what is reached.
+pub fn has_start(args: &Args, symbols: &SymbolTable) -> bool {
+    let is_defined = |id: SymbolId| {
+        let key = symbols.key(id);
+        key.in_object() || key.rank() == rank::LINKER
+    };
+    !args.kind.is_executable() || symbols.find(entry_name(args)).is_some_and(is_defined)
+}
+
+/// The entry symbol's name, by default `_start`.
+pub fn entry_name(args: &Args) -> &[u8] {
+    args.entry
+        .as_ref()
+        .map_or(&b"_start"[..], |entry| entry.symbol())
 }
 
 /// What is kept whoever refers to it: by name, and all that others can find at run time.

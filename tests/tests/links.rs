@@ -175,6 +175,47 @@ feature_tests! {
     cxx_by_clang_static: Clang, IN_CXX, ["-static", "-fno-pie", "-no-pie"];
 }
 
+/// Without an entry symbol a program starts with its first code, as with GNU ld: nobody can tell what that reaches, so
+/// all of a ticket is linked, and what is missing is told.
+#[test]
+fn without_an_entry_symbol_all_of_a_ticket_is_linked() {
+    let [nm] = require!("nm");
+    let Some(plain) = Toolchain::plain(Family::Gcc) else {
+        return;
+    };
+    let toolchain = plain.through_repository(Binaries::get());
+    let scratch = Scratch::new();
+    scratch.write(
+        "boot.c",
+        "int second(int x) { return x + 1; }\nint table[] = {1, 2};\n\
+         int first(int x) { return second(x) + table[x]; }\n",
+    );
+    scratch.write(
+        "lost.c",
+        "int gone(void); int lost(void) { return gone(); }\n",
+    );
+    for source in ["boot.c", "lost.c"] {
+        run(toolchain
+            .command(&scratch, Language::C)
+            .args(["-O1", "-c", source]))
+        .ok();
+    }
+    let link = |arguments: &[&str]| {
+        let mut command = scratch.command(Binaries::get().path("repo-ld"));
+        run(command.args(["-o", "out"]).args(arguments))
+    };
+    let linked = link(&["boot.o"]).ok();
+    assert!(linked.errors().contains("cannot find entry symbol _start"));
+    let names = run(scratch.command(nm).arg("out")).ok().text();
+    for name in [" T first", " T second", " D table"] {
+        assert!(names.contains(name), "{name} in\n{names}");
+    }
+    let undefined = link(&["lost.o"]).code(1).errors();
+    assert!(undefined.contains("undefined symbol: gone"), "{undefined}");
+    // With one, what it reaches is enough.
+    link(&["-e", "first", "boot.o", "lost.o"]).ok();
+}
+
 /// The output has what the graph reaches from the entry points, and nothing
 /// else of what came as tickets.
 #[test]
