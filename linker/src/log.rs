@@ -58,9 +58,17 @@ fn append(args: &Args, what: std::fmt::Arguments<'_>) {
     };
     // One write at the end of the file, so that lines of processes that run at once do not mix.
     let line = format!("repo-ld: {}: {what}\n", args.output.display());
-    let _ = OpenOptions::new()
+    let written = OpenOptions::new()
         .append(true)
         .create(true)
-        .open(path)
+        .open(&path)
         .and_then(|mut file| file.write_all(line.as_bytes()));
+    // Who asks for it on the command line looks there afterwards. The environment is for whole builds, whose probes
+    // take any word on standard error for a failure.
+    if let (Err(why), true) = (written, args.log.is_some()) {
+        eprintln!(
+            "repo-ld: warning: cannot write the log {}: {why}",
+            path.display()
+        );
+    }
 }

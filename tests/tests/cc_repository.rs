@@ -231,3 +231,22 @@ fn a_full_disk_leaves_the_object_and_the_repository() {
     assert!(is_ticket_file(scratch.join("a.o")), "{}", done.report());
     assert!(is_ticket_file(scratch.join("a1.o")), "{}", done.report());
 }
+
+#[test]
+fn who_asks_for_a_log_is_told_if_it_cannot_be_written() {
+    let [gcc] = require!("gcc");
+    let scratch = Scratch::new();
+    let log = scratch.write("file", "").join("log");
+    let log = log.to_string_lossy();
+    let asked = run(&mut compile(&scratch, &gcc, &["--log", &log], "a.o")).ok();
+    let told = format!("repo-cc: warning: cannot write the log {log}: ");
+    assert!(asked.errors().starts_with(&told), "{}", asked.report());
+    assert_eq!(asked.errors().lines().count(), 1, "{}", asked.report());
+    let mut command = compile(&scratch, &gcc, &[], "a.o");
+    silent(run(command.env("REPO_LOG", &*log)));
+    let mut link = scratch.command(Binaries::get().path("repo-ld"));
+    link.args(["-e", "a", "-o", "out", "a.o", "--log", &log]);
+    let asked = run(&mut link).ok();
+    let told = format!("repo-ld: warning: cannot write the log {log}: ");
+    assert!(asked.errors().starts_with(&told), "{}", asked.report());
+}

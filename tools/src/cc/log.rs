@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub struct Log {
     /// The log file.
     pub file: Option<PathBuf>,
+    /// The command line names it, not the environment.
+    pub asked: bool,
     /// Also to standard error.
     pub verbose: bool,
 }
@@ -25,7 +27,9 @@ impl Log {
     }
 
     /// Reports a decision, in one line. A log that cannot be written does not
-    /// fail a build.
+    /// fail a build. The user is told if the command line asks for it; the
+    /// environment is for whole builds, whose probes take any word on standard
+    /// error for a failure.
     pub fn note(&self, line: impl Display) {
         if !self.wanted() {
             return;
@@ -37,11 +41,17 @@ impl Log {
         if let Some(path) = &self.file {
             // One write at the end of the file, so that lines of processes
             // that run at once do not mix.
-            let _ = OpenOptions::new()
+            let written = OpenOptions::new()
                 .append(true)
                 .create(true)
                 .open(path)
                 .and_then(|mut file| file.write_all(line.as_bytes()));
+            if let (Err(error), true) = (written, self.asked || self.verbose) {
+                eprintln!(
+                    "repo-cc: warning: cannot write the log {}: {error}",
+                    path.display()
+                );
+            }
         }
     }
 

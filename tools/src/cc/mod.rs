@@ -69,6 +69,7 @@ pub fn main() -> ExitCode {
         };
     }
     let log = Log {
+        asked: options.log.is_some(),
         file: options
             .log
             .or_else(|| env::var_os("REPO_LOG").map(PathBuf::from))
@@ -80,7 +81,7 @@ pub fn main() -> ExitCode {
         Ok(invocation) => invocation,
         Err((code, message)) => return fail(code, &message),
     };
-    hand_on_environment(&invocation, &ourselves, options.repo.as_deref());
+    hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
     let Err((code, message)) = invocation.carry_out(&ourselves, &log, options.repo.as_deref());
     fail(code, &message)
 }
@@ -92,7 +93,12 @@ fn fail(code: u8, message: &str) -> ExitCode {
 }
 
 /// Sets what the compiler and `repo-ld` behind it must know.
-fn hand_on_environment(invocation: &Invocation, ourselves: &Ourselves, repo: Option<&Path>) {
+fn hand_on_environment(
+    invocation: &Invocation,
+    ourselves: &Ourselves,
+    repo: Option<&Path>,
+    log: &Log,
+) {
     let chosen = ourselves.chosen_with(&invocation.program.path);
     // SAFETY: this process has one thread; nobody reads the environment meanwhile.
     unsafe {
@@ -101,6 +107,9 @@ fn hand_on_environment(invocation: &Invocation, ourselves: &Ourselves, repo: Opt
         }
         if let Some(repo) = repo {
             env::set_var("REPO_FILE", repo);
+        }
+        if let Some(file) = log.file.as_deref().filter(|_| log.asked) {
+            env::set_var("REPO_LOG", file);
         }
     }
 }
