@@ -314,10 +314,18 @@ fn errors_name_the_file_and_what_to_do() {
     let own = scratch.repository();
     let error = dump(&scratch, &[&ticket, "--repo", &own.to_string_lossy()]);
     let error = error.code(2).errors();
-    assert!(error.contains("it belongs to repository"), "{error}");
+    let of = format!("repo-dump: error: {ticket}: it belongs to repository");
+    assert!(error.starts_with(&of), "{error}");
     fs::remove_file(repository).expect("removed");
     let error = dump(&scratch, &[&ticket]).code(2).errors();
+    let of = format!("repo-dump: error: {ticket}: its repository ");
+    assert!(error.starts_with(&of), "{error}");
     assert!(error.contains("does not exist; build it again"), "{error}");
+    let error = dump(&scratch, &["fragment"]).code(2).errors();
+    assert!(
+        error.contains("no such command and no such file"),
+        "{error}"
+    );
 }
 
 /// A bit flipped anywhere: `REPO_FLIP_STEP=1` takes every byte, by default it is

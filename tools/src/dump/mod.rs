@@ -68,12 +68,11 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// `false` if `--verify` found damage.
 fn run(cli: &Cli) -> Result<bool> {
-    let ticket = cli
-        .ticket
-        .as_deref()
-        .map(|path| Ok((path, tickets::read(path)?)));
-    let ticket = ticket.transpose().map_err(|error: anyhow::Error| error)?;
-    let repository = open(cli, ticket.as_ref().map(|(_, ticket)| ticket))?;
+    let ticket = match cli.ticket.as_deref() {
+        Some(path) => Some((path, read_ticket(path)?)),
+        None => None,
+    };
+    let repository = open(cli, ticket.as_ref())?;
     let store = repository.store();
     let snapshot = match cli.common.revision {
         Some(revision) => store.snapshot_at(revision)?,
@@ -106,6 +105,18 @@ fn run(cli: &Cli) -> Result<bool> {
     }
     out.finish()?;
     Ok(good)
+}
+
+/// Reads the ticket that is to be shown. Its name may be meant for a command's.
+fn read_ticket(path: &Path) -> Result<Ticket> {
+    let is_word = path.components().count() == 1 && path.extension().is_none();
+    if is_word && !path.exists() {
+        return Err(anyhow!(
+            "{}: there is no such command and no such file (--help lists the commands)",
+            path.display()
+        ));
+    }
+    tickets::read(path)
 }
 
 fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> Result<()> {
@@ -191,7 +202,8 @@ fn materialize(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(directory)
         .with_context(cannot)?;
-    io::Write::write_all(&mut file, &object).with_context(cannot)?;
+    // Written to the file itself, as the wrapper names its passing name in errors.
+    io::Write::write_all(file.as_file_mut(), &object).with_context(cannot)?;
     file.persist(output)
         .map_err(|error| error.error)
         .with_context(cannot)?;
@@ -200,7 +212,7 @@ fn materialize(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
 
 /// Opens the repository that the command line means: `--repo`, else that of the ticket
 /// which it names, else the one that [`locate`] finds.
-fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
+fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
     let option = cli.common.repo.as_deref();
     let named: Vec<&str> = match (&cli.action, &cli.command) {
         (action, _) if action.diff.is_some() => {
@@ -216,11 +228,11 @@ fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
     for name in named {
         let path = Path::new(name);
         if ticket.is_none() && path.is_file() {
-            ticket = Some(tickets::read(path)?);
+            ticket = Some((path, tickets::read(path)?));
         }
     }
     let path: PathBuf = match (option, &ticket) {
-        (None, Some(ticket)) => ticket.repository.clone(),
+        (None, Some((_, ticket))) => ticket.repository.clone(),
         _ => locate(option, None, &Environment::current())?,
     };
     let repository = match Repository::open_read_only(&path) {
@@ -228,7 +240,9 @@ fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
             if source.kind() == io::ErrorKind::NotFound =>
         {
             return Err(match (option, ticket) {
-                (None, Some(_)) => TicketError::NoRepository { path }.into(),
+                (None, Some((name, _))) => anyhow::Error::new(TicketError::NoRepository { path })
+                    .context(name.display().to_string()),
+                (Some(_), _) => anyhow!("{}: there is no repository", path.display()),
                 _ => anyhow!(
                     "{}: there is no repository; give one with --repo",
                     path.display()
@@ -242,8 +256,10 @@ fn open(cli: &Cli, ticket: Option<&Ticket>) -> Result<Repository> {
         }
         other => other?,
     };
-    if let Some(ticket) = &ticket {
-        ticket.check_repository(&repository)?;
+    if let Some((name, ticket)) = &ticket {
+        ticket
+            .check_repository(&repository)
+            .with_context(|| name.display().to_string())?;
     }
     Ok(repository)
 }
