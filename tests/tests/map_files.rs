@@ -7,8 +7,9 @@ mod linking;
 use goblin::elf::Elf;
 use linking::{BOTH, Bench, Linker};
 use repo_tests::binaries::Binaries;
-use repo_tests::process::run;
+use repo_tests::process::{Run, run};
 use repo_tests::tools;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A program with an archive of which a part is needed, common blocks, and sections that nothing needs.
@@ -43,6 +44,13 @@ fn compile(bench: &Bench) {
 }
 
 const INPUTS: &str = "main.o extra.o libx.a";
+
+/// Links the program with `repo-ld` and this option for it.
+#[track_caller]
+fn link(bench: &Bench, option: &str) -> Run {
+    let line = format!("{INPUTS} -o program -Wl,{option}");
+    bench.driver(Linker::Ours, "gcc", &line).ok()
+}
 
 /// A map as a script reads it.
 #[derive(Debug, Default)]
@@ -228,13 +236,7 @@ fn where_the_map_goes() {
         ("--print-map", None),
         ("-Map=-", None),
     ] {
-        let run = bench
-            .driver(
-                Linker::Ours,
-                "gcc",
-                &format!("{INPUTS} -o program -Wl,{option}"),
-            )
-            .ok();
+        let run = link(&bench, option);
         let text = match file {
             None => run.text(),
             Some(file) => {
@@ -347,13 +349,7 @@ fn cross_references_name_the_definition_first() {
         ours["printf"]
     );
     // Without a map it goes to standard output.
-    let run = bench
-        .driver(
-            Linker::Ours,
-            "gcc",
-            &format!("{INPUTS} -o program -Wl,--cref"),
-        )
-        .ok();
+    let run = link(&bench, "--cref");
     assert_eq!(cross_references(&run.text())["used"], ours["used"]);
     assert!(!run.text().contains("Memory Configuration"));
 }
@@ -377,9 +373,7 @@ fn symbols_and_files_are_traced() {
         ours.contains("libx.a(used.o): definition of used"),
         "{ours:?}"
     );
-    let run = bench
-        .driver(Linker::Ours, "gcc", &format!("{INPUTS} -o program -Wl,-t"))
-        .ok();
+    let run = link(&bench, "-t");
     for file in ["main.o", "extra.o", "libx.a"] {
         assert!(run.text().lines().any(|line| line == file), "{file}");
     }
@@ -461,18 +455,8 @@ fn make_reads_the_dependency_file() {
 fn timing_for_people_and_programs() {
     let Some(bench) = Bench::new() else { return };
     compile(&bench);
-    let link = |option: &str| {
-        bench
-            .driver(
-                Linker::Ours,
-                "gcc",
-                &format!("{INPUTS} -o program -Wl,{option}"),
-            )
-            .ok()
-            .errors()
-    };
-    let json: serde_json::Value =
-        serde_json::from_str(link("--print-timing=json").trim()).expect("it is JSON");
+    let link = |option: &str| link(&bench, option).errors();
+    let json: Value = serde_json::from_str(&link("--print-timing=json")).expect("it is JSON");
     let phases = json["phases"].as_array().unwrap();
     let sum: f64 = phases
         .iter()
@@ -513,16 +497,7 @@ fn on_a_terminal(bench: &Bench, option: &str) -> Option<String> {
 fn progress_is_shown_where_it_is_wanted() {
     let Some(bench) = Bench::new() else { return };
     compile(&bench);
-    let link = |option: &str| {
-        bench
-            .driver(
-                Linker::Ours,
-                "gcc",
-                &format!("{INPUTS} -o program -Wl,{option}"),
-            )
-            .ok()
-            .errors()
-    };
+    let link = |option: &str| link(&bench, option).errors();
     // Not to a pipe, whatever time it takes.
     assert_eq!(link("--progress=auto"), "");
     assert_eq!(link("--no-progress"), "");
@@ -532,7 +507,7 @@ fn progress_is_shown_where_it_is_wanted() {
         .lines()
         .filter_map(|line| line.strip_prefix("repo-ld: "))
         .collect();
-    let json: serde_json::Value = serde_json::from_str(link("--print-timing=json").trim()).unwrap();
+    let json: Value = serde_json::from_str(&link("--print-timing=json")).unwrap();
     let phases: Vec<&str> = json["phases"]
         .as_array()
         .unwrap()
