@@ -365,6 +365,8 @@ fn distribution_flags(name: &str, lto: bool) -> Result<String> {
     let lto = if lto { "optimize=+lto" } else { "" };
     let output = Command::new("dpkg-buildflags")
         .args(["--get", name])
+        // It puts the directory in which it runs into the flags.
+        .current_dir(repo_tests::sources::project_root())
         .env("DEB_BUILD_MAINT_OPTIONS", format!("hardening=+all {lto}"))
         .output()
         .context("cannot run dpkg-buildflags (Debian package dpkg-dev)")?;
@@ -412,11 +414,16 @@ mod tests {
 
     /// What a step of a Rust package does in a tree of `files`.
     fn step(files: &[(&str, &str)], script: &str) -> (bool, String) {
+        limited_step(files, script, "").unwrap()
+    }
+
+    fn limited_step(files: &[(&str, &str)], script: &str, limit: &str) -> Result<(bool, String)> {
         let directory = tempfile::tempdir().unwrap();
         let options = Options {
             root: directory.path().to_owned(),
             programs: directory.path().to_owned(),
             jobs: 1,
+            limit: limit.to_owned(),
             ..Options::default()
         };
         let package = PACKAGES
@@ -435,7 +442,16 @@ mod tests {
         for (name, text) in files {
             fs::write(work.tree.join(name), text).unwrap();
         }
-        work.run("step", script).unwrap()
+        work.run("step", script)
+    }
+
+    #[test]
+    fn a_step_ends_at_the_limit() {
+        let error = limited_step(&[], "echo begun; sleep 1000", "0.1s").unwrap_err();
+        assert!(
+            error.to_string().contains("took longer than 0.1s"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -208,3 +208,39 @@ fn run(command: &mut Command) -> Result<()> {
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_copied_again_if_it_is_another() {
+        let own = Source::Own("tools/xtask/src/packages");
+        let directory = tempfile::tempdir().unwrap();
+        let to = directory.path().join("source");
+        let copied = |identity: &str| {
+            get(&own, identity, directory.path(), &to).unwrap();
+            fs::read_to_string(to.join("source.rs")).unwrap()
+        };
+        let ours = include_str!("source.rs");
+        assert_eq!(copied("one"), ours);
+        fs::write(to.join("source.rs"), "edited").unwrap();
+        assert_eq!(copied("one"), "edited");
+        assert_eq!(copied("two"), ours);
+    }
+
+    #[test]
+    fn versions_and_contents_are_identities() {
+        let of_crate = |version| {
+            let name = "a";
+            identity(&Source::Crate { name, version }).unwrap()
+        };
+        assert_ne!(of_crate("1.0.0"), of_crate("1.0.1"));
+        let own = identity(&Source::Own("tools/xtask/src/packages")).unwrap();
+        assert_eq!(
+            own,
+            identity(&Source::Own("tools/xtask/src/packages")).unwrap()
+        );
+        assert_ne!(own, identity(&Source::ThisProject).unwrap());
+    }
+}
