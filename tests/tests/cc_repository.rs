@@ -245,6 +245,7 @@ fn who_asks_for_a_log_is_told_if_it_cannot_be_written() {
     let mut command = compile(&scratch, &gcc, &[], "a.o");
     silent(run(command.env("REPO_LOG", &*log)));
     let mut link = scratch.command(Binaries::get().path("repo-ld"));
+    link.env_remove("REPO_FILE");
     link.args(["-e", "a", "-o", "out", "a.o", "--log", &log]);
     let asked = run(&mut link).ok();
     let told = format!("repo-ld: warning: cannot write the log {log}: ");

@@ -93,7 +93,6 @@ fn what_cannot_be_opened_is_named_with_the_systems_words() {
         (&["-lno-such"], "cannot find -lno-such: "),
         (&["--version-script", "no-such.map"], "no-such.map: "),
         (&["--dynamic-list", "no-such.list"], "no-such.list: "),
-        (&["-R", "no-such.syms"], "no-such.syms: "),
     ] {
         let errors = link(arguments).errors();
         let place = errors.split_once(place).map(|(_, why)| why);
