@@ -1,7 +1,9 @@
 //! Reading a relocatable ELF object: finding its tables and checking once that
 //! they lie within the file, so that everything else can borrow them.
 
+use crate::crel::{self, CrelError};
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
+use std::borrow::Cow;
 use std::io::Read;
 
 /// What is wrong with an input file.
@@ -35,6 +37,14 @@ pub enum Malformed {
     /// A compilation that cannot be made into an object.
     #[error(transparent)]
     Join(#[from] crate::join::JoinError),
+    /// Compact relocations that cannot be decoded.
+    #[error("section {section}: {why}")]
+    Crel {
+        /// Section number.
+        section: usize,
+        /// What is wrong.
+        why: CrelError,
+    },
     /// A section that cannot be expanded.
     #[error("compressed section {section}: {why}")]
     Compressed {
@@ -63,6 +73,9 @@ pub struct ElfObject<'a> {
     xindex: &'a [[u8; 4]],
     /// Expanded contents of `SHF_COMPRESSED` sections, by section number.
     expanded: Vec<(u32, Vec<u8>)>,
+    /// Relocations that are not used as they lie in the file (`SHT_CREL`, and those of `.eh_frame` out of order), by
+    /// the number of their section.
+    rewritten: Vec<(u32, Vec<Rela>)>,
     /// It holds intermediate code of a compiler, perhaps beside machine code.
     pub intermediate: bool,
 }
@@ -104,6 +117,7 @@ impl<'a> ElfObject<'a> {
             strtab: &[],
             xindex: &[],
             expanded: Vec::new(),
+            rewritten: Vec::new(),
             intermediate: false,
         };
         for shdr in shdrs {
@@ -157,12 +171,49 @@ impl<'a> ElfObject<'a> {
             strtab: &[],
             xindex: &[],
             expanded: Vec::new(),
+            rewritten: Vec::new(),
             intermediate: true,
         }
     }
 
-    /// Expands the compressed sections. Only for files that are linked.
+    /// Expands compressed sections, and brings relocations into the form and order that the linker wants. Only for
+    /// files that are linked.
     pub fn expand(&mut self) -> Result<(), Malformed> {
+        self.expand_sections()?;
+        self.rewrite_relocations()
+    }
+
+    fn rewrite_relocations(&mut self) -> Result<(), Malformed> {
+        let mut rewritten = Vec::new();
+        for (number, shdr) in self.shdrs.iter().enumerate() {
+            let (is_plain, is_compact) = (shdr.sh_type == c::SHT_RELA, shdr.sh_type == c::SHT_CREL);
+            if !is_plain && !is_compact {
+                continue;
+            }
+            let mut relocations = Cow::Borrowed(self.relocations(number as u32));
+            if is_compact {
+                relocations =
+                    Cow::Owned(crel::decode(self.raw(shdr)).map_err(|why| Malformed::Crel {
+                        section: number,
+                        why,
+                    })?);
+            }
+            // Frame descriptions are taken apart, and each takes the relocations that follow the last one's.
+            let of_frames = self.shdrs.get(shdr.sh_info as usize).is_some_and(|target| {
+                elf::string(self.shstrtab, target.sh_name) == Some(b".eh_frame")
+            });
+            if of_frames && !relocations.is_sorted_by_key(|rela| rela.r_offset) {
+                relocations.to_mut().sort_by_key(|rela| rela.r_offset);
+            }
+            if let Cow::Owned(relocations) = relocations {
+                rewritten.push((number as u32, relocations));
+            }
+        }
+        self.rewritten = rewritten;
+        Ok(())
+    }
+
+    fn expand_sections(&mut self) -> Result<(), Malformed> {
         for (number, shdr) in self.shdrs.iter().enumerate() {
             if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) == 0 || { shdr.sh_type }
                 == c::SHT_NOBITS
@@ -213,18 +264,22 @@ impl<'a> ElfObject<'a> {
             return &[];
         }
         if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0 {
-            return match self.expanded.iter().find(|(n, _)| *n == number) {
-                Some((_, bytes)) => bytes,
-                None => &[],
-            };
+            return of_number(&self.expanded, number).unwrap_or(&[]);
         }
         self.raw(shdr)
     }
 
-    /// The relocations in the `SHT_RELA` section of this number.
+    /// The relocations in the `SHT_RELA` or `SHT_CREL` section of this number.
     #[inline]
-    pub fn relocations(&self, number: u32) -> &'a [Rela] {
-        let Some(shdr) = self.shdrs.get(number as usize) else {
+    pub fn relocations(&self, number: u32) -> &[Rela] {
+        if let Some(rewritten) = of_number(&self.rewritten, number) {
+            return rewritten;
+        }
+        let Some(shdr) = self
+            .shdrs
+            .get(number as usize)
+            .filter(|shdr| shdr.sh_type == c::SHT_RELA)
+        else {
             return &[];
         };
         elf::table(
@@ -241,6 +296,13 @@ impl<'a> ElfObject<'a> {
             .get(symbol as usize)
             .map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
+}
+
+/// What a section has, in a list by their numbers.
+#[inline]
+fn of_number<T>(list: &[(u32, Vec<T>)], number: u32) -> Option<&[T]> {
+    let found = list.binary_search_by_key(&number, |(number, _)| *number);
+    found.ok().map(|found| &*list[found].1)
 }
 
 /// Checks class, byte order, version and machine.

@@ -195,9 +195,8 @@ fn parse_section(
             }),
             RecordKind::Fde { cie } => {
                 let found = frames.cies[first_cie..]
-                    .iter()
-                    .rposition(|known| u64::from(known.offset) == cie);
-                let Some(found) = found else {
+                    .binary_search_by_key(&cie, |known| known.offset.into());
+                let Ok(found) = found else {
                     return Err(no_cie(record.offset));
                 };
                 let cie = first_cie + found;
@@ -437,7 +436,7 @@ fn identity<'f>(
 
 /// The fixups of a CIE.
 pub fn cie_fixups<'a>(
-    object: &Object<'a>,
+    object: &'a Object,
     file: FileId,
     sections: &Sections,
     cie: &Cie,
@@ -447,7 +446,7 @@ pub fn cie_fixups<'a>(
 
 /// The fixups of an FDE.
 pub fn fde_fixups<'a>(
-    object: &Object<'a>,
+    object: &'a Object,
     file: FileId,
     sections: &Sections,
     fde: &Fde,
@@ -485,7 +484,7 @@ pub fn fde_fields(
 }
 
 fn record_fixups<'a>(
-    object: &Object<'a>,
+    object: &'a Object,
     file: FileId,
     sections: &Sections,
     section: u32,

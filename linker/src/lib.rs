@@ -5,6 +5,7 @@ pub mod arch;
 pub mod archive;
 pub mod args;
 pub mod build_id;
+mod crel;
 pub mod cross_reference;
 pub mod debug_compress;
 pub mod debug_sections;

@@ -22,6 +22,20 @@ pub enum Place {
     Section(u32),
 }
 
+/// Section numbers from here on stand for reserved indices (gABI, "Special Section Indexes") that are none of
+/// [`Place`]'s others: no file has so many sections, so that whoever looks for one of them says that it does not exist.
+const RESERVED_SECTION: u32 = 0xffff_0000;
+
+/// A section of this number, for a message that says that it does not exist.
+pub fn describe_missing(number: u32) -> String {
+    match number.checked_sub(RESERVED_SECTION) {
+        None => format!("section {number}, which does not exist"),
+        Some(index) => {
+            format!("a section of the reserved index {index:#x}, which is not supported")
+        }
+    }
+}
+
 /// A symbol of one input, without its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Symbol {
@@ -232,11 +246,12 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => ticket.symbol(index),
             Object::Elf(elf) => {
                 let sym = elf.syms.get(index as usize)?;
-                let place = match sym.st_shndx {
+                let place = match { sym.st_shndx } {
                     c::SHN_UNDEF => Place::Undefined,
                     c::SHN_ABS => Place::Absolute,
                     c::SHN_COMMON => Place::Common,
                     c::SHN_XINDEX => Place::Section(elf.extended_index(index)),
+                    n if n >= c::SHN_LORESERVE => Place::Section(RESERVED_SECTION | u32::from(n)),
                     n => Place::Section(n.into()),
                 };
                 Some(Symbol {
@@ -321,7 +336,7 @@ impl<'a> Object<'a> {
 
     /// The fixups of a section. `relocations` is what [`Object::relocation_section`] found for it.
     #[inline]
-    pub fn fixups(&self, number: u32, relocations: u32) -> Fixups<'a> {
+    pub fn fixups(&self, number: u32, relocations: u32) -> Fixups<'_> {
         match self {
             Object::Ticket(ticket) => Fixups::Ticket(ticket.fixups(number)),
             Object::Elf(elf) if relocations != 0 => Fixups::Elf(elf.relocations(relocations)),
@@ -339,10 +354,10 @@ impl<'a> Object<'a> {
                     return Ok(None);
                 };
                 match shdr.sh_type {
-                    c::SHT_RELA if (shdr.sh_info as usize) < elf.shdrs.len() => {
+                    c::SHT_RELA | c::SHT_CREL if (shdr.sh_info as usize) < elf.shdrs.len() => {
                         Ok(Some(shdr.sh_info))
                     }
-                    c::SHT_RELA => Err(Malformed::Value {
+                    c::SHT_RELA | c::SHT_CREL => Err(Malformed::Value {
                         what: "target of a relocation section",
                         value: { shdr.sh_info }.into(),
                     }),
@@ -350,9 +365,6 @@ impl<'a> Object<'a> {
                     c::SHT_REL if is_excluded(elf.shdrs, shdr.sh_info) => Ok(None),
                     c::SHT_REL => Err(Malformed::Incompatible(format!(
                         "section {number} has relocations without addends (SHT_REL), which x86-64 does not use"
-                    ))),
-                    c::SHT_CREL => Err(Malformed::Incompatible(format!(
-                        "section {number} has compact relocations (SHT_CREL), which are not supported"
                     ))),
                     _ => Ok(None),
                 }

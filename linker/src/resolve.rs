@@ -20,7 +20,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Object, Place, Signature, Symbol};
+use crate::object::{Object, Place, Signature, Symbol, describe_missing};
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use parking_lot::Mutex;
@@ -575,8 +575,9 @@ pub fn publish(
                         Place::Section(number) => match sections.get(id, number) {
                             Some(at) => section[name.index()].store(at.0, Relaxed),
                             None => diag.error(format!(
-                                "{file}: symbol {} is in section {number}, which does not exist",
-                                String::from_utf8_lossy(symbols.name(name))
+                                "{file}: symbol {} is in {}",
+                                String::from_utf8_lossy(symbols.name(name)),
+                                describe_missing(number)
                             )),
                         },
                         _ => bits |= flag::ABSOLUTE,

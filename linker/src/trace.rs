@@ -18,7 +18,7 @@ use crate::elf::c;
 use crate::file::Files;
 use crate::frames::{Frames, cie_fixups, fde_fixups};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
-use crate::object::{Fixup, Fixups, Object, Place, Target};
+use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
 use crate::plan::{Mode, Plan, plan};
@@ -564,7 +564,8 @@ impl Tracer<'_, '_> {
         number: u32,
     ) -> Option<(u32, SectionId)> {
         let Some(section) = self.sections.get(file, number) else {
-            self.complain(id, fixup, format_args!("section {number} does not exist"));
+            let missing = describe_missing(number);
+            self.complain(id, fixup, format_args!("the symbol is in {missing}"));
             return None;
         };
         if self.sections.state(section) & state::DISCARDED != 0 {
