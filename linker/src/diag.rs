@@ -53,6 +53,8 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// Where in the order of messages it belongs.
     pub order: Order,
+    /// An error in spite of which the output can be used, if one insists (`--noinhibit-exec`).
+    pub pardonable: bool,
 }
 
 impl Diagnostic {
@@ -63,6 +65,7 @@ impl Diagnostic {
             message: message.to_string(),
             notes: Vec::new(),
             order: Order::default(),
+            pardonable: false,
         }
     }
 
@@ -77,6 +80,12 @@ impl Diagnostic {
     /// Adds an explaining line.
     pub fn note(mut self, note: impl Display) -> Diagnostic {
         self.notes.push(note.to_string());
+        self
+    }
+
+    /// Says that the output can be used in spite of it.
+    pub fn pardonable(mut self) -> Diagnostic {
+        self.pardonable = true;
         self
     }
 
@@ -137,7 +146,7 @@ pub struct DiagOptions {
     pub fatal_warnings: bool,
     /// Warnings are not shown. Overrides `fatal_warnings`, as GNU ld's manual says of `-w`.
     pub no_warnings: bool,
-    /// Errors become warnings (`--noinhibit-exec`).
+    /// Errors in spite of which the output can be used become warnings (`--noinhibit-exec`).
     pub noinhibit_exec: bool,
     /// Names are shown demangled.
     pub demangle: bool,
@@ -263,6 +272,11 @@ impl Diagnostics {
         self.report(Diagnostic::error(message));
     }
 
+    /// Reports an error without place or notes, in spite of which the output can be used.
+    pub fn pardonable(&self, message: impl Display) {
+        self.report(Diagnostic::error(message).pardonable());
+    }
+
     /// Reports a warning without place or notes.
     pub fn warn(&self, message: impl Display) {
         self.report(Diagnostic::warning(message));
@@ -270,7 +284,7 @@ impl Diagnostics {
 
     /// Reports a message.
     pub fn report(&self, diagnostic: Diagnostic) {
-        let Some(severity) = self.count(diagnostic.severity) else {
+        let Some(severity) = self.count(diagnostic.severity, diagnostic.pardonable) else {
             return;
         };
         let mut text = diagnostic.message;
@@ -289,7 +303,7 @@ impl Diagnostics {
 
     /// Reports a reference to a symbol that nothing defines. All references to one symbol become one message.
     pub fn undefined(&self, severity: Severity, symbol: &[u8], reference: Place) {
-        let Some(severity) = self.count(severity) else {
+        let Some(severity) = self.count(severity, true) else {
             return;
         };
         let mut collected = self.collected.lock();
@@ -342,7 +356,8 @@ impl Diagnostics {
                     "multiple definition of `{shown}'; first defined in {}",
                     first.file
                 ))
-                .at(second.order.input, second.order.offset),
+                .at(second.order.input, second.order.offset)
+                .pardonable(),
         );
     }
 
@@ -423,11 +438,11 @@ impl Diagnostics {
     }
 
     /// Counts a message, and says how grave it is with the options; `None` if it is not shown at all.
-    fn count(&self, severity: Severity) -> Option<Severity> {
+    fn count(&self, severity: Severity, pardonable: bool) -> Option<Severity> {
         let severity = match severity {
             Severity::Warning if self.options.no_warnings => return None,
             Severity::Warning if self.options.fatal_warnings => Severity::Error,
-            Severity::Error if self.options.noinhibit_exec => Severity::Warning,
+            Severity::Error if self.options.noinhibit_exec && pardonable => Severity::Warning,
             severity => severity,
         };
         let counter = if severity == Severity::Error {

@@ -535,22 +535,30 @@ impl Relocator<'_, '_> {
             }
             _ => String::new(),
         };
-        self.complain(site, fixup, format_args!("{why}; references {name}{note}"));
+        let text = self.describe(site, fixup, format_args!("{why}; references {name}{note}"));
+        match why {
+            ApplyError::Overflow { .. } => self.diag.pardonable(text),
+            _ => self.diag.error(text),
+        }
     }
 
     #[cold]
     fn complain(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) {
+        self.diag.error(self.describe(site, fixup, what));
+    }
+
+    fn describe(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) -> String {
         let section = site
             .object
             .section(site.number)
             .map_or(&b""[..], |section| section.name);
-        self.diag.error(format!(
+        format!(
             "{}:({}+{:#x}): {}: {what}",
             site.file,
             String::from_utf8_lossy(section),
             fixup.offset,
             reloc::name(fixup.r_type)
-        ));
+        )
     }
 }
 

@@ -175,10 +175,16 @@ fn options_change_severity() {
         noinhibit_exec: true,
         ..DiagOptions::default()
     });
-    forced.error("e");
+    forced.pardonable("e");
     assert_eq!(
         (shown(&forced).as_str(), forced.exit_code()),
         ("repo-ld: warning: e\n", 0)
+    );
+    // What leaves nothing that could be used stays an error.
+    forced.error("e");
+    assert_eq!(
+        (shown(&forced).as_str(), forced.exit_code()),
+        ("repo-ld: error: e\n", 1)
     );
 }
 

@@ -515,7 +515,7 @@ fn complain_of_orphan(
             show(name),
             show(output)
         )),
-        OrphanHandling::Error => diag.error(format!(
+        OrphanHandling::Error => diag.pardonable(format!(
             "unplaced orphan section `{}' from `{file}'",
             show(name)
         )),

@@ -123,12 +123,12 @@ impl Regions {
         }
         let name = String::from_utf8_lossy(&region.name);
         match at {
-            Some(at) => diag.error(format!(
+            Some(at) => diag.pardonable(format!(
                 "address {at:#x} of {output} section `{section}' is not within region `{name}'"
             )),
             None => {
                 if region.overflow == 0 {
-                    diag.error(format!(
+                    diag.pardonable(format!(
                         "{output} section `{section}' will not fit in region `{name}'"
                     ));
                 }
@@ -141,7 +141,7 @@ impl Regions {
     pub fn report_overflow(&self, diag: &Diagnostics) {
         for region in self.list.iter().filter(|region| region.overflow > 0) {
             let plural = if region.overflow == 1 { "" } else { "s" };
-            diag.error(format!(
+            diag.pardonable(format!(
                 "region `{}' overflowed by {} byte{plural}",
                 String::from_utf8_lossy(&region.name),
                 region.overflow
