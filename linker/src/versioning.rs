@@ -377,6 +377,12 @@ pub fn settle_aliases(files: &Files, symbols: &SymbolTable, duplicates: &mut Vec
             _ => {}
         }
     }
+    // Who else defines the plain name is said of the name that stands for both from now on.
+    for duplicate in duplicates.iter_mut() {
+        if let Some(id) = aliases.get(&duplicate.symbol) {
+            duplicate.symbol = *id;
+        }
+    }
     for (base, id) in aliases {
         let said = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REFERENCED_BY_SHARED;
         symbols.add_flags(id, symbols.flags(base) & said);
