@@ -255,8 +255,8 @@ impl Got {
         let read_only = shared.is_read_only(key.index());
         let align = shared.alignment(key.index());
         let (size, kind_align) = &mut self.copy_sizes[usize::from(read_only)];
-        let offset = size.next_multiple_of(align);
-        *size = offset + sym.st_size;
+        let (offset, end) = crate::layout::append(*size, sym.st_size, align);
+        *size = end;
         *kind_align = (*kind_align).max(align);
         self.copies.push(Copied {
             symbol: id,

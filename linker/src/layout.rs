@@ -12,6 +12,7 @@
 //!
 //! Parts that are sorted (`.init_array.N`) have chunks of one section each.
 
+use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
@@ -20,6 +21,7 @@ use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use store::program::ProgramError;
 
 /// The sections of one file in one part.
@@ -166,6 +168,27 @@ pub fn merge_pieces<'f>(
     })
 }
 
+/// No output section may become as large: sizes are added up to this and no farther, and whatever reaches it is refused
+/// ([`report_too_large`]), so that no sum wraps around.
+const TOO_LARGE: u64 = 1 << 46;
+
+/// What comes behind `at`, aligned; and where that ends.
+pub fn append(at: u64, size: u64, align: u64) -> (u64, u64) {
+    let start = at.next_multiple_of(align.max(1));
+    (start, start.saturating_add(size).min(TOO_LARGE))
+}
+
+/// Reports output sections that are larger than any address space.
+pub fn report_too_large(outputs: &Outputs, diag: &Diagnostics) {
+    let all = outputs.sections.iter();
+    for section in all.filter(|section| section.size >= TOO_LARGE) {
+        diag.error(format!(
+            "section {} would become larger than 64 TiB",
+            String::from_utf8_lossy(&section.name)
+        ));
+    }
+}
+
 /// Places all live input sections. `made` are the sizes and alignments of what the linker itself puts at the
 /// start of parts; `offset` is what [`merge_pieces`] has prepared.
 pub fn place(
@@ -244,15 +267,13 @@ pub fn place(
                 at = at.next_multiple_of(made_align.max(1));
             }
             let start = at;
-            at += made_size;
+            (_, at) = append(at, made_size, 1);
             for chunk in range {
-                at = at.next_multiple_of(chunk.align);
-                chunk.offset = at;
-                at += chunk.size;
+                (chunk.offset, at) = append(at, chunk.size, chunk.align);
             }
             extents[part] = PartExtent {
                 offset: start,
-                size: at - start,
+                size: at.saturating_sub(start),
                 align: part_align,
             };
             align = align.max(part_align);
@@ -266,6 +287,9 @@ pub fn place(
     let mut by_file: Vec<Vec<(PartId, u32, u64)>> = vec![Vec::new(); files.0.len()];
     for chunk in &chunks {
         by_file[chunk.file.index()].push((chunk.part, chunk.only, chunk.offset));
+    }
+    for chunks in &mut by_file {
+        chunks.sort_unstable();
     }
     sections
         .split(&mut offset)
@@ -283,10 +307,12 @@ pub fn place(
                 {
                     continue;
                 }
-                let chunk = chunks
-                    .iter()
-                    .find(|(p, only, _)| *p == part && (*only == 0 || *only == number as u32));
-                if let Some((_, _, start)) = chunk {
+                let of = |only: u32| {
+                    let found =
+                        chunks.binary_search_by_key(&(part, only), |chunk| (chunk.0, chunk.1));
+                    found.ok().map(|found| chunks[found].2)
+                };
+                if let Some(start) = of(0).or_else(|| of(number as u32)) {
                     *offset += start;
                 }
             }
@@ -315,6 +341,7 @@ fn place_file(
     let base = sections.of_file(file).start;
     // Consecutive sections mostly go to the same few parts: remember where each part's chunk is.
     let mut last = usize::MAX;
+    let mut known: FxHashMap<PartId, usize> = FxHashMap::default();
     for (number, offset) in offsets.iter_mut().enumerate() {
         let id = SectionId(base + number as u32);
         let part = sections.part[id.index()];
@@ -332,10 +359,11 @@ fn place_file(
         let found = match chunks.get(last) {
             Some(chunk) if chunk.part == part && !single => Some(last),
             _ if single => None,
-            _ => chunks.iter().position(|chunk| chunk.part == part),
+            _ => known.get(&part).copied(),
         };
         last = found.unwrap_or_else(|| {
             let only = if single { number as u32 } else { 0 };
+            known.insert(part, chunks.len());
             chunks.push(Chunk {
                 file,
                 part,
@@ -348,9 +376,7 @@ fn place_file(
         });
         let chunk = &mut chunks[last];
         chunk.align = chunk.align.max(align);
-        let at = chunk.size.next_multiple_of(align);
-        *offset = at;
-        chunk.size = at.saturating_add(size).min(1 << 46);
+        (*offset, chunk.size) = append(chunk.size, size, align);
     }
     chunks
 }

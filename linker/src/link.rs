@@ -329,6 +329,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
             let placement =
                 layout::place(&files, &sections, &folds, &mut outputs, &sizes, input_of);
             settle_types(&files, &sections, &mut outputs, &placement, args);
+            layout::report_too_large(&outputs, diag);
+            check(diag)?;
             Placing::Default(placement)
         }
         Some(plan) => Placing::Scripted(Box::new(plan.fill(
@@ -417,6 +419,16 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
                 Failed
             })?;
             relr_table = table;
+            if let Some(id) = segments.wrapped {
+                let section = &outputs.sections[id.index()];
+                diag.error(format!(
+                    "section {} wraps around the address space: {:#x} bytes at {:#x}",
+                    String::from_utf8_lossy(&section.name),
+                    section.size,
+                    section.address
+                ));
+                return Err(Failed);
+            }
             if args.check_sections {
                 segments::report_overlap(&segments.phdrs, diag);
             }

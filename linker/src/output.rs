@@ -10,6 +10,7 @@
 use crate::elf::c;
 use crate::ids::{OutputId, PartId};
 use crate::scripting::Rules;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -154,7 +155,7 @@ subparts! {
 }
 
 /// How the input sections of a part are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// As the files and the sections in them.
     Input,
@@ -240,7 +241,7 @@ impl OutputSection<'_> {
 }
 
 /// Where an input section goes, if not into a standard part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Custom<'a> {
     /// Name of the output section.
     pub name: &'a [u8],
@@ -291,6 +292,32 @@ pub struct Outputs<'a> {
     /// The patterns of a linker script. Then the standard sections are not in the output themselves: each is a view of
     /// what the script's sections hold of its kind.
     pub rules: Option<Arc<Rules>>,
+    index: Index<'a>,
+}
+
+/// What [`Outputs::custom`] finds sections and parts by: inputs may have tens of thousands of names.
+#[derive(Default)]
+struct Index<'a> {
+    /// The sections of a name, in order.
+    named: FxHashMap<Cow<'a, [u8]>, Vec<u16>>,
+    /// The parts of a section, in order.
+    parts_of: FxHashMap<OutputId, Vec<u16>>,
+    /// How many sections and parts are in it. Those that came later are added when something is looked up.
+    covers: (usize, usize),
+}
+
+impl<'a> Index<'a> {
+    fn update(&mut self, sections: &[OutputSection<'a>], parts: &[Part]) {
+        for (number, section) in sections.iter().enumerate().skip(self.covers.0) {
+            let same = self.named.entry(section.name.clone()).or_default();
+            same.push(number as u16);
+        }
+        for (number, part) in parts.iter().enumerate().skip(self.covers.1) {
+            let together = self.parts_of.entry(part.output).or_default();
+            together.push(number as u16);
+        }
+        self.covers = (sections.len(), parts.len());
+    }
 }
 
 impl<'a> Default for Outputs<'a> {
@@ -331,6 +358,7 @@ impl<'a> Default for Outputs<'a> {
             sections: sections.collect(),
             parts: main.chain(subs).collect(),
             rules: None,
+            index: Index::default(),
         };
         outputs.parts[subpart::TEXT_SORTED.index()].sort = Order::Name;
         for part in [subpart::INIT_ARRAY_SORTED, subpart::FINI_ARRAY_SORTED] {
@@ -382,24 +410,33 @@ impl<'a> Outputs<'a> {
             _ => None,
         };
         let scripted = self.rules.is_some();
-        let mut standing = (0u16..).zip(&self.sections);
+        self.index.update(&self.sections, &self.parts);
+        let named = match custom.alone {
+            None => self.index.named.get(custom.name),
+            Some(_) => None,
+        };
         let found = ruled.or_else(|| {
-            standing.position(|(number, section)| {
-                custom.alone.is_none()
-                    && *section.name == *custom.name
-                    && match scripted {
-                        true => number >= STANDARD_COUNT,
-                        false => {
-                            !is_made(number)
-                                && (section.flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
-                        }
-                    }
-            })
+            let fits = |number: &u16| match scripted {
+                true => *number >= STANDARD_COUNT,
+                false => {
+                    let flags = self.sections[usize::from(*number)].flags;
+                    !is_made(*number) && (flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
+                }
+            };
+            named?.iter().copied().find(fits).map(usize::from)
         });
         let output = match found {
             Some(i) => {
                 let section = &mut self.sections[i];
                 section.flags |= kept;
+                // Bytes among what has none: then all of it is in the file.
+                if i >= usize::from(STANDARD_COUNT)
+                    && section.is_nobits()
+                    && custom.sh_type != c::SHT_NOBITS
+                {
+                    section.sh_type = custom.sh_type;
+                    section.rank = orphan_rank(section.sh_type, section.flags, section.relro);
+                }
                 let pieces = shf::MERGE | shf::STRINGS;
                 if (section.flags & pieces, section.entsize) != (merge_flags, entsize.into()) {
                     section.flags &= !pieces;
@@ -435,14 +472,15 @@ impl<'a> Outputs<'a> {
             }
         };
         let same = |part: &Part| {
-            part.output == output
-                && part.merge == custom.merge
+            part.merge == custom.merge
                 && part.sort == custom.sort
                 && part.rule == custom.rule
                 && (part.order == 0 || part.merge.is_some())
         };
-        if let Some(i) = self.parts.iter().position(same) {
-            return Some(PartId(i as u16));
+        let together = self.index.parts_of.get(&output);
+        let mut together = together.into_iter().flatten().copied();
+        if let Some(known) = together.find(|number| same(&self.parts[usize::from(*number)])) {
+            return Some(PartId(known));
         }
         let id = PartId(
             u16::try_from(self.parts.len())

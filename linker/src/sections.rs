@@ -19,6 +19,7 @@ use crate::output::{
 use crate::scripting::{FileNames, Route, Rules};
 use crate::unique::Unique;
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Bits of a section's state.
@@ -56,11 +57,42 @@ pub struct Sections {
 /// What the pass over one file's headers finds beside the arrays.
 struct Found<'a> {
     loaded_size: u64,
-    customs: Vec<Custom<'a>>,
+    customs: Customs<'a>,
     executable_stack: Option<bool>,
     properties: Vec<u32>,
     frames: Vec<u32>,
     link_order: Vec<(u32, u32)>,
+}
+
+/// The kinds of sections of one file that no standard part takes.
+#[derive(Default)]
+struct Customs<'a> {
+    list: Vec<Custom<'a>>,
+    /// Their indices. Only kept where there are more than a handful.
+    index: FxHashMap<Custom<'a>, usize>,
+}
+
+impl<'a> Customs<'a> {
+    /// Up to so many it is cheaper to compare with each.
+    const HANDFUL: usize = 8;
+
+    fn find(&self, custom: &Custom<'a>) -> Option<usize> {
+        match self.list.len() <= Self::HANDFUL {
+            true => self.list.iter().position(|known| known == custom),
+            false => self.index.get(custom).copied(),
+        }
+    }
+
+    fn push(&mut self, custom: Custom<'a>) -> usize {
+        let number = self.list.len();
+        self.list.push(custom);
+        if self.list.len() > Self::HANDFUL {
+            for (i, custom) in self.list.iter().enumerate().skip(self.index.len()) {
+                self.index.insert(custom.clone(), i);
+            }
+        }
+        number
+    }
 }
 
 /// What the linker consumes from the linked files beside their contents.
@@ -181,11 +213,12 @@ impl Sections {
                         .filter(|about| *about < end)?;
                     Some((SectionId(base[id.index()] + section), SectionId(about)))
                 }));
-            if found.customs.is_empty() {
+            if found.customs.list.is_empty() {
                 continue;
             }
             let global: Vec<PartId> = found
                 .customs
+                .list
                 .iter()
                 .map(|custom| {
                     outputs.custom(custom).unwrap_or_else(|| {
@@ -495,7 +528,7 @@ fn classify_file<'a>(
 ) -> Found<'a> {
     let mut found = Found {
         loaded_size: 0,
-        customs: Vec::new(),
+        customs: Customs::default(),
         executable_stack: None,
         properties: Vec::new(),
         frames: Vec::new(),
@@ -608,7 +641,7 @@ fn classify_file<'a>(
         if relocations[number] == 0 || slot.0 < LOCAL_PART || slot == PartId::NONE {
             continue;
         }
-        let mut plain = found.customs[usize::from(slot.0 - LOCAL_PART)].clone();
+        let mut plain = found.customs.list[usize::from(slot.0 - LOCAL_PART)].clone();
         if plain.merge.take().is_some() {
             part[number] = local_part(&mut found.customs, plain);
         }
@@ -616,14 +649,11 @@ fn classify_file<'a>(
     found
 }
 
-fn local_part<'a>(customs: &mut Vec<Custom<'a>>, custom: Custom<'a>) -> PartId {
-    let index = customs
-        .iter()
-        .position(|known| *known == custom)
-        .unwrap_or_else(|| {
-            customs.push(custom);
-            customs.len() - 1
-        });
+fn local_part<'a>(customs: &mut Customs<'a>, custom: Custom<'a>) -> PartId {
+    let index = match customs.find(&custom) {
+        Some(index) => index,
+        None => customs.push(custom),
+    };
     // More kinds than this in one file: the excess is refused when the kinds are brought together.
     PartId(LOCAL_PART + (index.min(0x7ffe)) as u16)
 }

@@ -35,6 +35,8 @@ pub struct Segments {
     pub tls: Option<TlsSegment>,
     /// Address of the file's first byte.
     pub image_base: u64,
+    /// The first section whose addresses go on behind the last one there is.
+    pub wrapped: Option<OutputId>,
 }
 
 /// `p_flags` for a section's flags.
@@ -72,9 +74,9 @@ pub(crate) fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, 
         phdr.p_vaddr = address;
     }
     phdr.p_paddr = phdr.p_vaddr;
-    phdr.p_memsz = address + size - { phdr.p_vaddr };
+    phdr.p_memsz = address.wrapping_add(size).wrapping_sub(phdr.p_vaddr);
     if file_size > 0 {
-        phdr.p_filesz = offset + file_size - { phdr.p_offset };
+        phdr.p_filesz = offset.wrapping_add(file_size).wrapping_sub(phdr.p_offset);
     }
 }
 
@@ -204,7 +206,12 @@ pub fn assign(
     let headers = (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64;
 
     // Addresses and offsets.
-    let mut address = image_base + headers;
+    // Addresses that options give may be any, so that what follows may be beyond the last one.
+    let mut wrapped = None;
+    let mut address = image_base.wrapping_add(headers);
+    if address < image_base {
+        wrapped = in_file.first().copied();
+    }
     let mut offset = headers;
     let mut phdrs_load = Vec::new();
     for (number, load) in loads.iter().enumerate() {
@@ -238,7 +245,13 @@ pub fn assign(
                     offset += start.wrapping_sub(offset) % page;
                     start
                 }
-                None => address.next_multiple_of(page) + offset % page,
+                None => {
+                    let next = align_up(address, page).wrapping_add(offset % page);
+                    if next < address && wrapped.is_none() {
+                        wrapped = load.sections.first().copied();
+                    }
+                    next
+                }
             };
         }
         // The image of thread-local storage begins at its largest alignment.
@@ -265,13 +278,18 @@ pub fn assign(
                 } else {
                     address
                 };
-                section.address = start.next_multiple_of(align);
-                section.offset = offset + (section.address - address);
-                tbss_end = section.address + section.size;
+                section.address = align_up(start, align);
+                section.offset = offset.wrapping_add(section.address.wrapping_sub(address));
+                tbss_end = section.address.wrapping_add(section.size);
                 continue;
             }
-            let aligned = address.next_multiple_of(align);
-            offset += aligned - address;
+            let aligned = align_up(address, align);
+            // What comes behind an image has an address as well.
+            let end = aligned.checked_add(section.size);
+            if aligned < address || end.is_none_or(|end| end > u64::MAX - page) {
+                wrapped = wrapped.or(Some(*id));
+            }
+            offset += aligned.wrapping_sub(address);
             address = aligned;
             section.address = address;
             section.offset = offset;
@@ -279,7 +297,7 @@ pub fn assign(
             if section.size > 0 {
                 cover(&mut segment, offset, address, file_size, section.size);
             }
-            address += section.size;
+            address = address.wrapping_add(section.size);
             offset += file_size;
         }
         // A segment without bytes of its own (only `.tbss`) is not loaded.
@@ -326,7 +344,7 @@ pub fn assign(
         let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
         let size = (count * size_of::<Phdr>()) as u64;
         let start = size_of::<Ehdr>() as u64;
-        cover(&mut own, start, image_base + start, size, size);
+        cover(&mut own, start, image_base.wrapping_add(start), size, size);
         phdrs.push(own);
         phdrs.push(single(Std::Interp, c::PT_INTERP));
     }
@@ -369,8 +387,10 @@ pub fn assign(
         }
         tls = Some(TlsSegment {
             start: segment.p_vaddr,
-            thread_pointer: ({ segment.p_vaddr } + { segment.p_memsz })
-                .next_multiple_of(segment.p_align),
+            thread_pointer: align_up(
+                { segment.p_vaddr }.wrapping_add(segment.p_memsz),
+                segment.p_align,
+            ),
         });
         phdrs.push(segment);
     }
@@ -402,9 +422,9 @@ pub fn assign(
         // The dynamic linker protects whole pages; nothing else is on the last one. It knows pages as small as the
         // machine has them, and nothing may be mapped beyond.
         let small = args.z.common_page_size.unwrap_or(0x1000).clamp(1, page);
-        let end =
-            ({ segment.p_vaddr } + { segment.p_memsz }).next_multiple_of(small.next_power_of_two());
-        segment.p_memsz = end - { segment.p_vaddr };
+        let end = { segment.p_vaddr }.wrapping_add(segment.p_memsz);
+        let end = align_up(end, small.next_power_of_two());
+        segment.p_memsz = end.wrapping_sub(segment.p_vaddr);
         phdrs.push(segment);
     }
     debug_assert_eq!(phdrs.len(), count);
@@ -415,7 +435,13 @@ pub fn assign(
         file_size,
         tls,
         image_base,
+        wrapped,
     }
+}
+
+/// The next multiple of a power of two, beginning again at 0 behind the last one.
+fn align_up(value: u64, align: u64) -> u64 {
+    value.wrapping_add(align - 1) & !(align - 1)
 }
 
 /// Reports two segments that would be loaded at the same addresses: the options that give sections their addresses
@@ -431,7 +457,7 @@ pub fn report_overlap(phdrs: &[Phdr], diag: &Diagnostics) {
         .windows(2)
         .find(|pair| end(&pair[0]).is_none_or(|end| end > { pair[1].p_vaddr }));
     if let Some([first, second]) = overlap {
-        diag.error(format!(
+        diag.pardonable(format!(
             "segments overlap: {:#x}, {:#x} bytes, and {:#x}, {:#x} bytes",
             { first.p_vaddr },
             { first.p_memsz },

@@ -169,10 +169,13 @@ impl<'a> Shared<'a> {
 
     fn read_verneed(&mut self, data: &'a [u8], shdr: &Shdr, strings: &'a [u8]) -> Option<()> {
         let mut at = shdr.sh_offset;
+        // Records do not lie over each other, so that there cannot be more than this.
+        let mut left = data.len() / size_of::<Vernaux>();
         for _ in 0..shdr.sh_info {
             let need: &Verneed = elf::record(data, at)?;
             let mut aux_at = at.checked_add({ need.vn_aux }.into())?;
             for _ in 0..need.vn_cnt {
+                left = left.checked_sub(1)?;
                 let aux: &Vernaux = elf::record(data, aux_at)?;
                 self.set_version(aux.vna_other, elf::string(strings, aux.vna_name)?);
                 if { aux.vna_next } == 0 {
@@ -260,6 +263,8 @@ impl<'a> Shared<'a> {
         let section_align = section
             .map_or(16, |shdr| shdr.sh_addralign)
             .clamp(1, 1 << 16);
+        // Of what is no power of two, the part that is one.
+        let section_align = 1 << section_align.trailing_zeros();
         let value_align = if { sym.st_value } == 0 {
             section_align
         } else {

@@ -166,9 +166,9 @@ pub fn place_commons(definitions: &Definitions) -> [(u64, u64); 2] {
     let mut extents = [(0u64, 1u64); 2];
     for common in &definitions.commons {
         let (size, align) = &mut extents[usize::from(common.tls)];
-        let at = size.next_multiple_of(common.align);
+        let (at, end) = layout::append(*size, common.size, common.align);
         definitions.set_value(common.symbol, at);
-        *size = at + common.size;
+        *size = end;
         *align = (*align).max(common.align);
     }
     extents

@@ -116,10 +116,10 @@ fn apply_valued(z: &mut ZOptions, name: &str, value: &str) -> Outcome {
             None => return Outcome::BadValue("a number of bytes"),
         },
         "max-page-size" | "common-page-size" => {
-            match number().filter(|size| size.is_power_of_two()) {
+            match number().filter(|size| size.is_power_of_two() && *size <= 1 << 30) {
                 Some(size) if name == "max-page-size" => z.max_page_size = Some(size),
                 Some(size) => z.common_page_size = Some(size),
-                None => return Outcome::BadValue("a power of two"),
+                None => return Outcome::BadValue("a power of two up to 1 GiB"),
             }
         }
         "cet-report" => match report(value) {

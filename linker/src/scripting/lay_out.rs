@@ -23,6 +23,7 @@ use crate::segments::Segments;
 use crate::sizes::section_names;
 use crate::stdout;
 use crate::symbols::SymbolTable;
+use std::collections::HashSet;
 
 /// A plan whose contents are known.
 pub struct Filled<'s> {
@@ -352,6 +353,8 @@ impl<'s> Filled<'s> {
             sections: in_file,
             tls: settled.shape.tls,
             image_base: settled.shape.image_base,
+            // What wraps around was refused before.
+            wrapped: None,
         };
         (segments, names)
     }
@@ -547,22 +550,20 @@ fn check_overlaps(plan: &Plan, args: &Args, list: &[Section], diag: &Diagnostics
     if !args.check_sections {
         return;
     }
+    let overlaid = plan.descriptions.iter().filter(|d| d.overlay.is_some());
+    let overlaid: HashSet<OutputId> = overlaid.map(|d| d.output).collect();
     let check = |what: &str, of: &dyn Fn(&Section) -> u64, in_overlays: bool| {
         let mut sections: Vec<&Section> = list
             .iter()
             .filter(takes_space)
-            .filter(|section| {
-                let mut all = plan.descriptions.iter();
-                let of_overlay = all.any(|d| d.output == section.output && d.overlay.is_some());
-                in_overlays || !of_overlay
-            })
+            .filter(|section| in_overlays || !overlaid.contains(&section.output))
             .collect();
         sections.sort_by_key(|section| of(section));
         for pair in sections.windows(2) {
             let (first, second) = (pair[0], pair[1]);
             let end = |section: &Section| of(section) + (section.size - 1);
             if end(first) >= of(second) {
-                diag.error(format!(
+                diag.pardonable(format!(
                     "section {} {what} [{:016x},{:016x}] overlaps section {} {what} [{:016x},{:016x}]",
                     String::from_utf8_lossy(&second.name),
                     of(second),
