@@ -1,0 +1,130 @@
+//! The targets: what is run on hostile bytes, and what must hold.
+
+mod link;
+mod parsers;
+mod repository;
+
+use crate::Random;
+use crate::mutate::{archive, elf, line, repository as repositories, text};
+use std::path::Path;
+
+/// Something that reads untrusted bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Archives: members and the symbol index.
+    Archive,
+    /// Command lines.
+    Args,
+    /// Whole links: options and several files ([`line::Line`]).
+    Link,
+    /// Relocatable objects: split, digested, joined.
+    Object,
+    /// The store's file.
+    Repository,
+    /// Linker scripts: parsed, expressions evaluated.
+    Script,
+    /// Shared objects.
+    Shared,
+    /// Version scripts and dynamic lists.
+    VersionScript,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Target; 8] = [
+        Target::Archive,
+        Target::Args,
+        Target::Link,
+        Target::Object,
+        Target::Repository,
+        Target::Script,
+        Target::Shared,
+        Target::VersionScript,
+    ];
+
+    /// Its name, which is that of its directory of sound inputs and of its program in `tests/fuzz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Archive => "archive",
+            Target::Args => "args",
+            Target::Link => "link",
+            Target::Object => "object",
+            Target::Repository => "repository",
+            Target::Script => "script",
+            Target::Shared => "shared",
+            Target::VersionScript => "version_script",
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Panics
+    /// If what must hold does not.
+    pub fn run(self, bytes: &[u8]) {
+        match self {
+            Target::Archive => parsers::archive(bytes),
+            Target::Args => parsers::args(bytes),
+            Target::Link => link::run(bytes),
+            Target::Object => parsers::object(bytes),
+            Target::Repository => repository::run(bytes),
+            Target::Script => parsers::script(bytes),
+            Target::Shared => parsers::shared(bytes),
+            Target::VersionScript => parsers::version_script(bytes),
+        }
+    }
+
+    /// Changes something, so that the result is at most `limit` bytes long.
+    pub fn mutate(self, bytes: &mut Vec<u8>, random: &mut Random, limit: usize) {
+        match self {
+            Target::Archive => archive::mutate(bytes, random, limit),
+            Target::Args => {
+                text::mutate(bytes, text::ARGUMENTS, random, limit);
+                // One word a line.
+                if random.one_in(2) {
+                    bytes
+                        .iter_mut()
+                        .filter(|byte| **byte == b' ')
+                        .for_each(|byte| *byte = b'\n');
+                }
+            }
+            Target::Link => line::mutate(bytes, link::seeds(), random, limit),
+            Target::Object | Target::Shared => elf::mutate(bytes, random, limit),
+            Target::Repository => repositories::mutate(bytes, random, limit),
+            Target::Script => text::mutate(bytes, text::SCRIPT, random, limit),
+            Target::VersionScript => text::mutate(bytes, text::VERSION_SCRIPT, random, limit),
+        }
+    }
+
+    /// Inputs to begin from: the files of its directory in `tests/fuzz/corpus`, and lines that are made of them.
+    pub fn seeds(self) -> Vec<Vec<u8>> {
+        if self == Target::Link {
+            return link::seeds().iter().map(line::Line::encode).collect();
+        }
+        corpus(self.name())
+            .into_iter()
+            .map(|(_, bytes)| bytes)
+            .collect()
+    }
+}
+
+/// The sound inputs of a target, by name.
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/corpus")
+        .join(target);
+    let entries = std::fs::read_dir(&directory)
+        .unwrap_or_else(|why| panic!("{}: {why}", directory.display()));
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.expect("a directory of ours").path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            (name, std::fs::read(&path).expect("a file of ours"))
+        })
+        .collect();
+    files.sort();
+    files
+}
