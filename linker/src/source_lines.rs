@@ -41,7 +41,9 @@ pub fn find(
     };
     let loaded = gimli::DwarfSections::load(contents).ok()?;
     let dwarf = loaded.borrow(|bytes| Reader::new(bytes, LittleEndian));
-    let address = u64::from(number) * APART + offset;
+    // A symbol may say that it is anywhere, also in what would be the next section.
+    let inside = Some(offset).filter(|offset| *offset < APART)?;
+    let address = u64::from(number) * APART + inside;
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         let Ok(unit) = dwarf.unit(header) else {

@@ -3,7 +3,6 @@
 pub use libfuzzer_sys;
 use libfuzzer_sys::fuzzer_mutate;
 use repo_hostile::{Random, Target};
-use std::sync::Once;
 
 /// The program of a target.
 #[macro_export]
@@ -20,15 +19,8 @@ macro_rules! target {
     };
 }
 
-/// Runs a target. Everything happens on this thread: to wake others costs more than these small inputs' work.
+/// Runs a target.
 pub fn run(target: Target, data: &[u8]) {
-    static ALONE: Once = Once::new();
-    ALONE.call_once(|| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .use_current_thread();
-        pool.build_global().expect("there is no pool yet");
-    });
     target.run(data);
 }
 

@@ -145,6 +145,16 @@ fn check_symbols(bytes: &[u8]) -> Result<(), String> {
             }
         }
     }
+    let _ = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .count();
+    Ok(())
+}
+
+/// Symbols have versions that exist, dynamic relocations lie in what is loaded, and the strings of `.dynamic` are strings.
+fn check_dynamic(bytes: &[u8], segments: &[ProgramHeader64<LittleEndian>]) -> Result<(), String> {
+    let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(in_("file"))?;
     if let Some(versions) = file
         .elf_section_table()
         .versions(LE, bytes)
@@ -157,16 +167,6 @@ fn check_symbols(bytes: &[u8]) -> Result<(), String> {
                 .map_err(in_(&format!(".dynsym: version of symbol {}", index.0)))?;
         }
     }
-    let _ = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
-        .count();
-    Ok(())
-}
-
-/// Dynamic relocations lie in what is loaded, and the strings of `.dynamic` are strings.
-fn check_dynamic(bytes: &[u8], segments: &[ProgramHeader64<LittleEndian>]) -> Result<(), String> {
-    let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(in_("file"))?;
     let loaded = |at: u64, size: u64| {
         segments.iter().any(|segment| {
             let start = segment.p_vaddr(LE);

@@ -7,6 +7,7 @@ use crate::reader;
 use linker::args::{Args, OutputFormat};
 use linker::diag::{DiagOptions, Diagnostics};
 use linker::link::link;
+use rayon::ThreadPoolBuilder;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::ffi::{OsStr, OsString};
@@ -51,6 +52,10 @@ impl Bench {
             };
             setrlimit(Resource::Fsize, limit).expect("limits can be lowered");
         });
+        // Everything happens on this thread: to wake others costs more than these small inputs' work. (If it is one of
+        // a pool's, it is so already.)
+        let pool = ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+        let _ = pool.build().map(std::mem::forget);
         let directory = directory();
         Bench {
             output: directory.path().join("output"),
