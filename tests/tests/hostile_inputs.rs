@@ -156,7 +156,7 @@ fn compact_relocations() {
 #[test]
 fn reserved_section_indices_are_refused_by_name() {
     let Some(bench) = Bench::new() else { return };
-    let source = ".globl _start, odd\n_start: lea local(%rip), %rax\n.data\n.quad odd\nodd: .quad 1\nlocal: .quad 2\n";
+    let source = ".globl _start, odd\n_start: mov local@GOTPCREL(%rip), %rax\n.data\n.quad odd\nodd: .quad 1\nlocal: .quad 2\n";
     bench.scratch.write("a.s", source);
     bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
     let good = bench.read("a.o");

@@ -10,7 +10,7 @@ use crate::diag::Diagnostics;
 use crate::elf::{Sym, c};
 use crate::file::File;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Object, Place, Symbol};
+use crate::object::{Object, Place, Symbol, describe_missing};
 use crate::relocatable::assign::Assigned;
 use crate::relocatable::plan::{OutGroup, OutId, Plan};
 use crate::relocatable::references::{Needed, Referrer};
@@ -241,11 +241,15 @@ impl<'a> Builder<'_, 'a> {
             }
             Place::Section(number) => {
                 let Some(section) = self.section(file, object, index, number) else {
-                    self.diag.error(format!(
-                        "{input}: symbol {} is in section {number:#x}, which does not exist or is of a kind that is not \
-                         supported",
-                        String::from_utf8_lossy(object.symbol_name(index))
-                    ));
+                    let name = String::from_utf8_lossy(object.symbol_name(index));
+                    let place = match object.section(number) {
+                        Some(_) => {
+                            format!("section {number}, which is of a kind that is not supported")
+                        }
+                        None => describe_missing(number),
+                    };
+                    self.diag
+                        .error(format!("{input}: symbol {name} is in {place}"));
                     return None;
                 };
                 let out = self.referrer.plan.out(section)?;

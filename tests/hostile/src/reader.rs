@@ -47,7 +47,7 @@ fn check_section(
         return Err(format!("sh_link {} is no section", section.sh_link(LE)));
     }
     let align = section.sh_addralign(LE);
-    if align != 0 && (!align.is_power_of_two() || section.sh_addr(LE) % align != 0) {
+    if align != 0 && (!align.is_power_of_two() || !section.sh_addr(LE).is_multiple_of(align)) {
         return Err(format!(
             "address {:#x} is not aligned to {align:#x}",
             section.sh_addr(LE)
