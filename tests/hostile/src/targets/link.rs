@@ -6,6 +6,7 @@ use crate::mutate::line::{Line, OPTIONS, Role, VALUED};
 use crate::reader;
 use linker::args::{Args, OutputFormat};
 use linker::diag::{DiagOptions, Diagnostics};
+use linker::host::Host;
 use linker::link::link;
 use rayon::ThreadPoolBuilder;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -30,6 +31,14 @@ pub fn directory() -> tempfile::TempDir {
         false => tempfile::tempdir(),
     }
     .expect("a directory to work in")
+}
+
+/// This process goes on after a link, and has its one thread already.
+struct Here;
+
+impl Host for Here {
+    fn opened(&self, _: u64) {}
+    fn finished(&self) {}
 }
 
 /// Where a thread's links work.
@@ -138,7 +147,7 @@ impl Bench {
             return;
         };
         let diag = Diagnostics::new(DiagOptions::from_args(&args));
-        let linked = link(&args, &diag, || {});
+        let linked = link(&args, &diag, &Here);
         let mut said = Vec::new();
         diag.flush(&mut said).expect("memory takes it");
         let said = String::from_utf8_lossy(&said);
