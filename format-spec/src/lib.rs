@@ -10,6 +10,7 @@
 //! * [`table`]: the hash table of an index.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
+//! * [`outline`]: what a compilation repeats of its fragments for a linker.
 //!
 //! Every multi-byte integer is little-endian; every record starts at an address
 //! that is a multiple of 8.
@@ -18,5 +19,6 @@ pub mod canonical;
 pub mod digest;
 pub mod file;
 pub mod ids;
+pub mod outline;
 pub mod program;
 pub mod table;

@@ -237,6 +237,17 @@ impl WideFixupRecord {
     pub const NO_TARGET: u32 = u32::MAX;
 }
 
+impl From<FixupRecord> for WideFixupRecord {
+    fn from(fixup: FixupRecord) -> WideFixupRecord {
+        WideFixupRecord {
+            offset: u64::from(fixup.offset),
+            addend: i64::from(fixup.addend),
+            target: fixup.target().unwrap_or(WideFixupRecord::NO_TARGET),
+            fixup_type: fixup.fixup_type(),
+        }
+    }
+}
+
 /// A fixup type of our own: the CIE pointer of an FDE. Its target is the
 /// section of the CIE's fragment; the place is the 4-byte CIE pointer field.
 pub const FIXUP_CIE: u32 = 0xff;
@@ -244,7 +255,10 @@ pub const FIXUP_CIE: u32 = 0xff;
 /// Head of a compilation's value. After it come, in this order and each
 /// aligned to 8: `member_count` × [`MemberRecord`], `symbol_count` ×
 /// [`SymbolRecord`], `group_count` × [`GroupRecord`], `binding_count` × `u32`
-/// symbol indices, `wide_count` × `u64`.
+/// symbol indices, `wide_count` × `u64`; and the [outline](crate::outline): `shape_count` ×
+/// [`ShapeRecord`](crate::outline::ShapeRecord), `section_count` ×
+/// [`PlacedSection`](crate::outline::PlacedSection), `piece_count` ×
+/// [`PieceId`](crate::ids::PieceId), `binding_count` × `u8`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct CompilationHeader {
@@ -272,6 +286,10 @@ pub struct CompilationHeader {
     pub abi_version: u8,
     /// [`CompilationHeader::ADDRSIG`].
     pub bits: u32,
+    /// Number of shapes of sections.
+    pub shape_count: u32,
+    /// Number of pieces that all members together refer to.
+    pub piece_count: u32,
 }
 
 impl CompilationHeader {
@@ -295,6 +313,18 @@ pub struct MemberRecord {
     pub suffix: NameId,
     /// 1 + index of the section group, or 0.
     pub group: u32,
+    /// Number, among the pieces that the compilation lists, of the first one that the member refers to.
+    pub first_piece: u32,
+    /// [`MemberRecord::PLAIN`] and its like.
+    pub bits: u32,
+}
+
+impl MemberRecord {
+    /// The outline says all that its fixups ask of a linker: see [`crate::outline`].
+    pub const PLAIN: u32 = 1;
+    /// Some of its fixups are absolute addresses, which a linker must look at if the output can be
+    /// loaded anywhere.
+    pub const ABSOLUTE: u32 = 2;
 }
 
 /// A symbol of a compilation, as in ELF's symbol table (gABI, "Symbol Table").
@@ -481,12 +511,14 @@ mod tests {
         assert_eq!(size_of::<WideFixupRecord>(), 24);
         assert_eq!(offset_of!(WideFixupRecord, target), 16);
 
-        assert_eq!(size_of::<CompilationHeader>(), 40);
+        assert_eq!(size_of::<CompilationHeader>(), 48);
         assert_eq!(offset_of!(CompilationHeader, wide_count), 24);
         assert_eq!(offset_of!(CompilationHeader, machine), 32);
         assert_eq!(offset_of!(CompilationHeader, bits), 36);
-        assert_eq!(size_of::<MemberRecord>(), 24);
+        assert_eq!(offset_of!(CompilationHeader, piece_count), 44);
+        assert_eq!(size_of::<MemberRecord>(), 32);
         assert_eq!(offset_of!(MemberRecord, suffix), 16);
+        assert_eq!(offset_of!(MemberRecord, bits), 28);
         assert_eq!(size_of::<SymbolRecord>(), 20);
         assert_eq!(offset_of!(SymbolRecord, info), 16);
         assert_eq!(offset_of!(SymbolRecord, bits), 18);

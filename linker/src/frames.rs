@@ -107,6 +107,9 @@ impl Frames {
                 let is_cie = |number: &u32| object.unwind(*number) == Unwind::Cie;
                 let (first, second): (Vec<u32>, Vec<u32>) = numbers.into_iter().partition(is_cie);
                 for number in first.into_iter().chain(second) {
+                    if push_known_fde(object, number, &mut frames) {
+                        continue;
+                    }
                     if let Err(why) = parse_section(file, object, sections, number, &mut frames) {
                         diag.error(format!(
                             "{}: .eh_frame (section {number}): {why}",
@@ -132,6 +135,28 @@ impl Frames {
     pub fn of(&self, file: FileId) -> &FileFrames {
         &self.0[file.index()]
     }
+}
+
+/// Adds a section that is one FDE by a ticket's outline, without opening it.
+fn push_known_fde(object: &Object, number: u32, frames: &mut FileFrames) -> bool {
+    let Object::Ticket(ticket) = object else {
+        return false;
+    };
+    let Some(fde) = ticket.one_fde(number) else {
+        return false;
+    };
+    let cie = frames.cies.iter().position(|cie| cie.section == fde.cie);
+    let Some(cie) = cie else { return false };
+    frames.fdes.push(Fde {
+        describes: fde.describes,
+        section: number,
+        offset: 0,
+        size: fde.size,
+        cie: cie as u32,
+        // The first is the CIE pointer.
+        relocations: (1, fde.fixups),
+    });
+    true
 }
 
 fn parse_section(

@@ -344,6 +344,21 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
+    #[inline]
+    pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'a>) {
+        match self {
+            Object::Elf(elf) => (
+                elf.section_bytes(number),
+                self.fixups(number, relocations),
+            ),
+            Object::Ticket(ticket) => {
+                let (bytes, fixups) = ticket.contents(number);
+                (bytes, Fixups::Ticket(fixups))
+            }
+        }
+    }
+
     /// If `number` is a relocation section: the section whose fixups it holds.
     #[inline]
     pub fn relocation_section(&self, number: u32) -> Result<Option<u32>, Malformed> {

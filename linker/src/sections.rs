@@ -17,6 +17,7 @@ use crate::output::{
     Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
 };
 use crate::scripting::{FileNames, Route, Rules};
+use crate::ticket_object::TicketObject;
 use crate::unique::Unique;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -135,6 +136,9 @@ impl Unloaded {
         }
     }
 }
+
+/// The greatest alignment of a section, in bytes.
+const LARGEST_ALIGNMENT: u64 = 1 << 30;
 
 /// Parts above this are numbers in the file's own list while the table is being built.
 const LOCAL_PART: u16 = 0x8000;
@@ -474,7 +478,7 @@ fn is_table(section: &Section) -> bool {
 }
 
 fn has_valid_alignment(file: &File, number: u32, section: &Section, diag: &Diagnostics) -> bool {
-    let valid = section.align.is_power_of_two() && section.align <= 1 << 30;
+    let valid = section.align.is_power_of_two() && section.align <= LARGEST_ALIGNMENT;
     if !valid {
         diag.error(format!(
             "{file}: section {number} ({}): alignment {:#x} is not a power of two up to 1 GiB",
@@ -514,6 +518,49 @@ fn per_file<'s, T>(base: &[u32], mut array: &'s mut [T]) -> Vec<&'s mut [T]> {
     slices
 }
 
+/// The shapes of a ticket's sections that have been classified already: what was found for the first section of a shape
+/// holds for the others.
+struct KnownShapes<'f, 'a> {
+    ticket: Option<&'f TicketObject<'a>>,
+    /// By shape: the first section that was classified, or 0.
+    first: Vec<u32>,
+}
+
+impl<'f, 'a> KnownShapes<'f, 'a> {
+    /// `differ`: sections may differ by more than their shape.
+    fn new(object: &'f Object<'a>, differ: bool) -> Self {
+        let ticket = match object {
+            Object::Ticket(ticket) if !differ => Some(ticket),
+            _ => None,
+        };
+        KnownShapes {
+            ticket,
+            first: vec![0; ticket.map_or(0, TicketObject::shape_count)],
+        }
+    }
+
+    /// A section that was classified and is like this one, and the size of this one.
+    #[inline]
+    fn like(&self, number: u32) -> Option<(u32, u64)> {
+        let ticket = self.ticket?;
+        let first = *self.first.get(ticket.shape(number)?)?;
+        let (size, align) = ticket.extent(number)?;
+        (first != 0 && align <= LARGEST_ALIGNMENT).then_some((first, size))
+    }
+
+    /// From now on others are like this section.
+    fn remember(&mut self, number: u32, section: &Section) {
+        // Whether it is taken apart into pieces depends on its size; what it is about is its own.
+        if section.flags & (shf::MERGE | shf::LINK_ORDER) != 0 {
+            return;
+        }
+        let shape = self.ticket.and_then(|ticket| ticket.shape(number));
+        if let Some(first) = shape.and_then(|shape| self.first.get_mut(shape)) {
+            *first = number;
+        }
+    }
+}
+
 #[allow(clippy::too_many_arguments)] // a file, options, and the file's share of each array
 fn classify_file<'a>(
     file: &File<'a>,
@@ -534,6 +581,7 @@ fn classify_file<'a>(
         frames: Vec::new(),
         link_order: Vec::new(),
     };
+    let mut known = KnownShapes::new(object, rules.is_some() || unique.is_some());
     for number in 1..object.section_count() {
         match object.relocation_section(number) {
             Ok(None) => {}
@@ -550,12 +598,24 @@ fn classify_file<'a>(
                 continue;
             }
         }
-        let Some(section) = object.section(number) else {
-            continue;
-        };
         if object.has_own_fixups(number) {
             relocations[number as usize] = number;
         }
+        if let Some((like, size)) = known.like(number) {
+            let state = *states[like as usize].get_mut();
+            *states[number as usize].get_mut() = state;
+            part[number as usize] = part[like as usize];
+            if state & state::ALLOC != 0 {
+                found.loaded_size = found.loaded_size.saturating_add(size);
+            }
+            if state & state::EH_FRAME != 0 {
+                found.frames.push(number);
+            }
+            continue;
+        }
+        let Some(section) = object.section(number) else {
+            continue;
+        };
         if is_table(&section) {
             continue;
         }
@@ -587,6 +647,7 @@ fn classify_file<'a>(
             b".eh_frame" if section.flags & shf::ALLOC != 0 => {
                 found.frames.push(number);
                 *states[number as usize].get_mut() = bits | state::EH_FRAME;
+                known.remember(number, &section);
                 continue;
             }
             _ => {}
@@ -634,6 +695,7 @@ fn classify_file<'a>(
                 local_part(&mut found.customs, Custom { alone, ..custom })
             }
         };
+        known.remember(number, &section);
     }
     // A section with relocations is not taken apart into pieces.
     for number in 1..object.section_count() as usize {

@@ -13,15 +13,17 @@ use crate::join;
 use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
 use crate::output::shf;
 use format_spec::digest::Digest;
-use format_spec::ids::NameId;
+use format_spec::ids::{NameId, PieceId};
+use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{
     FIXUP_CIE, FixupRecord, MemberRecord, SectionKind, SectionRecord, SymbolRecord, TargetKind,
     TargetRecord, WideFixupRecord,
 };
+use std::ops::Range;
 use std::sync::OnceLock;
 use store::engine::Store;
 use store::program::{
-    CompilationView, FixupsView, FragmentView, ProgramError, Programs, section_kind, target_kind,
+    CompilationView, FixupsView, FragmentView, ProgramError, Programs, target_kind,
 };
 
 /// The number of a repository among those that the link reads.
@@ -29,30 +31,20 @@ use store::program::{
 pub struct RepositoryId(pub u32);
 
 /// A compilation, opened.
+///
+/// What its sections are is read from the compilation's outline. A fragment is opened only where its bytes or fixups
+/// are asked for, and then anew each time: to keep it open would cost more memory accesses than to open it.
 pub struct TicketObject<'a> {
     /// Its repository.
     pub repository: RepositoryId,
     programs: Programs<'a>,
     compilation: CompilationView<'a>,
-    /// The members that are linked.
-    members: Vec<Member<'a>>,
-    /// By section; section `n` of the compilation is `n + 1` here.
-    sections: Vec<TicketSection<'a>>,
-    /// Names of sections, each once.
-    section_names: Vec<(NameId, &'a [u8])>,
+    /// By section group: it lost against the same group in another file, so its sections do not exist.
+    lost: Vec<bool>,
+    /// The names of the sections, by shape. Empty until the compilation is known to be linked.
+    shape_names: Vec<&'a [u8]>,
     /// What was found to be wrong with the repository where there is no way to say so.
     damage: OnceLock<ProgramError>,
-}
-
-/// A section, and where to find out the rest.
-#[derive(Clone, Copy)]
-struct TicketSection<'a> {
-    /// `None` if its member is not linked.
-    record: Option<&'a SectionRecord>,
-    /// Index of the member among those that are linked.
-    member: u32,
-    /// Index of its name among the names of sections.
-    name: u32,
 }
 
 impl<'a> TicketObject<'a> {
@@ -69,60 +61,28 @@ impl<'a> TicketObject<'a> {
             repository,
             programs,
             compilation: programs.compilation(digest)?,
-            members: Vec::new(),
-            sections: Vec::new(),
-            section_names: Vec::new(),
+            lost: Vec::new(),
+            shape_names: Vec::new(),
             damage: OnceLock::new(),
         })
     }
 
-    /// Opens the fragments. Only for compilations that are linked. The members of the groups
-    /// with the indices `lost`, in ascending order, are passed over: they belong to sections
-    /// that do not exist.
+    /// Makes the sections known. Only for compilations that are linked. Those of the groups
+    /// with the indices `lost` are passed over, as if they did not exist.
     ///
     /// # Errors
     /// If the repository is damaged.
     pub fn load(&mut self, lost: &[u32]) -> Result<(), ProgramError> {
-        let compilation = self.compilation;
-        let none = TicketSection {
-            record: None,
-            member: u32::MAX,
-            name: 0,
-        };
-        self.members.clear();
-        self.section_names.clear();
-        self.sections = vec![none; compilation.header().section_count as usize];
-        for (index, member) in compilation.members().iter().enumerate() {
-            if is_lost(member, lost) {
-                continue;
+        self.lost = vec![false; self.compilation.groups().len()];
+        for group in lost {
+            if let Some(lost) = self.lost.get_mut(*group as usize) {
+                *lost = true;
             }
-            let fragment = self.programs.fragment(member.fragment)?;
-            for (number, record) in compilation.sections_of(index).zip(fragment.sections()) {
-                let name = self
-                    .section_names
-                    .iter()
-                    .rposition(|(known, _)| *known == record.name);
-                let name = match name {
-                    Some(name) => name,
-                    None => {
-                        let name = self.programs.name(record.name)?;
-                        self.section_names.push((record.name, name));
-                        self.section_names.len() - 1
-                    }
-                };
-                self.sections[number as usize] = TicketSection {
-                    record: Some(record),
-                    member: self.members.len() as u32,
-                    name: name as u32,
-                };
-            }
-            self.members.push(Member {
-                fragment,
-                bindings: compilation.bindings_of(index),
-                first_section: member.first_section,
-                grouped: member.group != 0,
-            });
         }
+        let names = self.compilation.shapes().iter();
+        self.shape_names = names
+            .map(|shape| self.programs.name(shape.name))
+            .collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -211,87 +171,204 @@ impl<'a> TicketObject<'a> {
         self.compilation.header().section_count + 1
     }
 
+    /// A section as the outline has it; `None` if there is none, or its group is lost.
     #[inline(always)]
-    fn record(&self, number: u32) -> Option<(&Member<'a>, &'a SectionRecord)> {
-        let section = self.sections.get(number.checked_sub(1)? as usize)?;
-        Some((self.members.get(section.member as usize)?, section.record?))
+    fn placed(&self, number: u32) -> Option<(&'a PlacedSection, &'a MemberRecord)> {
+        let section = self.compilation.sections().get(number.checked_sub(1)? as usize)?;
+        let member = self.compilation.members().get(section.member as usize)?;
+        (!self.is_lost(member)).then_some((section, member))
+    }
+
+    /// Whether a member is in a group that lost.
+    #[inline]
+    fn is_lost(&self, member: &MemberRecord) -> bool {
+        let group = member.group.wrapping_sub(1) as usize;
+        self.lost.get(group).copied().unwrap_or(false)
+    }
+
+    /// Opens the fragment that a section is in. If the repository is damaged, [`TicketObject::damage`] says why.
+    #[inline]
+    fn open_section(&self, number: u32) -> Option<OpenSection<'a>> {
+        let (section, member) = self.placed(number)?;
+        let opened = self.programs.fragment(member.fragment).and_then(|fragment| {
+            let index = (number - 1).checked_sub(member.first_section);
+            let record = index.and_then(|index| fragment.sections().get(index as usize));
+            let size = match section.bits & PlacedSection::LARGE {
+                0 => Some(u64::from(section.size)),
+                _ => record.map(|record| record.size),
+            };
+            match record.filter(|record| Some(record.size) == size) {
+                Some(record) => Ok((fragment, record)),
+                None => Err(ProgramError::Damaged {
+                    path: self.store().path().to_owned(),
+                    address: self.compilation.record().address,
+                    what: "the outline is not that of the members",
+                }),
+            }
+        });
+        match opened {
+            Ok((fragment, record)) => {
+                let bindings = self.compilation.bindings_of(section.member as usize);
+                let bindable = fragment.bindable_count() as usize;
+                Some(OpenSection {
+                    fragment,
+                    record,
+                    targets: Targets {
+                        targets: fragment.targets(),
+                        bindings: bindings.get(..bindable).unwrap_or(bindings),
+                        first_section: member.first_section,
+                    },
+                })
+            }
+            Err(why) => {
+                let _ = self.damage.set(why);
+                None
+            }
+        }
     }
 
     /// What is known of a section.
     pub fn section(&self, number: u32) -> Option<Section<'a>> {
-        let section = self.sections.get(number.checked_sub(1)? as usize)?;
-        let (member, record) = (self.members.get(section.member as usize)?, section.record?);
-        let mut flags = u64::from(record.sh_flags);
-        if member.grouped {
+        let (section, _) = self.placed(number)?;
+        let shape = self.compilation.shapes().get(section.shape as usize)?;
+        let mut flags = u64::from(shape.sh_flags);
+        if shape.bits & ShapeRecord::GROUPED != 0 {
             flags |= shf::GROUP;
         }
-        let link = match record
-            .link
-            .checked_sub(1)
-            .map(|target| member.targets().get(target))
-        {
-            Some(Target::Section(number)) => number,
-            Some(Target::Symbol(index)) => match self.symbol(index)?.place {
-                Place::Section(number) => number,
-                _ => 0,
-            },
-            _ => 0,
-        };
         Some(Section {
-            name: self.section_names.get(section.name as usize)?.1,
-            sh_type: record.sh_type,
+            name: self.shape_names.get(section.shape as usize)?,
+            sh_type: shape.sh_type,
             flags,
-            size: record.size,
-            align: 1u64.checked_shl(record.align_log2.into())?,
-            entsize: record.entsize.into(),
-            link,
+            size: self.size(number, section),
+            align: 1u64.checked_shl(section.align_log2.into())?,
+            entsize: shape.entsize.into(),
+            link: match flags & shf::LINK_ORDER {
+                0 => 0,
+                _ => self.link(number).unwrap_or(0),
+            },
         })
+    }
+
+    /// Number of the shapes of sections.
+    pub fn shape_count(&self) -> usize {
+        self.compilation.shapes().len()
+    }
+
+    /// Index of a section's shape. Sections of one shape differ in nothing but size, alignment, and the section that
+    /// they are about.
+    #[inline]
+    pub fn shape(&self, number: u32) -> Option<usize> {
+        self.placed(number).map(|(section, _)| section.shape as usize)
+    }
+
+    /// The section that a section is about (`SHF_LINK_ORDER`).
+    fn link(&self, number: u32) -> Option<u32> {
+        let open = self.open_section(number)?;
+        match open.targets.get(open.record.link.checked_sub(1)?) {
+            Target::Section(number) => Some(number),
+            Target::Symbol(index) => match self.symbol(index)?.place {
+                Place::Section(number) => Some(number),
+                _ => None,
+            },
+            Target::Piece(_) => None,
+        }
+    }
+
+    #[inline]
+    fn size(&self, number: u32, section: &PlacedSection) -> u64 {
+        match section.bits & PlacedSection::LARGE {
+            0 => section.size.into(),
+            _ => self.open_section(number).map_or(0, |open| open.record.size),
+        }
     }
 
     /// Size of a section, and its alignment in bytes.
     #[inline]
     pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
-        let (_, record) = self.record(number)?;
-        Some((record.size, 1u64.checked_shl(record.align_log2.into())?))
+        let (section, _) = self.placed(number)?;
+        let align = 1u64.checked_shl(section.align_log2.into())?;
+        Some((self.size(number, section), align))
     }
 
     /// A section's bytes.
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &'a [u8] {
-        self.record(number)
-            .map_or(&[], |(member, record)| member.fragment.bytes(record))
+        self.open_section(number)
+            .map_or(&[], |open| open.fragment.bytes(open.record))
     }
 
     /// Whether a section has fixups.
+    #[inline]
     pub fn has_fixups(&self, number: u32) -> bool {
-        self.record(number)
-            .is_some_and(|(_, record)| record.fixup_count != 0)
+        self.placed(number)
+            .is_some_and(|(section, _)| section.bits & PlacedSection::HAS_FIXUPS != 0)
     }
 
     /// The fixups of a section.
     #[inline]
     pub fn fixups(&self, number: u32) -> TicketFixups<'a> {
-        let Some((member, record)) = self.record(number) else {
-            return TicketFixups::NONE;
-        };
-        TicketFixups {
-            fixups: member.fragment.fixups(record),
-            targets: member.targets(),
+        self.contents(number).1
+    }
+
+    /// A section's bytes and its fixups.
+    #[inline]
+    pub fn contents(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
+        match self.open_section(number) {
+            None => (&[], TicketFixups::NONE),
+            Some(open) => (
+                open.fragment.bytes(open.record),
+                TicketFixups {
+                    fixups: open.fragment.fixups(open.record),
+                    targets: open.targets,
+                },
+            ),
         }
     }
 
     /// The kind of a section with frames.
     pub fn unwind(&self, number: u32) -> Unwind {
-        match self.record(number) {
-            Some((_, record)) if record.bits & SectionRecord::CIE != 0 => Unwind::Cie,
-            Some((_, record))
-                if section_kind(record) == Some(SectionKind::Unwind)
-                    && record.bits & SectionRecord::WHOLE_UNWIND == 0 =>
+        let shape = self
+            .placed(number)
+            .and_then(|(section, _)| self.compilation.shapes().get(section.shape as usize));
+        match shape {
+            Some(shape) if shape.bits & SectionRecord::CIE != 0 => Unwind::Cie,
+            Some(shape)
+                if shape.kind == SectionKind::Unwind as u8
+                    && shape.bits & SectionRecord::WHOLE_UNWIND == 0 =>
             {
                 Unwind::Fdes
             }
             _ => Unwind::Whole,
         }
+    }
+
+    /// What is known, without opening it, of a section that is one FDE.
+    pub fn one_fde(&self, number: u32) -> Option<OneFde> {
+        let (section, member) = self.placed(number)?;
+        let bits = section.bits;
+        let is_one = bits & PlacedSection::ONE_FDE != 0 && member.first_section < number - 1;
+        is_one.then_some(OneFde {
+            describes: member.first_section + 1,
+            cie: section.cie + 1,
+            size: section.size,
+            fixups: if bits & PlacedSection::HAS_LSDA != 0 { 3 } else { 2 },
+        })
+    }
+
+    /// What is known of all that a definition's fixups ask for, if the section is one for which
+    /// the outline says it.
+    #[inline]
+    pub fn plain(&self, number: u32) -> Option<PlainMember<'a>> {
+        let (section, member) = self.placed(number)?;
+        let index = section.member as usize;
+        let is_first = member.first_section + 1 == number;
+        (is_first && member.bits & MemberRecord::PLAIN != 0).then(|| PlainMember {
+            bindings: self.compilation.bindings_of(index),
+            uses: self.compilation.uses_of(index),
+            pieces: self.compilation.pieces_of(index),
+            has_absolute: member.bits & MemberRecord::ABSOLUTE != 0,
+            rest: number + 1..self.compilation.sections_of(index).end + 1,
+        })
     }
 
     /// The section groups.
@@ -305,11 +382,15 @@ impl<'a> TicketObject<'a> {
             })
     }
 
-    /// The sections of the groups with the indices `lost`, in ascending order.
-    pub fn sections_of_groups(&self, lost: &[u32]) -> Vec<u32> {
+    /// The sections of the groups with the indices `groups`, in ascending order.
+    pub fn sections_of_groups(&self, groups: &[u32]) -> Vec<u32> {
         let members = self.compilation.members().iter().enumerate();
+        let is_meant = |member: &MemberRecord| {
+            let group = member.group.checked_sub(1);
+            group.is_some_and(|group| groups.binary_search(&group).is_ok())
+        };
         members
-            .filter(|(_, member)| is_lost(member, lost))
+            .filter(|(_, member)| is_meant(member))
             .flat_map(|(index, _)| self.compilation.sections_of(index))
             .map(|number| number + 1)
             .collect()
@@ -329,23 +410,37 @@ impl<'a> TicketObject<'a> {
     }
 }
 
-/// Whether a member is in one of the groups with the indices `lost`, in ascending order.
-fn is_lost(member: &MemberRecord, lost: &[u32]) -> bool {
-    match member.group.checked_sub(1) {
-        Some(group) => lost.binary_search(&group).is_ok(),
-        None => false,
-    }
+/// A section with its fragment opened.
+struct OpenSection<'a> {
+    fragment: FragmentView<'a>,
+    record: &'a SectionRecord,
+    targets: Targets<'a>,
 }
 
-/// A fragment as a member of its compilation.
-struct Member<'a> {
-    fragment: FragmentView<'a>,
-    /// Symbols of the fragment's bindable targets.
-    bindings: &'a [u32],
-    /// Number of its first section in the compilation.
-    first_section: u32,
-    /// It is in a section group.
-    grouped: bool,
+/// A section that is one FDE about the first section of its fragment.
+pub struct OneFde {
+    /// The section that it is about.
+    pub describes: u32,
+    /// The section with its CIE.
+    pub cie: u32,
+    /// Its size in bytes, which is the section's.
+    pub size: u32,
+    /// Number of its fixups: the CIE pointer, the code's address, perhaps the exception table's.
+    pub fixups: u32,
+}
+
+/// All that the fixups of a definition, of its frame descriptions and of its exception tables ask for.
+pub struct PlainMember<'a> {
+    /// The symbols that they refer to.
+    pub bindings: &'a [u32],
+    /// How each of them is used: [`usage`](format_spec::outline::usage).
+    pub uses: &'a [u8],
+    /// The pieces that they refer to.
+    pub pieces: &'a [PieceId],
+    /// Some fixups are absolute addresses.
+    pub has_absolute: bool,
+    /// The sections that come after the definition.
+    pub rest: Range<u32>,
 }
 
 /// What the targets of a member's fixups mean.
@@ -355,18 +450,6 @@ struct Targets<'a> {
     /// Symbols of the bindable targets, which come first.
     bindings: &'a [u32],
     first_section: u32,
-}
-
-impl<'a> Member<'a> {
-    #[inline]
-    fn targets(&self) -> Targets<'a> {
-        let bindable = self.fragment.bindable_count() as usize;
-        Targets {
-            targets: self.fragment.targets(),
-            bindings: self.bindings.get(..bindable).unwrap_or(self.bindings),
-            first_section: self.first_section,
-        }
-    }
 }
 
 impl Targets<'_> {

@@ -16,7 +16,7 @@ use crate::args::TextRel;
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
-use crate::frames::{Frames, cie_fixups, fde_fixups};
+use crate::frames::{Cie, Frames, cie_fixups, fde_fixups};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
 use crate::output::shf;
@@ -27,6 +27,8 @@ use crate::relr;
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
+use crate::ticket_object::{PlainMember, TicketObject};
+use format_spec::outline::usage;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -316,6 +318,12 @@ impl Tracer<'_, '_> {
         let object = self.files.object(file);
         let relocations = self.sections.relocations[id.index()];
         let bits = self.sections.state(id);
+        if let Object::Ticket(ticket) = object
+            && let Some(member) = ticket.plain(number)
+            && self.visit_plain(file, object, ticket, &member, bits, needs, found)
+        {
+            return;
+        }
         if relocations != 0 {
             self.scan(
                 id,
@@ -330,12 +338,7 @@ impl Tracer<'_, '_> {
         if bits & state::HAS_FDE != 0 {
             let frames = self.frames.of(file);
             for fde in frames.of_section(number) {
-                let cie = &frames.cies[fde.cie as usize];
-                if !cie.used.load(Relaxed) && !cie.used.swap(true, Relaxed) {
-                    let section = self.sections.id(file, cie.section);
-                    let fixups = cie_fixups(object, file, self.sections, cie);
-                    self.scan(section, file, cie.section, object, fixups, needs, found);
-                }
+                self.use_cie(file, object, &frames.cies[fde.cie as usize], needs, found);
                 let fixups = fde_fixups(object, file, self.sections, fde);
                 let rest = fixups.slice(1, fixups.len());
                 self.scan(
@@ -349,6 +352,107 @@ impl Tracer<'_, '_> {
                 );
             }
         }
+    }
+
+    /// Scans a CIE when it is used for the first time.
+    fn use_cie(
+        &self,
+        file: FileId,
+        object: &Object,
+        cie: &Cie,
+        needs: &Needs,
+        found: &mut Found,
+    ) {
+        if !cie.used.load(Relaxed) && !cie.used.swap(true, Relaxed) {
+            let section = self.sections.id(file, cie.section);
+            let fixups = cie_fixups(object, file, self.sections, cie);
+            self.scan(section, file, cie.section, object, fixups, needs, found);
+        }
+    }
+
+    /// Visits a definition of a ticket by its outline, with its frame descriptions and exception tables, if what
+    /// it refers to turned out to be ordinary: `false` if not, and then its fixups must be scanned.
+    #[allow(clippy::too_many_arguments)] // a definition in its file, and where the results go
+    fn visit_plain(
+        &self,
+        file: FileId,
+        object: &Object,
+        ticket: &TicketObject,
+        member: &PlainMember,
+        bits: u8,
+        needs: &Needs,
+        found: &mut Found,
+    ) -> bool {
+        let is_described = bits & state::HAS_FDE != 0;
+        // Frame descriptions that a linker script has thrown away would have been those that need the rest.
+        if member.has_absolute && self.mode.pic || !member.rest.is_empty() && !is_described {
+            return false;
+        }
+        let input = self.files.get(file);
+        let (first_global, slot_base) = (object.first_global(), input.slot_base);
+        for (n, uses) in member.bindings.iter().zip(member.uses) {
+            // A CIE is seen to below.
+            if *uses == 0 {
+                continue;
+            }
+            if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {
+                return false;
+            }
+            if *n < first_global {
+                let place = ticket.symbol(*n).filter(|symbol| {
+                    !matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC)
+                });
+                let Some(Place::Section(number)) = place.map(|symbol| symbol.place) else {
+                    return false;
+                };
+                match self.sections.get(file, number) {
+                    Some(section) if self.sections.state(section) & state::DISCARDED == 0 => {
+                        self.reach(section, &mut found.queue);
+                    }
+                    _ => return false,
+                }
+                continue;
+            }
+            let symbol = self.symbols.at(slot_base, first_global, *n);
+            if symbol == SymbolId::NONE {
+                return false;
+            }
+            let special = self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED);
+            if special != 0 {
+                if special != flag::IMPORTED || *uses != usage::CALL {
+                    return false;
+                }
+                self.symbols.add_flags(symbol, flag::NEEDS_PLT);
+            }
+            self.reach(self.definitions.section(symbol), &mut found.queue);
+        }
+        for piece in member.pieces {
+            if !self.pieces.mark(ticket.repository, piece.0, file) {
+                return false;
+            }
+        }
+        let frames = self.frames.of(file);
+        for number in member.rest.clone() {
+            match ticket.one_fde(number) {
+                Some(fde) => {
+                    let cie = frames.cies.iter().find(|cie| cie.section == fde.cie);
+                    let Some(cie) = cie else { return false };
+                    self.use_cie(file, object, cie, needs, found);
+                }
+                // An exception table, which was scanned just now with the rest.
+                None => {
+                    let Some(section) = self.sections.get(file, number) else {
+                        return false;
+                    };
+                    if self.sections.state(section) & (state::ALLOC | state::DISCARDED)
+                        == state::ALLOC
+                    {
+                        self.sections.add_state(section, state::ALIVE);
+                    }
+                }
+            }
+        }
+        true
     }
 
     /// Scans fixups that are all in one section.

@@ -11,7 +11,7 @@
 use crate::addresses::Places;
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym, c};
-use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields, fde_fixups};
+use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
 use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
@@ -529,7 +529,8 @@ impl Writer<'_, '_> {
                 .folds
                 .extent(id, object, number)
                 .map_or(0, |(size, _)| size) as usize;
-            let bytes = object.section_bytes(number);
+            let relocations = places.sections.relocations[id.index()];
+            let (bytes, fixups) = object.contents(number, relocations);
             let (before, out) = out.split_at_mut(start);
             let gap = &mut before[ends[found]..];
             if !gap.is_empty() {
@@ -562,11 +563,9 @@ impl Writer<'_, '_> {
                 // `SHT_NOBITS` among sections with bytes.
                 out.fill(0);
             }
-            let relocations = places.sections.relocations[id.index()];
             if relocations == 0 || bits & state::BITS == 0 {
                 continue;
             }
-            let fixups = object.fixups(number, relocations);
             if bits & state::ALLOC != 0 {
                 let mut site = self.site(file, number, section.address + offset, 0);
                 site.packs = self.relocator.mode.pack && relr::packs(object, number, bits);
@@ -623,12 +622,18 @@ impl Writer<'_, '_> {
                 continue;
             }
             let size = fde.size as usize;
-            let bytes =
-                &object.section_bytes(fde.section)[fde.offset as usize..fde.offset as usize + size];
+            let id = places.sections.id(file, fde.section);
+            let (bytes, fixups) =
+                object.contents(fde.section, places.sections.relocations[id.index()]);
+            // A damaged repository may have less than its outline says; that is reported at the end.
+            let range = fde.offset as usize..fde.offset as usize + size;
+            let Some(bytes) = bytes.get(range) else {
+                continue;
+            };
             let out = &mut out[at..at + size];
             out.copy_from_slice(bytes);
             let address = base + file_offset + at as u64;
-            let mut fixups = fde_fixups(object, file, places.sections, fde);
+            let mut fixups = fixups.slice(fde.relocations.0 as usize, fde.relocations.1 as usize);
             let jump = places.folds.jump_size(described, object, fde.describes);
             if let Some(jump) = jump
                 && let Some((_, fields)) = fde_fields(object, self.frames.of(file), fde)

@@ -8,6 +8,7 @@
 //! other, then the compilation. A compilation that is there already takes no lock.
 
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
+use super::outline::outline;
 use super::prepare::{self, Prepared};
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
@@ -15,7 +16,7 @@ use crate::engine::{Durability, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
-    FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SectionRecord,
+    CompilationHeader, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SectionRecord,
     SymbolRecord, TargetRecord, TicketHeader, Vector,
 };
 use std::os::unix::ffi::OsStrExt;
@@ -484,17 +485,26 @@ impl<'s> Adder<'s> {
             .iter()
             .map(|symbol| symbol_record(symbol, names, pieces, &mut wide))
             .collect();
+        let outline = outline(compilation, names, pieces);
         let value = &mut self.value;
         value.clear();
-        let header = prepare::header(compilation, wide.len() as u32);
+        let header = CompilationHeader {
+            wide_count: wide.len() as u32,
+            shape_count: outline.shapes.len() as u32,
+            piece_count: outline.pieces.len() as u32,
+            ..prepare::header(compilation)
+        };
         value.extend_from_slice(bytemuck::bytes_of(&header));
-        for (fragment, address) in compilation.fragments.iter().zip(fragments) {
+        let members = compilation.fragments.iter().zip(fragments);
+        for ((fragment, address), (first_piece, bits)) in members.zip(&outline.members) {
             value.extend_from_slice(bytemuck::bytes_of(&MemberRecord {
                 fragment: *address,
                 first_section: fragment.sections.start,
                 first_binding: fragment.bindings.start,
                 suffix: names[fragment.suffix.0 as usize],
                 group: fragment.group,
+                first_piece: *first_piece,
+                bits: *bits,
             }));
         }
         let align = |value: &mut Vec<u8>| value.resize(value.len().next_multiple_of(8), 0);
@@ -509,6 +519,13 @@ impl<'s> Adder<'s> {
         value.extend_from_slice(bytemuck::cast_slice(&compilation.bindings));
         align(value);
         value.extend_from_slice(bytemuck::cast_slice(&wide));
+        value.extend_from_slice(bytemuck::cast_slice(&outline.shapes));
+        align(value);
+        value.extend_from_slice(bytemuck::cast_slice(&outline.sections));
+        align(value);
+        value.extend_from_slice(bytemuck::cast_slice(&outline.pieces));
+        align(value);
+        value.extend_from_slice(&outline.uses);
     }
 
     fn ticket(&mut self, path: &Path, compilation: Address) -> Result<()> {

@@ -4,6 +4,7 @@
 use super::build::{
     Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
 };
+use super::outline::{Outline, outline};
 use super::view::{CompilationView, FixupsView, Programs, section_kind, target_kind};
 use super::{ProgramError, Result};
 use format_spec::ids::{Address, NameId, PieceId};
@@ -26,6 +27,36 @@ pub(super) fn load<'s>(
     programs: &Programs<'s>,
     view: &CompilationView<'s>,
 ) -> Result<Compilation<'s>> {
+    Ok(read(programs, view)?.out)
+}
+
+/// Makes the compilation's outline again, and compares.
+pub(super) fn check_outline(programs: &Programs<'_>, view: &CompilationView<'_>) -> Result<()> {
+    let loader = read(programs, view)?;
+    let mut names = vec![NameId(0); loader.out.names.len()];
+    for (id, name) in &loader.names {
+        names[name.0 as usize] = *id;
+    }
+    let mut pieces = vec![PieceId(0); loader.out.pieces.len()];
+    for (id, piece) in &loader.pieces {
+        pieces[*piece as usize] = *id;
+    }
+    let made = outline(&loader.out, &names, &pieces);
+    let members = view.members().iter();
+    let recorded = Outline {
+        shapes: view.shapes().to_vec(),
+        sections: view.sections().to_vec(),
+        members: members.map(|member| (member.first_piece, member.bits)).collect(),
+        pieces: view.pieces().to_vec(),
+        uses: view.uses().to_vec(),
+    };
+    if made == recorded {
+        return Ok(());
+    }
+    Err(loader.damaged(loader.address, "the outline is not that of the members"))
+}
+
+fn read<'s>(programs: &Programs<'s>, view: &CompilationView<'s>) -> Result<Loader<'s>> {
     let header = view.header();
     let mut loader = Loader {
         programs: *programs,
@@ -69,7 +100,7 @@ pub(super) fn load<'s>(
     let mut order: Vec<u32> = (0..view.members().len() as u32).collect();
     order.sort_by_key(|member| view.members()[*member as usize].fragment);
     loader.out.digest_order = order;
-    Ok(loader.out)
+    Ok(loader)
 }
 
 impl<'s> Loader<'s> {

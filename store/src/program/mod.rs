@@ -12,6 +12,7 @@ mod copy;
 mod error;
 mod load;
 pub mod locate;
+mod outline;
 mod outputs;
 mod prepare;
 mod record_image;

@@ -124,8 +124,8 @@ fn fragment_digest(
     Ok(writer.finish())
 }
 
-/// The header as it is recorded.
-pub(super) fn header(compilation: &Compilation<'_>, wide_count: u32) -> CompilationHeader {
+/// The header as it is recorded, without the numbers that depend on how it is recorded.
+pub(super) fn header(compilation: &Compilation<'_>) -> CompilationHeader {
     CompilationHeader {
         member_count: compilation.fragments.len() as u32,
         section_count: compilation.sections.len() as u32,
@@ -133,7 +133,9 @@ pub(super) fn header(compilation: &Compilation<'_>, wide_count: u32) -> Compilat
         first_global: compilation.first_global,
         group_count: compilation.groups.len() as u32,
         binding_count: compilation.bindings.len() as u32,
-        wide_count,
+        wide_count: 0,
+        shape_count: 0,
+        piece_count: 0,
         e_flags: compilation.e_flags,
         machine: compilation.machine,
         os_abi: compilation.os_abi,
@@ -148,7 +150,7 @@ fn compilation_digest(
     pieces: &[Digest],
     encoder: &mut Encoder,
 ) -> Digest {
-    let mut writer = encoder.compilation(&header(compilation, 0));
+    let mut writer = encoder.compilation(&header(compilation));
     for (fragment, digest) in compilation.fragments.iter().zip(fragments) {
         writer.member(digest, compilation.name(fragment.suffix), fragment.group);
     }

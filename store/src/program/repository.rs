@@ -115,4 +115,12 @@ impl<'s> Programs<'s> {
     pub fn load(&self, compilation: &CompilationView<'s>) -> Result<Compilation<'s>> {
         load::load(self, compilation)
     }
+
+    /// Checks that a compilation's outline is the one that follows from its members.
+    ///
+    /// # Errors
+    /// If it is not, or the repository is damaged otherwise.
+    pub fn check_outline(&self, compilation: &CompilationView<'s>) -> Result<()> {
+        load::check_outline(self, compilation)
+    }
 }

@@ -10,6 +10,7 @@ use crate::engine::{Record, Snapshot};
 use bytemuck::Pod;
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{
     CompilationHeader, FixupRecord, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader,
     PieceHeader, SectionKind, SectionRecord, SymbolRecord, TargetKind, TargetRecord, TicketHeader,
@@ -284,12 +285,7 @@ impl<'s> FixupsView<'s> {
         };
         narrow
             .iter()
-            .map(|fixup| WideFixupRecord {
-                offset: u64::from(fixup.offset),
-                addend: i64::from(fixup.addend),
-                target: fixup.target().unwrap_or(WideFixupRecord::NO_TARGET),
-                fixup_type: fixup.fixup_type(),
-            })
+            .map(|fixup| WideFixupRecord::from(*fixup))
             .chain(wide.iter().copied())
     }
 }
@@ -441,6 +437,10 @@ pub struct CompilationView<'s> {
     groups: &'s [GroupRecord],
     bindings: &'s [u32],
     wide: &'s [u64],
+    shapes: &'s [ShapeRecord],
+    sections: &'s [PlacedSection],
+    pieces: &'s [PieceId],
+    uses: &'s [u8],
 }
 
 impl<'s> CompilationView<'s> {
@@ -452,17 +452,29 @@ impl<'s> CompilationView<'s> {
         let groups: &[GroupRecord] = cutter.slice(header.group_count as usize)?;
         let bindings: &[u32] = cutter.slice(header.binding_count as usize)?;
         let wide: &[u64] = cutter.slice(header.wide_count as usize)?;
-        let mut sections = 0;
-        let mut first_binding = 0;
+        let shapes: &[ShapeRecord] = cutter.slice(header.shape_count as usize)?;
+        let sections: &[PlacedSection] = cutter.slice(header.section_count as usize)?;
+        let pieces: &[PieceId] = cutter.slice(header.piece_count as usize)?;
+        let uses: &[u8] = cutter.slice(header.binding_count as usize)?;
+        let (mut first_section, mut first_binding, mut first_piece) = (0, 0, 0);
         let members_are_good = members.iter().all(|member| {
-            let ascending = member.first_section >= sections
+            let ascending = member.first_section >= first_section
                 && member.first_section <= header.section_count
                 && member.first_binding >= first_binding
-                && member.first_binding <= header.binding_count;
-            sections = member.first_section;
+                && member.first_binding <= header.binding_count
+                && member.first_piece >= first_piece
+                && member.first_piece <= header.piece_count;
+            first_section = member.first_section;
             first_binding = member.first_binding;
+            first_piece = member.first_piece;
             ascending && member.group <= header.group_count
         });
+        let section_is_good = |section: &PlacedSection| {
+            section.member < header.member_count
+                && section.shape < header.shape_count
+                && section.cie < header.section_count
+                && section.align_log2 < 64
+        };
         let symbol_is_good = |symbol: &SymbolRecord| {
             let wide_is_good = symbol.bits & SymbolRecord::WIDE == 0
                 || (symbol.size == 0
@@ -480,14 +492,19 @@ impl<'s> CompilationView<'s> {
         };
         // What comes before the first member belongs to nobody.
         let starts_at_zero = match members.first() {
-            Some(first) => first.first_section == 0 && first.first_binding == 0,
-            None => header.section_count == 0 && header.binding_count == 0,
+            Some(first) => {
+                first.first_section == 0 && first.first_binding == 0 && first.first_piece == 0
+            }
+            None => {
+                header.section_count == 0 && header.binding_count == 0 && header.piece_count == 0
+            }
         };
         (members_are_good
             && starts_at_zero
             && header.first_global <= header.symbol_count
             && header.first_global >= 1
             && symbols.iter().all(symbol_is_good)
+            && sections.iter().all(section_is_good)
             && bindings.iter().all(|symbol| *symbol < header.symbol_count))
         .then_some(CompilationView {
             record,
@@ -497,6 +514,10 @@ impl<'s> CompilationView<'s> {
             groups,
             bindings,
             wide,
+            shapes,
+            sections,
+            pieces,
+            uses,
         })
     }
 
@@ -525,6 +546,16 @@ impl<'s> CompilationView<'s> {
         self.groups
     }
 
+    /// The shapes of its sections.
+    pub fn shapes(&self) -> &'s [ShapeRecord] {
+        self.shapes
+    }
+
+    /// Its sections, those of all members. Their shapes and members exist.
+    pub fn sections(&self) -> &'s [PlacedSection] {
+        self.sections
+    }
+
     /// The numbers of a member's sections within the compilation.
     pub fn sections_of(&self, member: usize) -> Range<u32> {
         let first = self.members[member].first_section;
@@ -543,6 +574,37 @@ impl<'s> CompilationView<'s> {
             .get(member + 1)
             .map_or(self.bindings.len(), |next| next.first_binding as usize);
         &self.bindings[first..end]
+    }
+
+    /// How the fixups of a plain member use what its bindings stand for:
+    /// [`usage`](format_spec::outline::usage), by binding.
+    pub fn uses_of(&self, member: usize) -> &'s [u8] {
+        let first = self.members[member].first_binding as usize;
+        let end = self
+            .members
+            .get(member + 1)
+            .map_or(self.uses.len(), |next| next.first_binding as usize);
+        &self.uses[first..end]
+    }
+
+    /// How all bindings are used.
+    pub(super) fn uses(&self) -> &'s [u8] {
+        self.uses
+    }
+
+    /// The pieces that the members refer to, in order.
+    pub(super) fn pieces(&self) -> &'s [PieceId] {
+        self.pieces
+    }
+
+    /// The pieces that a member refers to.
+    pub fn pieces_of(&self, member: usize) -> &'s [PieceId] {
+        let first = self.members[member].first_piece as usize;
+        let end = self
+            .members
+            .get(member + 1)
+            .map_or(self.pieces.len(), |next| next.first_piece as usize);
+        &self.pieces[first..end]
     }
 
     /// Value and size of a symbol.

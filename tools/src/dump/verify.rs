@@ -279,8 +279,8 @@ impl<'s> Checker<'s> {
     fn compilation(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
         let programs = self.programs;
         let view = programs.compilation_at(record.address)?;
-        // Loading checks what members say of their fragments.
-        programs.load(&view)?;
+        // This loads it, which checks what members say of their fragments.
+        programs.check_outline(&view)?;
         let mut encoder = std::mem::take(&mut self.encoder);
         let mut writer = encoder.compilation(view.header());
         for member in view.members() {
