@@ -94,7 +94,8 @@ pub mod usage {
 pub const MACHINE: u16 = 62;
 
 const R_X86_64_NONE: u32 = 0;
-const R_X86_64_64: u32 = 1;
+/// An address in a word of 64 bits.
+pub const R_X86_64_64: u32 = 1;
 /// The distance that a frame description has to its code and to its exception table.
 pub const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;

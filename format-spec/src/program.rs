@@ -315,7 +315,7 @@ pub struct MemberRecord {
     pub group: u32,
     /// Number, among the pieces that the compilation lists, of the first one that the member refers to.
     pub first_piece: u32,
-    /// [`MemberRecord::PLAIN`] and its like.
+    /// [`MemberRecord::PLAIN`] and its like; without it, 0.
     pub bits: u32,
 }
 
@@ -323,8 +323,11 @@ impl MemberRecord {
     /// The outline says all that its fixups ask of a linker: see [`crate::outline`].
     pub const PLAIN: u32 = 1;
     /// Some of its fixups are absolute addresses, which a linker must look at if the output can be
-    /// loaded anywhere.
+    /// loaded anywhere. Not counted are those that [`MemberRecord::WORDS_SHIFT`] is about.
     pub const ABSOLUTE: u32 = 2;
+    /// The bits from this one on are the number of fixups of the first section that are
+    /// `R_X86_64_64`.
+    pub const WORDS_SHIFT: u32 = 8;
 }
 
 /// A symbol of a compilation, as in ELF's symbol table (gABI, "Symbol Table").

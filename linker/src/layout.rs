@@ -143,6 +143,7 @@ pub fn merge_pieces<'f>(
         }
     }
     let repository = PieceInputs::collect(
+        files,
         used,
         outputs,
         &mut |part, _| new_class(&mut classes, part),

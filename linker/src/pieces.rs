@@ -1,9 +1,10 @@
 //! Mergeable pieces of the repository: which are used, and where they go.
 //!
 //! The fixups of fragments name pieces by dense id, so finding out which are used is
-//! a mark in an array: the first file that uses it. The used ones then take part in merging
-//! beside the pieces of ELF objects, in the order of those files and then of their digests.
-//! So the output does not depend on the ids, that is, on what else the repository has seen.
+//! a mark in an array: the first member, counted through all files, that uses it. The used ones then take part in
+//! merging beside the pieces of ELF objects, in the order of those members, and within one as the member lists
+//! them: walking through these lists finds each where its mark says. So nothing need be sorted, and
+//! the output does not depend on the ids, that is, on what else the repository has seen.
 
 use crate::elf::c;
 use crate::file::Files;
@@ -12,33 +13,40 @@ use crate::merge::{Contents, MergeInput, Merged};
 use crate::object::{Object, Section};
 use crate::output::{MergeKind, Outputs};
 use crate::sections::merge_part;
-use crate::ticket_object::RepositoryId;
-use format_spec::ids::{NameId, PieceId};
+use crate::ticket_object::{RepositoryId, TicketObject};
+use format_spec::ids::{Address, NameId};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use store::program::{PieceView, ProgramError, Programs};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use store::program::{ProgramError, Programs};
 
-/// The mark of a piece that no file uses.
+/// The mark of a piece that nothing uses.
 const UNUSED: u32 = u32::MAX;
 
 /// Marks for the pieces of each repository.
 #[derive(Default)]
 pub struct UsedPieces<'a> {
     repositories: Vec<(Programs<'a>, Vec<AtomicU32>)>,
+    /// By file: how many members the tickets before it have.
+    first_member: Vec<u32>,
 }
 
 impl<'a> UsedPieces<'a> {
     /// No piece is used yet.
     pub fn new(files: &Files<'a>) -> UsedPieces<'a> {
         let mut used = UsedPieces::default();
+        let mut members = 0u32;
         for (_, file) in files.iter() {
+            used.first_member.push(members);
+            let Some(Object::Ticket(ticket)) = file.object() else {
+                continue;
+            };
+            members = members.saturating_add(ticket.member_count());
             // Repositories are numbered in the order of the files that name them first.
-            if let Some(Object::Ticket(ticket)) = file.object()
-                && ticket.repository.0 as usize == used.repositories.len()
-            {
+            if ticket.repository.0 as usize == used.repositories.len() {
                 let programs = ticket.programs();
                 let count = usize::try_from(programs.piece_count()).unwrap_or(usize::MAX);
-                let marks = (0..count).map(|_| AtomicU32::new(UNUSED)).collect();
+                let marks = (0..count).into_par_iter().with_min_len(1 << 16);
+                let marks = marks.map(|_| AtomicU32::new(UNUSED)).collect();
                 used.repositories.push((programs, marks));
             }
         }
@@ -50,15 +58,16 @@ impl<'a> UsedPieces<'a> {
         self.repositories.is_empty()
     }
 
-    /// Marks a piece as used by a file. `false` if there is none of that id.
+    /// Marks a piece as used by a member of a ticket, which is `file`. `false` if there is none of that id.
     #[inline]
-    pub fn mark(&self, repository: RepositoryId, id: u32, file: FileId) -> bool {
-        let marks = self.repositories.get(repository.0 as usize);
+    pub fn mark(&self, ticket: &TicketObject, id: u32, file: FileId, member: u32) -> bool {
+        let marks = self.repositories.get(ticket.repository.0 as usize);
         let Some(mark) = marks.and_then(|(_, marks)| marks.get(id as usize)) else {
             return false;
         };
-        if mark.load(Relaxed) > file.0 {
-            mark.fetch_min(file.0, Relaxed);
+        let member = self.first_member[file.index()].saturating_add(member);
+        if mark.load(Relaxed) > member {
+            mark.fetch_min(member, Relaxed);
         }
         true
     }
@@ -79,91 +88,88 @@ struct Taken {
     pieces: Vec<u32>,
 }
 
-/// Bytes of pieces that make an input. Merging cuts and hashes inputs in parallel.
-const INPUT_BYTES: u64 = 256 << 10;
-
-/// Ids that are looked at by one task.
-const IDS: usize = 4096;
-
 /// What decides in which part of the output a piece goes.
 type Kind = (NameId, u32, u32);
+
+/// The pieces of one kind that one file is the first to use.
+struct Group<'a> {
+    kind: Kind,
+    /// One of their records, for messages.
+    address: Address,
+    pieces: Vec<u32>,
+    /// Bytes and alignment of each.
+    contents: Vec<(&'a [u8], u64)>,
+}
 
 impl PieceInputs {
     /// Appends the used pieces to the inputs of merging.
     pub fn collect<'a>(
+        files: &Files<'a>,
         used: &UsedPieces<'a>,
         outputs: &mut Outputs<'a>,
         class_of: &mut dyn FnMut(PartId, &Outputs) -> crate::merge::MergeClass,
         inputs: &mut Vec<MergeInput<'a>>,
     ) -> Result<PieceInputs, ProgramError> {
+        let by_file: Vec<Vec<Group<'a>>> = files
+            .0
+            .par_iter()
+            .enumerate()
+            .map(|(i, file)| match file.object() {
+                Some(Object::Ticket(ticket)) => first_uses(used, ticket, FileId(i as u32)),
+                _ => Ok(Vec::new()),
+            })
+            .collect::<Result<_, _>>()?;
         let mut all = PieceInputs::default();
-        for (programs, marks) in &used.repositories {
-            let mut taken: Vec<Taken> = Vec::new();
-            let mut parts: Vec<(Kind, Option<(PartId, MergeKind)>)> = Vec::new();
-            // The input of each part that takes more, and its size so far.
-            let mut open: Vec<(PartId, usize, u64)> = Vec::new();
-            for (id, piece) in used_pieces(programs, marks)? {
-                let kind = (
-                    piece.header.section_name,
-                    piece.header.sh_flags,
-                    piece.header.entsize,
-                );
-                let part = match parts.iter().find(|(known, _)| *known == kind) {
-                    Some((_, part)) => *part,
+        all.repositories
+            .resize_with(used.repositories.len(), Vec::new);
+        let mut parts: Vec<(RepositoryId, Kind, Option<(PartId, MergeKind)>)> = Vec::new();
+        for ((_, file), groups) in files.iter().zip(by_file) {
+            let Some(Object::Ticket(ticket)) = file.object() else {
+                continue;
+            };
+            let repository = ticket.repository;
+            let programs = ticket.programs();
+            for group in groups {
+                let known = parts
+                    .iter()
+                    .find(|(r, kind, _)| (*r, *kind) == (repository, group.kind));
+                let part = match known {
+                    Some((_, _, part)) => *part,
                     None => {
                         let section = Section {
-                            name: programs.name(kind.0)?,
+                            name: programs.name(group.kind.0)?,
                             sh_type: c::SHT_PROGBITS,
-                            flags: kind.1.into(),
-                            size: piece.bytes.len() as u64,
+                            flags: group.kind.1.into(),
+                            size: group.contents.first().map_or(0, |(b, _)| b.len()) as u64,
                             align: 1,
-                            entsize: kind.2.into(),
+                            entsize: group.kind.2.into(),
                             link: 0,
                         };
                         let part = merge_part(outputs, &section);
-                        parts.push((kind, part));
+                        parts.push((repository, group.kind, part));
                         part
                     }
                 };
                 let Some((part, kind)) = part else {
                     return Err(ProgramError::Damaged {
                         path: programs.snapshot().store().path().to_owned(),
-                        address: piece.record.address,
+                        address: group.address,
                         what: "a piece is not of a mergeable section",
                     });
                 };
-                let position = match open.iter().position(|(known, _, _)| *known == part) {
-                    Some(position) => position,
-                    None => {
-                        open.push((part, usize::MAX, INPUT_BYTES));
-                        open.len() - 1
-                    }
-                };
-                let (_, place, size) = &mut open[position];
-                if *size >= INPUT_BYTES {
-                    (*place, *size) = (taken.len(), 0);
-                    taken.push(Taken {
-                        part,
-                        input: inputs.len(),
-                        pieces: Vec::new(),
-                    });
-                    inputs.push(MergeInput {
-                        class: class_of(part, outputs),
-                        contents: Contents::Pieces(Vec::new()),
-                        strings: kind.strings,
-                        entsize: kind.entsize,
-                        align: 1,
-                    });
-                }
-                let taken = &mut taken[*place];
-                if let Contents::Pieces(pieces) = &mut inputs[taken.input].contents {
-                    let align = 1u64.checked_shl(piece.header.align_log2.into());
-                    pieces.push((piece.bytes, align.unwrap_or(1)));
-                }
-                taken.pieces.push(id);
-                *size += u64::from(piece.header.size);
+                all.repositories[repository.0 as usize].push(Taken {
+                    part,
+                    input: inputs.len(),
+                    pieces: group.pieces,
+                });
+                inputs.push(MergeInput {
+                    class: class_of(part, outputs),
+                    contents: Contents::Pieces(group.contents),
+                    strings: kind.strings,
+                    entsize: kind.entsize,
+                    align: 1,
+                });
             }
-            all.repositories.push(taken);
         }
         Ok(all)
     }
@@ -171,12 +177,14 @@ impl PieceInputs {
     /// Where the pieces went.
     pub fn places(&self, used: &UsedPieces, merged: &Merged) -> PiecePlaces {
         let places = |(taken, (_, marks)): (&Vec<Taken>, &(Programs, Vec<AtomicU32>))| {
-            let mut places = vec![(PartId::NONE, 0); marks.len()];
-            for taken in taken {
-                for (id, place) in taken.pieces.iter().zip(merged.places(taken.input)) {
-                    places[*id as usize] = (taken.part, place);
+            let places = (0..marks.len()).into_par_iter().with_min_len(1 << 16);
+            let places: Vec<AtomicU64> = places.map(|_| AtomicU64::new(NO_PLACE)).collect();
+            taken.par_iter().for_each(|taken| {
+                let part = u64::from(taken.part.0) << OFFSET_BITS;
+                for (id, offset) in taken.pieces.iter().zip(merged.places(taken.input)) {
+                    places[*id as usize].store(part | offset, Relaxed);
                 }
-            }
+            });
             places
         };
         PiecePlaces(
@@ -189,58 +197,59 @@ impl PieceInputs {
     }
 }
 
-/// Ids and records of the pieces that are marked, in the order of the first files that use
-/// them and then of their digests.
-fn used_pieces<'a>(
-    programs: &Programs<'a>,
-    marks: &[AtomicU32],
-) -> Result<Vec<(u32, PieceView<'a>)>, ProgramError> {
-    struct Used<'a> {
-        file: u32,
-        /// The first bytes of the digest, which nearly always decide.
-        digest: u64,
-        id: u32,
-        piece: PieceView<'a>,
-    }
-    let parts: Result<Vec<Vec<Used>>, ProgramError> = marks
-        .par_chunks(IDS)
-        .enumerate()
-        .map(|(chunk, marks)| {
-            let mut used = Vec::new();
-            for (id, mark) in (chunk * IDS..).zip(marks) {
-                let file = mark.load(Relaxed);
-                if file != UNUSED {
-                    let id = id as u32;
-                    let piece = programs.piece(PieceId(id))?;
-                    let digest = piece.record.key.0.first_chunk();
-                    used.push(Used {
-                        file,
-                        digest: digest.map_or(0, |bytes| u64::from_be_bytes(*bytes)),
-                        id,
-                        piece,
-                    });
-                }
+/// The pieces that a file is the first to use, in the order of its members.
+fn first_uses<'a>(
+    used: &UsedPieces<'a>,
+    ticket: &TicketObject<'a>,
+    file: FileId,
+) -> Result<Vec<Group<'a>>, ProgramError> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let Some((programs, marks)) = used.repositories.get(ticket.repository.0 as usize) else {
+        return Ok(groups);
+    };
+    let first_member = used.first_member[file.index()];
+    for member in 0..ticket.member_count() {
+        let number = first_member.saturating_add(member);
+        for id in ticket.pieces_of(member) {
+            let mark = marks.get(id.0 as usize).map(|mark| mark.load(Relaxed));
+            if mark != Some(number) || number == UNUSED {
+                continue;
             }
-            Ok(used)
-        })
-        .collect();
-    let mut used: Vec<Used> = parts?.into_iter().flatten().collect();
-    used.par_sort_unstable_by(|a, b| {
-        (a.file, a.digest)
-            .cmp(&(b.file, b.digest))
-            .then_with(|| a.piece.record.key.0.cmp(&b.piece.record.key.0))
-    });
-    Ok(used.into_iter().map(|used| (used.id, used.piece)).collect())
+            let piece = programs.piece(*id)?;
+            let header = piece.header;
+            let kind = (header.section_name, header.sh_flags, header.entsize);
+            let position = groups.iter().position(|group| group.kind == kind);
+            let position = position.unwrap_or_else(|| {
+                groups.push(Group {
+                    kind,
+                    address: piece.record.address,
+                    pieces: Vec::new(),
+                    contents: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            let align = 1u64.checked_shl(header.align_log2.into()).unwrap_or(1);
+            groups[position].pieces.push(id.0);
+            groups[position].contents.push((piece.bytes, align));
+        }
+    }
+    Ok(groups)
 }
 
-/// Where the pieces of the repositories are in the output.
-pub struct PiecePlaces(Vec<Vec<(PartId, u64)>>);
+/// Where the pieces of the repositories are in the output: part in the high 16 bits, offset among the part's merged
+/// pieces in the others.
+pub struct PiecePlaces(Vec<Vec<AtomicU64>>);
+
+const OFFSET_BITS: u32 = 48;
+const NO_PLACE: u64 = u64::MAX;
 
 impl PiecePlaces {
     /// Part of a piece, and its offset among the part's merged pieces.
     #[inline]
     pub fn of(&self, repository: RepositoryId, id: u32) -> Option<(PartId, u64)> {
-        let place = *self.0.get(repository.0 as usize)?.get(id as usize)?;
-        (place.0 != PartId::NONE).then_some(place)
+        let places = self.0.get(repository.0 as usize)?;
+        let place = places.get(id as usize)?.load(Relaxed);
+        let part = PartId((place >> OFFSET_BITS) as u16);
+        (place != NO_PLACE).then_some((part, place & ((1 << OFFSET_BITS) - 1)))
     }
 }

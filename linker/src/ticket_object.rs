@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use store::engine::Store;
 use store::program::{
-    CompilationView, FixupsView, FragmentView, ProgramError, Programs, target_kind,
+    CompilationView, FixupsView, FragmentSection, ProgramError, Programs, target_kind,
 };
 
 /// The number of a repository among those that the link reads.
@@ -186,39 +186,36 @@ impl<'a> TicketObject<'a> {
         self.lost.get(group).copied().unwrap_or(false)
     }
 
-    /// Opens the fragment that a section is in. If the repository is damaged, [`TicketObject::damage`] says why.
+    /// Opens a section's fragment. If the repository is damaged, [`TicketObject::damage`] says why.
     #[inline]
-    fn open_section(&self, number: u32) -> Option<OpenSection<'a>> {
+    fn open_section(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
         let (section, member) = self.placed(number)?;
-        let opened = self.programs.fragment(member.fragment).and_then(|fragment| {
-            let index = (number - 1).checked_sub(member.first_section);
-            let record = index.and_then(|index| fragment.sections().get(index as usize));
-            let size = match section.bits & PlacedSection::LARGE {
-                0 => Some(u64::from(section.size)),
-                _ => record.map(|record| record.size),
-            };
-            match record.filter(|record| Some(record.size) == size) {
-                Some(record) => Ok((fragment, record)),
-                None => Err(ProgramError::Damaged {
-                    path: self.store().path().to_owned(),
-                    address: self.compilation.record().address,
-                    what: "the outline is not that of the members",
-                }),
-            }
-        });
+        // Sections of a member that the outline gives to another are beyond that one's own.
+        let index = (number - 1).wrapping_sub(member.first_section);
+        let opened = self
+            .programs
+            .fragment_section(member.fragment, index)
+            .and_then(|open| {
+                let is_large = section.bits & PlacedSection::LARGE != 0;
+                match is_large || open.record.size == section.size.into() {
+                    true => Ok(open),
+                    false => Err(ProgramError::Damaged {
+                        path: self.store().path().to_owned(),
+                        address: self.compilation.record().address,
+                        what: "the outline is not that of the members",
+                    }),
+                }
+            });
         match opened {
-            Ok((fragment, record)) => {
+            Ok(open) => {
                 let bindings = self.compilation.bindings_of(section.member as usize);
-                let bindable = fragment.bindable_count() as usize;
-                Some(OpenSection {
-                    fragment,
-                    record,
-                    targets: Targets {
-                        targets: fragment.targets(),
-                        bindings: bindings.get(..bindable).unwrap_or(bindings),
-                        first_section: member.first_section,
-                    },
-                })
+                let bindable = open.bindable_count as usize;
+                let targets = Targets {
+                    targets: open.targets,
+                    bindings: bindings.get(..bindable).unwrap_or(bindings),
+                    first_section: member.first_section,
+                };
+                Some((open, targets))
             }
             Err(why) => {
                 let _ = self.damage.set(why);
@@ -263,8 +260,8 @@ impl<'a> TicketObject<'a> {
 
     /// The section that a section is about (`SHF_LINK_ORDER`).
     fn link(&self, number: u32) -> Option<u32> {
-        let open = self.open_section(number)?;
-        match open.targets.get(open.record.link.checked_sub(1)?) {
+        let (open, targets) = self.open_section(number)?;
+        match targets.get(open.record.link.checked_sub(1)?) {
             Target::Section(number) => Some(number),
             Target::Symbol(index) => match self.symbol(index)?.place {
                 Place::Section(number) => Some(number),
@@ -278,7 +275,9 @@ impl<'a> TicketObject<'a> {
     fn size(&self, number: u32, section: &PlacedSection) -> u64 {
         match section.bits & PlacedSection::LARGE {
             0 => section.size.into(),
-            _ => self.open_section(number).map_or(0, |open| open.record.size),
+            _ => self
+                .open_section(number)
+                .map_or(0, |(open, _)| open.record.size),
         }
     }
 
@@ -294,7 +293,7 @@ impl<'a> TicketObject<'a> {
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &'a [u8] {
         self.open_section(number)
-            .map_or(&[], |open| open.fragment.bytes(open.record))
+            .map_or(&[], |(open, _)| open.bytes)
     }
 
     /// Whether a section has fixups.
@@ -315,11 +314,11 @@ impl<'a> TicketObject<'a> {
     pub fn contents(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
         match self.open_section(number) {
             None => (&[], TicketFixups::NONE),
-            Some(open) => (
-                open.fragment.bytes(open.record),
+            Some((open, targets)) => (
+                open.bytes,
                 TicketFixups {
-                    fixups: open.fragment.fixups(open.record),
-                    targets: open.targets,
+                    fixups: open.fixups,
+                    targets,
                 },
             ),
         }
@@ -355,6 +354,23 @@ impl<'a> TicketObject<'a> {
         })
     }
 
+    /// Index of the member that a section belongs to.
+    #[inline]
+    pub fn member_of(&self, number: u32) -> Option<u32> {
+        self.placed(number).map(|(section, _)| section.member)
+    }
+
+    /// Number of members.
+    pub fn member_count(&self) -> u32 {
+        self.compilation.members().len() as u32
+    }
+
+    /// The pieces that a member refers to. `member` must be below [`TicketObject::member_count`].
+    #[inline]
+    pub fn pieces_of(&self, member: u32) -> &'a [PieceId] {
+        self.compilation.pieces_of(member as usize)
+    }
+
     /// What is known of all that a definition's fixups ask for, if the section is one for which
     /// the outline says it.
     #[inline]
@@ -363,9 +379,11 @@ impl<'a> TicketObject<'a> {
         let index = section.member as usize;
         let is_first = member.first_section + 1 == number;
         (is_first && member.bits & MemberRecord::PLAIN != 0).then(|| PlainMember {
+            member: section.member,
             bindings: self.compilation.bindings_of(index),
             uses: self.compilation.uses_of(index),
             pieces: self.compilation.pieces_of(index),
+            words: member.bits >> MemberRecord::WORDS_SHIFT,
             has_absolute: member.bits & MemberRecord::ABSOLUTE != 0,
             rest: number + 1..self.compilation.sections_of(index).end + 1,
         })
@@ -410,13 +428,6 @@ impl<'a> TicketObject<'a> {
     }
 }
 
-/// A section with its fragment opened.
-struct OpenSection<'a> {
-    fragment: FragmentView<'a>,
-    record: &'a SectionRecord,
-    targets: Targets<'a>,
-}
-
 /// A section that is one FDE about the first section of its fragment.
 pub struct OneFde {
     /// The section that it is about.
@@ -431,13 +442,17 @@ pub struct OneFde {
 
 /// All that the fixups of a definition, of its frame descriptions and of its exception tables ask for.
 pub struct PlainMember<'a> {
+    /// Its index.
+    pub member: u32,
     /// The symbols that they refer to.
     pub bindings: &'a [u32],
     /// How each of them is used: [`usage`](format_spec::outline::usage).
     pub uses: &'a [u8],
     /// The pieces that they refer to.
     pub pieces: &'a [PieceId],
-    /// Some fixups are absolute addresses.
+    /// How many fixups of the definition are addresses in words of 64 bits.
+    pub words: u32,
+    /// Some other fixups are absolute addresses.
     pub has_absolute: bool,
     /// The sections that come after the definition.
     pub rest: Range<u32>,

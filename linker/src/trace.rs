@@ -287,9 +287,12 @@ impl Tracer<'_, '_> {
                     continue;
                 }
                 let (_, number) = self.sections.origin(id);
+                let Some(member) = ticket.member_of(number) else {
+                    continue;
+                };
                 object.fixups(number, relocations).for_each(|fixup| {
                     if let Target::Piece(piece) = fixup.target
-                        && !self.pieces.mark(ticket.repository, piece, FileId(i as u32))
+                        && !self.pieces.mark(ticket, piece, FileId(i as u32), member)
                     {
                         self.complain(id, &fixup, format_args!("piece {piece} does not exist"));
                     }
@@ -320,7 +323,7 @@ impl Tracer<'_, '_> {
         let bits = self.sections.state(id);
         if let Object::Ticket(ticket) = object
             && let Some(member) = ticket.plain(number)
-            && self.visit_plain(file, object, ticket, &member, bits, needs, found)
+            && self.visit_plain(id, ticket, &member, needs, found)
         {
             return;
         }
@@ -372,21 +375,27 @@ impl Tracer<'_, '_> {
 
     /// Visits a definition of a ticket by its outline, with its frame descriptions and exception tables, if what
     /// it refers to turned out to be ordinary: `false` if not, and then its fixups must be scanned.
-    #[allow(clippy::too_many_arguments)] // a definition in its file, and where the results go
     fn visit_plain(
         &self,
-        file: FileId,
-        object: &Object,
+        id: SectionId,
         ticket: &TicketObject,
         member: &PlainMember,
-        bits: u8,
         needs: &Needs,
         found: &mut Found,
     ) -> bool {
-        let is_described = bits & state::HAS_FDE != 0;
+        let (file, number) = self.sections.origin(id);
+        let object = self.files.object(file);
+        let bits = self.sections.state(id);
         // Frame descriptions that a linker script has thrown away would have been those that need the rest.
-        if member.has_absolute && self.mode.pic || !member.rest.is_empty() && !is_described {
+        if !member.rest.is_empty() && bits & state::HAS_FDE == 0 {
             return false;
+        }
+        if self.mode.pic && (member.has_absolute || member.words != 0) {
+            let is_packed = self.mode.pack && relr::packs(object, number, bits);
+            let is_counted = bits & state::WRITE != 0 && !is_packed && !self.report_relative;
+            if member.has_absolute || !is_counted {
+                return false;
+            }
         }
         let input = self.files.get(file);
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
@@ -427,7 +436,7 @@ impl Tracer<'_, '_> {
             self.reach(self.definitions.section(symbol), &mut found.queue);
         }
         for piece in member.pieces {
-            if !self.pieces.mark(ticket.repository, piece.0, file) {
+            if !self.pieces.mark(ticket, piece.0, file, member.member) {
                 return false;
             }
         }
@@ -451,6 +460,10 @@ impl Tracer<'_, '_> {
                     }
                 }
             }
+        }
+        if self.mode.pic && member.words != 0 {
+            let counts = &needs.dynamic[file.index()];
+            counts.relative.fetch_add(member.words, Relaxed);
         }
         true
     }
@@ -617,7 +630,10 @@ impl Tracer<'_, '_> {
         let number = match target {
             Target::Section(number) => number,
             Target::Piece(piece) => {
-                let found = matches!(object, Object::Ticket(ticket) if self.pieces.mark(ticket.repository, piece, self.sections.origin(id).0));
+                let (_, number) = self.sections.origin(id);
+                let found = matches!(object, Object::Ticket(ticket) if ticket
+                    .member_of(number)
+                    .is_some_and(|member| self.pieces.mark(ticket, piece, file, member)));
                 if !found {
                     self.complain(id, fixup, format_args!("piece {piece} does not exist"));
                 }

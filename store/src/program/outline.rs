@@ -6,7 +6,7 @@
 use super::build::{Compilation, Fixups, Fragment, Place, Section, Target};
 use format_spec::ids::{NameId, PieceId};
 use format_spec::outline::{
-    MACHINE, PlacedSection, R_X86_64_PC32, ShapeRecord, fixup_use, usage,
+    MACHINE, PlacedSection, R_X86_64_64, R_X86_64_PC32, ShapeRecord, fixup_use, usage,
 };
 use format_spec::program::{
     FIXUP_CIE, FixupRecord, MemberRecord, SectionKind, SectionRecord, WideFixupRecord,
@@ -199,7 +199,7 @@ impl<'c, 'a> Member<'c, 'a> {
         })
     }
 
-    /// If the member is plain: how its bindings are used, in `uses`, and [`MemberRecord::ABSOLUTE`] or 0.
+    /// If the member is plain: how its bindings are used, in `uses`, and the other bits of [`MemberRecord::bits`].
     fn uses(&self, uses: &mut [u8]) -> Option<u32> {
         let (first, rest) = self.sections().split_first()?;
         if self.compilation.machine != MACHINE || first.kind == SectionKind::Unwind {
@@ -218,11 +218,14 @@ impl<'c, 'a> Member<'c, 'a> {
             return None;
         }
         let mut bits = 0;
-        for section in self.sections() {
+        let mut words: u32 = 0;
+        for (index, section) in self.sections().iter().enumerate() {
             for fixup in self.fixups(section) {
                 let used =
                     fixup_use(section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
-                if used == usage::ABSOLUTE {
+                if index == 0 && fixup.fixup_type == R_X86_64_64 {
+                    words += 1;
+                } else if used == usage::ABSOLUTE {
                     bits |= MemberRecord::ABSOLUTE;
                 }
                 match uses.get_mut(fixup.target as usize) {
@@ -237,7 +240,8 @@ impl<'c, 'a> Member<'c, 'a> {
                 }
             }
         }
-        Some(bits)
+        let is_countable = words < 1 << (u32::BITS - MemberRecord::WORDS_SHIFT);
+        is_countable.then_some(bits | words << MemberRecord::WORDS_SHIFT)
     }
 }
 

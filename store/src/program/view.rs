@@ -159,6 +159,16 @@ impl<'s> Programs<'s> {
         self.parse(&record, FragmentView::new(record), "not a fragment")
     }
 
+    /// A section of a fragment, opened without a look at the fragment's other parts.
+    ///
+    /// # Errors
+    /// If there is none, or the repository is damaged.
+    #[inline]
+    pub fn fragment_section(&self, address: Address, index: u32) -> Result<FragmentSection<'s>> {
+        let record = self.snapshot.record_at(address)?;
+        self.parse(&record, FragmentSection::new(record, index), "not a fragment")
+    }
+
     /// A compilation by its digest.
     ///
     /// # Errors
@@ -396,6 +406,48 @@ impl<'s> FragmentView<'s> {
     /// them up with [`FragmentView::targets`]`.get(…)`.
     pub fn fixups(&self, section: &SectionRecord) -> FixupsView<'s> {
         self.fixups_of(section).unwrap_or(FixupsView::Narrow(&[]))
+    }
+}
+
+/// One section of a fragment, and what its fixups refer to.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentSection<'s> {
+    /// The section.
+    pub record: &'s SectionRecord,
+    /// Its bytes; none for `SHT_NOBITS`.
+    pub bytes: &'s [u8],
+    /// Its fixups. Their targets are not checked.
+    pub fixups: FixupsView<'s>,
+    /// The fragment's targets, the bindable ones first. Their kinds are not checked.
+    pub targets: &'s [TargetRecord],
+    /// How many of the targets are bound through the compilation.
+    pub bindable_count: u32,
+}
+
+impl<'s> FragmentSection<'s> {
+    #[inline]
+    fn new(record: Record<'s>, index: u32) -> Option<Self> {
+        let mut cutter = Cutter::new(record.value);
+        let header: &FragmentHeader = cutter.one()?;
+        let sections: &[SectionRecord] = cutter.slice(header.section_count as usize)?;
+        let anonymous: &[Address] = cutter.slice(header.anonymous_count as usize)?;
+        let targets: &[TargetRecord] = cutter.slice(header.target_count as usize)?;
+        let view = FragmentView {
+            record,
+            header,
+            sections,
+            anonymous,
+            targets,
+        };
+        let section = sections.get(index as usize)?;
+        let is_good = header.bindable_count <= header.target_count && section.align_log2 < 64;
+        is_good.then_some(FragmentSection {
+            record: section,
+            bytes: view.bytes_of(section)?,
+            fixups: view.fixups_of(section)?,
+            targets,
+            bindable_count: header.bindable_count,
+        })
     }
 }
 
