@@ -8,10 +8,10 @@
 //!
 //! *Shapes.* What many sections have in common is written once.
 //!
-//! *Plain members.* A member is plain if its first section is a definition, if what else it has are the definition's frame
-//! descriptions and exception tables, and if every fixup of all of them is of a sort for which [`fixup_use`] has a
-//! word. Of such a member the linker need only know, for each binding, how it is used: in the ordinary case a fixup asks
-//! for nothing but that what it refers to is linked, too.
+//! *Plain members.* A member is plain if its first section is a definition, if what else it has is the definition's own (frame
+//! descriptions, exception tables, and what the definition refers to), and if every fixup of all of them is of a sort for which
+//! [`fixup_use`] has a word. Of such a member the linker need only know, for each binding, how it is used: in the ordinary case a
+//! fixup asks for nothing but that what it refers to is linked, too.
 
 use crate::ids::NameId;
 use crate::program::{FIXUP_CIE, SectionRecord};

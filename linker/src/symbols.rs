@@ -322,6 +322,11 @@ impl<'a> SymbolTable<'a> {
         }
     }
 
+    /// Whether some symbol's name in an object has a version.
+    pub fn has_versions(&self) -> bool {
+        !self.versioned.is_empty()
+    }
+
     /// Symbols of objects whose names have a version, in the order of the files: file, index in it, and id.
     pub fn versioned<'s>(
         &'s self,

@@ -188,7 +188,12 @@ impl<'a> Chooser<'_, 'a> {
             let hidden = self.symbols.flags(name)
                 & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL)
                 != 0;
-            f(index, symbol, object.symbol_name(index), !hidden);
+            // The table has the name at hand, but for its version.
+            let name = match self.symbols.has_versions() {
+                false => self.symbols.name(name),
+                true => object.symbol_name(index),
+            };
+            f(index, symbol, name, !hidden);
         }
     }
 

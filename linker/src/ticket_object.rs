@@ -60,7 +60,7 @@ impl<'a> TicketObject<'a> {
         Ok(TicketObject {
             repository,
             programs,
-            compilation: programs.compilation(digest)?,
+            compilation: programs.compilation_unchecked(digest)?,
             lost: Vec::new(),
             shape_names: Vec::new(),
             damage: OnceLock::new(),
@@ -96,7 +96,8 @@ impl<'a> TicketObject<'a> {
     /// # Errors
     /// If the repository is damaged.
     pub fn join(&self) -> Result<Vec<u8>, Malformed> {
-        Ok(join::join(&self.programs.load(&self.compilation)?)?)
+        let checked = self.programs.compilation(self.compilation.record().key)?;
+        Ok(join::join(&self.programs.load(&checked)?)?)
     }
 
     /// Digest of the compilation.
@@ -289,6 +290,14 @@ impl<'a> TicketObject<'a> {
         Some((self.size(number, section), align))
     }
 
+    /// Says that a section's contents will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, number: u32) {
+        if let Some((_, member)) = self.placed(number) {
+            self.programs.prefetch(member.fragment);
+        }
+    }
+
     /// A section's bytes.
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &'a [u8] {
@@ -352,6 +361,11 @@ impl<'a> TicketObject<'a> {
             size: section.size,
             fixups: if bits & PlacedSection::HAS_LSDA != 0 { 3 } else { 2 },
         })
+    }
+
+    /// Whether some of these sections have frame descriptions.
+    pub fn has_frames(&self, mut numbers: Range<u32>) -> bool {
+        numbers.any(|number| self.unwind(number) == Unwind::Fdes)
     }
 
     /// Index of the member that a section belongs to.
@@ -440,7 +454,7 @@ pub struct OneFde {
     pub fixups: u32,
 }
 
-/// All that the fixups of a definition, of its frame descriptions and of its exception tables ask for.
+/// All that the fixups of a definition, and of what is its own, ask for.
 pub struct PlainMember<'a> {
     /// Its index.
     pub member: u32,

@@ -373,7 +373,7 @@ impl Tracer<'_, '_> {
         }
     }
 
-    /// Visits a definition of a ticket by its outline, with its frame descriptions and exception tables, if what
+    /// Visits a definition of a ticket by its outline, with all that is its own, if what
     /// it refers to turned out to be ordinary: `false` if not, and then its fixups must be scanned.
     fn visit_plain(
         &self,
@@ -386,8 +386,11 @@ impl Tracer<'_, '_> {
         let (file, number) = self.sections.origin(id);
         let object = self.files.object(file);
         let bits = self.sections.state(id);
-        // Frame descriptions that a linker script has thrown away would have been those that need the rest.
-        if !member.rest.is_empty() && bits & state::HAS_FDE == 0 {
+        // Exception tables are needed by frame descriptions; a linker script may have thrown these away.
+        if !member.rest.is_empty()
+            && bits & state::HAS_FDE == 0
+            && ticket.has_frames(member.rest.clone())
+        {
             return false;
         }
         if self.mode.pic && (member.has_absolute || member.words != 0) {
@@ -399,6 +402,7 @@ impl Tracer<'_, '_> {
         }
         let input = self.files.get(file);
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
+        let symbol_count = object.symbol_count();
         for (n, uses) in member.bindings.iter().zip(member.uses) {
             // A CIE is seen to below.
             if *uses == 0 {
@@ -423,7 +427,7 @@ impl Tracer<'_, '_> {
                 continue;
             }
             let symbol = self.symbols.at(slot_base, first_global, *n);
-            if symbol == SymbolId::NONE {
+            if symbol == SymbolId::NONE || *n >= symbol_count {
                 return false;
             }
             let special = self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED);
@@ -440,25 +444,20 @@ impl Tracer<'_, '_> {
                 return false;
             }
         }
-        let frames = self.frames.of(file);
+        if bits & state::HAS_FDE != 0 {
+            let frames = self.frames.of(file);
+            for fde in frames.of_section(number) {
+                self.use_cie(file, object, &frames.cies[fde.cie as usize], needs, found);
+            }
+        }
+        // The fixups of these have been seen to with the rest.
         for number in member.rest.clone() {
-            match ticket.one_fde(number) {
-                Some(fde) => {
-                    let cie = frames.cies.iter().find(|cie| cie.section == fde.cie);
-                    let Some(cie) = cie else { return false };
-                    self.use_cie(file, object, cie, needs, found);
-                }
-                // An exception table, which was scanned just now with the rest.
-                None => {
-                    let Some(section) = self.sections.get(file, number) else {
-                        return false;
-                    };
-                    if self.sections.state(section) & (state::ALLOC | state::DISCARDED)
-                        == state::ALLOC
-                    {
-                        self.sections.add_state(section, state::ALIVE);
-                    }
-                }
+            let Some(section) = self.sections.get(file, number) else {
+                return false;
+            };
+            let bits = self.sections.state(section);
+            if bits & (state::ALLOC | state::DISCARDED | state::EH_FRAME) == state::ALLOC {
+                self.sections.add_state(section, state::ALIVE);
             }
         }
         if self.mode.pic && member.words != 0 {

@@ -17,7 +17,7 @@ use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
-use crate::object::Target;
+use crate::object::{Object, Target};
 use crate::output::{Std, runs_backwards, shf};
 use crate::progress::Position;
 use crate::relocate::{DynamicSlots, Relocator, Site};
@@ -502,7 +502,15 @@ impl Writer<'_, '_> {
         let object = places.files.object(file);
         // How far each chunk is written, to clear the gaps.
         let mut ends = vec![0usize; chunks.len()];
-        for id in places.sections.of_file(file) {
+        let range = places.sections.of_file(file);
+        for id in range.clone() {
+            if let Object::Ticket(ticket) = object {
+                // Fragments are scattered over the repository.
+                let ahead = SectionId((id + PREFETCHED).min(range.end - 1));
+                if places.sections.is_alive(ahead) {
+                    ticket.prefetch(ahead.0 - range.start);
+                }
+            }
             let id = SectionId(id);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
@@ -677,6 +685,9 @@ impl Writer<'_, '_> {
         }
     }
 }
+
+/// How many sections ahead of the one that is written fragments are fetched.
+const PREFETCHED: u32 = 6;
 
 /// `nop`: between functions, and between the pieces of `.init`, which are run through.
 pub const NOP: u8 = 0x90;

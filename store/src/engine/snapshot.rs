@@ -92,6 +92,12 @@ impl<'s> Snapshot<'s> {
         }
     }
 
+    /// Has the processor begin to fetch the start of the record at `address`. It is no error if there is none.
+    #[inline]
+    pub fn prefetch(&self, address: Address) {
+        self.view.prefetch(address.0);
+    }
+
     /// Number of elements of `vector`.
     pub fn vector_len(&self, vector: u8) -> u64 {
         self.vector_root(vector).length

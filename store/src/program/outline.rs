@@ -199,30 +199,54 @@ impl<'c, 'a> Member<'c, 'a> {
         })
     }
 
+    /// Index, in the member, of the section that a target certainly is: the fragment's own, or bound to a symbol that
+    /// no other file can define.
+    fn own_section(&self, target: u32) -> Option<usize> {
+        let bindings = &self.compilation.bindings[as_usize(&self.fragment.bindings)];
+        let symbol = bindings.get(target as usize);
+        if symbol.is_some_and(|symbol| *symbol >= self.compilation.first_global) {
+            return None;
+        }
+        let range = &self.fragment.sections;
+        let number = self.section_of(target)?;
+        range
+            .contains(&number)
+            .then(|| (number - range.start) as usize)
+    }
+
     /// If the member is plain: how its bindings are used, in `uses`, and the other bits of [`MemberRecord::bits`].
     fn uses(&self, uses: &mut [u8]) -> Option<u32> {
-        let (first, rest) = self.sections().split_first()?;
-        if self.compilation.machine != MACHINE || first.kind == SectionKind::Unwind {
+        let sections = self.sections();
+        if self.compilation.machine != MACHINE || sections.first()?.kind == SectionKind::Unwind {
             return None;
         }
-        let mut described = vec![false; rest.len() + 1];
-        for section in rest.iter().filter(|section| section.kind == SectionKind::Unwind) {
-            if let Some(table) = self.one_fde(section)?.exception_table {
-                described[table as usize] = true;
-            }
-        }
-        let is_known = |(index, section): (usize, &Section<'_>)| {
-            section.kind == SectionKind::Unwind || described[index + 1]
-        };
-        if !rest.iter().enumerate().all(is_known) {
-            return None;
-        }
+        let mut reached = vec![false; sections.len()];
+        reached[0] = true;
         let mut bits = 0;
         let mut words: u32 = 0;
-        for (index, section) in self.sections().iter().enumerate() {
+        for (index, section) in sections.iter().enumerate() {
+            let is_unwind = section.kind == SectionKind::Unwind;
+            if is_unwind && section.bits & (SectionRecord::CIE | SectionRecord::WHOLE_UNWIND) != 0 {
+                return None;
+            }
             for fixup in self.fixups(section) {
                 let used =
                     fixup_use(section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
+                if is_unwind && used != 0 {
+                    let described = self.section_of(fixup.target) == Some(self.fragment.sections.start);
+                    let table = self.own_section(fixup.target).filter(|own| {
+                        sections[*own].kind == SectionKind::ExceptionTable
+                    });
+                    match table {
+                        Some(own) => reached[own] = true,
+                        None if described => {}
+                        None => return None,
+                    }
+                } else if index == 0
+                    && let Some(own) = self.own_section(fixup.target)
+                {
+                    reached[own] = true;
+                }
                 if index == 0 && fixup.fixup_type == R_X86_64_64 {
                     words += 1;
                 } else if used == usage::ABSOLUTE {
@@ -240,8 +264,12 @@ impl<'c, 'a> Member<'c, 'a> {
                 }
             }
         }
+        let is_reached = |(section, reached): (&Section<'_>, &bool)| {
+            *reached || section.kind == SectionKind::Unwind
+        };
         let is_countable = words < 1 << (u32::BITS - MemberRecord::WORDS_SHIFT);
-        is_countable.then_some(bits | words << MemberRecord::WORDS_SHIFT)
+        (is_countable && sections.iter().zip(&reached).all(is_reached))
+            .then_some(bits | words << MemberRecord::WORDS_SHIFT)
     }
 }
 

@@ -94,7 +94,7 @@ fn is_recorded(programs: &Programs<'_>, key: &Digest, image: &NewImage<'_>) -> R
     for (known, input) in known.inputs.iter().zip(image.inputs) {
         let compilation = match known.compilation {
             Address(0) => None,
-            address => Some(*programs.compilation_at(address)?.record().key),
+            address => Some(*programs.snapshot().record_at(address)?.key),
         };
         if compilation != input.compilation || programs.name(known.path)? != input.path {
             return Ok(false);

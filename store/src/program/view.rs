@@ -159,6 +159,12 @@ impl<'s> Programs<'s> {
         self.parse(&record, FragmentView::new(record), "not a fragment")
     }
 
+    /// Has the processor begin to fetch the record at `address`, which will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, address: Address) {
+        self.snapshot.prefetch(address);
+    }
+
     /// A section of a fragment, opened without a look at the fragment's other parts.
     ///
     /// # Errors
@@ -180,6 +186,18 @@ impl<'s> Programs<'s> {
                 path: self.snapshot.store().path().to_owned(),
                 digest: *digest,
             }),
+        }
+    }
+
+    /// A compilation by its digest, whose members, symbols and the rest are not checked: what they say of other
+    /// elements may be wrong. For who looks at few of them, and checks what it uses.
+    ///
+    /// # Errors
+    /// As [`Programs::compilation`].
+    pub fn compilation_unchecked(&self, digest: &Digest) -> Result<CompilationView<'s>> {
+        match self.snapshot.get(Index::Compilations as u8, digest)? {
+            Some(record) => self.parse(&record, CompilationView::cut(record), "not a compilation"),
+            None => self.compilation(digest),
         }
     }
 
@@ -451,6 +469,10 @@ impl<'s> FragmentSection<'s> {
     }
 }
 
+fn as_usize(range: Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
 /// The kind of a target, if it is one that is known.
 pub fn target_kind(target: &TargetRecord) -> Option<TargetKind> {
     use TargetKind::*;
@@ -496,20 +518,36 @@ pub struct CompilationView<'s> {
 }
 
 impl<'s> CompilationView<'s> {
+    /// Cuts the value into its arrays, and checks what is in them.
     fn new(record: Record<'s>) -> Option<Self> {
+        CompilationView::cut(record).filter(CompilationView::is_good)
+    }
+
+    /// Cuts the value into its arrays.
+    fn cut(record: Record<'s>) -> Option<Self> {
         let mut cutter = Cutter::new(record.value);
         let header: &CompilationHeader = cutter.one()?;
-        let members: &[MemberRecord] = cutter.slice(header.member_count as usize)?;
-        let symbols: &[SymbolRecord] = cutter.slice(header.symbol_count as usize)?;
-        let groups: &[GroupRecord] = cutter.slice(header.group_count as usize)?;
-        let bindings: &[u32] = cutter.slice(header.binding_count as usize)?;
-        let wide: &[u64] = cutter.slice(header.wide_count as usize)?;
-        let shapes: &[ShapeRecord] = cutter.slice(header.shape_count as usize)?;
-        let sections: &[PlacedSection] = cutter.slice(header.section_count as usize)?;
-        let pieces: &[PieceId] = cutter.slice(header.piece_count as usize)?;
-        let uses: &[u8] = cutter.slice(header.binding_count as usize)?;
+        Some(CompilationView {
+            record,
+            header,
+            members: cutter.slice(header.member_count as usize)?,
+            symbols: cutter.slice(header.symbol_count as usize)?,
+            groups: cutter.slice(header.group_count as usize)?,
+            bindings: cutter.slice(header.binding_count as usize)?,
+            wide: cutter.slice(header.wide_count as usize)?,
+            shapes: cutter.slice(header.shape_count as usize)?,
+            sections: cutter.slice(header.section_count as usize)?,
+            pieces: cutter.slice(header.piece_count as usize)?,
+            uses: cutter.slice(header.binding_count as usize)?,
+        })
+        .filter(|_| (1..=header.symbol_count).contains(&header.first_global))
+    }
+
+    /// Whether the elements of the arrays are what they may be.
+    fn is_good(&self) -> bool {
+        let header = self.header;
         let (mut first_section, mut first_binding, mut first_piece) = (0, 0, 0);
-        let members_are_good = members.iter().all(|member| {
+        let members_are_good = self.members.iter().all(|member| {
             let ascending = member.first_section >= first_section
                 && member.first_section <= header.section_count
                 && member.first_binding >= first_binding
@@ -532,7 +570,7 @@ impl<'s> CompilationView<'s> {
                 || (symbol.size == 0
                     && (symbol.value as usize)
                         .checked_add(2)
-                        .is_some_and(|end| end <= wide.len()));
+                        .is_some_and(|end| end <= self.wide.len()));
             let bits_are_known = symbol.bits
                 & !(SymbolRecord::WIDE | SymbolRecord::PIECE | SymbolRecord::ADDRESS_SIGNIFICANT)
                 == 0;
@@ -543,7 +581,7 @@ impl<'s> CompilationView<'s> {
             wide_is_good && bits_are_known && place_is_good
         };
         // What comes before the first member belongs to nobody.
-        let starts_at_zero = match members.first() {
+        let starts_at_zero = match self.members.first() {
             Some(first) => {
                 first.first_section == 0 && first.first_binding == 0 && first.first_piece == 0
             }
@@ -551,26 +589,14 @@ impl<'s> CompilationView<'s> {
                 header.section_count == 0 && header.binding_count == 0 && header.piece_count == 0
             }
         };
-        (members_are_good
+        members_are_good
             && starts_at_zero
-            && header.first_global <= header.symbol_count
-            && header.first_global >= 1
-            && symbols.iter().all(symbol_is_good)
-            && sections.iter().all(section_is_good)
-            && bindings.iter().all(|symbol| *symbol < header.symbol_count))
-        .then_some(CompilationView {
-            record,
-            header,
-            members,
-            symbols,
-            groups,
-            bindings,
-            wide,
-            shapes,
-            sections,
-            pieces,
-            uses,
-        })
+            && self.symbols.iter().all(symbol_is_good)
+            && self.sections.iter().all(section_is_good)
+            && self
+                .bindings
+                .iter()
+                .all(|symbol| *symbol < header.symbol_count)
     }
 
     /// Its record; the key is its digest.
@@ -610,33 +636,37 @@ impl<'s> CompilationView<'s> {
 
     /// The numbers of a member's sections within the compilation.
     pub fn sections_of(&self, member: usize) -> Range<u32> {
-        let first = self.members[member].first_section;
-        let end = self
-            .members
-            .get(member + 1)
-            .map_or(self.header.section_count, |next| next.first_section);
-        first..end
+        let end = self.header.section_count;
+        self.share(member, end, |member| member.first_section)
     }
 
     /// The symbol indices to which a member's bindable targets are bound.
+    #[inline]
     pub fn bindings_of(&self, member: usize) -> &'s [u32] {
-        let first = self.members[member].first_binding as usize;
-        let end = self
-            .members
-            .get(member + 1)
-            .map_or(self.bindings.len(), |next| next.first_binding as usize);
-        &self.bindings[first..end]
+        let share = self.share(member, self.bindings.len() as u32, |m| m.first_binding);
+        self.bindings.get(as_usize(share)).unwrap_or_default()
     }
 
     /// How the fixups of a plain member use what its bindings stand for:
     /// [`usage`](format_spec::outline::usage), by binding.
+    #[inline]
     pub fn uses_of(&self, member: usize) -> &'s [u8] {
-        let first = self.members[member].first_binding as usize;
-        let end = self
-            .members
-            .get(member + 1)
-            .map_or(self.uses.len(), |next| next.first_binding as usize);
-        &self.uses[first..end]
+        let share = self.share(member, self.uses.len() as u32, |m| m.first_binding);
+        self.uses.get(as_usize(share)).unwrap_or_default()
+    }
+
+    /// The pieces that a member refers to.
+    #[inline]
+    pub fn pieces_of(&self, member: usize) -> &'s [PieceId] {
+        let share = self.share(member, self.pieces.len() as u32, |m| m.first_piece);
+        self.pieces.get(as_usize(share)).unwrap_or_default()
+    }
+
+    /// A member's share of an array that has `len` elements: up to where the next member's begins.
+    #[inline]
+    fn share(&self, member: usize, len: u32, first: fn(&MemberRecord) -> u32) -> Range<u32> {
+        let end = self.members.get(member + 1).map_or(len, first);
+        self.members.get(member).map_or(end, first)..end
     }
 
     /// How all bindings are used.
@@ -647,16 +677,6 @@ impl<'s> CompilationView<'s> {
     /// The pieces that the members refer to, in order.
     pub(super) fn pieces(&self) -> &'s [PieceId] {
         self.pieces
-    }
-
-    /// The pieces that a member refers to.
-    pub fn pieces_of(&self, member: usize) -> &'s [PieceId] {
-        let first = self.members[member].first_piece as usize;
-        let end = self
-            .members
-            .get(member + 1)
-            .map_or(self.pieces.len(), |next| next.first_piece as usize);
-        &self.pieces[first..end]
     }
 
     /// Value and size of a symbol.
