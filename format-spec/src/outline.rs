@@ -148,9 +148,8 @@ mod tests {
 
     #[test]
     fn only_a_load_or_call_that_needs_no_slot_counts_as_one() {
-        let of = |bytes: &[u8], fixup_type| {
-            fixup_use(bytes, bytes.len() as u64 - 4, fixup_type, -4)
-        };
+        let of =
+            |bytes: &[u8], fixup_type| fixup_use(bytes, bytes.len() as u64 - 4, fixup_type, -4);
         let from_slot = Some(usage::ADDRESS_FROM_SLOT);
         assert_eq!(of(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 42), from_slot);
         assert_eq!(of(&[0xff, 0x15, 0, 0, 0, 0], 41), from_slot);

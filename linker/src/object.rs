@@ -348,10 +348,7 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'a>) {
         match self {
-            Object::Elf(elf) => (
-                elf.section_bytes(number),
-                self.fixups(number, relocations),
-            ),
+            Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
             Object::Ticket(ticket) => {
                 let (bytes, fixups) = ticket.contents(number);
                 (bytes, Fixups::Ticket(fixups))

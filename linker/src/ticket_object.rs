@@ -175,7 +175,10 @@ impl<'a> TicketObject<'a> {
     /// A section as the outline has it; `None` if there is none, or its group is lost.
     #[inline(always)]
     fn placed(&self, number: u32) -> Option<(&'a PlacedSection, &'a MemberRecord)> {
-        let section = self.compilation.sections().get(number.checked_sub(1)? as usize)?;
+        let section = self
+            .compilation
+            .sections()
+            .get(number.checked_sub(1)? as usize)?;
         let member = self.compilation.members().get(section.member as usize)?;
         (!self.is_lost(member)).then_some((section, member))
     }
@@ -256,7 +259,8 @@ impl<'a> TicketObject<'a> {
     /// they are about.
     #[inline]
     pub fn shape(&self, number: u32) -> Option<usize> {
-        self.placed(number).map(|(section, _)| section.shape as usize)
+        self.placed(number)
+            .map(|(section, _)| section.shape as usize)
     }
 
     /// The section that a section is about (`SHF_LINK_ORDER`).
@@ -359,7 +363,11 @@ impl<'a> TicketObject<'a> {
             describes: member.first_section + 1,
             cie: section.cie + 1,
             size: section.size,
-            fixups: if bits & PlacedSection::HAS_LSDA != 0 { 3 } else { 2 },
+            fixups: if bits & PlacedSection::HAS_LSDA != 0 {
+                3
+            } else {
+                2
+            },
         })
     }
 

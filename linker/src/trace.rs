@@ -358,14 +358,7 @@ impl Tracer<'_, '_> {
     }
 
     /// Scans a CIE when it is used for the first time.
-    fn use_cie(
-        &self,
-        file: FileId,
-        object: &Object,
-        cie: &Cie,
-        needs: &Needs,
-        found: &mut Found,
-    ) {
+    fn use_cie(&self, file: FileId, object: &Object, cie: &Cie, needs: &Needs, found: &mut Found) {
         if !cie.used.load(Relaxed) && !cie.used.swap(true, Relaxed) {
             let section = self.sections.id(file, cie.section);
             let fixups = cie_fixups(object, file, self.sections, cie);
@@ -412,9 +405,9 @@ impl Tracer<'_, '_> {
                 return false;
             }
             if *n < first_global {
-                let place = ticket.symbol(*n).filter(|symbol| {
-                    !matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC)
-                });
+                let place = ticket
+                    .symbol(*n)
+                    .filter(|symbol| !matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC));
                 let Some(Place::Section(number)) = place.map(|symbol| symbol.place) else {
                     return false;
                 };

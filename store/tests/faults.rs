@@ -208,16 +208,13 @@ fn files_that_are_not_repositories() {
         assert!(matches!(open(&path), Err(Error::NotARepository { .. })));
     }
     let mut bytes = good.clone();
-    bytes[8] = 2;
+    let known = format_spec::file::VERSION;
+    bytes[8] = known as u8 + 1;
     write(&bytes);
-    assert!(matches!(
-        open(&path),
-        Err(Error::Version {
-            found: 2,
-            known: 1,
-            ..
-        })
-    ));
+    let refused = open(&path);
+    assert!(
+        matches!(refused, Err(Error::Version { found, known: k, .. }) if (found, k) == (known + 1, known))
+    );
     let mut bytes = good.clone();
     bytes[12..16].reverse();
     bytes[8..12].reverse();

@@ -205,21 +205,38 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u32_at(compilation, 8), 7); // symbols
     assert_eq!(u32_at(compilation, 12), 3); // first global
     assert_eq!(u32_at(compilation, 24), 2); // wide words
-    let member = &compilation[40 + 24..][..24];
+    assert_eq!(u32_at(compilation, 40), 2); // shapes
+    assert_eq!(u32_at(compilation, 44), 3); // pieces of members
+    let member = &compilation[48 + 32..][..32];
     assert_eq!(u32_at(member, 8), 1); // its first section
     assert_eq!(u32_at(member, 12), 2); // its first binding
     assert_eq!(name(u32_at(member, 16)), b"second");
-    let symbols = &compilation[40 + 3 * 24..];
+    assert_eq!(u32_at(member, 24), 1); // its first piece
+    assert_eq!(u32_at(member, 28), 1); // plain
+    let symbols = &compilation[48 + 3 * 32..];
     assert_eq!(name(u32_at(symbols, 20)), b"\xff\x01");
     assert_eq!(symbols[20 + 18], 2); // in a piece
     assert_eq!(symbols[5 * 20 + 18], 1); // wide
-    let groups = (40 + 3 * 24 + 7 * 20_usize).next_multiple_of(8);
+    let groups = (48 + 3 * 32 + 7 * 20_usize).next_multiple_of(8);
     assert_eq!(name(u32_at(compilation, groups)), b"first");
     let bindings = groups + 8;
     assert_eq!(u32_at(compilation, bindings + 4), 2);
     let wide = (bindings + 4 * 4).next_multiple_of(8);
     assert_eq!(u64_at(compilation, wide), 1 << 40);
-    assert_eq!(compilation.len(), wide + 16);
+    let shapes = wide + 16;
+    let shape = &compilation[shapes + 20..][..20];
+    assert_eq!(name(u32_at(shape, 0)), b".rodata");
+    assert_eq!((u32_at(shape, 4), u32_at(shape, 8)), (1, 2)); // type, flags
+    assert_eq!(shape[16..], [3, 0, 0, 0]); // kind, bits
+    let sections = (shapes + 2 * 20).next_multiple_of(8);
+    let section = &compilation[sections + 20..][..20];
+    assert_eq!(u32_at(section, 0), 9); // size
+    assert_eq!((u32_at(section, 4), u32_at(section, 8)), (1, 0)); // member, shape
+    assert_eq!(section[16..], [4, 1, 0, 0]); // alignment, has fixups
+    let pieces = (sections + 3 * 20).next_multiple_of(8);
+    assert_eq!(u32_at(compilation, pieces + 8), 0);
+    let uses = (pieces + 3 * 4).next_multiple_of(8);
+    assert_eq!(compilation.len(), uses + 4);
 
     let address = format_spec::ids::Address(u64_at(member, 0));
     let record = snapshot.record_at(address).unwrap();
@@ -333,6 +350,7 @@ fn many_writers_add_each_thing_once() {
 fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {
     let view = programs.compilation(digest)?;
     let prepared = Prepared::new(programs.load(&view)?)?;
+    programs.check_outline(&view)?;
     Ok(prepared.digest == *digest)
 }
 
@@ -381,7 +399,7 @@ fn damaged_values_are_noticed() {
         file.write_all_at(&good[place..=place], place as u64)
             .unwrap();
     }
-    // Only the padding before the wide words says nothing.
+    // Only the padding before the wide words, the sections, the pieces and the uses says nothing.
     let distinct: std::collections::BTreeSet<_> = unnoticed.into_iter().collect();
-    assert!(distinct.len() <= 4, "{distinct:?}");
+    assert!(distinct.len() <= 4 * 4, "{distinct:?}");
 }

@@ -16,8 +16,8 @@ use crate::engine::{Durability, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
-    CompilationHeader, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SectionRecord,
-    SymbolRecord, TargetRecord, TicketHeader, Vector,
+    CompilationHeader, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader,
+    SectionRecord, SymbolRecord, TargetRecord, TicketHeader, Vector,
 };
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

@@ -46,7 +46,9 @@ pub(super) fn check_outline(programs: &Programs<'_>, view: &CompilationView<'_>)
     let recorded = Outline {
         shapes: view.shapes().to_vec(),
         sections: view.sections().to_vec(),
-        members: members.map(|member| (member.first_piece, member.bits)).collect(),
+        members: members
+            .map(|member| (member.first_piece, member.bits))
+            .collect(),
         pieces: view.pieces().to_vec(),
         uses: view.uses().to_vec(),
     };

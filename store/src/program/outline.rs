@@ -188,7 +188,9 @@ impl<'c, 'a> Member<'c, 'a> {
                 let number = self.section_of(fixup.target)?;
                 let index = number.checked_sub(self.fragment.sections.start)?;
                 let is_table = |section: &Section| section.kind == SectionKind::ExceptionTable;
-                self.sections().get(index as usize).filter(|section| is_table(section))?;
+                self.sections()
+                    .get(index as usize)
+                    .filter(|section| is_table(section))?;
                 Some(index)
             }
             Some(_) => return None,
@@ -230,13 +232,13 @@ impl<'c, 'a> Member<'c, 'a> {
                 return None;
             }
             for fixup in self.fixups(section) {
-                let used =
-                    fixup_use(section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
+                let used = fixup_use(section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
                 if is_unwind && used != 0 {
-                    let described = self.section_of(fixup.target) == Some(self.fragment.sections.start);
-                    let table = self.own_section(fixup.target).filter(|own| {
-                        sections[*own].kind == SectionKind::ExceptionTable
-                    });
+                    let described =
+                        self.section_of(fixup.target) == Some(self.fragment.sections.start);
+                    let table = self
+                        .own_section(fixup.target)
+                        .filter(|own| sections[*own].kind == SectionKind::ExceptionTable);
                     match table {
                         Some(own) => reached[own] = true,
                         None if described => {}

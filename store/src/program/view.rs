@@ -172,7 +172,11 @@ impl<'s> Programs<'s> {
     #[inline]
     pub fn fragment_section(&self, address: Address, index: u32) -> Result<FragmentSection<'s>> {
         let record = self.snapshot.record_at(address)?;
-        self.parse(&record, FragmentSection::new(record, index), "not a fragment")
+        self.parse(
+            &record,
+            FragmentSection::new(record, index),
+            "not a fragment",
+        )
     }
 
     /// A compilation by its digest.
