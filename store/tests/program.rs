@@ -205,7 +205,7 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u32_at(compilation, 8), 7); // symbols
     assert_eq!(u32_at(compilation, 12), 3); // first global
     assert_eq!(u32_at(compilation, 24), 2); // wide words
-    assert_eq!(u32_at(compilation, 40), 2); // shapes
+    assert_eq!(u32_at(compilation, 40), 3); // shapes
     assert_eq!(u32_at(compilation, 44), 3); // pieces of members
     let member = &compilation[48 + 32..][..32];
     assert_eq!(u32_at(member, 8), 1); // its first section
@@ -224,14 +224,16 @@ fn the_bytes_are_those_of_the_specification() {
     let wide = (bindings + 4 * 4).next_multiple_of(8);
     assert_eq!(u64_at(compilation, wide), 1 << 40);
     let shapes = wide + 16;
-    let shape = &compilation[shapes + 20..][..20];
+    // `.text.SUFFIX`, in a group and not.
+    assert_eq!((compilation[shapes + 17], compilation[shapes + 20 + 17]), (0x81, 1));
+    let shape = &compilation[shapes + 2 * 20..][..20];
     assert_eq!(name(u32_at(shape, 0)), b".rodata");
     assert_eq!((u32_at(shape, 4), u32_at(shape, 8)), (1, 2)); // type, flags
     assert_eq!(shape[16..], [3, 0, 0, 0]); // kind, bits
-    let sections = (shapes + 2 * 20).next_multiple_of(8);
+    let sections = (shapes + 3 * 20).next_multiple_of(8);
     let section = &compilation[sections + 20..][..20];
     assert_eq!(u32_at(section, 0), 9); // size
-    assert_eq!((u32_at(section, 4), u32_at(section, 8)), (1, 0)); // member, shape
+    assert_eq!((u32_at(section, 4), u32_at(section, 8)), (1, 1)); // member, shape
     assert_eq!(section[16..], [4, 1, 0, 0]); // alignment, has fixups
     let pieces = (sections + 3 * 20).next_multiple_of(8);
     assert_eq!(u32_at(compilation, pieces + 8), 0);
