@@ -290,6 +290,11 @@ pub struct CompilationHeader {
     pub shape_count: u32,
     /// Number of pieces that all members together refer to.
     pub piece_count: u32,
+    /// CRC-32 of the bytes of members, shapes, sections, pieces and uses, in this order: a linker trusts the
+    /// outline without a look at the fragments.
+    pub outline_crc: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl CompilationHeader {
@@ -514,11 +519,12 @@ mod tests {
         assert_eq!(size_of::<WideFixupRecord>(), 24);
         assert_eq!(offset_of!(WideFixupRecord, target), 16);
 
-        assert_eq!(size_of::<CompilationHeader>(), 48);
+        assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(offset_of!(CompilationHeader, wide_count), 24);
         assert_eq!(offset_of!(CompilationHeader, machine), 32);
         assert_eq!(offset_of!(CompilationHeader, bits), 36);
         assert_eq!(offset_of!(CompilationHeader, piece_count), 44);
+        assert_eq!(offset_of!(CompilationHeader, outline_crc), 48);
         assert_eq!(size_of::<MemberRecord>(), 32);
         assert_eq!(offset_of!(MemberRecord, suffix), 16);
         assert_eq!(offset_of!(MemberRecord, bits), 28);

@@ -268,6 +268,7 @@ impl<'a> Made<'_, 'a> {
             relative,
             symbolic,
             irelative,
+            ..
         } = slots;
         let (mut relative, mut symbolic, mut irelative) = (
             relative.iter_mut(),

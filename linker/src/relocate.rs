@@ -42,17 +42,27 @@ pub struct DynamicSlots<'o> {
     pub symbolic: &'o mut [Rela],
     /// `R_X86_64_IRELATIVE`.
     pub irelative: &'o mut [Rela],
+    /// There were more than there is room for.
+    is_overrun: bool,
 }
 
 impl DynamicSlots<'_> {
-    fn take(slots: &mut &mut [Rela], rela: Rela) {
-        // The scan has counted them with the same rules.
+    fn take(slots: &mut &mut [Rela], is_overrun: &mut bool, rela: Rela) {
+        // The scan has counted them with the same rules; but a repository's outline may lie.
         if let Some((first, rest)) = std::mem::take(slots).split_first_mut() {
             *first = rela;
             *slots = rest;
         } else {
-            debug_assert!(false, "more dynamic relocations than the scan has counted");
+            *is_overrun = true;
         }
+    }
+
+    /// Whether exactly those have been written for which there was room.
+    pub fn is_full(&self) -> bool {
+        !self.is_overrun
+            && self.relative.is_empty()
+            && self.symbolic.is_empty()
+            && self.irelative.is_empty()
     }
 }
 
@@ -243,7 +253,7 @@ impl Relocator<'_, '_> {
                         && !(site.packs && relr::is_packed(fixup.offset))
                     {
                         let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
-                        DynamicSlots::take(&mut dynamic.relative, rela);
+                        DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
                     }
                     store(
                         bytes,
@@ -363,6 +373,7 @@ impl Relocator<'_, '_> {
                         let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
                         DynamicSlots::take(
                             &mut dynamic.symbolic,
+                            &mut dynamic.is_overrun,
                             Rela::new(place, reloc::R_X86_64_64, symbol, target.addend),
                         );
                         return store(bytes, offset, Field::Word64, 0);
@@ -372,6 +383,7 @@ impl Relocator<'_, '_> {
                         let resolver = target.address.wrapping_add(addend);
                         DynamicSlots::take(
                             &mut dynamic.irelative,
+                            &mut dynamic.is_overrun,
                             Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, resolver as i64),
                         );
                         return store(bytes, offset, Field::Word64, resolver);
@@ -383,6 +395,7 @@ impl Relocator<'_, '_> {
                 {
                     DynamicSlots::take(
                         &mut dynamic.relative,
+                        &mut dynamic.is_overrun,
                         Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64),
                     );
                 }

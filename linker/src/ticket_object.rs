@@ -73,6 +73,13 @@ impl<'a> TicketObject<'a> {
     /// # Errors
     /// If the repository is damaged.
     pub fn load(&mut self, lost: &[u32]) -> Result<(), ProgramError> {
+        if !self.compilation.outline_is_whole() {
+            return Err(ProgramError::Damaged {
+                path: self.store().path().to_owned(),
+                address: self.compilation.record().address,
+                what: "the outline does not have its checksum",
+            });
+        }
         self.lost = vec![false; self.compilation.groups().len()];
         for group in lost {
             if let Some(lost) = self.lost.get_mut(*group as usize) {

@@ -489,6 +489,12 @@ impl Writer<'_, '_> {
         self.position
             .add_written(chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum());
         self.write_sections(file, chunks, &mut dynamic);
+        if !dynamic.is_full() {
+            let input = self.places.files.get(file);
+            self.made.diag.error(format!(
+                "{input}: its dynamic relocations are not those that were counted; check the repository with repo-dump --verify"
+            ));
+        }
         self.write_frames(file, frames, table);
     }
 

@@ -207,17 +207,17 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u32_at(compilation, 24), 2); // wide words
     assert_eq!(u32_at(compilation, 40), 3); // shapes
     assert_eq!(u32_at(compilation, 44), 3); // pieces of members
-    let member = &compilation[48 + 32..][..32];
+    let member = &compilation[56 + 32..][..32];
     assert_eq!(u32_at(member, 8), 1); // its first section
     assert_eq!(u32_at(member, 12), 2); // its first binding
     assert_eq!(name(u32_at(member, 16)), b"second");
     assert_eq!(u32_at(member, 24), 1); // its first piece
     assert_eq!(u32_at(member, 28), 1); // plain
-    let symbols = &compilation[48 + 3 * 32..];
+    let symbols = &compilation[56 + 3 * 32..];
     assert_eq!(name(u32_at(symbols, 20)), b"\xff\x01");
     assert_eq!(symbols[20 + 18], 2); // in a piece
     assert_eq!(symbols[5 * 20 + 18], 1); // wide
-    let groups = (48 + 3 * 32 + 7 * 20_usize).next_multiple_of(8);
+    let groups = (56 + 3 * 32 + 7 * 20_usize).next_multiple_of(8);
     assert_eq!(name(u32_at(compilation, groups)), b"first");
     let bindings = groups + 8;
     assert_eq!(u32_at(compilation, bindings + 4), 2);
@@ -225,7 +225,10 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u64_at(compilation, wide), 1 << 40);
     let shapes = wide + 16;
     // `.text.SUFFIX`, in a group and not.
-    assert_eq!((compilation[shapes + 17], compilation[shapes + 20 + 17]), (0x81, 1));
+    assert_eq!(
+        (compilation[shapes + 17], compilation[shapes + 20 + 17]),
+        (0x81, 1)
+    );
     let shape = &compilation[shapes + 2 * 20..][..20];
     assert_eq!(name(u32_at(shape, 0)), b".rodata");
     assert_eq!((u32_at(shape, 4), u32_at(shape, 8)), (1, 2)); // type, flags
@@ -239,6 +242,13 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u32_at(compilation, pieces + 8), 0);
     let uses = (pieces + 3 * 4).next_multiple_of(8);
     assert_eq!(compilation.len(), uses + 4);
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&compilation[56..56 + 3 * 32]);
+    crc.update(&compilation[shapes..shapes + 3 * 20]);
+    crc.update(&compilation[sections..sections + 3 * 20]);
+    crc.update(&compilation[pieces..pieces + 3 * 4]);
+    crc.update(&compilation[uses..]);
+    assert_eq!(u32_at(compilation, 48), crc.finalize());
 
     let address = format_spec::ids::Address(u64_at(member, 0));
     let record = snapshot.record_at(address).unwrap();

@@ -10,7 +10,7 @@
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
 use super::outline::outline;
 use super::prepare::{self, Prepared};
-use super::view::{self, Programs};
+use super::view::{self, Programs, outline_crc};
 use super::{ProgramError, Result};
 use crate::engine::{Durability, Record, Store, Transaction};
 use format_spec::digest::Digest;
@@ -488,16 +488,10 @@ impl<'s> Adder<'s> {
         let outline = outline(compilation, names, pieces);
         let value = &mut self.value;
         value.clear();
-        let header = CompilationHeader {
-            wide_count: wide.len() as u32,
-            shape_count: outline.shapes.len() as u32,
-            piece_count: outline.pieces.len() as u32,
-            ..prepare::header(compilation)
-        };
-        value.extend_from_slice(bytemuck::bytes_of(&header));
         let members = compilation.fragments.iter().zip(fragments);
-        for ((fragment, address), (first_piece, bits)) in members.zip(&outline.members) {
-            value.extend_from_slice(bytemuck::bytes_of(&MemberRecord {
+        let members: Vec<MemberRecord> = members
+            .zip(&outline.members)
+            .map(|((fragment, address), (first_piece, bits))| MemberRecord {
                 fragment: *address,
                 first_section: fragment.sections.start,
                 first_binding: fragment.bindings.start,
@@ -505,8 +499,23 @@ impl<'s> Adder<'s> {
                 group: fragment.group,
                 first_piece: *first_piece,
                 bits: *bits,
-            }));
-        }
+            })
+            .collect();
+        let header = CompilationHeader {
+            wide_count: wide.len() as u32,
+            shape_count: outline.shapes.len() as u32,
+            piece_count: outline.pieces.len() as u32,
+            outline_crc: outline_crc([
+                bytemuck::cast_slice(&members),
+                bytemuck::cast_slice(&outline.shapes),
+                bytemuck::cast_slice(&outline.sections),
+                bytemuck::cast_slice(&outline.pieces),
+                &outline.uses,
+            ]),
+            ..prepare::header(compilation)
+        };
+        value.extend_from_slice(bytemuck::bytes_of(&header));
+        value.extend_from_slice(bytemuck::cast_slice(&members));
         let align = |value: &mut Vec<u8>| value.resize(value.len().next_multiple_of(8), 0);
         value.extend_from_slice(bytemuck::cast_slice(&symbols));
         align(value);

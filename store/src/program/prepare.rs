@@ -136,6 +136,8 @@ pub(super) fn header(compilation: &Compilation<'_>) -> CompilationHeader {
         wide_count: 0,
         shape_count: 0,
         piece_count: 0,
+        outline_crc: 0,
+        reserved: 0,
         e_flags: compilation.e_flags,
         machine: compilation.machine,
         os_abi: compilation.os_abi,

@@ -473,6 +473,15 @@ impl<'s> FragmentSection<'s> {
     }
 }
 
+/// The checksum of an outline's arrays: members, shapes, sections, pieces and uses.
+pub(super) fn outline_crc(arrays: [&[u8]; 5]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    for array in arrays {
+        crc.update(array);
+    }
+    crc.finalize()
+}
+
 fn as_usize(range: Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
@@ -545,6 +554,18 @@ impl<'s> CompilationView<'s> {
             uses: cutter.slice(header.binding_count as usize)?,
         })
         .filter(|_| (1..=header.symbol_count).contains(&header.first_global))
+    }
+
+    /// Whether the outline is as it was written. It is not looked at otherwise before it is used.
+    pub fn outline_is_whole(&self) -> bool {
+        let arrays = [
+            bytemuck::cast_slice(self.members),
+            bytemuck::cast_slice(self.shapes),
+            bytemuck::cast_slice(self.sections),
+            bytemuck::cast_slice(self.pieces),
+            self.uses,
+        ];
+        outline_crc(arrays) == self.header.outline_crc && self.header.reserved == 0
     }
 
     /// Whether the elements of the arrays are what they may be.
