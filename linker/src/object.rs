@@ -346,7 +346,7 @@ impl<'a> Object<'a> {
 
     /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
     #[inline]
-    pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'a>) {
+    pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
         match self {
             Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
             Object::Ticket(ticket) => {
