@@ -613,6 +613,7 @@ fn is_compatible(data: &[u8]) -> bool {
 }
 
 /// A file after parsing.
+#[allow(clippy::large_enum_variant)] // one a file, and soon taken apart
 enum Parsed<'a> {
     File(File<'a>),
     /// A ticket, which has yet to be exchanged for the compilation that it names.

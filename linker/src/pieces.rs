@@ -91,6 +91,9 @@ struct Taken {
 /// What decides in which part of the output a piece goes.
 type Kind = (NameId, u32, u32);
 
+/// Where pieces of a kind of a repository go, if they may be merged at all.
+type KnownKind = (RepositoryId, Kind, Option<(PartId, MergeKind)>);
+
 /// The pieces of one kind that one file is the first to use.
 struct Group<'a> {
     kind: Kind,
@@ -122,7 +125,7 @@ impl PieceInputs {
         let mut all = PieceInputs::default();
         all.repositories
             .resize_with(used.repositories.len(), Vec::new);
-        let mut parts: Vec<(RepositoryId, Kind, Option<(PartId, MergeKind)>)> = Vec::new();
+        let mut parts: Vec<KnownKind> = Vec::new();
         for ((_, file), groups) in files.iter().zip(by_file) {
             let Some(Object::Ticket(ticket)) = file.object() else {
                 continue;
