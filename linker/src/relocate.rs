@@ -112,7 +112,11 @@ impl Relocator<'_, '_> {
                     .symbols
                     .at(site.file.slot_base, first_global, index);
                 let address = *self.values.get(symbol.index())?;
-                let flags = self.places.symbols.flags(symbol);
+                let mut flags = self.places.symbols.flags(symbol);
+                if flags & flag::UNDEFINED != 0 {
+                    // With --noinhibit-exec there is an output all the same. The scan has asked for nothing then.
+                    flags = (flags | flag::UNDEFINED_WEAK) & !flag::IMPORTED;
+                }
                 Some(Resolved {
                     address,
                     addend: fixup.addend,

@@ -492,7 +492,7 @@ impl Writer<'_, '_> {
         if !dynamic.is_full() {
             let input = self.places.files.get(file);
             self.made.diag.error(format!(
-                "{input}: its dynamic relocations are not those that were counted; check the repository with repo-dump --verify"
+                "{input}: its dynamic relocations are not those that were counted; if it is a ticket, check the repository with repo-dump --verify"
             ));
         }
         self.write_frames(file, frames, table);

@@ -267,7 +267,7 @@ fn bad_values() {
         ),
         (
             "-z max-page-size=foo",
-            "option '-z': invalid value 'max-page-size=foo': expected a power of two",
+            "option '-z': invalid value 'max-page-size=foo': expected a power of two up to 1 GiB",
         ),
         (
             "-z max-page-size=12",

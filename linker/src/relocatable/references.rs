@@ -12,7 +12,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Fixup, Fixups, Object, Place, Target};
+use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
 use crate::output::shf;
 use crate::relocatable::frames::Frames;
 use crate::relocatable::plan::{OutId, Plan};
@@ -125,7 +125,7 @@ impl Referrer<'_, '_> {
             }
         };
         let Some(section) = self.sections.get(file, number) else {
-            return Err(format!("section {number} does not exist"));
+            return Err(format!("the symbol is in {}", describe_missing(number)));
         };
         let Some(out) = self.plan.out(section) else {
             return Ok(Reference::Gone);
