@@ -271,7 +271,7 @@ fn bad_values() {
         ),
         (
             "-z max-page-size=12",
-            "option '-z': invalid value 'max-page-size=12': expected a power of two",
+            "option '-z': invalid value 'max-page-size=12': expected a power of two up to 1 GiB",
         ),
         (
             "--defsym foo",
