@@ -41,9 +41,9 @@ pub fn find(
     };
     let loaded = gimli::DwarfSections::load(contents).ok()?;
     let dwarf = loaded.borrow(|bytes| Reader::new(bytes, LittleEndian));
-    // A symbol may say that it is anywhere, also in what would be the next section.
+    // A symbol may say that it is anywhere, also in what would be the next section, or in one of a number that no section has.
     let inside = Some(offset).filter(|offset| *offset < APART)?;
-    let address = u64::from(number) * APART + inside;
+    let address = u64::from(number).checked_mul(APART)?.checked_add(inside)?;
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         let Ok(unit) = dwarf.unit(header) else {

@@ -91,7 +91,7 @@ fn every_view_in_both_forms() {
     let header = json(&scratch, &["header"]);
     assert_eq!(
         (&header["revision"], &header["format"]),
-        (&2.into(), &1.into())
+        (&2.into(), &2.into())
     );
     let shared = json(&scratch, &["names", "shared"]);
     assert!(shared.as_array().is_some_and(|names| names.len() >= 2));
