@@ -155,17 +155,16 @@ fn who_walks_the_frames_from_a_mark_before_them_all_sees_the_cie_first() {
 /// functions were seen to call each other.
 #[test]
 fn counts_of_calls_are_no_obstacle() {
-    let (Some(bench), Some(_)) = (Bench::new(), tools::require(["clang"])) else {
+    let (Some(bench), Some([clang])) = (Bench::new(), tools::require(["clang"])) else {
         return;
     };
+    let clang = clang.to_str().expect("a path of a tool is text");
     bench.scratch.write(
         "a.s",
         ".globl main, f\n.text\nmain: call f\nxor %eax, %eax\nret\nf: ret\n.cg_profile main, f, 32\n\
          .section .note.GNU-stack,\"\",@progbits",
     );
-    bench
-        .driver(Linker::Reference, "clang", "-c a.s -o a.o")
-        .ok();
+    bench.driver(Linker::Reference, clang, "-c a.s -o a.o").ok();
     let object = bench.read("a.o");
     let elf = Elf::parse(&object).unwrap();
     assert!(
