@@ -314,6 +314,18 @@ impl Sections {
                 if !has_valid_alignment(input, number, &section, diag) {
                     continue;
                 }
+                // The output would keep the type, and its readers would take the section at its word.
+                if matches!(
+                    section.sh_type,
+                    c::SHT_DYNSYM | c::SHT_DYNAMIC | c::SHT_HASH | c::SHT_RELR
+                ) {
+                    diag.error(format!(
+                        "{input}: section {number} ({}) is of type {:#x}, which is for linked files",
+                        String::from_utf8_lossy(section.name),
+                        section.sh_type
+                    ));
+                    continue;
+                }
                 if section.name == b".note.gnu.property" && section.sh_type == c::SHT_NOTE {
                     properties.push(number);
                     continue;

@@ -143,6 +143,7 @@ impl Bench {
                 Role::Value => {}
             }
         }
+        let line = format!("{words:?}");
         let Ok(args) = Args::parse(words.into_iter()) else {
             return;
         };
@@ -163,7 +164,7 @@ impl Bench {
             if args.output_format != OutputFormat::Binary
                 && let Err(why) = reader::read(&output, &args)
             {
-                panic!("an output that cannot be read: {why}\n{said}");
+                panic!("an output that cannot be read: {why}\n{said}\n{line}");
             }
         }
     }
