@@ -164,7 +164,9 @@ impl Places<'_, '_> {
             let piece = self
                 .merged
                 .place(self.placement.offset(id) as usize, offset)?;
-            return Some(base + self.placement.parts[part.index()].offset + piece);
+            let part = self.placement.parts[part.index()].offset;
+            // A symbol may say that it is anywhere.
+            return Some(base.wrapping_add(part).wrapping_add(piece));
         }
         Some(
             base.wrapping_add(self.placement.offset(id))
@@ -312,9 +314,9 @@ impl Places<'_, '_> {
     /// As [`Places::definition`], for the definition of this key.
     pub fn definition_of(&self, id: SymbolId, key: Key) -> u64 {
         match key.rank() {
-            rank::COMMON => {
-                self.part(common_part(self.symbols.flags(id))) + self.definitions.value(id)
-            }
+            rank::COMMON => self
+                .part(common_part(self.symbols.flags(id)))
+                .wrapping_add(self.definitions.value(id)),
             rank::STRONG | rank::WEAK => match self.definitions.section(id) {
                 SectionId::NONE => self.definitions.value(id),
                 section => self

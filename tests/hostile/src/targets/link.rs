@@ -147,6 +147,10 @@ impl Bench {
         let Ok(args) = Args::parse(words.into_iter()) else {
             return;
         };
+        // The program refuses that before it links.
+        if args.inputs.is_empty() && args.scripts.is_empty() {
+            return;
+        }
         let diag = Diagnostics::new(DiagOptions::from_args(&args));
         let linked = link(&args, &diag, &Here);
         let mut said = Vec::new();
