@@ -333,19 +333,30 @@ pub struct FragmentView<'s> {
 }
 
 impl<'s> FragmentView<'s> {
-    fn new(record: Record<'s>) -> Option<Self> {
+    /// Cuts the head of the value into its arrays.
+    #[inline]
+    fn cut(record: Record<'s>) -> Option<Self> {
         let mut cutter = Cutter::new(record.value);
         let header: &FragmentHeader = cutter.one()?;
-        let sections: &[SectionRecord] = cutter.slice(header.section_count as usize)?;
-        let anonymous = cutter.slice(header.anonymous_count as usize)?;
-        let targets: &[TargetRecord] = cutter.slice(header.target_count as usize)?;
-        let view = FragmentView {
+        Some(FragmentView {
             record,
+            header,
+            sections: cutter.slice(header.section_count as usize)?,
+            anonymous: cutter.slice(header.anonymous_count as usize)?,
+            targets: cutter.slice(header.target_count as usize)?,
+        })
+    }
+
+    /// The same, and checks what is in them.
+    fn new(record: Record<'s>) -> Option<Self> {
+        let view = FragmentView::cut(record)?;
+        let FragmentView {
             header,
             sections,
             anonymous,
             targets,
-        };
+            ..
+        } = view;
         let (bindable, rest) = targets.split_at_checked(header.bindable_count as usize)?;
         let bindable_is_good = |target: &TargetRecord| match target_kind(target) {
             Some(TargetKind::OwnAnonymous) => (target.value as usize) < anonymous.len(),
@@ -449,25 +460,15 @@ pub struct FragmentSection<'s> {
 impl<'s> FragmentSection<'s> {
     #[inline]
     fn new(record: Record<'s>, index: u32) -> Option<Self> {
-        let mut cutter = Cutter::new(record.value);
-        let header: &FragmentHeader = cutter.one()?;
-        let sections: &[SectionRecord] = cutter.slice(header.section_count as usize)?;
-        let anonymous: &[Address] = cutter.slice(header.anonymous_count as usize)?;
-        let targets: &[TargetRecord] = cutter.slice(header.target_count as usize)?;
-        let view = FragmentView {
-            record,
-            header,
-            sections,
-            anonymous,
-            targets,
-        };
-        let section = sections.get(index as usize)?;
+        let view = FragmentView::cut(record)?;
+        let header = view.header;
+        let section = view.sections.get(index as usize)?;
         let is_good = header.bindable_count <= header.target_count && section.align_log2 < 64;
         is_good.then_some(FragmentSection {
             record: section,
             bytes: view.bytes_of(section)?,
             fixups: view.fixups_of(section)?,
-            targets,
+            targets: view.targets,
             bindable_count: header.bindable_count,
         })
     }
