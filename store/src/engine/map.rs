@@ -1,4 +1,5 @@
-//! The mapping of the file, and the only `unsafe` code of the engine.
+//! The mapping of the file, and most of the engine's `unsafe` code (the rest is in
+//! `system` and `sync`).
 //!
 //! The file is mapped once, read-only, far beyond its end, so that it can grow
 //! without any reader noticing. Touching a page beyond the end of the file
