@@ -19,10 +19,12 @@
 mod common;
 
 use common::{effort, key};
+use memmap2::MmapRaw;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,10 @@ struct Interrupted {
     /// The descriptor by which the repository is locked, and that of who is next.
     owner: Mutex<Option<i32>>,
     next: Mutex<Option<i32>>,
+    /// And that of who syncs.
+    syncing: Mutex<Option<i32>>,
+    /// Up to where the log is on the disk, once it was synced.
+    synced: AtomicU64,
     released: Condvar,
     advanced: Condvar,
     boot: u8,
@@ -52,6 +58,8 @@ impl Interrupted {
         Arc::new(Interrupted {
             owner: Mutex::new(None),
             next: Mutex::new(None),
+            syncing: Mutex::new(None),
+            synced: AtomicU64::new(0),
             released: Condvar::new(),
             advanced: Condvar::new(),
             boot,
@@ -71,12 +79,19 @@ impl System for Interrupted {
         Ok(())
     }
 
-    fn write_at_durably(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_at(file, bytes, offset)
+    fn sync_range(&self, file: &File, _: &MmapRaw, range: Range<u64>) -> io::Result<()> {
+        assert!(range.end <= file.metadata()?.len(), "not yet written");
+        switch();
+        let synced = self.synced.load(Ordering::SeqCst);
+        assert!(synced == 0 || range.start <= synced, "leaves a hole");
+        self.synced.fetch_max(range.end, Ordering::SeqCst);
+        Ok(())
     }
 
-    fn sync(&self, _: &File) -> io::Result<()> {
+    fn sync(&self, file: &File) -> io::Result<()> {
+        let length = file.metadata()?.len();
         switch();
+        self.synced.fetch_max(length, Ordering::SeqCst);
         Ok(())
     }
 
@@ -126,7 +141,21 @@ impl System for Interrupted {
         false
     }
 
-    fn wake(&self, _: &AtomicU32) {
+    fn try_begin_sync(&self, file: &File) -> io::Result<bool> {
+        let mut syncing = self.syncing.lock().unwrap();
+        let free = syncing.is_none();
+        if free {
+            *syncing = Some(file.as_raw_fd());
+        }
+        Ok(free)
+    }
+
+    fn end_sync(&self, file: &File) {
+        let ended = self.syncing.lock().unwrap().take();
+        assert_eq!(ended, Some(file.as_raw_fd()), "did not sync");
+    }
+
+    fn wake(&self, _: &AtomicU32, _: u32) {
         switch();
     }
 
@@ -171,7 +200,7 @@ fn open(path: &Path, system: &Arc<Interrupted>) -> Arc<Store> {
 
 /// One transaction: a counter goes up, and so many records are inserted and
 /// pushed onto a vector.
-fn step(store: &Store, writer: u64, step: u64, records: u64) {
+fn step(system: &Interrupted, store: &Store, writer: u64, step: u64, records: u64) {
     let durability = match step % 2 {
         0 => Durability::Lazy,
         _ => Durability::Durable,
@@ -189,7 +218,16 @@ fn step(store: &Store, writer: u64, step: u64, records: u64) {
         let address = transaction.insert(INDEX, &key(number), &new).unwrap();
         transaction.push(VECTOR, address).unwrap();
     }
-    assert_eq!(transaction.commit().unwrap(), count + 1);
+    let revision = transaction.commit().unwrap();
+    assert_eq!(revision, count + 1);
+    if durability == Durability::Durable {
+        let end = store.snapshot_at(revision).unwrap().size();
+        let synced = system.synced.load(Ordering::SeqCst);
+        assert!(
+            end <= synced,
+            "{revision} reaches to {end}, synced to {synced}"
+        );
+    }
 }
 
 /// That what a snapshot shows is one revision, whole; the number of it.
@@ -226,8 +264,9 @@ fn everybody(path: &Path, records: u64) {
     let writers = [shared.clone(), shared.clone(), other.clone()];
     let mut threads = Vec::new();
     for (store, writer) in writers.into_iter().zip(1..) {
+        let system = system.clone();
         threads.push(thread::spawn(move || {
-            (0..2).for_each(|number| step(&store, writer, number, records));
+            (0..2).for_each(|number| step(&system, &store, writer, number, records));
         }));
     }
     for store in [shared.clone(), other] {
@@ -259,7 +298,7 @@ fn after_a_restart(path: &Path, good: &[u8]) {
         thread::spawn(move || {
             let store = open(&path, &system);
             assert!(look(&store, 1) >= 2);
-            step(&store, writer, 7, 1);
+            step(&system, &store, writer, 7, 1);
         })
     });
     for thread in threads {
@@ -306,8 +345,9 @@ fn recovery_happens_once() {
     let (source, sink) = std::sync::mpsc::channel();
     let at = path.clone();
     let make = move || {
-        let store = open(&at, &Interrupted::new(1));
-        (0..2).for_each(|number| step(&store, 9, number, 1));
+        let system = Interrupted::new(1);
+        let store = open(&at, &system);
+        (0..2).for_each(|number| step(&system, &store, 9, number, 1));
         source.send(std::fs::read(&at).unwrap()).unwrap();
     };
     shuttle::check_random(make, 1);

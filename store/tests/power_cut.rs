@@ -101,12 +101,7 @@ impl Disk {
     fn perform(&mut self, op: &Op) {
         match op {
             Op::Write { offset, bytes } => self.write(*offset, bytes),
-            Op::DurableWrite { offset, bytes } => {
-                self.write(*offset, bytes);
-                let end = offset + bytes.len() as u64;
-                // Pages are what is written back.
-                self.sync(offset / SECTOR..end.div_ceil(SECTOR));
-            }
+            Op::SyncRange(range) => self.sync(range.start / SECTOR..range.end.div_ceil(SECTOR)),
             Op::Sync => self.sync(0..u64::MAX),
         }
     }

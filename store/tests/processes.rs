@@ -302,10 +302,8 @@ fn writers_may_be_killed_at_any_time() {
 fn killed_at(path: &Path, op: usize, after: usize) {
     let system = TestSystem::with_hook(1, move |number, what| {
         let (offset, length) = match what {
-            Op::Write { offset, bytes } | Op::DurableWrite { offset, bytes } => {
-                (*offset, bytes.len() as u64)
-            }
-            Op::Sync => (0, 0),
+            Op::Write { offset, bytes } => (*offset, bytes.len() as u64),
+            Op::SyncRange(_) | Op::Sync => (0, 0),
         };
         // Linux looks for signals between pages, not within one.
         let half = (offset + length / 2) / PAGE * PAGE;

@@ -17,6 +17,17 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A transaction is committed, but perhaps not on the disk, and perhaps never will be:
+    /// waiting for it failed.
+    #[error("{}: revision {revision} is committed, but a power cut may take it away: {source}", path.display())]
+    NotDurable {
+        /// The repository.
+        path: PathBuf,
+        /// What was committed.
+        revision: u64,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// The file system cannot do something that a repository needs.
     #[error("{}: its file system has no {what} ({source}); keep the repository on a local one, such as ext4, XFS, Btrfs or tmpfs", path.display())]
     FileSystem {

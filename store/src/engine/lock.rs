@@ -22,18 +22,21 @@
 use super::error::{Error, Result};
 use super::store::{Store, cannot};
 use super::sync::{self, MutexGuard};
+use format_spec::file::FileState;
 use std::io;
+use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A turn lasts for so many transactions…
-const TURN_TRANSACTIONS: u32 = 512;
+const TURN_TRANSACTIONS: u32 = 1024;
 /// … and until so many nanoseconds after its beginning.
-const TURN_NANOSECONDS: u64 = 5_000_000;
-/// So many transactions before its end the next one is woken: about the time
-/// that this takes.
+const TURN_NANOSECONDS: u64 = 10_000_000;
+/// So many transactions before its end, or nanoseconds, the next one is woken: about the
+/// time that this takes.
 const WAKE_BEFORE: u32 = 6;
+const WAKE_BEFORE_NANOSECONDS: u64 = 80_000;
 /// How often one looks for a lock that somebody else has, who may be about to
 /// release it.
 const LOOKS: u32 = 8;
@@ -50,13 +53,22 @@ pub(super) struct Turn {
     began: u64,
     /// Transactions that are left of it.
     left: u32,
+    /// Who is next was woken already.
+    has_woken: bool,
 }
 
 /// The right to write.
 pub(super) struct WriteLock<'s> {
     // Released in this order.
     _file: FileLock<'s>,
-    _thread: MutexGuard<'s, Turn>,
+    thread: MutexGuard<'s, Turn>,
+}
+
+impl WriteLock<'_> {
+    /// Ends the turn with this transaction: it is going to wait for something else.
+    pub(super) fn end_turn(&mut self) {
+        self.thread.left = 0;
+    }
 }
 
 pub(super) struct FileLock<'s>(&'s Store);
@@ -84,7 +96,7 @@ impl Store {
         }
         Ok(WriteLock {
             _file: file,
-            _thread: thread,
+            thread,
         })
     }
 
@@ -95,7 +107,7 @@ impl Store {
         };
         Ok(self.try_lock_file()?.map(|file| WriteLock {
             _file: file,
-            _thread: thread,
+            thread,
         }))
     }
 
@@ -116,17 +128,19 @@ impl Store {
 
     fn lock_in_turn(&self, turn: &mut Turn) -> Result<FileLock<'_>> {
         let system = self.system();
-        let lasts = system.uptime().wrapping_sub(turn.began) < TURN_NANOSECONDS;
-        if lasts && turn.left > 0 {
+        let age = system.uptime().wrapping_sub(turn.began);
+        let lasts = age < TURN_NANOSECONDS && turn.left > 0;
+        let is_ending =
+            age >= TURN_NANOSECONDS - WAKE_BEFORE_NANOSECONDS || turn.left <= WAKE_BEFORE;
+        if is_ending && !turn.has_woken {
+            turn.has_woken = true;
+            self.wake_next();
+        }
+        if lasts {
             turn.left -= 1;
-            if turn.left == WAKE_BEFORE {
-                self.wake_next();
-            }
             if let Some(lock) = self.look_for_lock(LOOKS)? {
                 return Ok(lock);
             }
-        } else if turn.left > WAKE_BEFORE {
-            self.wake_next();
         }
         // Without a queue one is as good a writer, but a less patient one.
         let queues = system.enter_queue(self.file()).is_ok();
@@ -137,6 +151,7 @@ impl Store {
         *turn = Turn {
             began: system.uptime(),
             left: TURN_TRANSACTIONS,
+            has_woken: false,
         };
         lock
     }
@@ -147,7 +162,7 @@ impl Store {
             return Ok(lock);
         }
         let system = self.system();
-        let word = self.head_word()?;
+        let word = self.state_word(offset_of!(FileState, head))?;
         let began = system.uptime();
         loop {
             let before = word.load(Ordering::Relaxed);
@@ -169,8 +184,8 @@ impl Store {
 
     /// Wakes who is next. (The word that it waits for could be any of the file.)
     pub(super) fn wake_next(&self) {
-        if let Ok(head) = self.head_word() {
-            self.system().wake(head.low_half());
+        if let Ok(head) = self.state_word(offset_of!(FileState, head)) {
+            self.system().wake(head.low_half(), 1);
         }
     }
 

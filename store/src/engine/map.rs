@@ -24,6 +24,7 @@ use format_spec::table::LINE_WORDS;
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The whole file and room for it to grow.
@@ -52,6 +53,11 @@ impl Mapping {
     /// Number of bytes of address space.
     pub fn length(&self) -> u64 {
         self.raw.len() as u64
+    }
+
+    /// Returns when this range of the file is on the disk.
+    pub fn sync(&self, system: &dyn System, file: &File, range: Range<u64>) -> io::Result<()> {
+        system.sync_range(file, &self.raw, range)
     }
 
     /// A view of the first `end` bytes.

@@ -45,10 +45,11 @@
 //! * `replay`: what the tables must be, computed from the log.
 //! * `update`: a commit's changes to the tables.
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
-//! * `lock`: who may write.
+//! * `lock`: who may write. `durable`: what is on the disk.
 //! * `snapshot`, `transaction`, `store`: what users see.
 
 mod create;
+mod durable;
 mod error;
 mod lock;
 mod log;

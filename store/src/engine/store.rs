@@ -21,13 +21,11 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-
-/// See [`Store::start_write_back`].
-const WRITE_BACK_EVERY: u64 = 8 << 20;
 
 /// See [`Store::write_table`].
 const HUGE_PAGE: u64 = 2 << 20;
@@ -91,6 +89,8 @@ pub struct Store {
     /// Threads of this process that share the store wait here: to the kernel
     /// they are one owner of the file's lock.
     turn: Mutex<Turn>,
+    /// And here for the disk.
+    sync_turn: Mutex<()>,
     /// The file is at least this long: it never shrinks.
     known_length: AtomicU64,
     /// Offset of a trailer whose checksum was found right.
@@ -165,6 +165,7 @@ impl Store {
             checkpoint_every: options.checkpoint_every,
             word_writer: OnceLock::new(),
             turn: Mutex::default(),
+            sync_turn: Mutex::default(),
             known_length: AtomicU64::new(length),
             checked_trailer: AtomicU64::new(0),
             nonces: AtomicU64::new(nonces),
@@ -201,46 +202,6 @@ impl Store {
         let lock = self.lock()?;
         let base = self.catch_up()?;
         Transaction::new(self, lock, base, durability)
-    }
-
-    /// Returns when all that is committed is on the disk, and moves the
-    /// checkpoint there, so that recovery would have nothing to do.
-    pub fn sync(&self) -> Result<()> {
-        let lock = self.lock()?;
-        let synced = self.catch_up()?.trailer().offset;
-        drop(lock);
-        self.sync_file()?;
-        let _lock = self.lock()?;
-        let (checkpoint, durable) = self.durable_state()?;
-        let words = [checkpoint.max(synced), durable.max(synced)];
-        self.write_state(offset_of!(FileState, checkpoint), &words)
-    }
-
-    /// What is done for the disk's sake after a transaction, which reaches from
-    /// `start` to `end`, is published and the lock is released.
-    pub(super) fn settle(&self, start: u64, end: u64) -> Result<()> {
-        self.start_write_back(start, end);
-        if start / self.checkpoint_every != end / self.checkpoint_every {
-            match self.sync() {
-                // Whoever replaced it has made the new file durable.
-                Ok(()) | Err(Error::Replaced { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Has the kernel begin to write the log to the disk, as far as it is complete
-    /// up to a multiple of [`WRITE_BACK_EVERY`] that lies between `start` and `end`:
-    /// then there is less to wait for when it must be there.
-    pub(super) fn start_write_back(&self, start: u64, end: u64) {
-        let start = start / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
-        let end = end / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
-        if start < end {
-            // It takes a while, in which the lock need not be idle.
-            self.wake_next();
-            self.system.start_write_back(&self.file, start..end);
-        }
     }
 
     /// The repository's UUID.
@@ -429,9 +390,9 @@ impl Store {
         Err(self.error(Fault::new(place, "state word's check is wrong")))
     }
 
-    /// The word of the file's state that every commit changes.
-    pub(super) fn head_word(&self) -> Result<&Word> {
-        let place = STATE_OFFSET + offset_of!(FileState, head) as u64;
+    /// A word of the file's state, to wait for its change.
+    pub(super) fn state_word(&self, field: usize) -> Result<&Word> {
+        let place = STATE_OFFSET + field as u64;
         let words = self.view(LOG_OFFSET)?.words(place, 1);
         let word = words.map(|words| &words[0]);
         word.map_err(|fault| self.error(fault))
@@ -451,15 +412,6 @@ impl Store {
         }
         let words: Vec<u64> = words.collect();
         self.write_at(bytemuck::cast_slice(&words), place)
-    }
-
-    /// The trailers up to which log and tables, and the log alone, are known
-    /// to be on the disk.
-    pub(super) fn durable_state(&self) -> Result<(u64, u64)> {
-        Ok((
-            self.state_offset(offset_of!(FileState, checkpoint))?,
-            self.state_offset(offset_of!(FileState, durable))?,
-        ))
     }
 
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -515,13 +467,13 @@ impl Store {
         writer.as_ref()
     }
 
-    pub(super) fn write_at_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = self.system.write_at_durably(&self.file, bytes, offset);
-        written.map_err(|source| self.io_error("write", source))
-    }
-
     pub(super) fn sync_file(&self) -> Result<()> {
         let synced = self.system.sync(&self.file);
+        synced.map_err(|source| self.io_error("sync", source))
+    }
+
+    pub(super) fn sync_range(&self, range: Range<u64>) -> Result<()> {
+        let synced = self.mapping.sync(&*self.system, &self.file, range);
         synced.map_err(|source| self.io_error("sync", source))
     }
 
@@ -559,6 +511,14 @@ impl Store {
 
     pub(super) fn turn(&self) -> &Mutex<Turn> {
         &self.turn
+    }
+
+    pub(super) fn sync_turn(&self) -> &Mutex<()> {
+        &self.sync_turn
+    }
+
+    pub(super) fn checkpoint_every(&self) -> u64 {
+        self.checkpoint_every
     }
 
     pub(super) fn io_error(&self, action: &'static str, source: io::Error) -> Error {

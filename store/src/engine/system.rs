@@ -26,13 +26,6 @@ pub trait System: Send + Sync {
         file.write_all_at(bytes, offset)
     }
 
-    /// Writes all of `bytes` at `offset` and returns when they, and what is
-    /// needed to read them back (the file's length, its extents), are on the
-    /// disk. Other writes need not be.
-    fn write_at_durably(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        write_durably(file, bytes, offset)
-    }
-
     /// Opens a new file without a name in `directory`, mode 0600.
     fn open_unnamed(&self, directory: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
@@ -87,12 +80,26 @@ pub trait System: Send + Sync {
     /// want [`System::lock`]; about in that order. Lasts until
     /// [`System::leave_queue`], or as a lock does.
     fn enter_queue(&self, file: &File) -> io::Result<()> {
-        queue(file, libc::F_OFD_SETLKW, libc::F_WRLCK)
+        lock_byte(file, QUEUE, libc::F_OFD_SETLKW, libc::F_WRLCK)
     }
 
     /// Lets the next one go ahead.
     fn leave_queue(&self, file: &File) {
-        let _ = queue(file, libc::F_OFD_SETLK, libc::F_UNLCK);
+        let _ = lock_byte(file, QUEUE, libc::F_OFD_SETLK, libc::F_UNLCK);
+    }
+
+    /// Becomes the one who syncs for all; `false` if another one is. Lasts until
+    /// [`System::end_sync`], or as a lock does.
+    fn try_begin_sync(&self, file: &File) -> io::Result<bool> {
+        match lock_byte(file, SYNC, libc::F_OFD_SETLK, libc::F_WRLCK) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Lets another one sync.
+    fn end_sync(&self, file: &File) {
+        let _ = lock_byte(file, SYNC, libc::F_OFD_SETLK, libc::F_UNLCK);
     }
 
     /// Waits until [`System::wake`] for the same word of the file, in whatever
@@ -113,9 +120,9 @@ pub trait System: Send + Sync {
         }
     }
 
-    /// Wakes one of those who wait for the word.
-    fn wake(&self, word: &AtomicU32) {
-        let _ = futex::wake(word, futex::Flags::empty(), 1);
+    /// Wakes so many at most of those who wait for the word.
+    fn wake(&self, word: &AtomicU32, most: u32) {
+        let _ = futex::wake(word, futex::Flags::empty(), most);
     }
 
     /// Maps `length` bytes of address space from the file's start, for reading:
@@ -142,6 +149,14 @@ pub trait System: Send + Sync {
     /// The type of the file's file system: `f_type` of statfs(2).
     fn file_system(&self, file: &File) -> io::Result<u64> {
         Ok(rustix::fs::fstatfs(file)?.f_type as u64)
+    }
+
+    /// Returns when all that was written to this range before, and what is needed to
+    /// read it back (the file's length, its extents), is on the disk. `mapping` is one
+    /// of the whole file, from [`System::map`].
+    fn sync_range(&self, _file: &File, mapping: &MmapRaw, range: Range<u64>) -> io::Result<()> {
+        // msync(2) is fdatasync(2) for a part of a file.
+        mapping.flush_range(range.start as usize, (range.end - range.start) as usize)
     }
 
     /// Returns when everything written before is on the disk.
@@ -192,40 +207,22 @@ pub struct Linux;
 
 impl System for Linux {}
 
-/// `RWF_DSYNC` syncs the written range only: the tables' dirty pages, which
-/// recovery can do without, are left to the kernel.
-fn write_durably(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    use rustix::io::{ReadWriteFlags, pwritev2};
-    while !bytes.is_empty() {
-        match pwritev2(
-            file,
-            &[io::IoSlice::new(bytes)],
-            offset,
-            ReadWriteFlags::DSYNC,
-        ) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                bytes = bytes.get(written..).unwrap_or_default();
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                file.write_all_at(bytes, offset)?;
-                return file.sync_data();
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
+/// Bytes that stand for a queue of writers and for who syncs: where no file ends.
+const QUEUE: libc::off_t = libc::off_t::MAX - 1;
+const SYNC: libc::off_t = libc::off_t::MAX - 2;
 
-/// Locks or unlocks the byte that stands for the queue: one where no file ends.
-fn queue(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<()> {
+/// Locks or unlocks a byte.
+fn lock_byte(
+    file: &File,
+    byte: libc::off_t,
+    command: libc::c_int,
+    kind: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: all zeros are a value of this plain structure.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = libc::off_t::MAX - 1;
+    lock.l_start = byte;
     lock.l_len = 1;
     loop {
         // SAFETY: a system call that reads `lock`, which lives longer.

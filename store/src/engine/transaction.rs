@@ -3,16 +3,16 @@
 //! A commit does, in this order:
 //!
 //! 1. writes the rest of the log's items, new tables, and the trailer;
-//! 2. if durable, waits until they are on the disk;
-//! 3. publishes the trailer as `head`: the transaction is committed;
-//! 4. adds words to the tables that were there before;
-//! 5. publishes the trailer as `visible`: readers see it;
-//! 6. no longer as the only writer, sees to it that what was written gets to the
-//!    disk some time, if it is this transaction's turn ([`Store::settle`]).
+//! 2. publishes the trailer as `head`: the transaction is committed;
+//! 3. adds words to the tables that were there before;
+//! 4. publishes the trailer as `visible`: readers see it;
+//! 5. no longer as the only writer, waits until it is on the disk, if durable, and
+//!    sees to it that it gets there some time, if it is this transaction's turn
+//!    ([`durable`](super::durable)).
 //!
-//! Killed before 3, a writer leaves bytes beyond the head that the next one
-//! overwrites. Killed between 3 and 5, it leaves it to the next one to repeat
-//! 4, which is the same however much of it was done. So no table ever has a
+//! Killed before 2, a writer leaves bytes beyond the head that the next one
+//! overwrites. Killed between 2 and 4, it leaves it to the next one to repeat
+//! 3, which is the same however much of it was done. So no table ever has a
 //! word for a record that is not committed.
 
 use super::error::{Error, Fault, Result};
@@ -40,7 +40,8 @@ pub enum Durability {
     /// any process; a power cut may take the newest transactions away, whole, newest
     /// first.
     Lazy,
-    /// The disk. Once the commit has returned, a power cut cannot take it away.
+    /// The disk. Once the commit has returned, a power cut cannot take it away. (Others
+    /// see it a little earlier; whoever commits durably on top of it waits for it too.)
     Durable,
 }
 
@@ -62,7 +63,7 @@ pub struct Transaction<'s> {
     crc: crc32fast::Hasher,
     additions: Additions,
     own: [OwnTable; INDEX_SLOTS],
-    _lock: WriteLock<'s>,
+    lock: WriteLock<'s>,
 }
 
 impl<'s> Transaction<'s> {
@@ -81,7 +82,7 @@ impl<'s> Transaction<'s> {
             crc: crc32fast::Hasher::new(),
             additions: Additions::default(),
             own: Default::default(),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -167,6 +168,7 @@ impl<'s> Transaction<'s> {
     /// repository is then as before the transaction. Only if the error comes
     /// from writing into pages that the file already has (a broken disk) may
     /// the transaction have been committed nevertheless; the next writer sees.
+    /// [`Error::NotDurable`] says that it has been committed.
     pub fn commit(mut self) -> Result<u64> {
         let added = self.additions.indices.iter().any(|of| !of.is_empty())
             || self.additions.vectors.iter().any(|of| !of.is_empty());
@@ -178,35 +180,30 @@ impl<'s> Transaction<'s> {
         let plans = self.plan_tables(&mut trailer)?;
         self.append_trailer(&mut trailer)?;
 
-        let (mut checkpoint, mut durable) = self.store.durable_state()?;
-        let base = self.base.trailer().offset;
-        if self.durability == Durability::Durable {
-            let whole = self.buffer_offset == end_of(self.base.trailer());
-            if whole && durable == base {
-                self.store
-                    .write_at_durably(&self.buffer, self.buffer_offset)?;
-            } else {
-                self.store.write_at(&self.buffer, self.buffer_offset)?;
-                self.store.sync_file()?;
-                // The tables have everything up to the base.
-                checkpoint = base;
-            }
-            durable = trailer.offset;
-        } else {
-            self.store.write_at(&self.buffer, self.buffer_offset)?;
-        }
-
+        let (store, durability) = (self.store, self.durability);
+        store.write_at(&self.buffer, self.buffer_offset)?;
         let head = trailer.offset;
-        self.store
-            .write_state(offset_of!(FileState, head), &[head])?;
+        store.write_state(offset_of!(FileState, head), &[head])?;
         for (table, plan) in &plans {
-            update::write(self.store, *table, plan, head)?;
+            update::write(store, *table, plan, head)?;
         }
-        self.store
-            .write_state(offset_of!(FileState, visible), &[head, checkpoint, durable])?;
-        let store = self.store;
+        store.write_state(offset_of!(FileState, visible), &[head])?;
+        if durability == Durability::Durable {
+            self.lock.end_turn();
+        }
         drop(self);
-        store.settle(trailer.start, end_of(&trailer))?;
+
+        let settled = match durability {
+            Durability::Lazy => store.settle(&trailer),
+            Durability::Durable => {
+                (store.wait_for_disk(&trailer)).and_then(|()| store.settle(&trailer))
+            }
+        };
+        settled.map_err(|source| Error::NotDurable {
+            path: store.path().to_owned(),
+            revision: trailer.revision,
+            source: Box::new(source),
+        })?;
         Ok(trailer.revision)
     }
 

@@ -5,9 +5,11 @@
 
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
+use memmap2::MmapRaw;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,11 +22,8 @@ pub enum Op {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// As a write and a sync of what was written, but of nothing else.
-    DurableWrite {
-        offset: u64,
-        bytes: Vec<u8>,
-    },
+    /// A sync of these bytes and no others.
+    SyncRange(Range<u64>),
     Sync,
 }
 
@@ -78,10 +77,8 @@ impl TestSystem {
             (self.hook)(recorded.len() - 1, &op)
         };
         let (offset, bytes) = match &op {
-            Op::Write { offset, bytes } | Op::DurableWrite { offset, bytes } => {
-                (*offset, &bytes[..])
-            }
-            Op::Sync => (0, &[][..]),
+            Op::Write { offset, bytes } => (*offset, &bytes[..]),
+            Op::SyncRange(_) | Op::Sync => (0, &[][..]),
         };
         match fate {
             Fate::Done => file.write_all_at(bytes, offset),
@@ -110,9 +107,8 @@ impl System for TestSystem {
         self.perform(file, Op::Write { offset, bytes })
     }
 
-    fn write_at_durably(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let bytes = bytes.to_vec();
-        self.perform(file, Op::DurableWrite { offset, bytes })
+    fn sync_range(&self, file: &File, _: &MmapRaw, range: Range<u64>) -> io::Result<()> {
+        self.perform(file, Op::SyncRange(range))
     }
 
     fn file_system(&self, _: &File) -> io::Result<u64> {

@@ -78,6 +78,10 @@ fn only(arguments: &mut Arguments, names: &str) -> Result<(), String> {
 }
 
 fn main() {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(parts::WRITER) {
+        return parts::writer(words);
+    }
     let arguments = arguments().unwrap_or_else(|error| {
         eprintln!("bench-store: error: {error}");
         std::process::exit(2);

@@ -3,7 +3,9 @@
 use crate::candidates::{self, Candidate, Kind};
 use crate::report::Report;
 use crate::workload::Workload;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -35,12 +37,16 @@ fn size(path: &Path) -> u64 {
 
 /// CPU time of this thread.
 fn thread_seconds() -> f64 {
+    seconds_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn seconds_of(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: fills in `time`.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
@@ -263,24 +269,34 @@ pub fn lazy(report: &mut Report, directory: &Path, workload: &Workload) {
     }
 }
 
-/// One process alone, then 16 at once: 16,000 small transactions in all.
+/// So many small transactions, by one process or shared among many.
+const SMALL_LAZY: usize = 16_000;
+/// Likewise, where each waits for the disk.
+const SMALL_DURABLE: usize = 1_600;
+const WRITERS: usize = 16;
+
+/// Small transactions of one process alone, then of 16 at once: as many in all.
 pub fn contention(report: &mut Report, directory: &Path) {
-    // Short as they are, of each the median of some, one after the other.
-    let mut runs = [Vec::new(), Vec::new()];
-    for _ in 0..5 {
-        runs[0].push(writers(directory, 1, 16_000));
-        runs[1].push(writers(directory, 16, 1000));
-    }
-    for (who, mut runs) in ["1 process", "16 processes"].into_iter().zip(runs) {
-        runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        let median = &runs[runs.len() / 2];
-        report.add("small lazy commits", who, median.rate, "k/s");
-        report.add(
-            "longest wait for one commit",
-            who,
-            median.longest * 1e3,
-            "ms",
-        );
+    for (durable, steps) in [(false, SMALL_LAZY), (true, SMALL_DURABLE)] {
+        let (what, wait) = if durable {
+            ("small durable commits", "longest wait for a durable one")
+        } else {
+            ("small lazy commits", "longest wait for a lazy one")
+        };
+        // Short as they are, of each the median of some, one after the other.
+        let mut runs = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..5 {
+            runs[0].push(together(directory, 1, steps, durable));
+            runs[1].push(together(directory, 1, steps / WRITERS, durable));
+            runs[2].push(together(directory, WRITERS, steps / WRITERS, durable));
+        }
+        let who = ["1 process", "1 process, its share", "16 processes"];
+        for (who, mut runs) in who.into_iter().zip(runs) {
+            runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            let median = &runs[runs.len() / 2];
+            report.add(what, who, median.rate, "k/s");
+            report.add(wait, who, median.longest * 1e3, "ms");
+        }
     }
 }
 
@@ -291,48 +307,80 @@ struct Writers {
     longest: f64,
 }
 
-/// So many processes, each committing so many transactions of three records.
-fn writers(directory: &Path, writers: usize, steps: usize) -> Writers {
+/// So many processes, each committing so many transactions of three records. Timed from
+/// the moment at which all of them are there, and may open the store, to the last commit.
+fn together(directory: &Path, writers: usize, steps: usize, durable: bool) -> Writers {
     let path = directory.join("contention");
-    let longest_of = |writer| directory.join(format!("longest-{writer}"));
     drop(Kind::Store.open(&path));
-    let own: Vec<_> = (0..writers as u64)
-        .map(|writer| Workload::seeded(steps * 3, 1000 + writer))
-        .collect();
-    let start = Instant::now();
-    let children: Vec<_> = (0..writers)
+    let program = std::env::current_exe().expect("own path");
+    let mut children: Vec<_> = (0..writers)
         .map(|writer| {
-            // SAFETY: this process has one thread.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let store = Kind::Store.open(&path);
-                let own = &own[writer];
-                let mut longest = 0.0f64;
-                for batch in own.batches(3) {
-                    let start = Instant::now();
-                    store.insert(own, batch, false);
-                    longest = longest.max(start.elapsed().as_secs_f64());
-                }
-                std::fs::write(longest_of(writer), longest.to_string()).expect("written");
-                // SAFETY: leaves without running what is the parent's.
-                unsafe { libc::_exit(0) };
-            }
-            child
+            let mut command = Command::new(&program);
+            command.arg(WRITER).arg(&path);
+            command.args([writer, steps, usize::from(durable)].map(|number| number.to_string()));
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.spawn().expect("a writer starts")
         })
         .collect();
-    for child in children {
-        let mut status = 0;
-        // SAFETY: waits for an own child.
-        unsafe { libc::waitpid(child, &mut status, 0) };
-        assert_eq!(status, 0, "a writer failed");
+    let mut replies: Vec<_> = (children.iter_mut())
+        .map(|child| BufReader::new(child.stdout.take().expect("a pipe")).lines())
+        .collect();
+    let mut next = || -> Vec<String> {
+        let lines = replies.iter_mut().map(|lines| lines.next());
+        lines
+            .map(|line| line.expect("a line").expect("text"))
+            .collect()
+    };
+    next();
+    let start = uptime();
+    for child in &mut children {
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(b"\n").expect("it listens");
     }
-    let rate = (writers * steps) as f64 / start.elapsed().as_secs_f64() / 1e3;
-    let longest = (0..writers).map(|writer| {
-        let text = std::fs::read_to_string(longest_of(writer)).expect("a report");
-        text.parse().expect("a number")
-    });
-    let longest = longest.fold(0.0, f64::max);
+    let (mut end, mut longest) = (start, 0.0f64);
+    for line in next() {
+        let (ended, waited) = line.split_once(' ').expect("two numbers");
+        end = end.max(ended.parse().expect("a number"));
+        longest = longest.max(waited.parse().expect("a number"));
+    }
+    for mut child in children {
+        assert!(
+            child.wait().expect("own child").success(),
+            "a writer failed"
+        );
+    }
+    let rate = (writers * steps) as f64 / (end - start) / 1e3;
     candidates::check_store(&path, writers * steps * 3);
     remove(&path);
     Writers { rate, longest }
+}
+
+/// The first argument of a process that is one of [`together`]'s writers.
+pub const WRITER: &str = "--writer";
+
+/// What such a process does: path, number, transactions, whether they are durable.
+pub fn writer(mut arguments: impl Iterator<Item = String>) {
+    let path = arguments.next().expect("a path");
+    let numbers: Vec<usize> = (arguments)
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    let &[writer, steps, durable] = numbers.as_slice() else {
+        panic!("three numbers");
+    };
+    let own = Workload::seeded(steps * 3, 1000 + writer as u64);
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).expect("go");
+    let store = Kind::Store.open(path.as_ref());
+    let mut longest = 0.0f64;
+    for batch in own.batches(3) {
+        let start = Instant::now();
+        store.insert(&own, batch, durable != 0);
+        longest = longest.max(start.elapsed().as_secs_f64());
+    }
+    println!("{} {longest}", uptime());
+}
+
+/// Seconds since some moment, the same for all processes.
+fn uptime() -> f64 {
+    seconds_of(libc::CLOCK_MONOTONIC)
 }

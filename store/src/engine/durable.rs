@@ -1,0 +1,126 @@
+//! What is on the disk: waiting for it, and the checkpoint, from which recovery starts.
+//!
+//! A durable commit is published as a lazy one is, gives up the right to write, and then
+//! waits for the disk. Meanwhile others commit. Only one at a time syncs
+//! (`System::try_begin_sync`), from where the last sync ended to the newest commit: so
+//! when it is done, those who committed while the sync before it ran need no more than
+//! a look at `durable` in the file's state. However many processes commit durably, the
+//! disk is waited for about twice in the time that one of them waits.
+//!
+//! The words `durable` and `checkpoint` are lower bounds. Nothing but the work of the
+//! next sync, or of recovery, depends on their being the greatest ones that are true.
+
+use super::error::Result;
+use super::log::end_of;
+use super::store::Store;
+use super::sync;
+use format_spec::file::{FileState, TRAILER_SIZE, Trailer};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long who waits for another one's sync sleeps before it looks whether that one is
+/// still alive.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// See [`Store::start_write_back`].
+const WRITE_BACK_EVERY: u64 = 8 << 20;
+
+impl Store {
+    /// Returns when all that is committed is on the disk, and moves the
+    /// checkpoint there, so that recovery would have nothing to do.
+    pub fn sync(&self) -> Result<()> {
+        let lock = self.lock()?;
+        self.catch_up()?;
+        drop(lock);
+        self.move_checkpoint()
+    }
+
+    /// Returns when the transaction of this trailer, which is committed, is on the disk.
+    pub(super) fn wait_for_disk(&self, trailer: &Trailer) -> Result<()> {
+        self.wake_next();
+        let is_done = || Ok(self.durable_state()?.1 >= trailer.offset);
+        self.sync_in_turn(is_done, || {
+            let (_, durable) = self.durable_state()?;
+            let head = self.state_offset(offset_of!(FileState, head))?;
+            self.sync_range(durable + TRAILER_SIZE..head + TRAILER_SIZE)?;
+            self.write_state(offset_of!(FileState, durable), &[head])
+        })
+    }
+
+    /// What is done for the disk's sake after a transaction is published and the right
+    /// to write is given up.
+    pub(super) fn settle(&self, trailer: &Trailer) -> Result<()> {
+        let (start, end) = (trailer.start, end_of(trailer));
+        self.start_write_back(start, end);
+        if start / self.checkpoint_every() != end / self.checkpoint_every() {
+            self.move_checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Has the kernel begin to write the log to the disk, as far as it is complete
+    /// up to a multiple of [`WRITE_BACK_EVERY`] that lies between `start` and `end`:
+    /// then there is less to wait for when it must be there.
+    pub(super) fn start_write_back(&self, start: u64, end: u64) {
+        let start = start / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
+        let end = end / WRITE_BACK_EVERY * WRITE_BACK_EVERY;
+        if start < end {
+            // It takes a while, in which the lock need not be idle.
+            self.wake_next();
+            self.system().start_write_back(self.file(), start..end);
+        }
+    }
+
+    /// The trailers up to which log and tables, and the log alone, are known
+    /// to be on the disk.
+    pub(super) fn durable_state(&self) -> Result<(u64, u64)> {
+        Ok((
+            self.state_offset(offset_of!(FileState, checkpoint))?,
+            self.state_offset(offset_of!(FileState, durable))?,
+        ))
+    }
+
+    /// Syncs the whole file and says so.
+    fn move_checkpoint(&self) -> Result<()> {
+        // What is visible is in the tables, too.
+        let visible = self.state_offset(offset_of!(FileState, visible))?;
+        let is_done = || Ok(self.durable_state()?.0 >= visible);
+        self.sync_in_turn(is_done, || {
+            let visible = self.state_offset(offset_of!(FileState, visible))?;
+            self.sync_file()?;
+            let (checkpoint, durable) = self.durable_state()?;
+            let words = [checkpoint.max(visible), durable.max(visible)];
+            self.write_state(offset_of!(FileState, checkpoint), &words)
+        })
+    }
+
+    /// Does `sync` unless `is_done` says that another one has done it meanwhile.
+    fn sync_in_turn(
+        &self,
+        is_done: impl Fn() -> Result<bool>,
+        sync: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let system = self.system();
+        let word = self.state_word(offset_of!(FileState, durable))?;
+        // What it does must not depend on whether it comes alone: this is an optimisation.
+        let _thread = sync::lock(self.sync_turn());
+        loop {
+            let before = word.load(Ordering::Relaxed);
+            if is_done()? {
+                return Ok(());
+            }
+            let begun = system.try_begin_sync(self.file());
+            if matches!(begun, Ok(false)) {
+                system.wait(word.low_half(), before as u32, PATIENCE);
+                continue;
+            }
+            let result = if is_done()? { Ok(()) } else { sync() };
+            if begun.is_ok() {
+                system.end_sync(self.file());
+            }
+            system.wake(word.low_half(), u32::MAX >> 1);
+            return result;
+        }
+    }
+}
