@@ -30,9 +30,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A turn lasts for so many transactions…
-const TURN_TRANSACTIONS: u32 = 1024;
+const TURN_TRANSACTIONS: u32 = 2048;
 /// … and until so many nanoseconds after its beginning.
-const TURN_NANOSECONDS: u64 = 10_000_000;
+const TURN_NANOSECONDS: u64 = 20_000_000;
 /// So many transactions before its end, or nanoseconds, the next one is woken: about the
 /// time that this takes.
 const WAKE_BEFORE: u32 = 6;
