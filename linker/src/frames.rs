@@ -87,26 +87,24 @@ impl Frames {
     ) -> Frames {
         let mut by_file: Vec<FileFrames> = Vec::new();
         by_file.resize_with(files.0.len(), FileFrames::default);
-        let mut work: Vec<(FileId, Vec<u32>)> = Vec::new();
-        for id in frames {
-            if sections.state(*id) & state::DISCARDED != 0 {
-                continue;
-            }
-            let (file, number) = sections.origin(*id);
-            match work.last_mut() {
-                Some((last, numbers)) if *last == file => numbers.push(number),
-                _ => work.push((file, vec![number])),
-            }
-        }
-        let parsed: Vec<(FileId, FileFrames)> = work
-            .into_par_iter()
-            .map(|(file, numbers)| {
-                let mut frames = FileFrames::default();
+        let file_of = |id: &SectionId| sections.origin(*id).0;
+        let parsed: Vec<(FileId, FileFrames)> = frames
+            .par_chunk_by(|id, next| file_of(id) == file_of(next))
+            .map(|of_file| {
+                let mut frames = FileFrames {
+                    fdes: Vec::with_capacity(of_file.len()),
+                    ..FileFrames::default()
+                };
+                let file = file_of(&of_file[0]);
                 let object = files.object(file);
+                let numbers = (of_file.iter())
+                    .filter(|id| sections.state(**id) & state::DISCARDED == 0)
+                    .map(|id| sections.origin(*id).1);
                 // An FDE may come before its CIE where each is a section of its own.
                 let is_cie = |number: &u32| object.unwind(*number) == Unwind::Cie;
-                let (first, second): (Vec<u32>, Vec<u32>) = numbers.into_iter().partition(is_cie);
-                for number in first.into_iter().chain(second) {
+                let first = numbers.clone().filter(is_cie);
+                let second = numbers.filter(|number| !is_cie(number));
+                for number in first.chain(second) {
                     if push_known_fde(object, number, &mut frames) {
                         continue;
                     }

@@ -627,7 +627,11 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         output.bytes().copy_from_slice(&flat);
     }
     let output_size = output.bytes().len() as u64;
-    output.commit().map_err(cannot_write)?;
+    let (committed, images) = rayon::join(
+        || output.commit(),
+        || image::Images::collect(&files, &linked),
+    );
+    committed.map_err(cannot_write)?;
     timing.phase("commit output");
     dependency_file::write(args, &arena, &scripts).map_err(|why| {
         diag.error(why);
@@ -635,7 +639,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     })?;
 
     // The output is there; what is left is for the compactor and for whoever wants to know.
-    let unrecorded = image::record(args, &files, &linked, output_size).err();
+    let unrecorded = images.record(args, output_size).err();
     timing.phase("record image");
     let (tickets, objects) = count_objects(&files, &linked);
     log::linked(

@@ -10,6 +10,8 @@
 //! nothing reaches is not linked. Frame descriptions are visited with the code
 //! that they describe, and debugging information is kept but not followed.
 
+mod follow;
+
 use crate::arch::x86_64::relax::NextReloc;
 use crate::arch::x86_64::reloc::{self, Field};
 use crate::args::TextRel;
@@ -17,7 +19,7 @@ use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::frames::{Cie, Frames, cie_fixups, fde_fixups};
-use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
@@ -101,6 +103,19 @@ struct Found {
     relative: Vec<(SectionId, u64, Option<SymbolId>)>,
     /// Sections that became alive and are not visited yet.
     queue: Vec<SectionId>,
+}
+
+impl Found {
+    fn unite(parts: impl IntoIterator<Item = Found>) -> Found {
+        let mut all = Found::default();
+        for mut part in parts {
+            all.locals.append(&mut part.locals);
+            all.undefined.append(&mut part.undefined);
+            all.packed.append(&mut part.packed);
+            all.relative.append(&mut part.relative);
+        }
+        all
+    }
 }
 
 /// What tracing needs to know of the link.
@@ -191,82 +206,7 @@ impl Tracer<'_, '_> {
                 found
             })
             .collect();
-        unite(parts)
-    }
-
-    /// Marks and visits what the roots reach.
-    fn follow(&self, roots: &[SymbolId], needs: &Needs) -> Found {
-        let kept: Vec<SectionId> = (0..self.files.0.len())
-            .into_par_iter()
-            .map(|i| {
-                let mut kept = Vec::new();
-                let pruned = self.files.0[i].object().is_some_and(Object::is_pruned);
-                let followed = self.gc || self.prune && pruned;
-                for id in self.sections.of_file(FileId(i as u32)) {
-                    let id = SectionId(id);
-                    let bits = self.sections.state(id);
-                    if bits & (state::ALIVE | state::ALLOC | state::EH_FRAME)
-                        != state::ALIVE | state::ALLOC
-                    {
-                        continue;
-                    }
-                    let part = self.sections.part[id.index()];
-                    let bounded = part != PartId::NONE && self.bounded[part.index()];
-                    if bits & state::ROOT != 0 || !followed || bounded {
-                        kept.push(id);
-                    } else {
-                        self.sections.remove_state(id, state::ALIVE);
-                    }
-                }
-                kept
-            })
-            .flatten()
-            .collect();
-        let mut frontier = kept;
-        for root in roots {
-            self.reach(self.definitions.section(*root), &mut frontier);
-        }
-        let mut all = Found::default();
-        loop {
-            if frontier.is_empty() {
-                // Metadata lives with the section that it is about; and it may refer to others.
-                for (section, about) in self.link_order {
-                    if self.sections.is_alive(*about) {
-                        self.reach(*section, &mut frontier);
-                    }
-                }
-                if frontier.is_empty() {
-                    break;
-                }
-            }
-            let chunk = (frontier.len() / 64).clamp(1, 4096);
-            let parts: Vec<Found> = frontier
-                .par_chunks(chunk)
-                .map(|chunk| {
-                    let mut found = Found {
-                        queue: chunk.to_vec(),
-                        ..Found::default()
-                    };
-                    // Depth first while it is this task's own; what is left after a while is shared out again.
-                    let mut budget = 4096;
-                    while let Some(id) = found.queue.pop() {
-                        self.visit(id, needs, &mut found);
-                        budget -= 1;
-                        if budget == 0 {
-                            break;
-                        }
-                    }
-                    found
-                })
-                .collect();
-            let mut wave = unite(parts);
-            frontier = std::mem::take(&mut wave.queue);
-            all.locals.append(&mut wave.locals);
-            all.undefined.append(&mut wave.undefined);
-            all.packed.append(&mut wave.packed);
-            all.relative.append(&mut wave.relative);
-        }
-        all
+        Found::unite(parts)
     }
 
     /// Marks the pieces that debugging information refers to, which is kept without being followed.
@@ -1052,16 +992,4 @@ struct Want {
     relative: u32,
     symbolic: u32,
     irelative: u32,
-}
-
-fn unite(parts: Vec<Found>) -> Found {
-    let mut all = Found::default();
-    for mut part in parts {
-        all.locals.append(&mut part.locals);
-        all.undefined.append(&mut part.undefined);
-        all.packed.append(&mut part.packed);
-        all.relative.append(&mut part.relative);
-        all.queue.append(&mut part.queue);
-    }
-    all
 }
