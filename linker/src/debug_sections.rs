@@ -102,9 +102,10 @@ pub fn finish(output: &mut OutputFile, wanted: Wanted, diag: &Diagnostics) -> io
     };
     // Of a relocatable object nothing is loaded, and all sections may move.
     let (loaded_end, tail) = match { ehdr.e_type } == c::ET_REL {
-        true => (size_of::<Ehdr>() as u64, tail(&headers, 0).1),
+        true => (0, tail(&headers, 0).1),
         false => tail(&headers, c::SHF_ALLOC.into()),
     };
+    let loaded_end = loaded_end.max(end_of_headers(&ehdr));
     if tail
         .iter()
         .any(|number| { headers[*number].sh_offset } < loaded_end)
@@ -191,6 +192,12 @@ fn headers(image: &[u8]) -> Option<(Ehdr, Vec<Shdr>)> {
     let ehdr: Ehdr = *elf::record(image, 0)?;
     let table: &[Shdr] = elf::table(image, ehdr.e_shoff, ehdr.e_shnum.into())?;
     (!table.is_empty()).then(|| (ehdr, table.to_vec()))
+}
+
+/// Where the file header and the program headers end, which need not be in anything that is loaded.
+fn end_of_headers(ehdr: &Ehdr) -> u64 {
+    let (count, size) = (u64::from(ehdr.e_phnum), u64::from(ehdr.e_phentsize));
+    (size_of::<Ehdr>() as u64).max({ ehdr.e_phoff } + count * size)
 }
 
 /// Where the loaded part of the file ends, and the numbers of the sections that have bytes and are not loaded, in the

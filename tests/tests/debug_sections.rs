@@ -171,6 +171,34 @@ fn relocatable_objects_are_compressed() {
     assert!(sections[1].0 < sections[0].0 && sections[2].0 < sections[0].0);
 }
 
+/// Nothing stands before them but headers, which they must not take the place of.
+#[test]
+fn an_output_of_debug_sections_alone() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "only.s",
+        ".section .debug_types, \"\", @progbits\n.zero 5000\n",
+    );
+    let compile = "-c only.s -o only.o";
+    bench.driver(Linker::Reference, "gcc", compile).ok();
+    let images = ["none", "zlib", "zlib-gnu"].map(|how| {
+        let line =
+            format!("-nostdlib -static only.o -o program -Wl,--build-id=none,--compress-debug-sections={how}");
+        bench.driver(Linker::Ours, "gcc", &line).ok();
+        // `check_image` wants something to be loaded.
+        let image = bench.read("program");
+        let elf = goblin::elf::Elf::parse(&image).expect("a sound file");
+        let end = elf.header.e_phoff + 56 * u64::from(elf.header.e_phnum);
+        for section in elf.section_headers.iter().skip(1) {
+            assert!(section.sh_offset >= end, "{how}: {section:?}");
+        }
+        image
+    });
+    assert_eq!(expanded(&images[0])[".debug_types"].len(), 5000);
+    assert!(expanded(&images[1]) == expanded(&images[0]));
+    assert!(images[1].len() < images[0].len() && images[2].len() < images[0].len());
+}
+
 /// What gdb says to commands.
 fn gdb(bench: &Bench, program: &str, commands: &[&str]) -> Option<String> {
     let gdb = tools::on_path("gdb").or_else(|| {
