@@ -200,7 +200,9 @@ impl<'a> ElfObject<'a> {
             }
             // Frame descriptions are taken apart, and each takes the relocations that follow the last one's.
             let of_frames = self.shdrs.get(shdr.sh_info as usize).is_some_and(|target| {
-                elf::string(self.shstrtab, target.sh_name) == Some(b".eh_frame")
+                // Without a look for the end of each name, which is long in C++ and Rust.
+                let name = self.shstrtab.get(target.sh_name as usize..);
+                name.is_some_and(|name| name.starts_with(b".eh_frame\0"))
             });
             if of_frames && !relocations.is_sorted_by_key(|rela| rela.r_offset) {
                 relocations.to_mut().sort_by_key(|rela| rela.r_offset);
@@ -248,6 +250,17 @@ impl<'a> ElfObject<'a> {
             self.expanded.push((number as u32, bytes));
         }
         Ok(())
+    }
+
+    /// Size of a section, when it is expanded, and its alignment, both in bytes.
+    pub fn extent(&self, shdr: &Shdr) -> (u64, u64) {
+        let (size, align) = if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0 {
+            let head: Option<&Chdr> = elf::record(self.data, shdr.sh_offset);
+            head.map_or((0, 1), |head| (head.ch_size, head.ch_addralign))
+        } else {
+            (shdr.sh_size, shdr.sh_addralign)
+        };
+        (size, align.max(1))
     }
 
     fn raw(&self, shdr: &Shdr) -> &'a [u8] {

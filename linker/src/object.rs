@@ -294,19 +294,13 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => ticket.section(number),
             Object::Elf(elf) => {
                 let shdr = elf.shdrs.get(number as usize)?;
-                let compressed = { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
-                let (size, align) = if compressed {
-                    let head: Option<&elf::Chdr> = elf::record(elf.data, shdr.sh_offset);
-                    head.map_or((0, 1), |head| (head.ch_size, head.ch_addralign))
-                } else {
-                    (shdr.sh_size, shdr.sh_addralign)
-                };
+                let (size, align) = elf.extent(shdr);
                 Some(Section {
                     name: elf::string(elf.shstrtab, shdr.sh_name).unwrap_or(b""),
                     sh_type: shdr.sh_type,
                     flags: { shdr.sh_flags } & !u64::from(c::SHF_COMPRESSED),
                     size,
-                    align: align.max(1),
+                    align,
                     entsize: shdr.sh_entsize,
                     link: shdr.sh_link,
                 })
@@ -319,9 +313,7 @@ impl<'a> Object<'a> {
     pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
         match self {
             Object::Ticket(ticket) => ticket.extent(number),
-            Object::Elf(_) => self
-                .section(number)
-                .map(|section| (section.size, section.align)),
+            Object::Elf(elf) => Some(elf.extent(elf.shdrs.get(number as usize)?)),
         }
     }
 
