@@ -14,6 +14,7 @@ use crate::symbols::{SymbolTable, flag, rank};
 use crate::versioning::Versioning;
 use crate::versions::{self, Definition, Need, NeedFile};
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Flags of the GNU dynamic linker's own.
@@ -68,7 +69,7 @@ impl<'a> Dynamic<'a> {
         args: &'a Args,
         packed: bool,
     ) -> Option<Dynamic<'a>> {
-        let chosen: Vec<SymbolId> = symbols
+        let mut chosen: Vec<SymbolId> = symbols
             .ids()
             .filter(|id| {
                 let bits = symbols.flags(*id);
@@ -77,6 +78,14 @@ impl<'a> Dynamic<'a> {
             })
             .collect();
         let used = used(files, symbols, args.gc_sections);
+        // What the command line names is looked for at run time, too (`-u`).
+        let named = args.undefined.iter().chain(&args.require_defined);
+        for id in named.filter_map(|name| symbols.find(name)) {
+            let key = symbols.key(id);
+            if key.rank() == rank::SHARED && used[key.file().index()] && !chosen.contains(&id) {
+                chosen.push(id);
+            }
+        }
         let mut dynamic = Dynamic {
             symbols: Vec::with_capacity(chosen.len()),
             index: Vec::new(),
@@ -443,7 +452,7 @@ pub fn output_name(args: &Args) -> &[u8] {
 }
 
 /// By file: whether it is a shared object that the program needs, because it is linked in any case or because some strong
-/// reference of an object resolves to it. `traced`: references from sections that are not in the output do not count.
+/// reference of an object, or of such a shared object, resolves to it. `traced`: references from sections that are not in the output do not count.
 pub fn used(files: &Files, symbols: &SymbolTable, traced: bool) -> Vec<bool> {
     let used: Vec<AtomicBool> = files
         .0
@@ -460,7 +469,46 @@ pub fn used(files: &Files, symbols: &SymbolTable, traced: bool) -> Vec<bool> {
             used[key.file().index()].store(true, Relaxed);
         }
     });
-    used.into_iter().map(AtomicBool::into_inner).collect()
+    let mut used: Vec<bool> = used.into_iter().map(AtomicBool::into_inner).collect();
+    use_for_shared(files, symbols, &mut used);
+    used
+}
+
+/// Adds the shared objects under `--as-needed` that others need, which are in use and do not ask for them themselves
+/// (`DT_NEEDED`): without them the program would not start.
+fn use_for_shared(files: &Files, symbols: &SymbolTable, used: &mut [bool]) {
+    let mut queue: Vec<FileId> = (0..used.len() as u32)
+        .map(FileId)
+        .filter(|file| used[file.index()])
+        .collect();
+    let mut asked_for: HashSet<&[u8]> = HashSet::new();
+    for file in &queue {
+        asked_for.extend(
+            files
+                .get(*file)
+                .shared()
+                .iter()
+                .flat_map(|shared| &shared.needed),
+        );
+    }
+    while let Some(id) = queue.pop() {
+        let file = files.get(id);
+        let Some(shared) = file.shared() else {
+            continue;
+        };
+        asked_for.extend(&shared.needed);
+        for index in shared.strong_references() {
+            let key = symbols.key(symbols.of(file, index));
+            if key.rank() != rank::SHARED || used[key.file().index()] {
+                continue;
+            }
+            let definer = files.get(key.file()).shared();
+            if definer.is_some_and(|definer| !asked_for.contains(definer.soname)) {
+                used[key.file().index()] = true;
+                queue.push(key.file());
+            }
+        }
+    }
 }
 
 /// The shared objects that the output needs, in order.

@@ -22,6 +22,9 @@ pub fn bind(
     dynamic: bool,
 ) {
     let shared = args.kind == OutputKind::Shared;
+    // Whoever loads a program that names no dynamic linker and needs shared objects is one.
+    let has_dynamic_linker = !args.kind.is_static()
+        && (!args.no_dynamic_linker || files.iter().any(|(_, file)| file.shared().is_some()));
     symbols.ids().for_each(|id| {
         let bits = symbols.flags(id);
         let key = symbols.key(id);
@@ -34,10 +37,12 @@ pub fn bind(
                 if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
             {
                 symbols.set_key(id, Key::NONE);
-                undefined(args, bits, dynamic, shared)
+                undefined(args, bits, dynamic, shared, has_dynamic_linker)
             }
             rank::SHARED => flag::IMPORTED,
-            _ if bits & flag::REFERENCED != 0 => undefined(args, bits, dynamic, shared),
+            _ if bits & flag::REFERENCED != 0 => {
+                undefined(args, bits, dynamic, shared, has_dynamic_linker)
+            }
             _ => 0,
         };
         if add != 0 {
@@ -105,10 +110,15 @@ pub fn is_wanted(
     args: &Args,
     id: SymbolId,
 ) -> bool {
-    let seen = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
+    let bits = symbols.flags(id);
+    let seen = match bits & flag::UNLIKE_SHARED {
+        0 => flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED,
+        // A program's variable `time` is not what a library calls as `time@GLIBC_2.2.5`.
+        _ => flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED,
+    };
     args.kind == OutputKind::Shared
         || args.export_dynamic
-        || symbols.flags(id) & seen != 0
+        || bits & seen != 0
         || versioning.is_listed(symbols.name(id))
 }
 
@@ -120,12 +130,12 @@ fn is_data(files: &Files, key: Key) -> bool {
         && symbol.is_some_and(|symbol| matches!(symbol.kind(), c::STT_OBJECT | c::STT_COMMON))
 }
 
-fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool) -> u32 {
+fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool, has_dynamic_linker: bool) -> u32 {
     let visible = bits & (flag::HIDDEN | flag::INTERNAL | flag::PROTECTED) == 0;
     if bits & flag::REFERENCED_STRONGLY == 0 {
         let to_dynamic_linker = visible
             && dynamic
-            && !args.kind.is_static()
+            && has_dynamic_linker
             && args.z.dynamic_undefined_weak.unwrap_or(true);
         return flag::UNDEFINED_WEAK | if to_dynamic_linker { flag::IMPORTED } else { 0 };
     }

@@ -1,10 +1,10 @@
 //! What may help with an undefined symbol: a similar name, a name that C and C++ write differently, a definition that
-//! nobody else can see, a class without its key function.
+//! nobody else can see or that was left out, a class without its key function.
 
 use crate::diag::{Diagnostics, demangle, near_name};
 use crate::file::Files;
 use crate::object::Place;
-use crate::sections::Sections;
+use crate::sections::{Sections, state, why_discarded};
 use crate::symbols::{Key, SymbolTable};
 
 /// Undefined symbols beyond this number get no hints: looking for them takes time.
@@ -26,6 +26,9 @@ fn find(
     name: &[u8],
     diag: &Diagnostics,
 ) -> Option<String> {
+    if let Some(hint) = discarded_definition(files, symbols, sections, name) {
+        return Some(hint);
+    }
     if name.starts_with(b"_ZTV") {
         return Some(
             "the vtable symbol may be undefined because the class is missing its key function: the first virtual \
@@ -90,6 +93,39 @@ fn find(
         diag.show_name(near),
         place(*key)
     ))
+}
+
+/// Where a name would be defined, had the section not been left out.
+fn discarded_definition(
+    files: &Files,
+    symbols: &SymbolTable,
+    sections: &Sections,
+    name: &[u8],
+) -> Option<String> {
+    let id = symbols.find(name)?;
+    files.iter().find_map(|(number, file)| {
+        let object = file.object().filter(|_| sections.is_linked(number))?;
+        (file.first_global()..file.symbol_count()).find_map(|index| {
+            let section = match object.symbol(index)?.place {
+                Place::Section(section) => section,
+                // A script can say so of all common blocks.
+                Place::Common if symbols.of(file, index) == id => {
+                    return Some(format!("defined in discarded section `COMMON' of {file}"));
+                }
+                _ => return None,
+            };
+            let state = sections.state(sections.get(number, section)?);
+            if symbols.of(file, index) != id || state & state::DISCARDED == 0 {
+                return None;
+            }
+            let section = object.section(section)?;
+            Some(format!(
+                "defined in discarded section `{}' of {file}: {}",
+                String::from_utf8_lossy(section.name),
+                why_discarded(&section)
+            ))
+        })
+    })
 }
 
 fn is_shared(key: Key) -> bool {

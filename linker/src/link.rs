@@ -163,6 +163,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     warnings::commons(args, &files, &symbols, &sections, diag);
+    warnings::shrunk_commons(&files, &symbols, &shrunk, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
     check(diag)?;
@@ -177,7 +178,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     versioning.assign(&files, &symbols, args, diag);
     export::bind(&files, &symbols, &versioning, args, dynamic_output);
     shared_checks::report(args, &files, &symbols, diag);
-    warnings::required_symbols(args, &symbols, diag);
+    warnings::required_symbols(args, &files, &symbols, diag);
     check(diag)?;
     timing.phase("bind symbols");
 

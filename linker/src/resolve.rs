@@ -11,7 +11,9 @@
 //!    only, without what lies in discarded sections.
 //!
 //! Precedence: a definition in an object, then a common block (the gABI lets it
-//! win over weak ones), then a weak definition, then a shared object's. For
+//! win over weak ones), then a weak definition, then a shared object's. But a
+//! common block is the least of definitions: where a shared object has a variable
+//! with a value, that is what the program means (as with GNU ld). For
 //! extraction, an archive member counts as much as a shared object, and both
 //! more than a common block, which a real definition in an archive replaces
 //! (as with GNU ld).
@@ -389,9 +391,20 @@ impl Definitions {
     }
 }
 
+/// A common block in whose place a shared object's variable is used, which is smaller.
+pub struct Shrunk {
+    /// Its symbol.
+    pub symbol: SymbolId,
+    /// The common block.
+    pub common: Key,
+    /// The variable.
+    pub variable: Key,
+}
+
 /// Offers the definitions of the linked files, and adds up what their references say.
-pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
+pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<Shrunk> {
     symbols.clear_keys();
+    let has_commons = AtomicBool::new(false);
     files.0.par_iter().enumerate().for_each(|(i, file)| {
         let id = FileId(i as u32);
         match &file.body {
@@ -399,11 +412,15 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
             Body::Shared(shared) => {
                 for index in shared.first_global..file.symbol_count() {
                     if !shared.is_defined(index) {
-                        symbols.add_flags(symbols.of(file, index), flag::REFERENCED_BY_SHARED);
+                        let plainly = match shared.version(index) {
+                            None => flag::NAMED_BY_SHARED,
+                            Some(_) => 0,
+                        };
+                        let symbol = symbols.of(file, index);
+                        symbols.add_flags(symbol, flag::REFERENCED_BY_SHARED | plainly);
                     } else if shared.is_default(index) {
                         let symbol = symbols.of(file, index);
                         symbols.offer(symbol, Key::new(rank::SHARED, id, index));
-                        symbols.add_flags(symbol, flag::DEFINED_BY_SHARED);
                     }
                 }
             }
@@ -426,6 +443,9 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
                     };
                     match rank {
                         Some(rank) => {
+                            if rank == rank::COMMON {
+                                has_commons.store(true, Relaxed);
+                            }
                             symbols.offer(name, Key::new(rank, id, index));
                             if visibility != 0 {
                                 symbols.add_flags(name, visibility);
@@ -445,6 +465,62 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) {
             Body::Object(_) => {}
         }
     });
+    match has_commons.into_inner() {
+        true => prefer_shared_values(files, symbols),
+        false => Vec::new(),
+    }
+}
+
+/// Lets variables that have a value in a shared object win over common blocks.
+fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
+    let mut shrunk = Vec::new();
+    let own = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
+    for (id, file) in files.iter() {
+        let Some(shared) = file.shared() else {
+            continue;
+        };
+        for (index, sym) in (0..).zip(shared.syms).skip(shared.first_global as usize) {
+            if !shared.has_value(index) || !shared.is_defined(index) || !shared.is_default(index) {
+                continue;
+            }
+            let name = symbols.of(file, index);
+            let key = symbols.key(name);
+            if key.rank() != rank::COMMON || symbols.flags(name) & own != 0 {
+                continue;
+            }
+            let Some(common) = files
+                .get(key.file())
+                .object()
+                .and_then(|object| object.symbol(key.index()))
+            else {
+                continue;
+            };
+            if (common.kind() == c::STT_TLS) != (sym.kind() == c::STT_TLS) {
+                continue;
+            }
+            let variable = Key::new(rank::SHARED, id, index);
+            if common.size > sym.st_size {
+                shrunk.push(Shrunk {
+                    symbol: name,
+                    common: key,
+                    variable,
+                });
+            }
+            symbols.set_key(name, variable);
+            symbols.add_flags(name, flag::REFERENCED | flag::REFERENCED_STRONGLY);
+        }
+    }
+    shrunk
+}
+
+/// Whether of two definitions one is a function and the other a variable, or thread-local.
+fn is_unlike(one: u8, other: u8) -> bool {
+    let sort = |kind| match kind {
+        c::STT_FUNC | c::STT_GNU_IFUNC => c::STT_FUNC,
+        c::STT_COMMON => c::STT_OBJECT,
+        kind => kind,
+    };
+    one != c::STT_NOTYPE && other != c::STT_NOTYPE && sort(one) != sort(other)
 }
 
 #[inline]
@@ -511,6 +587,16 @@ pub fn publish(
                         }
                         let name = symbols.of(file, index);
                         let key = symbols.key(name);
+                        let winner = match key.in_object() {
+                            true => files.get(key.file()).object().and_then(|o| o.symbol(key.index())),
+                            false => None,
+                        };
+                        let unlike = shared.version(index).is_some()
+                            && winner.is_some_and(|winner| is_unlike(winner.kind(), sym.kind()));
+                        symbols.add_flags(
+                            name,
+                            if unlike { flag::UNLIKE_SHARED } else { flag::DEFINED_BY_SHARED },
+                        );
                         let is_data = matches!(sym.kind(), c::STT_OBJECT | c::STT_COMMON | c::STT_TLS);
                         if key.rank() == rank::COMMON && is_data {
                             // The shared object's own code uses the block in place of its variable.

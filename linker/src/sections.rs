@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 pub mod state {
     /// Will be in the output, or has an influence on it.
     pub const ALIVE: u8 = 1;
-    /// Lost against the same COMDAT group in an earlier file, or sent to `/DISCARD/` by a linker script.
+    /// Lost against the same COMDAT group in an earlier file, sent to `/DISCARD/` by a linker script, or not for
+    /// linked files at all (`SHF_EXCLUDE`): see [`why_discarded`].
     pub const DISCARDED: u8 = 2;
     /// Kept by garbage collection whoever refers to it.
     pub const ROOT: u8 = 4;
@@ -473,6 +474,17 @@ fn bases(files: &Files, linked: &[bool]) -> (Vec<u32>, u32) {
     (base, total)
 }
 
+/// Why a section that is [`state::DISCARDED`] is not in the output, for messages.
+pub fn why_discarded(section: &Section) -> &'static str {
+    if section.flags & shf::EXCLUDE != 0 {
+        "its flag SHF_EXCLUDE keeps it out of linked files"
+    } else if section.flags & shf::GROUP != 0 {
+        "another file's COMDAT group was taken in place of its own"
+    } else {
+        "the linker script says so"
+    }
+}
+
 fn two_relocation_sections(file: &File, target: u32) -> String {
     format!("{file}: section {target} has two relocation sections")
 }
@@ -634,7 +646,13 @@ fn classify_file<'a>(
         if section.flags & shf::ALLOC != 0 {
             found.loaded_size = found.loaded_size.saturating_add(section.size);
         }
-        if section.flags & shf::EXCLUDE != 0 || rules.is_none() && is_list_end(file, &section) {
+        if section.flags & shf::EXCLUDE != 0 {
+            // Who refers to it must be told that it is not there.
+            *states[number as usize].get_mut() =
+                loaded_bits(&section) & state::ALLOC | state::DISCARDED;
+            continue;
+        }
+        if rules.is_none() && is_list_end(file, &section) {
             continue;
         }
         if !has_valid_alignment(file, number, &section, diag) {

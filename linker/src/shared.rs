@@ -224,6 +224,38 @@ impl<'a> Shared<'a> {
         sym.is_some_and(|sym| sym.st_other & 3 == c::STV_PROTECTED)
     }
 
+    /// Whether the symbol is a variable that is not weak and has bytes in the file: one that `.bss` holds could as well
+    /// be a common block.
+    pub fn has_value(&self, index: u32) -> bool {
+        let Some(sym) = self.syms.get(index as usize) else {
+            return false;
+        };
+        let is_function = matches!(sym.kind(), c::STT_FUNC | c::STT_GNU_IFUNC);
+        let section = self.shdrs.get(usize::from(sym.st_shndx));
+        !is_function
+            && sym.binding() != c::STB_WEAK
+            && { sym.st_shndx } != c::SHN_UNDEF
+            && section.is_some_and(|shdr| {
+                shdr.sh_type != c::SHT_NOBITS && shdr.sh_flags & u64::from(c::SHF_ALLOC) != 0
+            })
+    }
+
+    /// Whether a symbol has neither type nor size.
+    pub fn has_no_extent(&self, index: u32) -> bool {
+        let sym = self.syms.get(index as usize);
+        sym.is_some_and(|sym| sym.kind() == c::STT_NOTYPE && { sym.st_size } == 0)
+    }
+
+    /// Whether a symbol is in a section that holds no code.
+    pub fn is_in_data(&self, index: u32) -> bool {
+        let sym = self.syms.get(index as usize);
+        sym.and_then(|sym| self.shdrs.get(usize::from(sym.st_shndx)))
+            .is_some_and(|shdr| {
+                let flags = shdr.sh_flags;
+                flags & u64::from(c::SHF_ALLOC) != 0 && flags & u64::from(c::SHF_EXECINSTR) == 0
+            })
+    }
+
     /// Whether the definition is the one that an unversioned reference gets.
     #[inline]
     pub fn is_default(&self, index: u32) -> bool {

@@ -46,7 +46,7 @@ pub mod flag {
     pub const REFERENCED_STRONGLY: u32 = 1 << 4;
     /// A shared object refers to it.
     pub const REFERENCED_BY_SHARED: u32 = 1 << 5;
-    /// A shared object defines it (perhaps not the one that is used).
+    /// A shared object defines it (perhaps not the one that is used), and nothing of another kind ([`UNLIKE_SHARED`]).
     pub const DEFINED_BY_SHARED: u32 = 1 << 6;
     /// The winning definition is thread-local.
     pub const TLS: u32 = 1 << 7;
@@ -86,6 +86,11 @@ pub mod flag {
     pub const UNDEFINED: u32 = 1 << 24;
     /// Already reported as undefined or duplicate.
     pub const REPORTED: u32 = 1 << 25;
+    /// A shared object refers to it, and to no version of it.
+    pub const NAMED_BY_SHARED: u32 = 1 << 26;
+    /// What an object defines here as a variable a shared object defines, in a version, as a function, or the other way
+    /// round: whoever means that version must not get this.
+    pub const UNLIKE_SHARED: u32 = 1 << 27;
 
     /// Anything that asks for a slot or entry.
     pub const NEEDS: u32 = NEEDS_GOT

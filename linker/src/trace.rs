@@ -27,7 +27,7 @@ use crate::plan::{Mode, Plan, plan};
 use crate::relocate::is_distance;
 use crate::relr;
 use crate::resolve::Definitions;
-use crate::sections::{Sections, state};
+use crate::sections::{Sections, state, why_discarded};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::ticket_object::{PlainMember, TicketObject};
 use format_spec::outline::usage;
@@ -623,21 +623,19 @@ impl Tracer<'_, '_> {
         if self.sections.state(section) & state::DISCARDED != 0 {
             let (_, own) = self.sections.origin(id);
             let object = self.files.object(file);
-            let name = |number| {
-                object
-                    .section(number)
-                    .map_or(&b""[..], |section| section.name)
-            };
+            let name = object.section(own).map_or(&b""[..], |section| section.name);
             // Tables of a function that was discarded with it.
-            if !name(own).starts_with(b".gcc_except_table")
+            if !name.starts_with(b".gcc_except_table")
                 && self.sections.state(id) & state::EH_FRAME == 0
+                && let Some(section) = object.section(number)
             {
                 self.complain(
                     id,
                     fixup,
                     format_args!(
-                        "relocation refers to section {}, which was discarded with its COMDAT group",
-                        String::from_utf8_lossy(name(number))
+                        "relocation refers to what is defined in discarded section {}: {}",
+                        String::from_utf8_lossy(section.name),
+                        why_discarded(&section)
                     ),
                 );
             }
@@ -950,20 +948,31 @@ impl Tracer<'_, '_> {
                 ),
             );
         }
+        if shared
+            .shared()
+            .is_some_and(|object| object.has_no_extent(key.index()))
+        {
+            self.complain(
+                id,
+                fixup,
+                format_args!(
+                    "type and size of {} are not defined in {shared}, so that it cannot be copied; recompile with -fPIC",
+                    self.target_name(id, Some(symbol), fixup)
+                ),
+            );
+        }
         flag::NEEDS_COPY
     }
 
-    /// A symbol without type or size cannot be copied.
+    /// What has neither type nor size, as labels of assembly, is taken for a function if it lies in code.
     fn is_function(&self, key: Key, bits: u32) -> bool {
         if bits & flag::FUNCTION != 0 {
             return true;
         }
-        let sym = self
-            .files
-            .get(key.file())
-            .shared()
-            .and_then(|shared| shared.syms.get(key.index() as usize));
-        sym.is_some_and(|sym| sym.kind() == c::STT_NOTYPE && { sym.st_size } == 0)
+        let shared = self.files.get(key.file()).shared();
+        shared.is_some_and(|shared| {
+            shared.has_no_extent(key.index()) && !shared.is_in_data(key.index())
+        })
     }
 
     #[cold]

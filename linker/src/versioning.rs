@@ -384,7 +384,10 @@ pub fn settle_aliases(files: &Files, symbols: &SymbolTable, duplicates: &mut Vec
         }
     }
     for (base, id) in aliases {
-        let said = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REFERENCED_BY_SHARED;
+        let said = flag::REFERENCED
+            | flag::REFERENCED_STRONGLY
+            | flag::REFERENCED_BY_SHARED
+            | flag::NAMED_BY_SHARED;
         symbols.add_flags(id, symbols.flags(base) & said);
         symbols.remove_flags(base, said);
         symbols.set_key(base, Key::NONE);

@@ -4,10 +4,12 @@
 
 use crate::args::{Args, OutputKind, Report, TextRel};
 use crate::diag::{Diagnostic, Diagnostics};
+use crate::dynamic;
 use crate::elf::{Phdr, c};
 use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
 use crate::object::Place;
+use crate::resolve::Shrunk;
 use crate::sections::Sections;
 use crate::symbols::{SymbolTable, rank};
 use std::collections::HashMap;
@@ -152,12 +154,41 @@ pub fn missing_features(
     }
 }
 
+/// Common blocks in whose place something smaller is used, in GNU ld's words.
+pub fn shrunk_commons(files: &Files, symbols: &SymbolTable, shrunk: &[Shrunk], diag: &Diagnostics) {
+    for shrunk in shrunk {
+        let (common, variable) = (files.get(shrunk.common.file()), shrunk.variable.file());
+        let symbol = common
+            .object()
+            .and_then(|object| object.symbol(shrunk.common.index()));
+        let sym = files
+            .get(variable)
+            .shared()
+            .and_then(|shared| shared.syms.get(shrunk.variable.index() as usize));
+        diag.warn(format!(
+            "size of symbol `{}' changed from {} in {common} to {} in {}",
+            diag.show_name(symbols.name(shrunk.symbol)),
+            symbol.map_or(0, |symbol| symbol.size),
+            sym.map_or(0, |sym| sym.st_size),
+            files.get(variable)
+        ));
+    }
+}
+
 /// `--require-defined`: a symbol that must be there is not.
-pub fn required_symbols(args: &Args, symbols: &SymbolTable, diag: &Diagnostics) {
+pub fn required_symbols(args: &Args, files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
+    if args.require_defined.is_empty() {
+        return;
+    }
+    // That the name is required does not make a shared object under `--as-needed` needed.
+    let used = dynamic::used(files, symbols, false);
     for name in &args.require_defined {
         let defined = symbols.find(name).is_some_and(|id| {
             let key = symbols.key(id);
-            key.in_object() || matches!(key.rank(), rank::LINKER | rank::SHARED)
+            match key.rank() {
+                rank::SHARED => used[key.file().index()],
+                rank => key.in_object() || rank == rank::LINKER,
+            }
         });
         if !defined {
             let shown = diag.show_name(name);

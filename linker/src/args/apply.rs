@@ -686,7 +686,7 @@ impl Parser {
         } else if self.shared {
             OutputKind::Shared
         } else if self.pie {
-            if self.is_static || args.no_dynamic_linker {
+            if self.is_static {
                 OutputKind::StaticPie
             } else {
                 OutputKind::Pie

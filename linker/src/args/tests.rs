@@ -102,7 +102,7 @@ fn gcc_links_other_kinds() {
         kind("-static -pie --no-dynamic-linker -z text -pie a.o"),
         OutputKind::StaticPie
     );
-    assert_eq!(kind("-pie --no-dynamic-linker a.o"), OutputKind::StaticPie);
+    assert_eq!(kind("-pie --no-dynamic-linker a.o"), OutputKind::Pie);
     assert_eq!(
         kind("-dynamic-linker /lib64/ld.so a.o"),
         OutputKind::DynamicExec

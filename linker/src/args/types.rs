@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 /// The kind of file that the link makes.
 ///
-/// Decided once all options are read, from `-r`, `-shared`, `-pie`, `-static` and
-/// `--no-dynamic-linker`, in whatever order they came.
+/// Decided once all options are read, from `-r`, `-shared`, `-pie` and `-static`, in whatever order they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum OutputKind {
     /// `-static`: `ET_EXEC`, shared objects are not searched for.
@@ -15,9 +14,9 @@ pub enum OutputKind {
     /// or dynamic symbols are asked for; a link of relocatable files alone is a static program.
     #[default]
     DynamicExec,
-    /// `-pie`: `ET_DYN` with a program interpreter.
+    /// `-pie`: `ET_DYN`, with a program interpreter unless `--no-dynamic-linker` is given.
     Pie,
-    /// `-static -pie` or `-pie --no-dynamic-linker`: `ET_DYN` that relocates itself, without interpreter.
+    /// `-static -pie`: `ET_DYN` that relocates itself, without interpreter.
     StaticPie,
     /// `-shared`.
     Shared,
