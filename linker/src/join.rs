@@ -10,6 +10,7 @@
 //! section for each class, relocations, symbols, strings. All FDEs and CIEs go into
 //! one `.eh_frame`, where the first CIE was, CIEs first.
 
+use crate::split::piece_section_name;
 use format_spec::program::{
     CompilationHeader, FIXUP_CIE, SectionKind, SectionRecord, SymbolRecord, WideFixupRecord,
 };
@@ -18,7 +19,7 @@ use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::pod;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use store::program::build::{Compilation, Fixups, Fragment, Name, Piece, Place, Section, Target};
+use store::program::build::{Compilation, Fixups, Fragment, Name, Place, Section, Target};
 
 /// Why a compilation cannot be written as an object. Only a damaged compilation
 /// cannot: one that a splitter made always can.
@@ -286,7 +287,12 @@ impl<'c, 'a> Joiner<'c, 'a> {
             let section = match classes.get(&class) {
                 Some(section) => *section,
                 None => {
-                    let name = class_section_name(self.from.name(piece.section_name), piece);
+                    let name = piece_section_name(
+                        self.from.name(piece.section_name),
+                        piece.sh_flags & elf::SHF_STRINGS != 0,
+                        piece.entsize.into(),
+                        1 << piece.align_log2.min(63),
+                    );
                     let section = self.push(OutSection {
                         name,
                         sh_type: elf::SHT_PROGBITS,
@@ -907,23 +913,6 @@ impl<'c, 'a> Joiner<'c, 'a> {
         file[..size_of::<FileHeader64<LE>>()].copy_from_slice(pod::bytes_of(&header));
         file
     }
-}
-
-/// The usual name of a mergeable section of a class, as assemblers see it from compilers.
-fn class_section_name<'a>(base: &'a [u8], piece: &Piece<'_>) -> Cow<'a, [u8]> {
-    if !matches!(base, b".rodata" | b".lrodata") {
-        return Cow::Borrowed(base);
-    }
-    let base = String::from_utf8_lossy(base);
-    let align = 1u64 << piece.align_log2.min(63);
-    Cow::Owned(
-        if piece.sh_flags & elf::SHF_STRINGS != 0 {
-            format!("{base}.str{}.{align}", piece.entsize)
-        } else {
-            format!("{base}.cst{}", piece.entsize)
-        }
-        .into_bytes(),
-    )
 }
 
 fn push_uleb128(to: &mut Vec<u8>, mut value: u64) {

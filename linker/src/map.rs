@@ -236,7 +236,8 @@ impl Map<'_, '_> {
                 if is_table || sections.state(sections.id(id, number)) & state::ALIVE != 0 {
                     continue;
                 }
-                let name = String::from_utf8_lossy(section.name);
+                let name = object.full_name(number, &section);
+                let name = String::from_utf8_lossy(&name);
                 line(out, &format!(" {name}"), 0, section.size)?;
                 writeln!(out, " {file}")?;
             }
@@ -398,7 +399,7 @@ impl Map<'_, '_> {
             offset,
             size: jump.unwrap_or(section.map_or(0, |section| section.size)),
             name: section.map_or_else(String::new, |section| {
-                String::from_utf8_lossy(section.name).into_owned()
+                String::from_utf8_lossy(&object.full_name(number, &section)).into_owned()
             }),
             file: self.places.files.get(file).to_string(),
             before: None,

@@ -8,6 +8,7 @@ use crate::elf::{self, Rela, c};
 use crate::elf_object::{ElfObject, Malformed};
 use crate::ticket_object::{TicketFixups, TicketObject};
 use format_spec::ids::NameId;
+use std::borrow::Cow;
 
 /// Where a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,6 +324,19 @@ impl<'a> Object<'a> {
         match self {
             Object::Elf(elf) => elf.section_bytes(number),
             Object::Ticket(ticket) => ticket.section_bytes(number),
+        }
+    }
+
+    /// The name that a section has in an object file, which for those of a compilation is longer than
+    /// [`Section::name`]: `.text.f`.
+    pub fn full_name(&self, number: u32, section: &Section<'a>) -> Cow<'a, [u8]> {
+        let suffix = match self {
+            Object::Elf(_) => None,
+            Object::Ticket(ticket) => ticket.suffix(number),
+        };
+        match suffix {
+            None => Cow::Borrowed(section.name),
+            Some(suffix) => Cow::Owned([section.name, b".", suffix].concat()),
         }
     }
 

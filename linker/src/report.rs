@@ -169,7 +169,7 @@ pub fn print_unused(files: &Files, sections: &Sections) {
             if let (true, Some(section)) = (unused, object.section(number)) {
                 eprintln!(
                     "repo-ld: removing unused section '{}' in file '{file}'",
-                    String::from_utf8_lossy(section.name)
+                    String::from_utf8_lossy(&object.full_name(number, &section))
                 );
             }
         }

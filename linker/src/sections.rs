@@ -17,6 +17,7 @@ use crate::output::{
     Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
 };
 use crate::scripting::{FileNames, Route, Rules};
+use crate::split::piece_section_name;
 use crate::ticket_object::TicketObject;
 use crate::unique::Unique;
 use rayon::prelude::*;
@@ -663,8 +664,7 @@ fn classify_file<'a>(
             found.executable_stack = Some(section.flags & shf::EXEC != 0);
             continue;
         }
-        let route =
-            rules.map(|rules| rules.route(FileNames::of(file), section.name, section.flags));
+        let route = rules.map(|rules| rules.route_section(file, object, number, &section));
         if route == Some(Route::Discard) {
             *states[number as usize].get_mut() = bits & state::ALLOC | state::DISCARDED;
             continue;
@@ -833,10 +833,14 @@ pub fn merge_part<'a>(
     let kind = merge_kind(section)?;
     let custom = match outputs.rules.as_deref() {
         None => custom(section, standard, Some(kind)),
-        Some(rules) => match rules.route(FileNames::NONE, section.name, section.flags) {
-            Route::Discard => return None,
-            route => ruled(section, route, Some(kind)),
-        },
+        Some(rules) => {
+            let usual = piece_section_name(section.name, kind.strings, section.entsize, 1);
+            let names = [&*usual, section.name];
+            match rules.route_by_names(FileNames::NONE, &names, section.flags) {
+                Route::Discard => return None,
+                route => ruled(section, route, Some(kind)),
+            }
+        }
     };
     Some((outputs.custom(&custom)?, kind))
 }

@@ -257,6 +257,23 @@ impl<'a> TicketObject<'a> {
         })
     }
 
+    /// What the section's name ended in, after a dot, in the object that the compilation was made from, if that is not
+    /// part of the section's name here.
+    pub fn suffix(&self, number: u32) -> Option<&'a [u8]> {
+        let (section, member) = self.placed(number)?;
+        let shape = self.compilation.shapes().get(section.shape as usize)?;
+        if shape.bits & SectionRecord::SUFFIXED == 0 {
+            return None;
+        }
+        match self.programs.name(member.suffix) {
+            Ok(suffix) => Some(suffix),
+            Err(why) => {
+                let _ = self.damage.set(why);
+                None
+            }
+        }
+    }
+
     /// Number of the shapes of sections.
     pub fn shape_count(&self) -> usize {
         self.compilation.shapes().len()

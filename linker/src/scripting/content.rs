@@ -14,6 +14,7 @@ use crate::file::Files;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::output::{Outputs, STANDARD_COUNT, Std, shf, subpart};
 use crate::sections::{Sections, state};
+use std::borrow::Cow;
 
 /// An input section on its way to its place.
 #[derive(Clone, Copy)]
@@ -443,7 +444,7 @@ fn collect_inputs(
                 args,
                 files,
                 file,
-                section.name,
+                &files.object(file).full_name(number, &section),
                 &outputs.sections[info.output.index()].name,
                 diag,
             );
@@ -480,10 +481,12 @@ fn collect_inputs(
         };
         let name = |input: &Input| {
             let (file, number) = sections.origin(input.id);
-            files
-                .object(file)
+            let object = files.object(file);
+            object
                 .section(number)
-                .map_or(&b""[..], |section| section.name)
+                .map_or(Cow::Borrowed(&b""[..]), |section| {
+                    object.full_name(number, &section)
+                })
         };
         rule.arrange(
             inputs,

@@ -7,10 +7,11 @@ use crate::args::SortSection;
 use crate::file::{File, Files};
 use crate::ids::OutputId;
 use crate::layout::priority;
-use crate::object::Section;
+use crate::object::{Object, Section};
 use crate::output::shf;
 use crate::script::{Constraint, InputSpec, SectionPattern, Sort};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -107,20 +108,26 @@ impl Rule {
 
     /// Brings the rule's sections, which are in the order of the inputs, into its own order. The functions give a section's
     /// name and alignment, and what files are sorted by.
-    pub fn arrange<'n, T, F: Ord>(
+    pub fn arrange<T, N: Ord + AsRef<[u8]>, F: Ord>(
         &self,
         inputs: &mut [T],
-        name: impl Fn(&T) -> &'n [u8],
+        name: impl Fn(&T) -> N,
         align: impl Fn(&T) -> u64,
         file: impl Fn(&T) -> F,
     ) {
         match self.sort {
             Sort::Default | Sort::None => {}
-            Sort::Name => inputs.sort_by_key(|input| name(input)),
+            Sort::Name => inputs.sort_by_cached_key(|input| name(input)),
             Sort::Alignment => inputs.sort_by_key(|input| Reverse(align(input))),
-            Sort::NameAlignment => inputs.sort_by_key(|input| (name(input), Reverse(align(input)))),
-            Sort::AlignmentName => inputs.sort_by_key(|input| (Reverse(align(input)), name(input))),
-            Sort::InitPriority => inputs.sort_by_key(|input| priority(name(input))),
+            Sort::NameAlignment => {
+                inputs.sort_by_cached_key(|input| (name(input), Reverse(align(input))));
+            }
+            Sort::AlignmentName => {
+                inputs.sort_by_cached_key(|input| (Reverse(align(input)), name(input)));
+            }
+            Sort::InitPriority => {
+                inputs.sort_by_cached_key(|input| priority(name(input).as_ref()));
+            }
         }
         if self.spec.file_sort == Sort::Name {
             inputs.sort_by_key(|input| file(input));
@@ -202,10 +209,12 @@ impl Rules {
 
     /// Where a section goes.
     pub fn route(&self, file: FileNames, name: &[u8], flags: u64) -> Route {
-        let found = (0u32..)
-            .zip(&self.rules)
-            .find(|(_, rule)| rule.enabled && rule.matches(file, name, flags));
-        match found {
+        self.route_by_names(file, &[name], flags)
+    }
+
+    /// Where a section goes that has several names: the first that a rule matches counts.
+    pub fn route_by_names(&self, file: FileNames, names: &[&[u8]], flags: u64) -> Route {
+        match names.iter().find_map(|name| self.find(file, name, flags)) {
             Some((_, rule)) if rule.description.is_none() => Route::Discard,
             Some((number, rule)) => Route::Rule {
                 rule: number,
@@ -233,17 +242,18 @@ impl Rules {
                 .filter(|(_, linked)| **linked)
                 .for_each(|(file, _)| {
                     let Some(object) = file.object() else { return };
-                    let names = FileNames::of(file);
                     for number in 1..object.section_count() {
                         let Some(section) = object.section(number) else {
                             continue;
                         };
                         let writable = section.flags & shf::WRITE != 0;
-                        if writable == wanted_writable || !self.may_take(description, &section) {
+                        if writable == wanted_writable
+                            || !self.may_take(description, object, number, &section)
+                        {
                             continue;
                         }
                         if let Route::Rule { rule, .. } =
-                            self.route(names, section.name, section.flags)
+                            self.route_section(file, object, number, &section)
                             && self.rules[rule as usize].description == Some(description)
                         {
                             violated.store(true, Relaxed);
@@ -259,13 +269,20 @@ impl Rules {
     }
 
     /// Whether some rule of a description matches the section's name: asked first, because it is cheap.
-    fn may_take(&self, description: usize, section: &Section) -> bool {
+    fn may_take(
+        &self,
+        description: usize,
+        object: &Object,
+        number: u32,
+        section: &Section,
+    ) -> bool {
+        let full = object.full_name(number, section);
         let own = |rule: &&Rule| rule.description == Some(description);
         self.rules.iter().filter(own).any(|rule| {
             rule.patterns.as_ref().is_none_or(|patterns| {
-                patterns
-                    .iter()
-                    .any(|pattern| pattern.pattern.matches(section.name))
+                patterns.iter().any(|pattern| {
+                    pattern.pattern.matches(section.name) || pattern.pattern.matches(&full)
+                })
             })
         })
     }

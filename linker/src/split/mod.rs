@@ -30,6 +30,7 @@ mod relocs;
 mod tests;
 
 pub(crate) use input::SHT_LLVM_ADDRSIG;
+pub(crate) use names::piece_section_name;
 
 use bumpalo::Bump;
 use store::program::build::Compilation;

@@ -1,5 +1,7 @@
 //! Section names: what a compiler appends to them, and which are ordinary.
 
+use std::borrow::Cow;
+
 /// Names that compilers extend by `.` and a definition's name under
 /// `-ffunction-sections`, `-fdata-sections`, and for COMDAT groups. Longer ones
 /// come before their prefixes.
@@ -77,6 +79,18 @@ pub fn piece_class(name: &[u8]) -> &[u8] {
     }
 }
 
+/// The usual name of a mergeable section of a class, as assemblers see it from compilers.
+pub fn piece_section_name(class: &[u8], strings: bool, entsize: u64, align: u64) -> Cow<'_, [u8]> {
+    if !matches!(class, b".rodata" | b".lrodata") {
+        return Cow::Borrowed(class);
+    }
+    let ending = match strings {
+        true => format!(".str{entsize}.{align}"),
+        false => format!(".cst{entsize}"),
+    };
+    Cow::Owned([class, ending.as_bytes()].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +131,9 @@ mod tests {
         assert!(is_c_identifier(b"__libc_atexit") && !is_c_identifier(b".text"));
         assert_eq!(piece_class(b".rodata.main.str1.8"), b".rodata");
         assert_eq!(piece_class(b".debug_str"), b".debug_str");
+        let of_class = |class: &'static [u8], strings| piece_section_name(class, strings, 8, 4);
+        assert_eq!(*of_class(b".rodata", true), *b".rodata.str8.4");
+        assert_eq!(*of_class(b".rodata", false), *b".rodata.cst8");
+        assert_eq!(*of_class(b".debug_str", true), *b".debug_str");
     }
 }
