@@ -158,8 +158,10 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
 
     // A discarded group defines nothing.
     resolve::discard_groups(&files, &lost_groups, &sections, diag);
-    resolve::define(&files, &symbols, &sections);
-    let (definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
+    let shrunk = resolve::define(&files, &symbols, &sections);
+    let (mut definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
+    definitions.discard_commons(&symbols, &outputs);
+    let definitions = definitions;
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     warnings::commons(args, &files, &symbols, &sections, diag);
@@ -497,6 +499,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         assigned: &assigned,
         ..places
     };
+    check(diag)?;
+    scripting::report_prohibited(&scripts, &places, diag);
     check(diag)?;
     let values = places.symbol_values();
     for (name, value) in [

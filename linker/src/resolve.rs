@@ -23,6 +23,8 @@ use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Object, Place, Signature, Symbol, describe_missing};
+use crate::output::{Outputs, shf};
+use crate::scripting::FileNames;
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use parking_lot::Mutex;
@@ -377,6 +379,29 @@ impl Definitions {
             true => own,
             false => self.enlarged.get(&id).copied().unwrap_or(own),
         }
+    }
+
+    /// Takes away the common blocks that a linker script sends to `/DISCARD/`. Who refers to them is told.
+    pub fn discard_commons(&mut self, symbols: &SymbolTable, outputs: &Outputs) {
+        let Some(rules) = outputs.rules.as_deref() else {
+            return;
+        };
+        let is_discarded = |name: &[u8], flags| {
+            rules.discards(FileNames::NONE, name, shf::ALLOC | shf::WRITE | flags)
+        };
+        let (plain, tls) = (
+            is_discarded(b"COMMON", 0),
+            is_discarded(b".tcommon", shf::TLS),
+        );
+        self.commons.retain(|common| {
+            let gone = if common.tls { tls } else { plain };
+            if gone {
+                symbols.set_key(common.symbol, Key::NONE);
+                let wanted = flag::REFERENCED | flag::REFERENCED_STRONGLY;
+                symbols.add_flags(common.symbol, wanted);
+            }
+            !gone
+        });
     }
 
     /// Gives a common block its offset among the common blocks.

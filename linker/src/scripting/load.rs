@@ -217,12 +217,6 @@ impl Scripts {
                         show(name)
                     ));
                 }
-                Command::NoCrossRefs(_, pos) | Command::NoCrossRefsTo(_, pos) => {
-                    diag.error(format!(
-                        "{}: NOCROSSREFS is not supported yet",
-                        self.script.place(*pos)
-                    ));
-                }
                 _ => {}
             }
         }

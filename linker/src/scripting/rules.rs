@@ -225,6 +225,37 @@ impl Rules {
         }
     }
 
+    /// Whether a rule for `/DISCARD/` takes a section.
+    pub fn discards(&self, file: FileNames, name: &[u8], flags: u64) -> bool {
+        let found = self.find(file, name, flags);
+        found.is_some_and(|(_, rule)| rule.description.is_none())
+    }
+
+    /// Where a section of an input goes.
+    ///
+    /// What a ticket stands for was compiled with `-ffunction-sections -fdata-sections`, whether the build asks for them
+    /// or not. So a definition is matched as what these make of it, `.text.f`, and, if no rule knows that, as what would be
+    /// there without them, `.text`.
+    pub fn route_section(
+        &self,
+        file: &File,
+        object: &Object,
+        number: u32,
+        section: &Section,
+    ) -> Route {
+        let names = FileNames::of(file);
+        match object.full_name(number, section) {
+            Cow::Borrowed(name) => self.route(names, name, section.flags),
+            Cow::Owned(full) => self.route_by_names(names, &[&full, section.name], section.flags),
+        }
+    }
+
+    fn find(&self, file: FileNames, name: &[u8], flags: u64) -> Option<(u32, &Rule)> {
+        (0u32..)
+            .zip(&self.rules)
+            .find(|(_, rule)| rule.enabled && rule.matches(file, name, flags))
+    }
+
     /// Finds out which descriptions with `ONLY_IF_RO` and `ONLY_IF_RW` count. One after the other, as what the first
     /// does not take is there for the next.
     pub fn settle_constraints(&mut self, files: &Files, linked: &[bool]) {
