@@ -82,10 +82,11 @@ pub struct Placed<'l, 'a> {
 
 impl Kept {
     /// Finds the relocations that are kept, and makes room for them and for the symbols that they need. `None` without
-    /// `--emit-relocs`, or if there can be none.
+    /// `--emit-relocs`, or if there can be none. `standing` are the output sections that are in the output, in order.
     pub fn plan(
         args: &Args,
         placed: &Placed,
+        standing: &[OutputId],
         outputs: &mut Outputs,
         symtab: Option<&mut SymtabLayout>,
         diag: &Diagnostics,
@@ -100,7 +101,7 @@ impl Kept {
             return None;
         };
         let mut runs = section_runs(placed, outputs);
-        frame_runs(placed, &mut runs);
+        frame_runs(placed, outputs, &mut runs);
         runs.retain(|run| run.count > 0);
         runs.sort_by_key(|run| (run.output, run.offset));
         let mut tables: Vec<(OutputId, OutputId)> = Vec::new();
@@ -129,9 +130,9 @@ impl Kept {
             });
             tables.push((target, OutputId(id)));
         }
-        let named: Vec<OutputId> = outputs
-            .in_order()
-            .into_iter()
+        let named: Vec<OutputId> = standing
+            .iter()
+            .copied()
             .filter(|id| {
                 let section = &outputs.sections[id.index()];
                 let table = [Std::Symtab, Std::Strtab, Std::ShStrtab].map(Std::id);
@@ -222,15 +223,17 @@ fn section_runs(placed: &Placed, outputs: &Outputs) -> Vec<Run> {
         .collect()
 }
 
-/// The runs of `.eh_frame`.
-fn frame_runs(placed: &Placed, runs: &mut Vec<Run>) {
-    let output = Std::EhFrame.id();
+/// The runs of `.eh_frame`, which a linker script may have put into another section.
+fn frame_runs(placed: &Placed, outputs: &Outputs, runs: &mut Vec<Run>) {
+    let part = Std::EhFrame.part().index();
+    let output = outputs.parts[part].output;
+    let start = placed.placement.parts[part].offset;
     for (index, cie) in (0..).zip(&placed.frame_layout.cies) {
         let input = &placed.frames.of(cie.file).cies[cie.index as usize];
         runs.push(Run {
             source: Source::Cie(index),
             output,
-            offset: cie.offset.into(),
+            offset: start.wrapping_add(cie.offset.into()),
             count: (input.relocations.1 - input.relocations.0) as usize,
         });
     }
@@ -242,7 +245,7 @@ fn frame_runs(placed: &Placed, runs: &mut Vec<Run>) {
         runs.push(Run {
             source: Source::Frames(file),
             output,
-            offset: placed.frame_layout.file_offsets[file.index()],
+            offset: start.wrapping_add(placed.frame_layout.file_offsets[file.index()]),
             count: live
                 .map(|fde| (fde.relocations.1 - fde.relocations.0) as usize)
                 .sum(),
@@ -515,10 +518,11 @@ impl Writer<'_, '_> {
             // Perhaps it is the same as another, which stands for it.
             return self.output_of(self.places.folds.of(id)?);
         }
-        match self.places.sections.part[id.index()] {
-            PartId::NONE => Some(Std::EhFrame.id()),
-            part => Some(self.places.outputs.parts[part.index()].output),
-        }
+        let part = match self.places.sections.part[id.index()] {
+            PartId::NONE => Std::EhFrame.part(),
+            part => part,
+        };
+        Some(self.places.outputs.parts[part.index()].output)
     }
 }
 

@@ -408,7 +408,9 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
                 frames: &frames,
                 frame_layout: &frame_layout,
             };
-            kept = emit_relocs::Kept::plan(args, &placed, &mut outputs, symtab.as_mut(), diag);
+            let standing = outputs.in_order();
+            let symtab = symtab.as_mut();
+            kept = emit_relocs::Kept::plan(args, &placed, &standing, &mut outputs, symtab, diag);
             scripting::print_no_memory_usage(args);
             let names = name_sections(&mut outputs, args);
             let packed = relr::Sites::new(&needs, &got, mode, &sections, &placement, &outputs);
@@ -457,6 +459,17 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
             },
             &assignments,
             &mut outputs,
+            &mut |placement, standing, outputs| {
+                let placed = emit_relocs::Placed {
+                    files: &files,
+                    sections: &sections,
+                    placement,
+                    frames: &frames,
+                    frame_layout: &frame_layout,
+                };
+                let symtab = symtab.as_mut();
+                kept = emit_relocs::Kept::plan(args, &placed, standing, outputs, symtab, diag);
+            },
         ),
     };
     let outputs = outputs;

@@ -220,11 +220,65 @@ fn relocations_of_tickets_are_kept() {
     }
 }
 
+/// The linker script that GNU ld has built in for a kind of output.
+fn built_in_script(scratch: &Scratch, kind: &str) -> String {
+    let said = run(scratch.command("ld").args([kind, "--verbose"])).ok();
+    let text = said.text();
+    let parts: Vec<&str> = text
+        .split("==================================================\n")
+        .collect();
+    parts
+        .get(1)
+        .expect("the script is between two lines")
+        .to_string()
+}
+
+/// A script may put sections anywhere, and some into others.
+#[test]
+fn relocations_of_layouts_by_scripts_are_kept() {
+    let [cxx, _] = require!("g++", "ld");
+    let scratch = Scratch::new();
+    let with = ours(&scratch);
+    scratch.write("main.cpp", PROGRAM);
+    for (kind, compile_option) in [("-pie", "-fpie"), ("-no-pie", "-fno-pie")] {
+        compile(&scratch, &cxx, &[compile_option]);
+        let script = built_in_script(&scratch, kind);
+        // Frames in another section, behind something else.
+        let moved = script.replace(
+            ".eh_frame       : ONLY_IF_RO { KEEP (*(.eh_frame)) *(.eh_frame.*) }",
+            ".frames : ONLY_IF_RO { QUAD(0) KEEP (*(.eh_frame)) *(.eh_frame.*) }",
+        );
+        assert_ne!(script, moved, "the script is as it was");
+        for text in [&script, &moved] {
+            scratch.write("script.ld", text);
+            let mut link = scratch.command(&cxx);
+            link.args([kind, &with, "-Wl,--emit-relocs", "-Wl,-T,script.ld"]);
+            run(link.args(["main.o", "-o", "program"])).ok();
+            let bytes = fs::read(scratch.join("program")).expect("it was made");
+            let compared = check(&bytes);
+            assert!(compared > 100, "{kind}: {compared}");
+            if text == &script {
+                let done = run(&mut scratch.command(scratch.join("program"))).ok();
+                assert_eq!(done.text(), "one 6 0\n", "{kind}");
+            }
+        }
+    }
+}
+
 /// The same relocations, by place and symbol, as GNU ld keeps for the program's own code.
 #[test]
 fn the_same_as_ld_keeps() {
+    same_as_ld_keeps(None);
+    same_as_ld_keeps(Some(
+        "SECTIONS { . = 0x1000; .text : { *(.text.unlikely) *(.text) *(.text.*) } .rodata : { *(.rodata*) }
+            .data : { *(.data) *(.data.*) } .got : { *(.got*) } .bss : { *(.bss) *(COMMON) } }",
+    ));
+}
+
+fn same_as_ld_keeps(script: Option<&str>) {
     let [gcc] = require!("gcc");
     let scratch = Scratch::new();
+    scratch.write("script.ld", script.unwrap_or_default());
     scratch.write(
         "main.c",
         "extern int outside; int inside = 2; static int own[3]; int *p = own + 1; int g(int);\n\
@@ -248,6 +302,7 @@ fn the_same_as_ld_keeps() {
             "-o",
             "program",
         ]);
+        link.args(script.map(|_| "-Wl,-T,script.ld"));
         run(&mut link).ok();
         let bytes = fs::read(scratch.join("program")).expect("it was made");
         check(&bytes);

@@ -119,7 +119,15 @@ fn what_scripts_cannot_do_yet_is_said() {
         .scratch
         .write("script.ld", "SECTIONS { .text : { *(.text) } }");
     let mut command = bench.scratch.command(Binaries::get().path("repo-ld"));
-    command.args(["--emit-relocs", "-T", "script.ld", "a.o", "-o", "program"]);
+    command.args([
+        "-z",
+        "nosectionheader",
+        "-T",
+        "script.ld",
+        "a.o",
+        "-o",
+        "program",
+    ]);
     let run = run(&mut command).code(1);
     assert!(run.errors().contains("not supported"), "{}", run.report());
 }

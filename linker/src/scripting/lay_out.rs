@@ -178,12 +178,14 @@ struct Settled<'s> {
 }
 
 impl<'s> Filled<'s> {
-    /// Gives everything its address and its place in the file.
+    /// Gives everything its address and its place in the file. When addresses are known `add` may add output sections
+    /// that are about others (`--emit-relocs`): it is told where everything is, and which output sections there are.
     pub fn assign<'a>(
         mut self,
         facts: &Facts<'_, 'a>,
         assignments: &Assignments<'s>,
         outputs: &mut Outputs<'a>,
+        add: &mut dyn FnMut(&Placement, &[OutputId], &mut Outputs<'a>),
     ) -> LaidOut {
         self.made[Std::Dynamic.part().index()].0 = outputs.std(Std::Dynamic).size;
         let offset = std::mem::take(&mut self.offset);
@@ -193,7 +195,9 @@ impl<'s> Filled<'s> {
             offset: settled.offset.clone(),
             parts: settled.extents.clone(),
         };
-        let (segments, names) = self.write_down(outputs, &settled);
+        let (segments, names) = self.write_down(outputs, &settled, &mut |standing, outputs| {
+            add(&placement, standing, outputs);
+        });
         if segments.file_size > MOST_BYTES {
             facts.diag.error(format!(
                 "the output would have {} bytes: does the linker script leave a gap in a segment?",
@@ -302,7 +306,12 @@ impl<'s> Filled<'s> {
     }
 
     /// Writes addresses into the output sections, and lays out what is not loaded.
-    fn write_down(&self, outputs: &mut Outputs, settled: &Settled) -> (Segments, Vec<Vec<u8>>) {
+    fn write_down<'a>(
+        &self,
+        outputs: &mut Outputs<'a>,
+        settled: &Settled,
+        add: &mut dyn FnMut(&[OutputId], &mut Outputs<'a>),
+    ) -> (Segments, Vec<Vec<u8>>) {
         for (description, placed) in self.plan.descriptions.iter().zip(&settled.placed) {
             let output = &mut outputs.sections[description.output.index()];
             (output.address, output.size, output.header) = (placed.address, 0, 0);
@@ -324,6 +333,14 @@ impl<'s> Filled<'s> {
                 end += output.file_size();
             }
             in_file.push(section.output);
+        }
+        let own = outputs.sections.len();
+        add(&in_file, outputs);
+        for (number, output) in outputs.sections.iter_mut().enumerate().skip(own) {
+            end = end.next_multiple_of(output.align.max(1));
+            output.offset = end;
+            end += output.file_size();
+            in_file.push(OutputId(number as u16));
         }
         let last = [Std::Symtab, Std::SymtabShndx, Std::Strtab, Std::ShStrtab];
         outputs.std_mut(Std::ShStrtab).size = 1;

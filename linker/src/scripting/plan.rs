@@ -5,7 +5,7 @@
 
 use super::load::Scripts;
 use super::rules::Rules;
-use crate::args::{Args, OrphanHandling, OutputKind, SortSection};
+use crate::args::{Args, OrphanHandling, SortSection};
 use crate::diag::Diagnostics;
 use crate::ids::OutputId;
 use crate::output::{Outputs, STANDARD_COUNT};
@@ -123,9 +123,6 @@ impl<'s> Plan<'s> {
         }
         if !seen {
             return None;
-        }
-        if args.emit_relocs && args.kind != OutputKind::Relocatable {
-            diag.error("--emit-relocs is not supported with a linker script that has SECTIONS yet");
         }
         for (items, after, section, pos) in moved {
             plan.insert(items, after, section, pos, diag);
