@@ -78,6 +78,7 @@ pub mod ticket_object;
 pub mod timing;
 pub mod trace;
 pub mod unique;
+mod unique_symbols;
 pub mod unsupported;
 pub mod version_script;
 pub mod versioning;

@@ -34,6 +34,17 @@ impl<'a> StringTable<'a> {
         Some(offset)
     }
 
+    /// Adds the string that consists of `parts`, though it may be there already, and gives its offset. `None` as with
+    /// [`StringTable::add`].
+    pub fn append(&mut self, parts: &[&[u8]]) -> Option<u32> {
+        let offset = u32::try_from(self.bytes.len()).ok()?;
+        parts
+            .iter()
+            .for_each(|part| self.bytes.extend_from_slice(part));
+        self.bytes.push(0);
+        Some(offset)
+    }
+
     /// The offset of a string that was added.
     pub fn get(&self, string: &[u8]) -> Option<u32> {
         if string.is_empty() {

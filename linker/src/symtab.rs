@@ -16,6 +16,7 @@ use crate::resolve::Definitions;
 use crate::retain::Retained;
 use crate::sections::{Sections, state};
 use crate::symbols::{SymbolTable, flag, rank};
+use crate::unique_symbols::Numbering;
 use rayon::prelude::*;
 
 /// What a file contributes.
@@ -43,6 +44,9 @@ pub struct SymtabLayout {
     pub names: u64,
     /// Symbols that no object defines: imported and linker-defined ones; first those that nobody outside can see.
     pub others: Vec<SymbolId>,
+    /// By file: what is behind the names of its local symbols, those that others could see aside. Empty without
+    /// `-z unique-symbol`.
+    suffixes: Vec<Vec<Box<[u8]>>>,
 }
 
 impl SymtabLayout {
@@ -111,6 +115,13 @@ impl<'a> Chooser<'_, 'a> {
         };
         let local_count = 1 + shares.iter().map(|share| share.locals).sum::<u32>();
         let count = local_count + shares.iter().map(|share| share.globals).sum::<u32>();
+        let suffixes = self.suffixes();
+        for (share, suffixes) in shares.iter_mut().zip(&suffixes) {
+            share.names += suffixes
+                .iter()
+                .map(|suffix| suffix.len() as u64)
+                .sum::<u64>();
+        }
         let names = 1 + shares.iter().map(|share| share.names).sum::<u64>();
         Some(SymtabLayout {
             shares,
@@ -119,7 +130,25 @@ impl<'a> Chooser<'_, 'a> {
             count,
             names,
             others,
+            suffixes,
         })
+    }
+
+    fn suffixes(&self) -> Vec<Vec<Box<[u8]>>> {
+        if !self.args.z.unique_symbol {
+            return Vec::new();
+        }
+        let mut numbering = Numbering::default();
+        let mut of_file = |(id, file): (FileId, &File<'a>)| {
+            let mut suffixes = Vec::new();
+            self.each(id, file, |index, symbol, name, _| {
+                if index < file.first_global() {
+                    suffixes.push(numbering.suffix(symbol.kind(), name));
+                }
+            });
+            suffixes
+        };
+        self.files.iter().map(&mut of_file).collect()
     }
 
     fn is_other(&self, id: SymbolId) -> bool {
@@ -244,6 +273,7 @@ pub struct SymbolSlots<'o> {
 
 /// Writes what a file contributes.
 pub fn write_file<'a>(
+    layout: &SymtabLayout,
     chooser: &Chooser<'_, 'a>,
     places: &Places<'_, 'a>,
     values: &[u64],
@@ -252,6 +282,7 @@ pub fn write_file<'a>(
 ) {
     let file = chooser.files.get(id);
     let (mut local, mut global, mut at) = (0, 0, 0usize);
+    let mut suffixes = layout.suffixes.get(id.index()).into_iter().flatten();
     let SymbolSlots {
         locals,
         globals,
@@ -269,8 +300,15 @@ pub fn write_file<'a>(
             st_size: size_of(places, id, object, index, symbol),
         };
         names[at..at + name.len()].copy_from_slice(name);
-        names[at + name.len()] = 0;
-        at += name.len() + 1;
+        at += name.len();
+        if index < object.first_global()
+            && let Some(suffix) = suffixes.next()
+        {
+            names[at..at + suffix.len()].copy_from_slice(suffix);
+            at += suffix.len();
+        }
+        names[at] = 0;
+        at += 1;
         let value = if index < object.first_global() {
             places.local(id, object, index).unwrap_or(0)
         } else {

@@ -49,7 +49,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};
     let z = &args.z;
     vec![
-        (z.unique_symbol, Refuse, "-z unique-symbol"),
         (
             args.gdb_index && args.kind == OutputKind::Relocatable,
             Refuse,
@@ -103,7 +102,7 @@ mod tests {
             )
         );
         assert!(
-            said("-z unique-symbol a.o").contains("error: -z unique-symbol is not supported yet")
+            said("-r --gdb-index a.o").contains("error: --gdb-index with -r is not supported yet")
         );
         assert!(
             said("--verify-incremental a.o")

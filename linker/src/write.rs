@@ -475,6 +475,7 @@ impl Writer<'_, '_> {
                 );
             } else {
                 symtab::write_file(
+                    symtab,
                     &self.chooser,
                     self.places,
                     self.relocator.values,

@@ -185,3 +185,63 @@ fn counts_of_calls_are_no_obstacle() {
         .ok();
     bench.execute("program").ok();
 }
+
+/// `-z unique-symbol`: local symbols of one name can be told apart, in programs and in relocatable outputs.
+#[test]
+fn local_symbols_are_numbered() {
+    let Some(bench) = Bench::new() else { return };
+    for (name, global) in [("a", "main"), ("b", "other")] {
+        bench.scratch.write(
+            format!("{name}.s"),
+            format!(
+                ".file \"same.c\"\n.globl {global}\n.text\n{global}: call f\nret\nf: xor %eax, %eax\nret\n.data\nv: .quad f\n\
+                 .section .note.GNU-stack,\"\",@progbits"
+            ),
+        );
+        bench
+            .driver(
+                Linker::Reference,
+                "gcc",
+                &format!("-c {name}.s -o {name}.o"),
+            )
+            .ok();
+    }
+    for (options, expected) in [
+        (
+            "-no-pie",
+            ["f.0", "f.1", "main", "other", "same.c", "v.0", "v.1"],
+        ),
+        (
+            "-r -nostdlib",
+            ["f.0", "f.1", "main", "other", "same.c", "v.0", "v.1"],
+        ),
+    ] {
+        for linker in BOTH {
+            let arguments = format!("{options} a.o b.o -Wl,-z,unique-symbol -o output");
+            bench.driver(linker, "gcc", &arguments).ok();
+            let image = bench.read("output");
+            let elf = Elf::parse(&image).unwrap();
+            let mut names: Vec<&str> = elf
+                .syms
+                .iter()
+                .filter_map(|symbol| elf.strtab.get_at(symbol.st_name))
+                .filter(|name| {
+                    ["f", "v", "same", "main", "other"].contains(&name.split('.').next().unwrap())
+                })
+                .collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names, expected, "{options} by {linker:?}");
+            let value = |name| symbol(&image, name).map(|symbol| symbol.st_value);
+            assert_ne!(value("f.0"), value("f.1"), "{options} by {linker:?}");
+        }
+    }
+    bench
+        .driver(
+            Linker::Ours,
+            "gcc",
+            "-no-pie a.o b.o -Wl,-z,unique-symbol -o output",
+        )
+        .ok();
+    bench.execute("output").ok();
+}

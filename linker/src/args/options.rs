@@ -569,7 +569,7 @@ pub const UNSUPPORTED: &[Missing] = &[
     Missing {
         names: &["default-imported-symver"],
         takes: Nothing,
-        reason: "versions for imported symbols",
+        reason: "versions for symbols of objects without versions, which glibc's dynamic linker refuses to start with",
     },
     Missing {
         names: &["Tldata-segment"],

@@ -17,6 +17,7 @@ use crate::relocatable::references::{Needed, Referrer};
 use crate::retain::Retained;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, interned_name, rank};
+use crate::unique_symbols::Numbering;
 
 /// The symbol table, but for section indices: symbols name output sections by [`OutId`].
 pub struct Symtab<'a> {
@@ -67,6 +68,20 @@ const NULL: Sym = Sym {
 };
 
 impl<'a> Symtab<'a> {
+    /// Adds a symbol whose name is no other's.
+    fn push_unique(
+        &mut self,
+        name: &[u8],
+        suffix: &[u8],
+        sym: Sym,
+        section: Option<OutId>,
+    ) -> Result<u32, TooLong> {
+        let st_name = self.strings.append(&[name, suffix]).ok_or(TooLong)?;
+        self.push(b"", sym, section).inspect(|index| {
+            self.symbols[*index as usize].st_name = st_name;
+        })
+    }
+
     fn push(&mut self, name: &'a [u8], sym: Sym, section: Option<OutId>) -> Result<u32, TooLong> {
         let st_name = self.strings.add(name).ok_or(TooLong)?;
         self.symbols.push(Sym { st_name, ..sym });
@@ -102,8 +117,9 @@ impl<'a> Builder<'_, 'a> {
                 table.of_section[out.index()] = table.push(b"", sym, Some(out))?;
             }
         }
+        let mut numbering = self.args.z.unique_symbol.then(Numbering::default);
         for (file, input) in self.referrer.files.iter() {
-            let locals = self.locals(file, input, &signatures, &mut table)?;
+            let locals = self.locals(file, input, &signatures, numbering.as_mut(), &mut table)?;
             table.of_local.push(locals);
         }
         table.first_global = table.symbols.len() as u32;
@@ -175,6 +191,7 @@ impl<'a> Builder<'_, 'a> {
         file: FileId,
         input: &File<'a>,
         signatures: &Signatures,
+        mut numbering: Option<&mut Numbering<'a>>,
         table: &mut Symtab<'a>,
     ) -> Result<Vec<u32>, TooLong> {
         let (Some(object), true) = (input.object(), self.referrer.sections.is_linked(file)) else {
@@ -195,7 +212,13 @@ impl<'a> Builder<'_, 'a> {
                 continue;
             }
             if let Some((sym, section)) = self.place(file, input, object, index, symbol) {
-                map[index as usize] = table.push(name, sym, section)?;
+                map[index as usize] = match &mut numbering {
+                    None => table.push(name, sym, section)?,
+                    Some(numbering) => {
+                        let suffix = numbering.suffix(symbol.kind(), name);
+                        table.push_unique(name, &suffix, sym, section)?
+                    }
+                };
             }
         }
         Ok(map)
