@@ -35,7 +35,8 @@ struct Arguments {
     /// How often each link is run
     #[arg(long, default_value_t = 21)]
     runs: usize,
-    /// Also link clang, statically (190 MB), from libclang-19-dev and llvm-19-dev, and ripgrep and jj with debugging
+    /// Also link clang, statically (190 MB), from libclang-19-dev, llvm-19-dev and what these need (libz3-dev,
+    /// libzstd-dev, libxml2-dev), and ripgrep and jj with debugging
     /// information (50 and 200 MB), which cargo builds first
     #[arg(long)]
     big: bool,
