@@ -37,7 +37,7 @@ struct Arguments {
     runs: usize,
     /// Also link clang, statically (190 MB), from libclang-19-dev, llvm-19-dev and what these need (libz3-dev,
     /// libzstd-dev, libxml2-dev), and ripgrep and jj with debugging
-    /// information (50 and 200 MB), which cargo builds first
+    /// information (50 and 450 MB), which cargo builds first
     #[arg(long)]
     big: bool,
     /// Leave the inputs, outputs and arguments (`link-N.rsp`) where they are, to look at one link more closely
