@@ -202,7 +202,8 @@ fn nearest(name: &[u8]) -> Option<String> {
         .filter(|name| (3..64).contains(&name.len()))?;
     NAMES
         .keys()
-        .filter(|known| known.len() > 2)
+        // The distance is at least the difference of the lengths.
+        .filter(|known| known.len() > 2 && known.len().abs_diff(name.len()) <= name.len() / 3)
         .map(|known| (edit_distance(name.as_bytes(), known.as_bytes()), *known))
         .filter(|(distance, _)| *distance <= name.len() / 3)
         .min()
