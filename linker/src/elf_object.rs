@@ -231,7 +231,8 @@ impl<'a> ElfObject<'a> {
             let packed = &raw[size_of::<Chdr>()..];
             let size = usize::try_from(chdr.ch_size).map_err(|e| failed(e.to_string()))?;
             let mut bytes = Vec::new();
-            let limit = size as u64 + 1;
+            // One more than it says, to see whether there is more.
+            let limit = (size as u64).saturating_add(1);
             let result = match chdr.ch_type {
                 c::ELFCOMPRESS_ZLIB => flate2::read::ZlibDecoder::new(packed)
                     .take(limit)

@@ -35,6 +35,27 @@ const THROWS: &str = "#include <cstdio>\n\
     __attribute__((noinline)) int twice(int x) { Speaks s{\"left twice\"}; return half(x) + half(x); }\n\
     int main() { try { return twice(7); } catch (int x) { std::printf(\"caught %d\\n\", x); } return twice(4) - 4; }\n";
 
+/// A compressed section that says that it expands to as much as a number can say.
+#[test]
+fn a_compressed_section_of_any_size() {
+    let Some(bench) = Bench::new() else { return };
+    let functions: String = (0..60)
+        .map(|i| format!("int f{i}(int x) {{ return x; }}\n"))
+        .collect();
+    bench.scratch.write("a.c", functions);
+    let compile = "-g -gz=zlib -c a.c -o a.o";
+    bench.driver(Linker::Reference, "gcc", compile).ok();
+    let mut object = bench.read("a.o");
+    let (at, _, _) = section(&object, ".debug_info");
+    assert_eq!(object[at], 1, "is not compressed with zlib");
+    object[at + 8..at + 16].copy_from_slice(&u64::MAX.to_le_bytes());
+    bench.scratch.write("a.o", &object);
+    let failed = link(&bench, "a.o -o program").code(1);
+    let said = failed.errors();
+    assert!(said.contains("error: a.o"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
 /// No specification says that relocations are in the order of their places.
 #[test]
 fn frames_whose_relocations_are_in_any_order() {
