@@ -10,7 +10,7 @@ use goblin::elf::{Elf, program_header, section_header};
 use linking::{BOTH, Bench, Linker};
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain};
-use repo_tests::process::{Run, run};
+use repo_tests::process::run;
 use repo_tests::programs::Language;
 use std::collections::BTreeMap;
 
@@ -43,17 +43,6 @@ const B: &str = r#"
 .section table,"a"; .byte 4
 .section .discard,"a"; .long 4
 "#;
-
-/// Runs a linker itself.
-fn ld(bench: &Bench, linker: Linker, arguments: &str) -> Run {
-    let program = match linker {
-        Linker::Ours => Binaries::get().path("repo-ld").to_path_buf(),
-        Linker::Reference => "ld".into(),
-    };
-    let mut command = bench.scratch.command(program);
-    command.args(arguments.split_whitespace());
-    run(&mut command)
-}
 
 /// `a.o` and `b.o`.
 fn bench() -> Option<Bench> {
@@ -144,7 +133,7 @@ fn same(bench: &Bench, options: &str, script: &str) -> Picture {
     bench.scratch.write("script.ld", script);
     let [theirs, ours] = BOTH.map(|linker| {
         let arguments = format!("-T script.ld {options} a.o b.o -o out.{linker:?}");
-        ld(bench, linker, &arguments).ok();
+        bench.ld(linker, &arguments).ok();
         picture(&bench.read(&format!("out.{linker:?}")))
     });
     assert_eq!(theirs.sections, ours.sections, "sections of {script}");
@@ -304,7 +293,7 @@ fn gc_keeps_what_the_script_keeps() {
     );
     let [theirs, ours] = BOTH.map(|linker| {
         let arguments = format!("-T script.ld --gc-sections a.o b.o -o out.{linker:?}");
-        ld(&bench, linker, &arguments).ok();
+        bench.ld(linker, &arguments).ok();
         let mut picture = picture(&bench.read(&format!("out.{linker:?}")));
         // We keep common blocks that nobody uses; GNU ld does not.
         picture.sections.remove(".bss");
@@ -320,7 +309,9 @@ fn gc_keeps_what_the_script_keeps() {
 
 /// GNU ld's own script for an output of this kind.
 fn own_script(bench: &Bench, options: &str) -> String {
-    let run = ld(bench, Linker::Reference, &format!("{options} --verbose")).ok();
+    let run = bench
+        .ld(Linker::Reference, &format!("{options} --verbose"))
+        .ok();
     let text = run.text();
     let mut parts = text.split("==================================================\n");
     parts
@@ -465,7 +456,9 @@ fn tickets_are_laid_out_as_objects_are() {
     compile(&format!("{options} ticket.o"));
     let [theirs, ours] =
         [(Linker::Reference, "object.o"), (Linker::Ours, "ticket.o")].map(|(linker, input)| {
-            ld(&bench, linker, &format!("-T place.ld {input} -o placed")).ok();
+            bench
+                .ld(linker, &format!("-T place.ld {input} -o placed"))
+                .ok();
             picture(&bench.read("placed"))
         });
     assert_eq!(theirs.sections[".text"], ours.sections[".text"]);
@@ -559,7 +552,7 @@ fn raw_bytes_and_symbols_of_another_program() {
         let name = format!("raw.{linker:?}");
         let arguments =
             format!("-T script.ld a.o b.o -b binary some-data.bin -b elf64-x86-64 -o {name}");
-        ld(&bench, linker, &arguments).ok();
+        bench.ld(linker, &arguments).ok();
         // A second program that knows the addresses of the first.
         bench.scratch.write(
             "second.s",
@@ -569,9 +562,9 @@ fn raw_bytes_and_symbols_of_another_program() {
             .driver(Linker::Reference, "gcc", "-c second.s -o second.o")
             .ok();
         let arguments = format!("-e second -Ttext=0x70000 second.o -R {name} -o second.{linker:?}");
-        ld(&bench, linker, &arguments).ok();
+        bench.ld(linker, &arguments).ok();
         let flat = format!("-T script.ld --oformat binary a.o b.o -o flat.{linker:?}");
-        ld(&bench, linker, &flat).ok();
+        bench.ld(linker, &flat).ok();
     }
     let [theirs, ours] = BOTH.map(|linker| picture(&bench.read(&format!("raw.{linker:?}"))));
     assert_eq!(theirs.symbols, ours.symbols);
@@ -608,7 +601,7 @@ fn memory_usage_is_printed() {
     let [theirs, ours] = BOTH.map(|linker| {
         let arguments =
             format!("-T script.ld --print-memory-usage a.o b.o -e _start -o out.{linker:?}");
-        ld(&bench, linker, &arguments).ok().text()
+        bench.ld(linker, &arguments).ok().text()
     });
     assert_eq!(theirs, ours);
 }

@@ -5,18 +5,6 @@
 mod linking;
 
 use linking::{BOTH, Bench, Linker};
-use repo_tests::binaries::Binaries;
-use repo_tests::process::{Run, run};
-
-fn ld(bench: &Bench, linker: Linker, arguments: &str) -> Run {
-    let program = match linker {
-        Linker::Ours => Binaries::get().path("repo-ld").to_path_buf(),
-        Linker::Reference => "ld".into(),
-    };
-    let mut command = bench.scratch.command(program);
-    command.args(arguments.split_whitespace());
-    run(&mut command)
-}
 
 /// `a.o` of a source.
 fn bench(source: &str) -> Option<Bench> {
@@ -30,7 +18,7 @@ fn bench(source: &str) -> Option<Bench> {
 fn demand(bench: &Bench, script: &str, expected: &[&str]) {
     bench.scratch.write("s.t", script);
     for linker in BOTH {
-        let run = ld(bench, linker, "-T s.t a.o -o output");
+        let run = bench.ld(linker, "-T s.t a.o -o output");
         let said = run.errors();
         for part in expected {
             assert!(said.contains(part), "{script} by {linker:?}: {said}");
@@ -129,7 +117,8 @@ fn common_blocks_can_be_thrown_away() {
         .write("a.s", format!("{source} lea block(%rip), %rax\n"));
     bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
     for linker in BOTH {
-        let said = ld(&bench, linker, "-T s.t a.o -o output")
+        let said = bench
+            .ld(linker, "-T s.t a.o -o output")
             .failed()
             .errors()
             .to_owned();

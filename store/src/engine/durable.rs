@@ -103,13 +103,13 @@ impl Store {
     ) -> Result<()> {
         let system = self.system();
         let word = self.state_word(offset_of!(FileState, durable))?;
-        // What it does must not depend on whether it comes alone: this is an optimisation.
         let _thread = sync::lock(self.sync_turn());
         loop {
             let before = word.load(Ordering::Relaxed);
             if is_done()? {
                 return Ok(());
             }
+            // Where this cannot be had, each syncs for itself: the words are lower bounds.
             let begun = system.try_begin_sync(self.file());
             if matches!(begun, Ok(false)) {
                 system.wait(word.low_half(), before as u32, PATIENCE);

@@ -44,6 +44,16 @@ impl Bench {
         run(&mut command)
     }
 
+    /// Runs a linker itself.
+    pub fn ld(&self, linker: Linker, arguments: &str) -> Run {
+        let program = match linker {
+            Linker::Ours => Binaries::get().path("repo-ld").to_path_buf(),
+            Linker::Reference => "ld".into(),
+        };
+        let mut command = self.scratch.command(program);
+        run(command.args(arguments.split_whitespace()))
+    }
+
     /// Runs a program that was made here.
     pub fn execute(&self, program: &str) -> Run {
         run(self
