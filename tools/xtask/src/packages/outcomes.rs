@@ -159,14 +159,16 @@ fn tap(text: &str, outcomes: &mut Outcomes) {
 }
 
 fn prove(text: &str, outcomes: &mut Outcomes) {
+    // What fails has its result in a line of its own.
+    let mut open = None;
     for line in text.lines() {
-        let Some((name, rest)) = line.split_once(" .") else {
-            continue;
+        let (name, result) = match (line.split_once(" ."), open.take()) {
+            (Some((name, rest)), _) if name.ends_with(".t") => {
+                (name, rest.trim_start_matches(['.', ' ']))
+            }
+            (_, Some(name)) => (name, line),
+            _ => continue,
         };
-        if !name.ends_with(".t") {
-            continue;
-        }
-        let result = rest.trim_start_matches(['.', ' ']);
         let outcome = if result.starts_with("ok") {
             Outcome::Pass
         } else if result.starts_with("skipped") {
@@ -174,6 +176,7 @@ fn prove(text: &str, outcomes: &mut Outcomes) {
         } else if result.starts_with("Dubious") || result.starts_with("Failed") {
             Outcome::Fail
         } else {
+            open = Some(name).filter(|_| result.is_empty() && !line.is_empty());
             continue;
         };
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -322,11 +325,13 @@ mod tests {
     #[test]
     fn prove_lines() {
         let text = "../../test/recipes/01-test_abort.t .................... ok\n\
-                    02-a.t ... skipped: no shared\n03-b.t .. \nDubious\n03-b.t .. Failed 1/2 subtests\n";
+                    02-a.t ... skipped: no shared\n03-b.t .. Failed 1/2 subtests\n\
+                    04-c.t .. \nDubious, test returned 1\nFailed 1/1 subtests\n05-d.t .. \n\nok\n";
         let expected = [
             ("01-test_abort.t", Pass),
             ("02-a.t", Skip),
             ("03-b.t", Fail),
+            ("04-c.t", Fail),
         ];
         assert_eq!(of(Format::Prove, text), pairs(&expected));
     }
