@@ -39,7 +39,7 @@ pub struct Places<'l, 'a> {
     /// The output sections.
     pub outputs: &'l Outputs<'a>,
     /// The merged pieces.
-    pub merged: &'l Merged,
+    pub merged: &'l Merged<'l>,
     /// Where the repositories' pieces are among them.
     pub pieces: &'l PiecePlaces,
     /// Slots and PLT entries.
@@ -70,7 +70,7 @@ pub struct Located<'l, 'a> {
     /// The output sections, still without addresses.
     pub outputs: &'l Outputs<'a>,
     /// The merged pieces.
-    pub merged: &'l Merged,
+    pub merged: &'l Merged<'l>,
     /// Offset of each file's frames in `.eh_frame`.
     pub frame_offsets: &'l [u64],
 }

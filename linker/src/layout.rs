@@ -74,9 +74,9 @@ impl Placement {
 pub type MergeClasses = Vec<Option<MergeClass>>;
 
 /// What [`merge_pieces`] makes.
-pub struct MergedPieces {
+pub struct MergedPieces<'f> {
     /// The pieces.
-    pub merged: Merged,
+    pub merged: Merged<'f>,
     /// Which parts hold pieces.
     pub classes: MergeClasses,
     /// Where the repositories' pieces went.
@@ -99,7 +99,7 @@ pub fn merge_pieces<'f>(
     sections: &Sections,
     outputs: &mut Outputs<'f>,
     used: &UsedPieces<'f>,
-) -> Result<MergedPieces, PieceError> {
+) -> Result<MergedPieces<'f>, PieceError> {
     let mut count = 0;
     let mut new_class = |classes: &mut MergeClasses, part: PartId| {
         if classes.len() <= part.index() {
@@ -151,16 +151,9 @@ pub fn merge_pieces<'f>(
     )
     .map_err(PieceError::Repository)?;
     classes.resize(outputs.parts.len(), None);
-    let merged = crate::merge::merge(&inputs).map_err(|(index, why)| {
+    let merged = crate::merge::merge(inputs).map_err(|(index, why)| {
         PieceError::Section(ids.get(index).copied().unwrap_or(SectionId::NONE), why)
     })?;
-    // Their bytes were copied.
-    for (input, id) in inputs.iter().zip(&ids) {
-        if let Contents::Section(bytes) = input.contents {
-            let (file, _) = sections.origin(*id);
-            files.get(file).release(bytes);
-        }
-    }
     Ok(MergedPieces {
         classes,
         repository: repository.places(used, &merged),

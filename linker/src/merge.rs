@@ -4,23 +4,23 @@
 //! The sections of a class (one output section, element size and kind) are cut
 //! into pieces, the pieces are hashed, and equal ones are found with hash
 //! tables. Consecutive inputs form *chunks* of about equal size, and a class has a number of
-//! *shards*, each of which keeps the pieces with certain bits of their hash. What costs time
+//! *shards*, each of which knows the pieces with certain bits of their hash. What costs time
 //! are bytes that are not in the processor's caches, so this is done in *waves* of a few chunks, and in a wave twice
 //! in parallel:
 //!
 //! 1. *Cut.* Each chunk is cut and hashed by one thread, which also sorts its pieces by shard.
-//! 2. *Unite.* Each shard is one thread's: it walks the wave's chunks in the order of the inputs and keeps the
-//!    first of equal pieces, copying its bytes, which are still in a cache.
+//! 2. *Unite.* Each shard is one thread's: it walks the wave's chunks in the order of the inputs and finds the
+//!    first of equal pieces. No bytes are copied; they stay where they were mapped.
 //!
-//! So what a shard holds depends on the order of the inputs and on the number of shards, which depends on the
-//! inputs' size, but never on the number of threads. In the end the shards follow one another, and
-//! writing them is copying large blocks. Of each piece there remain nine bytes: where it began in its
-//! input, its shard, and its offset there.
+//! Then the pieces get their places: those of a chunk that are the first of their kind stand together, in their order,
+//! and the chunks follow one another. So what is near in an input stays near in the output, nothing depends on the
+//! number of threads, of waves or of shards, and writing is copying long runs of each input.
+//! Of each piece there remain twelve bytes: where it began in its input, and its place.
 //!
 //! A piece is aligned as it was in its section: to the smaller of the
 //! section's alignment and that of its offset. So a string that the compiler
 //! aligned to eight bytes stays aligned, and one that followed it in the same
-//! section does not waste seven. In a class that has alignments, the pieces of a shard
+//! section does not waste seven. In a class that has alignments, the pieces of a chunk
 //! stand in the order of their alignment (largest first) and then of their first appearance.
 
 mod shard;
@@ -31,7 +31,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHasher;
 use shard::Shard;
 use std::hash::Hasher;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number by which the caller tells classes apart, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,29 +84,33 @@ pub enum MergeError {
     TooMany,
 }
 
-/// A shard is full.
+/// A shard or a chunk is full.
 struct TooMany;
 
 /// The result: where each piece of each input went, and the contents of each class.
-pub struct Merged {
+pub struct Merged<'a> {
+    inputs: Vec<MergeInput<'a>>,
     chunks: Vec<Chunk>,
     /// By input: the chunk, and which of the chunk's inputs it is.
-    inputs: Vec<(u32, u32)>,
-    classes: Vec<Class>,
+    homes: Vec<(u32, u32)>,
+    /// By class.
+    extents: Vec<Extent>,
 }
 
-struct Class {
-    shards: Vec<Shard>,
-    /// Offset of each shard in the class.
-    bases: Vec<u64>,
+/// What a class, or the pieces of a chunk that are the first of their kind, take.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Bytes.
     size: u64,
+    /// Alignment, in bytes.
     align: u64,
-    aligned: bool,
 }
 
 /// The pieces of consecutive inputs of one class.
 struct Chunk {
     class: MergeClass,
+    /// The inputs' indices.
+    inputs: Box<[u32]>,
     /// Offset in its input, by piece; ascending within an input.
     starts: Box<[u32]>,
     /// By input of the chunk: number of its first piece; one more at the end.
@@ -115,11 +119,15 @@ struct Chunk {
     blocks: Box<[u32]>,
     /// By input of the chunk: the first of its blocks; one more at the end.
     first_blocks: Box<[u32]>,
-    /// Shard, by piece.
-    shards: Box<[u8]>,
-    /// Offset in the shard, by piece; while shards are made, the piece's token.
-    offsets: Box<[AtomicU32]>,
+    /// By piece: its offset in the class, with [`FIRST`]. Before that is known: its shard (in the upper half) and
+    /// its token there.
+    places: Box<[AtomicU64]>,
+    /// Where the chunk's pieces begin in the class.
+    base: u64,
 }
+
+/// Of equal pieces this is the first, and the one whose bytes are written.
+const FIRST: u64 = 1 << 63;
 
 /// A piece between cutting and uniting.
 struct Cut<'a> {
@@ -136,7 +144,6 @@ struct Workbench<'a> {
     firsts: Vec<u32>,
     blocks: Vec<u32>,
     first_blocks: Vec<u32>,
-    shards: Vec<u8>,
     /// By shard: the pieces that belong to it.
     buckets: Vec<Vec<Cut<'a>>>,
 }
@@ -144,14 +151,14 @@ struct Workbench<'a> {
 /// Bytes of input that make a chunk worth a task of its own.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Chunks of a wave: what a processor's cache has room for.
-const WAVE: usize = 16;
+/// Chunks of a wave for each thread: enough that none waits long for another, and not more than its cache has room for.
+const WAVE: usize = 8;
 
-/// The most shards of a class: what keeps two hundred threads busy, and fits into a byte.
-const MOST_SHARDS: usize = 256;
+/// Shards of a large class for each thread.
+const SHARDS: usize = 4;
 
-/// How many pieces ahead the tables are fetched.
-const AHEAD: usize = 6;
+/// How many pieces ahead the bytes are fetched with which a piece will be compared; what leads to them is fetched earlier.
+const AHEAD: usize = 4;
 
 /// Bytes of an input for which it is known, without a search, which piece they begin in.
 const BLOCK: usize = 256;
@@ -182,82 +189,102 @@ pub fn check(input: &MergeInput<'_>) -> Result<(), MergeError> {
 ///
 /// # Errors
 /// The index of an input that [`check`] refuses or with which there are too many pieces, and why.
-pub fn merge(inputs: &[MergeInput<'_>]) -> Result<Merged, (usize, MergeError)> {
-    for (index, input) in inputs.iter().enumerate() {
-        check(input).map_err(|error| (index, error))?;
+pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeError)> {
+    let checked = inputs.par_iter().enumerate();
+    if let Some(refused) = checked.find_map_first(|(index, input)| Some((index, check(input).err()?)))
+    {
+        return Err(refused);
     }
-    let mut classes = classes(inputs);
-    let (plans, places) = plan_chunks(inputs);
+    let sizes: Vec<usize> = inputs.par_iter().map(MergeInput::size).collect();
+    let mut classes = classes(&inputs, &sizes);
+    let (plans, homes) = plan_chunks(&inputs, &sizes);
+    let too_many = |chunk: usize| (plans[chunk][0] as usize, MergeError::TooMany);
+
+    let wave = WAVE * rayon::current_num_threads();
     let mut benches: Vec<Workbench> = Vec::new();
-    benches.resize_with(WAVE.min(plans.len()), Workbench::default);
+    benches.resize_with(wave.min(plans.len()), Workbench::default);
     let mut chunks: Vec<Chunk> = Vec::with_capacity(plans.len());
-    for wave in plans.chunks(WAVE) {
-        let new: Vec<Chunk> = wave
-            .par_iter()
-            .zip(&mut benches)
+    for plans in plans.chunks(wave) {
+        let first = chunks.len();
+        let new = plans.par_iter().zip(&mut benches).with_max_len(1);
+        let new: Vec<Chunk> = new
             .map(|(plan, bench)| {
                 let class = inputs[plan[0] as usize].class;
-                bench.cut(inputs, plan, classes[class.0 as usize].shards.len())
+                bench.cut(&inputs, plan, classes[class.0 as usize].shards.len())
             })
             .collect();
-        unite(&mut classes, &new, &benches)
-            .map_err(|chunk| (wave[chunk][0] as usize, MergeError::TooMany))?;
         chunks.extend(new);
+        unite(&mut classes, &chunks[first..], &benches)
+            .map_err(|chunk| too_many(first + chunk))?;
     }
     drop(benches);
-    for (number, class) in classes.iter_mut().enumerate() {
-        let first = || inputs.iter().position(|i| i.class.0 as usize == number);
-        class
-            .place()
-            .map_err(|TooMany| (first().unwrap_or(0), MergeError::TooMany))?;
+
+    let extents: Vec<Result<Extent, TooMany>> = chunks
+        .par_iter()
+        .enumerate()
+        .map(|(number, chunk)| chunk.arrange(number as u32, &classes[chunk.class.0 as usize]))
+        .collect();
+    let mut ends = vec![Extent { size: 0, align: 1 }; classes.len()];
+    for (number, (chunk, extent)) in chunks.iter_mut().zip(extents).enumerate() {
+        let extent = extent.map_err(|TooMany| too_many(number))?;
+        let end = &mut ends[chunk.class.0 as usize];
+        chunk.base = end.size.next_multiple_of(extent.align);
+        end.size = chunk.base + extent.size;
+        end.align = end.align.max(extent.align);
     }
-    chunks.par_iter().for_each(|chunk| {
-        let class = &classes[chunk.class.0 as usize];
-        if class.aligned {
-            for (offset, shard) in chunk.offsets.iter().zip(&chunk.shards) {
-                let token = offset.load(Relaxed);
-                offset.store(class.shards[usize::from(*shard)].offset(token), Relaxed);
-            }
-        }
-    });
+    let bases: Vec<u64> = chunks.iter().map(|chunk| chunk.base).collect();
+    chunks
+        .par_iter()
+        .for_each(|chunk| chunk.settle(&bases, &classes[chunk.class.0 as usize]));
     Ok(Merged {
+        inputs,
         chunks,
-        inputs: places,
-        classes,
+        homes,
+        extents: ends,
     })
 }
 
+/// The pieces of a class while equal ones are being found.
+struct Class<'a> {
+    shards: Vec<Shard<'a>>,
+    /// Some piece is aligned to more than one byte.
+    aligned: bool,
+}
+
 /// The classes, still empty.
-fn classes(inputs: &[MergeInput]) -> Vec<Class> {
+fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
     let count = inputs.iter().map(|input| input.class.0 + 1).max();
-    let mut sizes = vec![(0usize, false); count.unwrap_or(0) as usize];
-    for input in inputs {
-        let (size, aligned) = &mut sizes[input.class.0 as usize];
-        *size += input.size();
-        *aligned |= match &input.contents {
-            Contents::Section(_) => input.align > 1,
-            Contents::Pieces(pieces) => pieces.iter().any(|(_, align)| *align > 1),
-        };
+    let mut sums = vec![(0usize, false); count.unwrap_or(0) as usize];
+    for (input, input_size) in inputs.iter().zip(sizes) {
+        let (size, aligned) = &mut sums[input.class.0 as usize];
+        *size += input_size;
+        *aligned = *aligned
+            || match &input.contents {
+                Contents::Section(_) => input.align > 1,
+                Contents::Pieces(pieces) => pieces.iter().any(|(_, align)| *align > 1),
+            };
     }
+    let most = (SHARDS * rayon::current_num_threads()).next_power_of_two();
     let class = |(size, aligned): (usize, bool)| {
         // One shard for every 64 KiB.
-        let shards = (size >> 16).next_power_of_two().clamp(1, MOST_SHARDS);
+        let shards = (size >> 16).next_power_of_two().clamp(1, most);
         Class {
             shards: (0..shards).map(|_| Shard::new(aligned)).collect(),
-            bases: Vec::new(),
-            size: 0,
-            align: 1,
             aligned,
         }
     };
-    sizes.into_iter().map(class).collect()
+    sums.into_iter().map(class).collect()
 }
 
 /// Step 2 for a wave: the pieces of its `chunks`, which are on the `benches`, become the shards'. An error is the
 /// index of a chunk.
-fn unite(classes: &mut [Class], chunks: &[Chunk], benches: &[Workbench]) -> Result<(), usize> {
+fn unite<'a>(
+    classes: &mut [Class<'a>],
+    chunks: &[Chunk],
+    benches: &[Workbench<'a>],
+) -> Result<(), usize> {
     // Chunks of one class follow one another, or nearly so.
-    let mut tasks: Vec<(usize, usize, &mut Shard)> = Vec::new();
+    let mut tasks: Vec<(usize, usize, &mut Shard<'a>)> = Vec::new();
     for (number, class) in classes.iter_mut().enumerate() {
         if chunks.iter().any(|chunk| chunk.class.0 as usize == number) {
             let shards = class.shards.iter_mut().enumerate();
@@ -273,30 +300,110 @@ fn unite(classes: &mut [Class], chunks: &[Chunk], benches: &[Workbench]) -> Resu
                 }
                 let pieces = &bench.buckets[number];
                 for (i, piece) in pieces.iter().enumerate() {
-                    if let Some(later) = pieces.get(i + AHEAD) {
+                    if let Some(later) = pieces.get(i + 3 * AHEAD) {
                         shard.prefetch(later.hash);
                     }
-                    let token = shard.add(piece).map_err(|TooMany| index)?;
-                    chunk.offsets[piece.number as usize].store(token, Relaxed);
+                    if let Some(later) = pieces.get(i + 2 * AHEAD) {
+                        shard.prefetch_first(later.hash);
+                    }
+                    if let Some(later) = pieces.get(i + AHEAD) {
+                        shard.prefetch_bytes(later);
+                    }
+                    let (token, is_first) = shard.add(piece).map_err(|TooMany| index)?;
+                    let first = if is_first { FIRST } else { 0 };
+                    let place = first | (number as u64) << 32 | u64::from(token);
+                    chunk.places[piece.number as usize].store(place, Relaxed);
                 }
             }
             Ok(())
         })
 }
 
-impl Class {
-    /// All pieces are there: gives them their places.
-    fn place(&mut self) -> Result<(), TooMany> {
-        self.shards.par_iter_mut().try_for_each(Shard::place)?;
-        let mut end = 0u64;
-        for shard in &self.shards {
-            let base = end.next_multiple_of(shard.align());
-            self.bases.push(base);
-            end = base + shard.size();
-            self.align = self.align.max(shard.align());
+/// The shard and the token that stand for a place before it is known.
+fn shard_and_token(place: u64) -> (usize, u32) {
+    ((place & !FIRST) as usize >> 32, place as u32)
+}
+
+impl Chunk {
+    /// All pieces are united: gives those that are the first of their kind their offsets among those of this chunk,
+    /// which is the one of this number.
+    fn arrange(&self, number: u32, class: &Class<'_>) -> Result<Extent, TooMany> {
+        let mut extent = Extent { size: 0, align: 1 };
+        let mut put = |shard: usize, token: u32, len: u64, align: u64| {
+            let offset = extent.size.next_multiple_of(align);
+            class.shards[shard].set_home(token, number, u32::try_from(offset).map_err(|_| TooMany)?);
+            extent.size = offset + len;
+            extent.align = extent.align.max(align);
+            Ok(())
+        };
+        let mut aligned = Vec::new();
+        for place in &self.places {
+            let place = place.load(Relaxed);
+            if place & FIRST == 0 {
+                continue;
+            }
+            let (shard, token) = shard_and_token(place);
+            match class.aligned {
+                false => put(shard, token, class.shards[shard].len(token), 1)?,
+                true => aligned.push((shard, token)),
+            }
         }
-        self.size = end;
-        Ok(())
+        aligned.sort_by_key(|(shard, token)| std::cmp::Reverse(class.shards[*shard].align(*token)));
+        for (shard, token) in aligned {
+            let it = &class.shards[shard];
+            put(shard, token, it.len(token), it.align(token))?;
+        }
+        Ok(extent)
+    }
+
+    /// All chunks have their `bases`: tells every piece its place.
+    fn settle(&self, bases: &[u64], class: &Class<'_>) {
+        for place in &self.places {
+            let old = place.load(Relaxed);
+            let (shard, token) = shard_and_token(old);
+            let (home, offset) = class.shards[shard].home(token);
+            let new = bases[home as usize] + u64::from(offset);
+            place.store(old & FIRST | new, Relaxed);
+        }
+    }
+
+    /// Writes the pieces that are the first of their kind; all of `out` is written. `aligned`: some piece of the class is
+    /// aligned, so they may stand in another order and have gaps between them.
+    fn write(&self, inputs: &[MergeInput<'_>], aligned: bool, out: &mut [u8]) {
+        if aligned {
+            out.fill(0);
+        }
+        let place = |piece: usize| self.places[piece].load(Relaxed);
+        let is_first = |piece: usize| place(piece) & FIRST != 0;
+        let mut put = |piece: usize, bytes: &[u8]| {
+            let offset = ((place(piece) & !FIRST) - self.base) as usize;
+            out[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        for (input, ends) in self.inputs.iter().zip(self.firsts.windows(2)) {
+            let mut pieces = ends[0] as usize..ends[1] as usize;
+            match &inputs[*input as usize].contents {
+                Contents::Section(bytes) => {
+                    while let Some(piece) = pieces.find(|piece| is_first(*piece)) {
+                        // What stands together here stands together there.
+                        let run = pieces.clone().take_while(|next| !aligned && is_first(*next));
+                        let next = piece + 1 + run.count();
+                        pieces.start = next;
+                        let end = match next < pieces.end {
+                            true => self.starts[next] as usize,
+                            false => bytes.len(),
+                        };
+                        put(piece, &bytes[self.starts[piece] as usize..end]);
+                    }
+                }
+                Contents::Pieces(list) => {
+                    for (piece, (bytes, _)) in pieces.zip(list) {
+                        if is_first(piece) {
+                            put(piece, bytes);
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -305,9 +412,7 @@ impl Class {
 pub struct PlacedPieces<'m> {
     starts: &'m [u32],
     blocks: &'m [u32],
-    shards: &'m [u8],
-    offsets: &'m [AtomicU32],
-    bases: &'m [u64],
+    places: &'m [AtomicU64],
 }
 
 impl PlacedPieces<'_> {
@@ -335,30 +440,27 @@ impl PlacedPieces<'_> {
 
     #[inline]
     fn start(&self, piece: usize) -> Option<u64> {
-        let base = self.bases.get(usize::from(*self.shards.get(piece)?))?;
-        Some(base + u64::from(self.offsets.get(piece)?.load(Relaxed)))
+        Some(self.places.get(piece)?.load(Relaxed) & !FIRST)
     }
 }
 
-impl Merged {
+impl Merged<'_> {
     /// Size of a class in bytes.
     pub fn size(&self, class: MergeClass) -> u64 {
-        self.classes
-            .get(class.0 as usize)
-            .map_or(0, |class| class.size)
+        let extent = self.extents.get(class.0 as usize);
+        extent.map_or(0, |extent| extent.size)
     }
 
     /// Alignment of a class in bytes.
     pub fn align(&self, class: MergeClass) -> u64 {
-        self.classes
-            .get(class.0 as usize)
-            .map_or(1, |class| class.align)
+        let extent = self.extents.get(class.0 as usize);
+        extent.map_or(1, |extent| extent.align)
     }
 
     /// The pieces of an input.
     #[inline]
     pub fn pieces(&self, input: usize) -> Option<PlacedPieces<'_>> {
-        let &(chunk, local) = self.inputs.get(input)?;
+        let &(chunk, local) = self.homes.get(input)?;
         let chunk = self.chunks.get(chunk as usize)?;
         let local = local as usize;
         let pieces = chunk.firsts[local] as usize..chunk.firsts[local + 1] as usize;
@@ -366,9 +468,7 @@ impl Merged {
         Some(PlacedPieces {
             starts: &chunk.starts[pieces.clone()],
             blocks: &chunk.blocks[blocks],
-            shards: &chunk.shards[pieces.clone()],
-            offsets: &chunk.offsets[pieces],
-            bases: &self.classes[chunk.class.0 as usize].bases,
+            places: &chunk.places[pieces],
         })
     }
 
@@ -388,23 +488,19 @@ impl Merged {
 
     /// Writes the contents of a class; `out` has its size, and all of it is written.
     pub fn write(&self, class: MergeClass, out: &mut [u8]) {
-        let Some(class) = self.classes.get(class.0 as usize) else {
-            return;
-        };
+        let aligned = self.align(class) > 1;
         let mut rest = out;
         let mut end = 0;
         let mut parts = Vec::new();
-        for (shard, base) in class.shards.iter().zip(&class.bases) {
-            let (gap, tail) = rest.split_at_mut((base - end) as usize);
-            gap.fill(0);
-            let (part, tail) = tail.split_at_mut(shard.size() as usize);
-            parts.push((shard, part));
-            end = base + shard.size();
-            rest = tail;
+        let mut chunks = self.chunks.iter().filter(|chunk| chunk.class == class).peekable();
+        while let Some(chunk) = chunks.next() {
+            let next = chunks.peek().map_or(self.size(class), |next| next.base);
+            let (part, tail) = rest.split_at_mut((next - end) as usize);
+            parts.push((chunk, part));
+            (rest, end) = (tail, next);
         }
-        parts
-            .into_par_iter()
-            .for_each(|(shard, part)| shard.write(part));
+        let parts = parts.into_par_iter().with_max_len(4);
+        parts.for_each(|(chunk, part)| chunk.write(&self.inputs, aligned, part));
     }
 }
 
@@ -419,12 +515,12 @@ impl MergeInput<'_> {
 
 /// Groups the inputs of each class, in order, into chunks; also tells for each input which
 /// chunk it is in and as which of the chunk's inputs.
-fn plan_chunks(inputs: &[MergeInput<'_>]) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
+fn plan_chunks(inputs: &[MergeInput<'_>], sizes: &[usize]) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
     let mut plans: Vec<Vec<u32>> = Vec::new();
     let mut places = Vec::with_capacity(inputs.len());
     // By class: the chunk that is being filled, and its bytes so far.
     let mut open: Vec<(usize, usize)> = Vec::new();
-    for (index, input) in inputs.iter().enumerate() {
+    for (index, (input, size)) in inputs.iter().zip(sizes).enumerate() {
         let class = input.class.0 as usize;
         if open.len() <= class {
             open.resize(class + 1, (usize::MAX, 0));
@@ -436,7 +532,7 @@ fn plan_chunks(inputs: &[MergeInput<'_>]) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
         let (chunk, bytes) = &mut open[class];
         places.push((*chunk as u32, plans[*chunk].len() as u32));
         plans[*chunk].push(index as u32);
-        *bytes += input.size();
+        *bytes += size;
     }
     (plans, places)
 }
@@ -451,7 +547,6 @@ impl<'a> Workbench<'a> {
             list.clear();
             list.push(0);
         }
-        self.shards.clear();
         self.buckets.iter_mut().for_each(Vec::clear);
         if self.buckets.len() < shards {
             self.buckets.resize_with(shards, Vec::new);
@@ -459,16 +554,17 @@ impl<'a> Workbench<'a> {
         for &index in plan {
             self.cut_input(&inputs[index as usize], shards);
         }
-        let mut offsets = Vec::with_capacity(self.starts.len());
-        offsets.resize_with(self.starts.len(), AtomicU32::default);
+        let mut places = Vec::with_capacity(self.starts.len());
+        places.resize_with(self.starts.len(), AtomicU64::default);
         Chunk {
             class: inputs[plan[0] as usize].class,
+            inputs: plan.into(),
             starts: self.starts.as_slice().into(),
             firsts: self.firsts.as_slice().into(),
             blocks: self.blocks.as_slice().into(),
             first_blocks: self.first_blocks.as_slice().into(),
-            shards: self.shards.as_slice().into(),
-            offsets: offsets.into(),
+            places: places.into(),
+            base: 0,
         }
     }
 
@@ -488,7 +584,6 @@ impl<'a> Workbench<'a> {
                 number,
                 align_log2,
             });
-            self.shards.push(shard as u8);
             self.starts.push(start as u32);
             while next_block < start + bytes.len() {
                 self.blocks.push(number - first);

@@ -42,7 +42,7 @@ pub struct Wanted<'l, 'a> {
     /// Frame descriptions.
     pub frames: &'l FrameLayout,
     /// Merged pieces.
-    pub merged: &'l Merged,
+    pub merged: &'l Merged<'l>,
     /// Which parts they are in.
     pub merge_classes: &'l MergeClasses,
     /// Size and alignment of plain and of thread-local common blocks.

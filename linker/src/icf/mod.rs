@@ -66,7 +66,7 @@ pub struct Folder<'l, 'a> {
     /// The output's parts.
     pub outputs: &'l Outputs<'a>,
     /// Merged pieces.
-    pub merged: &'l Merged,
+    pub merged: &'l Merged<'l>,
     /// Where the repositories' pieces are among them.
     pub pieces: &'l PiecePlaces,
     /// Index of the merge input, by input section.

@@ -1,47 +1,45 @@
 //! The different pieces of a class whose hashes agree in some bits: one thread's at a time.
 
 use super::{Cut, TooMany};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The pieces of a shard, each once.
 ///
-/// Their bytes stand one after another in the order in which they came, and a table finds them: open
-/// addressing, one word for each, whose upper half are 32 bits of the hash and whose lower half, less
-/// one, is the piece's *token*. Where all pieces are aligned to one byte only, that is the order of the output too, and
-/// the token is the offset. Otherwise it is the number of the piece, until [`Shard::place`] tells the offsets.
-pub(super) struct Shard {
+/// A table finds them: open addressing, one word for each, whose upper half are 32 bits of the hash and whose lower half,
+/// less one, is the piece's *token*, which counts the pieces in the order in which they came.
+pub(super) struct Shard<'a> {
     table: Vec<u64>,
-    count: usize,
-    bytes: Vec<u8>,
+    /// By token.
+    pieces: Vec<Unique<'a>>,
+    /// By token: the largest alignment with which the piece was seen. Empty unless some piece of the class is aligned.
+    aligns: Vec<u8>,
     aligned: bool,
-    uniques: Vec<Unique>,
-    size: u64,
-    align: u64,
 }
 
-/// A piece of a class with alignments.
-struct Unique {
-    /// Where it is in `bytes`.
-    start: u32,
-    len: u32,
-    /// Where it is in the output.
-    offset: u32,
-    align_log2: u8,
+/// A piece that is equal to none before it.
+struct Unique<'a> {
+    bytes: &'a [u8],
+    /// When it is known: its chunk (in the upper half) and its offset among that chunk's pieces.
+    home: AtomicU64,
 }
+
+/// Of so many bytes of a piece it is worth while to fetch them early; behind them the processor sees what is wanted.
+const FETCHED: usize = 256;
+
+/// Bytes that are fetched at once.
+const LINE: usize = 64;
 
 /// A table begins with this many words.
 const FIRST_TABLE: usize = 64;
 
-impl Shard {
+impl<'a> Shard<'a> {
     /// A shard without pieces. `aligned`: some piece of the class is aligned to more than one byte.
-    pub(super) fn new(aligned: bool) -> Shard {
+    pub(super) fn new(aligned: bool) -> Self {
         Shard {
             table: Vec::new(),
-            count: 0,
-            bytes: Vec::new(),
+            pieces: Vec::new(),
+            aligns: Vec::new(),
             aligned,
-            uniques: Vec::new(),
-            size: 0,
-            align: 1,
         }
     }
 
@@ -54,11 +52,44 @@ impl Shard {
         }
     }
 
-    /// Adds a piece, unless there is an equal one. Returns its token.
+    /// Has the processor fetch what says where the bytes are with which a piece will probably be compared. The word where
+    /// the search begins had better be there.
     #[inline]
-    pub(super) fn add(&mut self, piece: &Cut) -> Result<u32, TooMany> {
+    pub(super) fn prefetch_first(&self, hash: u32) {
+        if let Some(likely) = self.likely(hash) {
+            prefetch(likely);
+        }
+    }
+
+    /// Has the processor fetch the bytes of a piece, and those with which it will probably be compared.
+    #[inline]
+    pub(super) fn prefetch_bytes(&self, piece: &Cut<'a>) {
+        let Some(likely) = self.likely(piece.hash) else {
+            return;
+        };
+        if likely.bytes.len() == piece.bytes.len() {
+            for bytes in [piece.bytes, likely.bytes] {
+                bytes.iter().take(FETCHED).step_by(LINE).for_each(prefetch);
+            }
+        }
+    }
+
+    /// What a piece is probably equal to.
+    #[inline]
+    fn likely(&self, hash: u32) -> Option<&Unique<'a>> {
+        let mask = self.table.len().wrapping_sub(1);
+        let word = self.table.get(hash as usize & mask)?;
+        let token = (*word as u32).wrapping_sub(1);
+        self.pieces
+            .get(token as usize)
+            .filter(|_| (word >> 32) as u32 == hash)
+    }
+
+    /// Adds a piece, unless there is an equal one. Returns its token, and whether it was added.
+    #[inline]
+    pub(super) fn add(&mut self, piece: &Cut<'a>) -> Result<(u32, bool), TooMany> {
         // At most two thirds are in use, so that every search ends.
-        if 3 * self.count >= 2 * self.table.len() {
+        if 3 * self.pieces.len() >= 2 * self.table.len() {
             self.grow();
         }
         let mask = self.table.len() - 1;
@@ -68,46 +99,35 @@ impl Shard {
             if word == 0 {
                 let token = self.append(piece)?;
                 self.table[at] = u64::from(piece.hash) << 32 | (u64::from(token) + 1);
-                self.count += 1;
-                return Ok(token);
+                return Ok((token, true));
             }
             if (word >> 32) as u32 == piece.hash {
                 let token = (word as u32) - 1;
-                // A piece ends where its bytes say, or is as long as all others of its class. So what begins with
-                // a piece's bytes, where a piece begins, is equal to it.
-                let start = match self.uniques.get(token as usize) {
-                    Some(unique) if self.aligned => unique.start,
-                    _ => token,
-                };
-                if self.bytes[start as usize..].starts_with(piece.bytes) {
-                    if let Some(unique) = self.uniques.get_mut(token as usize) {
-                        unique.align_log2 = unique.align_log2.max(piece.align_log2);
+                if self.pieces[token as usize].bytes == piece.bytes {
+                    if let Some(align) = self.aligns.get_mut(token as usize) {
+                        *align = (*align).max(piece.align_log2);
                     }
-                    return Ok(token);
+                    return Ok((token, false));
                 }
             }
             at = (at + 1) & mask;
         }
     }
 
-    fn append(&mut self, piece: &Cut) -> Result<u32, TooMany> {
-        // Tokens, and one more than they are, must fit into 32 bits; so must offsets with what alignment adds.
-        const MOST: usize = u32::MAX as usize / 2;
-        let start = self.bytes.len();
-        if start.saturating_add(piece.bytes.len()) > MOST {
-            return Err(TooMany);
-        }
-        self.bytes.extend_from_slice(piece.bytes);
-        if !self.aligned {
-            return Ok(start as u32);
-        }
-        self.uniques.push(Unique {
-            start: start as u32,
-            len: piece.bytes.len() as u32,
-            offset: 0,
-            align_log2: piece.align_log2,
+    fn append(&mut self, piece: &Cut<'a>) -> Result<u32, TooMany> {
+        // One more than a token must fit into half a word.
+        let token = u32::try_from(self.pieces.len())
+            .ok()
+            .filter(|token| *token < u32::MAX)
+            .ok_or(TooMany)?;
+        self.pieces.push(Unique {
+            bytes: piece.bytes,
+            home: AtomicU64::new(0),
         });
-        Ok(self.uniques.len() as u32 - 1)
+        if self.aligned {
+            self.aligns.push(piece.align_log2);
+        }
+        Ok(token)
     }
 
     #[cold]
@@ -123,69 +143,30 @@ impl Shard {
         }
     }
 
-    /// All pieces are there: gives them their places.
-    pub(super) fn place(&mut self) -> Result<(), TooMany> {
-        self.table = Vec::new();
-        if !self.aligned {
-            self.size = self.bytes.len() as u64;
-            return Ok(());
-        }
-        let mut end = 0u64;
-        for number in self.order() {
-            let unique = &mut self.uniques[number];
-            let align = 1u64 << unique.align_log2;
-            let offset = end.next_multiple_of(align);
-            unique.offset = u32::try_from(offset).map_err(|_| TooMany)?;
-            end = offset + u64::from(unique.len);
-            self.align = self.align.max(align);
-        }
-        self.size = end;
-        Ok(())
+    /// Length of a piece, in bytes.
+    #[inline]
+    pub(super) fn len(&self, token: u32) -> u64 {
+        self.pieces[token as usize].bytes.len() as u64
     }
 
-    /// Numbers of the aligned pieces in the order of the output: the largest alignment first, and then as they came.
-    fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.uniques.len()).collect();
-        order.sort_by_key(|number| std::cmp::Reverse(self.uniques[*number].align_log2));
-        order
+    /// Alignment of a piece, in bytes.
+    #[inline]
+    pub(super) fn align(&self, token: u32) -> u64 {
+        1 << self.aligns.get(token as usize).copied().unwrap_or(0)
     }
 
-    /// Bytes in the output, once the pieces have their places.
-    pub(super) fn size(&self) -> u64 {
-        self.size
+    /// Says which chunk the piece belongs to, and at which offset among its pieces.
+    #[inline]
+    pub(super) fn set_home(&self, token: u32, chunk: u32, offset: u32) {
+        let home = u64::from(chunk) << 32 | u64::from(offset);
+        self.pieces[token as usize].home.store(home, Relaxed);
     }
 
-    /// The largest alignment of a piece, in bytes.
-    pub(super) fn align(&self) -> u64 {
-        self.align
-    }
-
-    /// The offset in the shard of the piece with this token.
-    pub(super) fn offset(&self, token: u32) -> u32 {
-        match self.uniques.get(token as usize) {
-            Some(unique) if self.aligned => unique.offset,
-            _ => token,
-        }
-    }
-
-    /// Writes the shard; all of `out` is written.
-    pub(super) fn write(&self, out: &mut [u8]) {
-        if !self.aligned {
-            out.copy_from_slice(&self.bytes);
-            return;
-        }
-        let mut end = 0;
-        for number in self.order() {
-            let unique = &self.uniques[number];
-            let (start, offset, len) = (
-                unique.start as usize,
-                unique.offset as usize,
-                unique.len as usize,
-            );
-            out[end..offset].fill(0);
-            end = offset + len;
-            out[offset..end].copy_from_slice(&self.bytes[start..start + len]);
-        }
+    /// What [`Shard::set_home`] said.
+    #[inline]
+    pub(super) fn home(&self, token: u32) -> (u32, u32) {
+        let home = self.pieces[token as usize].home.load(Relaxed);
+        ((home >> 32) as u32, home as u32)
     }
 }
 

@@ -20,7 +20,7 @@ fn written(merged: &Merged, class: u32) -> Vec<u8> {
 
 #[test]
 fn equal_strings_have_one_place() {
-    let merged = merge(&[strings(b"one\0two\0", 1), strings(b"two\0three\0", 1)]).unwrap();
+    let merged = merge(vec![strings(b"one\0two\0", 1), strings(b"two\0three\0", 1)]).unwrap();
     assert_eq!(written(&merged, 0), b"one\0two\0three\0");
     assert_eq!(merged.place(0, 4), Some(4));
     assert_eq!(merged.place(1, 0), Some(4));
@@ -30,7 +30,7 @@ fn equal_strings_have_one_place() {
 
 #[test]
 fn aligned_strings_stay_aligned() {
-    let merged = merge(&[
+    let merged = merge(vec![
         strings(b"a\0", 1),
         strings(b"b\0", 1),
         strings(b"b\0\0\0c\0", 4),
@@ -63,7 +63,7 @@ fn constants_and_wide_strings() {
             align: 2,
         },
     ];
-    let merged = merge(&inputs).unwrap();
+    let merged = merge(inputs.to_vec()).unwrap();
     assert_eq!(written(&merged, 0), [1, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(merged.place(0, 8), Some(0));
     assert_eq!(written(&merged, 1), b"a\0b\0\0\0");
@@ -79,7 +79,7 @@ fn pieces_of_the_repository_merge_with_sections() {
         entsize: 1,
         align: 1,
     };
-    let merged = merge(&[strings(b"one\0", 1), cut]).unwrap();
+    let merged = merge(vec![strings(b"one\0", 1), cut]).unwrap();
     assert_eq!(merged.place(1, 4), merged.place(0, 0));
     assert_eq!(merged.place(0, 0).unwrap() % 8, 0);
     assert_eq!(merged.size(MergeClass(0)), 8);
@@ -87,7 +87,7 @@ fn pieces_of_the_repository_merge_with_sections() {
 
 #[test]
 fn unsound_sections_are_refused() {
-    let refused = |input: MergeInput<'_>| merge(&[strings(b"\0", 1), input]).err().unwrap();
+    let refused = |input: MergeInput<'_>| merge(vec![strings(b"\0", 1), input]).err().unwrap();
     assert_eq!(
         refused(strings(b"ab\0cd", 1)),
         (1, MergeError::Unterminated(4))
@@ -139,7 +139,7 @@ proptest! {
             })
             .collect();
         let inputs: Vec<_> = sections.iter().map(|(bytes, align)| strings(bytes, *align)).collect();
-        let merged = merge(&inputs).unwrap();
+        let merged = merge(inputs.to_vec()).unwrap();
         let out = written(&merged, 0);
         for (input, (bytes, align)) in sections.iter().enumerate() {
             for (offset, byte) in bytes.iter().enumerate() {
@@ -152,7 +152,7 @@ proptest! {
             }
         }
         let again = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(|| {
-            written(&merge(&inputs).unwrap(), 0)
+            written(&merge(inputs.to_vec()).unwrap(), 0)
         });
         prop_assert!(out == again);
     }

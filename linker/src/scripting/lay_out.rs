@@ -154,7 +154,7 @@ pub struct Facts<'f, 'a> {
     /// The input sections.
     pub sections: &'f Sections,
     /// The merged pieces.
-    pub merged: &'f Merged,
+    pub merged: &'f Merged<'f>,
     /// Offset of each file's frames in `.eh_frame`.
     pub frame_offsets: &'f [u64],
     /// What linker-defined symbols mean.
