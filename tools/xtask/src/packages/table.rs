@@ -233,7 +233,9 @@ pub const PACKAGES: &[Package] = &[
         about: "an interpreter that exports its symbols to sixty extension modules",
         language: Language::C,
         source: Source::Debian("python3.11"),
+        // A security update made pyexpat include what only the interpreter's own modules may.
         build: r#"
+            sed -i "s/sources=\['pyexpat.c'\]/&, define_macros=[('Py_BUILD_CORE_MODULE', '1')]/" setup.py
             ./configure --with-ensurepip=no
             make -j$JOBS
         "#,
@@ -246,7 +248,9 @@ pub const PACKAGES: &[Package] = &[
         about: "the same as a shared library",
         language: Language::C,
         source: Source::Debian("python3.11"),
+        // A security update made pyexpat include what only the interpreter's own modules may.
         build: r#"
+            sed -i "s/sources=\['pyexpat.c'\]/&, define_macros=[('Py_BUILD_CORE_MODULE', '1')]/" setup.py
             ./configure --with-ensurepip=no --enable-shared
             make -j$JOBS
         "#,
