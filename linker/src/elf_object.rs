@@ -2,6 +2,7 @@
 //! they lie within the file, so that everything else can borrow them.
 
 use crate::crel::{self, CrelError};
+use crate::distinct::prefetch;
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
 use std::borrow::Cow;
 use std::io::Read;
@@ -78,7 +79,14 @@ pub struct ElfObject<'a> {
     rewritten: Vec<(u32, Vec<Rela>)>,
     /// It holds intermediate code of a compiler, perhaps beside machine code.
     pub intermediate: bool,
+    /// There are section groups.
+    pub has_groups: bool,
+    /// There are sections with `SHF_COMPRESSED`.
+    has_compressed: bool,
 }
+
+/// How many sections ahead names are fetched: they are in another order than the sections, and far from them.
+pub const NAMES_AHEAD: usize = 12;
 
 /// LLVM's bitcode beside machine code (`-ffat-lto-objects`).
 const SHT_LLVM_LTO: u32 = 0x6fff_4c0c;
@@ -119,8 +127,12 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
             rewritten: Vec::new(),
             intermediate: false,
+            has_groups: false,
+            has_compressed: false,
         };
         for shdr in shdrs {
+            object.has_groups |= { shdr.sh_type } == c::SHT_GROUP;
+            object.has_compressed |= { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
             match shdr.sh_type {
                 SHT_LLVM_LTO => object.intermediate = true,
                 // Sections of gcc's intermediate code are left out of outputs, as few others are.
@@ -173,14 +185,27 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
             rewritten: Vec::new(),
             intermediate: true,
+            has_groups: false,
+            has_compressed: false,
         }
     }
 
     /// Expands compressed sections, and brings relocations into the form and order that the linker wants. Only for
     /// files that are linked.
     pub fn expand(&mut self) -> Result<(), Malformed> {
-        self.expand_sections()?;
+        if self.has_compressed {
+            self.expand_sections()?;
+        }
         self.rewrite_relocations()
+    }
+
+    /// Has the processor fetch what will be read of a section's name to see what kind it is.
+    #[inline]
+    pub fn prefetch_name(&self, number: u32) {
+        let name = |shdr: &Shdr| self.shstrtab.get(shdr.sh_name as usize);
+        if let Some(first) = self.shdrs.get(number as usize).and_then(name) {
+            prefetch(first);
+        }
     }
 
     fn rewrite_relocations(&mut self) -> Result<(), Malformed> {
@@ -189,6 +214,9 @@ impl<'a> ElfObject<'a> {
             let (is_plain, is_compact) = (shdr.sh_type == c::SHT_RELA, shdr.sh_type == c::SHT_CREL);
             if !is_plain && !is_compact {
                 continue;
+            }
+            if let Some(later) = self.shdrs.get(number + NAMES_AHEAD) {
+                self.prefetch_name(later.sh_info);
             }
             let mut relocations = Cow::Borrowed(self.relocations(number as u32));
             if is_compact {

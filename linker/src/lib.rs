@@ -11,6 +11,7 @@ pub mod debug_compress;
 pub mod debug_sections;
 pub mod dependency_file;
 pub mod diag;
+mod distinct;
 pub mod dynamic;
 pub mod eh_frame;
 pub mod elf;

@@ -157,9 +157,6 @@ const WAVE: usize = 8;
 /// Shards of a large class for each thread.
 const SHARDS: usize = 4;
 
-/// How many pieces ahead the bytes are fetched with which a piece will be compared; what leads to them is fetched earlier.
-const AHEAD: usize = 4;
-
 /// Bytes of an input for which it is known, without a search, which piece they begin in.
 const BLOCK: usize = 256;
 
@@ -191,7 +188,8 @@ pub fn check(input: &MergeInput<'_>) -> Result<(), MergeError> {
 /// The index of an input that [`check`] refuses or with which there are too many pieces, and why.
 pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeError)> {
     let checked = inputs.par_iter().enumerate();
-    if let Some(refused) = checked.find_map_first(|(index, input)| Some((index, check(input).err()?)))
+    if let Some(refused) =
+        checked.find_map_first(|(index, input)| Some((index, check(input).err()?)))
     {
         return Err(refused);
     }
@@ -214,8 +212,7 @@ pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeErr
             })
             .collect();
         chunks.extend(new);
-        unite(&mut classes, &chunks[first..], &benches)
-            .map_err(|chunk| too_many(first + chunk))?;
+        unite(&mut classes, &chunks[first..], &benches).map_err(|chunk| too_many(first + chunk))?;
     }
     drop(benches);
 
@@ -299,21 +296,12 @@ fn unite<'a>(
                     continue;
                 }
                 let pieces = &bench.buckets[number];
-                for (i, piece) in pieces.iter().enumerate() {
-                    if let Some(later) = pieces.get(i + 3 * AHEAD) {
-                        shard.prefetch(later.hash);
-                    }
-                    if let Some(later) = pieces.get(i + 2 * AHEAD) {
-                        shard.prefetch_first(later.hash);
-                    }
-                    if let Some(later) = pieces.get(i + AHEAD) {
-                        shard.prefetch_bytes(later);
-                    }
-                    let (token, is_first) = shard.add(piece).map_err(|TooMany| index)?;
+                let added = shard.add_all(pieces, |piece, token, is_first| {
                     let first = if is_first { FIRST } else { 0 };
                     let place = first | (number as u64) << 32 | u64::from(token);
                     chunk.places[piece.number as usize].store(place, Relaxed);
-                }
+                });
+                added.map_err(|TooMany| index)?;
             }
             Ok(())
         })
@@ -331,7 +319,11 @@ impl Chunk {
         let mut extent = Extent { size: 0, align: 1 };
         let mut put = |shard: usize, token: u32, len: u64, align: u64| {
             let offset = extent.size.next_multiple_of(align);
-            class.shards[shard].set_home(token, number, u32::try_from(offset).map_err(|_| TooMany)?);
+            class.shards[shard].set_home(
+                token,
+                number,
+                u32::try_from(offset).map_err(|_| TooMany)?,
+            );
             extent.size = offset + len;
             extent.align = extent.align.max(align);
             Ok(())
@@ -385,7 +377,9 @@ impl Chunk {
                 Contents::Section(bytes) => {
                     while let Some(piece) = pieces.find(|piece| is_first(*piece)) {
                         // What stands together here stands together there.
-                        let run = pieces.clone().take_while(|next| !aligned && is_first(*next));
+                        let run = pieces
+                            .clone()
+                            .take_while(|next| !aligned && is_first(*next));
                         let next = piece + 1 + run.count();
                         pieces.start = next;
                         let end = match next < pieces.end {
@@ -492,7 +486,11 @@ impl Merged<'_> {
         let mut rest = out;
         let mut end = 0;
         let mut parts = Vec::new();
-        let mut chunks = self.chunks.iter().filter(|chunk| chunk.class == class).peekable();
+        let mut chunks = self
+            .chunks
+            .iter()
+            .filter(|chunk| chunk.class == class)
+            .peekable();
         while let Some(chunk) = chunks.next() {
             let next = chunks.peek().map_or(self.size(class), |next| next.base);
             let (part, tail) = rest.split_at_mut((next - end) as usize);

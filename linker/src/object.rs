@@ -309,6 +309,14 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Has the processor fetch what will be read of a section's name to see what kind it is.
+    #[inline]
+    pub fn prefetch_name(&self, number: u32) {
+        if let Object::Elf(elf) = self {
+            elf.prefetch_name(number);
+        }
+    }
+
     /// Size of a section in memory, and its alignment, which is a power of two, both in bytes.
     #[inline]
     pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
@@ -419,6 +427,9 @@ impl<'a> Object<'a> {
             Object::Elf(elf) => elf,
         };
         let mut groups = Vec::new();
+        if !elf.has_groups {
+            return Ok(groups);
+        }
         for (number, shdr) in elf.shdrs.iter().enumerate() {
             if { shdr.sh_type } != c::SHT_GROUP {
                 continue;

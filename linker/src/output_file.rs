@@ -178,11 +178,12 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Puts the finished file in its place, atomically.
+    /// Puts the finished file in its place, atomically. What is returned is to be dropped when nobody waits any more: the
+    /// kernel takes its time to take a large mapping apart.
     ///
     /// # Errors
     /// Of the file system; then there is no output.
-    pub fn commit(mut self) -> io::Result<()> {
+    pub fn commit(mut self) -> io::Result<Committed> {
         if let Image::Memory(bytes) = &self.image {
             self.file.write_all(bytes)?;
         }
@@ -191,9 +192,12 @@ impl OutputFile {
             fs::rename(temporary, &self.path)?;
             self.temporary = None;
         }
-        Ok(())
+        Ok(Committed(self))
     }
 }
+
+/// An output that is in its place, and is still mapped.
+pub struct Committed(#[allow(dead_code)] OutputFile);
 
 impl Drop for OutputFile {
     /// A link that failed leaves nothing behind that looks finished.

@@ -10,6 +10,7 @@
 use crate::args::{Args, StripMode};
 use crate::diag::Diagnostics;
 use crate::elf::c;
+use crate::elf_object::NAMES_AHEAD;
 use crate::file::{File, Files};
 use crate::ids::{FileId, PartId, SectionId};
 use crate::object::{Object, Section};
@@ -608,6 +609,7 @@ fn classify_file<'a>(
     };
     let mut known = KnownShapes::new(object, rules.is_some() || unique.is_some());
     for number in 1..object.section_count() {
+        object.prefetch_name(number.saturating_add(NAMES_AHEAD as u32));
         match object.relocation_section(number) {
             Ok(None) => {}
             Ok(Some(target)) => {

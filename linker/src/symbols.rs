@@ -21,12 +21,12 @@
 //! the command line ([`resolve`](crate::resolve)).
 
 use crate::diag::Diagnostics;
+use crate::distinct::{Distinct, Keyed};
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SymbolId};
 use crate::object::Object;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use format_spec::ids::NameId;
-use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::hash::Hasher;
@@ -153,16 +153,23 @@ impl Key {
     }
 }
 
-struct Bucket<'a> {
-    table: HashTable<(u32, u32)>,
-    names: Vec<&'a [u8]>,
-}
-
 /// A name on its way into its bucket.
 struct Mention<'a> {
     name: &'a [u8],
     hash: u32,
     slot: u32,
+}
+
+impl<'a> Keyed<'a> for Mention<'a> {
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    #[inline]
+    fn bytes(&self) -> &'a [u8] {
+        self.name
+    }
 }
 
 /// The names of a run of files, by bucket, and the slots of those that have a version.
@@ -178,7 +185,7 @@ const NO_SLOT: u32 = u32::MAX;
 pub struct SymbolTable<'a> {
     /// Slots whose names in their objects have a version (`f@V`, `f@@V`), in order.
     versioned: Vec<u32>,
-    buckets: Vec<Bucket<'a>>,
+    buckets: Vec<Distinct<'a>>,
     bucket_bits: u32,
     /// Ids of all files' globals, file after file.
     slots: Vec<AtomicU32>,
@@ -266,18 +273,17 @@ impl<'a> SymbolTable<'a> {
             })
             .collect();
 
-        let buckets: Vec<Bucket<'a>> = (0..bucket_count)
+        let buckets: Vec<Distinct<'a>> = (0..bucket_count)
             .into_par_iter()
             .map(|number| {
                 let count: usize = mentions.iter().map(|(run, _)| run[number].len()).sum();
-                let mut bucket = Bucket {
-                    table: HashTable::with_capacity(count / 3),
-                    names: Vec::with_capacity(count / 3),
-                };
-                for mention in mentions.iter().flat_map(|(run, _)| &run[number]) {
-                    let local = bucket.insert(mention.hash, mention.name);
-                    slots[mention.slot as usize]
-                        .store((local << bucket_bits) | number as u32, Relaxed);
+                let mut bucket = Distinct::with_capacity(count / 3);
+                for (run, _) in &mentions {
+                    let added = bucket.add_all(&run[number], |mention, local, _| {
+                        slots[mention.slot as usize]
+                            .store((local << bucket_bits) | number as u32, Relaxed);
+                    });
+                    added.expect("there are fewer names than slots, which 32 bits count");
                 }
                 bucket
             })
@@ -302,12 +308,7 @@ impl<'a> SymbolTable<'a> {
             }
         });
 
-        let ids = buckets
-            .iter()
-            .map(|bucket| bucket.names.len())
-            .max()
-            .unwrap_or(0)
-            << bucket_bits;
+        let ids = buckets.iter().map(Distinct::len).max().unwrap_or(0) << bucket_bits;
         SymbolTable {
             versioned,
             buckets,
@@ -403,13 +404,7 @@ impl<'a> SymbolTable<'a> {
         } else {
             (hash >> (64 - self.bucket_bits)) as usize
         };
-        let bucket = &self.buckets[number];
-        let local = bucket
-            .table
-            .find(spread(hash as u32), |(h, local)| {
-                *h == hash as u32 && bucket.names[*local as usize] == name
-            })?
-            .1;
+        let local = self.buckets[number].find(hash as u32, name)?;
         Some(SymbolId((local << self.bucket_bits) | number as u32))
     }
 
@@ -424,11 +419,8 @@ impl<'a> SymbolTable<'a> {
     #[inline]
     pub fn name(&self, id: SymbolId) -> &'a [u8] {
         let bucket = &self.buckets[id.index() & ((1 << self.bucket_bits) - 1)];
-        bucket
-            .names
-            .get(id.index() >> self.bucket_bits)
-            .copied()
-            .unwrap_or(b"")
+        let local = (id.index() >> self.bucket_bits) as u32;
+        bucket.get(local).unwrap_or(b"")
     }
 
     /// The winning definition.
@@ -478,30 +470,6 @@ impl<'a> SymbolTable<'a> {
     /// Takes flags away.
     pub fn remove_flags(&self, id: SymbolId, bits: u32) {
         self.flags[id.index()].fetch_and(!bits, Relaxed);
-    }
-}
-
-/// Mixes the few bits that are left of a hash over the whole word, as the hash table wants them.
-#[inline]
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-impl<'a> Bucket<'a> {
-    fn insert(&mut self, hash: u32, name: &'a [u8]) -> u32 {
-        let names = &mut self.names;
-        self.table
-            .entry(
-                spread(hash),
-                |(h, local)| *h == hash && names[*local as usize] == name,
-                |(h, _)| spread(*h),
-            )
-            .or_insert_with(|| {
-                names.push(name);
-                (hash, names.len() as u32 - 1)
-            })
-            .get()
-            .1
     }
 }
 

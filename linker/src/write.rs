@@ -4,7 +4,7 @@
 //! write: chunks of input sections, each file's frames, relocations and symbols, and
 //! what the linker makes. Then each file copies its sections to their places and
 //! applies their fixups while the bytes are in the cache. What is large and not loaded, a file's `.debug_info` for
-//! instance, is a task of its own, and they come first, so that no thread is left with one when
+//! instance, is a task of its own. The largest tasks come first, so that no thread is left with one when
 //! the others have nothing to do any more. No two tasks have the
 //! same bytes, and the compiler knows it.
 
@@ -49,11 +49,11 @@ enum Piece {
     FirstName,
 }
 
-/// The most files that one task writes without asking whether another thread has nothing to do.
+/// The most small files that one task writes without asking whether another thread has nothing to do.
 const FILES: usize = 4;
 
-/// Bytes of a chunk of sections that are not loaded for which it is a task of its own.
-const LARGE_CHUNK: usize = 256 << 10;
+/// Bytes of a file, or of its chunk of sections that are not loaded, for which it is a task of its own.
+const LARGE: usize = 256 << 10;
 
 /// A chunk, by its number in the placement, and its bytes.
 type ChunkBytes<'o> = (u32, &'o mut [u8]);
@@ -70,6 +70,36 @@ struct Job<'o> {
     globals: &'o mut [Sym],
     names: &'o mut [u8],
     names_offset: u64,
+}
+
+/// Something large that one thread writes at once.
+enum Task<'o> {
+    /// A chunk that is not loaded.
+    Chunk(ChunkBytes<'o>),
+    /// Everything else of a file.
+    File(Job<'o>),
+}
+
+impl Task<'_> {
+    /// Bytes of the output.
+    fn size(&self) -> usize {
+        match self {
+            Task::Chunk((_, bytes)) => bytes.len(),
+            Task::File(job) => job.size(),
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Bytes of the output.
+    fn size(&self) -> usize {
+        let chunks = self.chunks.iter().map(|(_, bytes)| bytes.len());
+        chunks.sum::<usize>()
+            + self.frames.len()
+            + size_of_val(self.locals)
+            + size_of_val(self.globals)
+            + self.names.len()
+    }
 }
 
 /// Everything that the writer needs.
@@ -124,7 +154,7 @@ impl Writer<'_, '_> {
         let mut got_dynamic = DynamicSlots::default();
         for (piece, bytes) in self.carve(image, pieces) {
             match piece {
-                Piece::Chunk(n) if bytes.len() >= LARGE_CHUNK && !self.is_loaded(n) => {
+                Piece::Chunk(n) if bytes.len() >= LARGE && !self.is_loaded(n) => {
                     large.push((n, bytes));
                 }
                 Piece::Chunk(n) => jobs[self.places.placement.chunks[n as usize].file.index()]
@@ -159,14 +189,21 @@ impl Writer<'_, '_> {
             job.table = head;
             rest = tail;
         }
-        large.sort_by_key(|(_, bytes)| std::cmp::Reverse(bytes.len()));
+        let mut large: Vec<Task> = large.into_iter().map(Task::Chunk).collect();
+        let (files, small) = jobs
+            .into_iter()
+            .partition::<Vec<_>, _>(|job| job.size() >= LARGE);
+        large.extend(files.into_iter().map(Task::File));
+        large.sort_by_cached_key(|task| std::cmp::Reverse(task.size()));
         rayon::join(
             || {
-                large
+                // Each thread takes the next one when it is done with the last.
+                large.into_iter().par_bridge().for_each(|task| match task {
+                    Task::Chunk(chunk) => self.write_large(chunk),
+                    Task::File(job) => self.write_file(job),
+                });
+                small
                     .into_par_iter()
-                    .with_max_len(1)
-                    .for_each(|chunk| self.write_large(chunk));
-                jobs.into_par_iter()
                     .with_max_len(FILES)
                     .for_each(|job| self.write_file(job));
             },
