@@ -60,17 +60,31 @@ pub struct FileFrames {
     pub fdes: Vec<Fde>,
     /// A section of the file ends in a terminator.
     pub terminator: bool,
+    /// By section of the file, up to the last that has one: its first FDE, and those of the next begin where its own end.
+    firsts: Vec<u32>,
 }
 
 impl FileFrames {
     /// The FDEs of a section.
+    #[inline]
     pub fn of_section(&self, number: u32) -> &[Fde] {
-        let start = self.fdes.partition_point(|fde| fde.describes < number);
-        let len = self.fdes[start..]
-            .iter()
-            .take_while(|fde| fde.describes == number)
-            .count();
-        &self.fdes[start..start + len]
+        match self.firsts.get(number as usize..) {
+            Some([first, end, ..]) => &self.fdes[*first as usize..*end as usize],
+            _ => &[],
+        }
+    }
+
+    /// All FDEs are there: brings those of each section together.
+    fn arrange(&mut self) {
+        self.fdes.sort_by_key(|fde| fde.describes);
+        let sections = self.fdes.last().map_or(0, |fde| fde.describes as usize + 1);
+        self.firsts = vec![0; sections + 1];
+        for fde in &self.fdes {
+            self.firsts[fde.describes as usize + 1] += 1;
+        }
+        for section in 0..sections {
+            self.firsts[section + 1] += self.firsts[section];
+        }
     }
 }
 
@@ -115,7 +129,7 @@ impl Frames {
                         ));
                     }
                 }
-                frames.fdes.sort_by_key(|fde| fde.describes);
+                frames.arrange();
                 for fde in &frames.fdes {
                     sections.add_state(sections.id(file, fde.describes), state::HAS_FDE);
                 }

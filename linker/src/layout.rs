@@ -139,6 +139,7 @@ pub fn merge_pieces<'f>(
                 strings: kind.strings,
                 entsize: kind.entsize,
                 align: object.section(number).map_or(1, |section| section.align),
+                source: None,
             });
         }
     }

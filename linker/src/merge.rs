@@ -15,6 +15,7 @@
 //! Then the pieces get their places: those of a chunk that are the first of their kind stand together, in their order,
 //! and the chunks follow one another. So what is near in an input stays near in the output, nothing depends on the
 //! number of threads, of waves or of shards, and writing is copying long runs of each input.
+//! Where all pieces of a class come from one repository, which has each of them once, they only get their places.
 //! Of each piece there remain twelve bytes: where it began in its input, and its place.
 //!
 //! A piece is aligned as it was in its section: to the smaller of the
@@ -50,7 +51,13 @@ pub struct MergeInput<'a> {
     pub entsize: u32,
     /// Alignment of the section, in bytes.
     pub align: u64,
+    /// Where the pieces come from. Those of one source are all different, or differ in their alignment at least.
+    pub source: Option<Source>,
 }
+
+/// A number by which the caller tells sources apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source(pub u32);
 
 /// The contents of a mergeable section.
 #[derive(Clone, Debug)]
@@ -219,7 +226,9 @@ pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeErr
     let extents: Vec<Result<Extent, TooMany>> = chunks
         .par_iter()
         .enumerate()
-        .map(|(number, chunk)| chunk.arrange(number as u32, &classes[chunk.class.0 as usize]))
+        .map(|(number, chunk)| {
+            chunk.arrange(number as u32, &classes[chunk.class.0 as usize], &inputs)
+        })
         .collect();
     let mut ends = vec![Extent { size: 0, align: 1 }; classes.len()];
     for (number, (chunk, extent)) in chunks.iter_mut().zip(extents).enumerate() {
@@ -243,6 +252,7 @@ pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeErr
 
 /// The pieces of a class while equal ones are being found.
 struct Class<'a> {
+    /// None if all of its pieces are known to be different.
     shards: Vec<Shard<'a>>,
     /// Some piece is aligned to more than one byte.
     aligned: bool,
@@ -251,10 +261,26 @@ struct Class<'a> {
 /// The classes, still empty.
 fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
     let count = inputs.iter().map(|input| input.class.0 + 1).max();
-    let mut sums = vec![(0usize, false); count.unwrap_or(0) as usize];
+    /// What is known of a class before its pieces are.
+    #[derive(Clone, Default)]
+    struct Sum {
+        size: usize,
+        aligned: bool,
+        /// The sources of its inputs, if these are the same.
+        source: Option<Option<Source>>,
+    }
+    let mut sums = vec![Sum::default(); count.unwrap_or(0) as usize];
     for (input, input_size) in inputs.iter().zip(sizes) {
-        let (size, aligned) = &mut sums[input.class.0 as usize];
+        let Sum {
+            size,
+            aligned,
+            source,
+        } = &mut sums[input.class.0 as usize];
         *size += input_size;
+        *source = match source {
+            Some(known) if *known != input.source => Some(None),
+            _ => Some(input.source),
+        };
         *aligned = *aligned
             || match &input.contents {
                 Contents::Section(_) => input.align > 1,
@@ -262,12 +288,15 @@ fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
             };
     }
     let most = (SHARDS * rayon::current_num_threads()).next_power_of_two();
-    let class = |(size, aligned): (usize, bool)| {
-        // One shard for every 64 KiB.
-        let shards = (size >> 16).next_power_of_two().clamp(1, most);
+    let class = |sum: Sum| {
+        let shards = match sum.source {
+            Some(Some(_)) if !sum.aligned => 0,
+            // One shard for every 64 KiB.
+            _ => (sum.size >> 16).next_power_of_two().clamp(1, most),
+        };
         Class {
-            shards: (0..shards).map(|_| Shard::new(aligned)).collect(),
-            aligned,
+            shards: (0..shards).map(|_| Shard::new(sum.aligned)).collect(),
+            aligned: sum.aligned,
         }
     };
     sums.into_iter().map(class).collect()
@@ -315,8 +344,24 @@ fn shard_and_token(place: u64) -> (usize, u32) {
 impl Chunk {
     /// All pieces are united: gives those that are the first of their kind their offsets among those of this chunk,
     /// which is the one of this number.
-    fn arrange(&self, number: u32, class: &Class<'_>) -> Result<Extent, TooMany> {
+    fn arrange(
+        &self,
+        number: u32,
+        class: &Class<'_>,
+        inputs: &[MergeInput<'_>],
+    ) -> Result<Extent, TooMany> {
         let mut extent = Extent { size: 0, align: 1 };
+        if class.shards.is_empty() {
+            // All of them, as they come.
+            for (input, ends) in self.inputs.iter().zip(self.firsts.windows(2)) {
+                for piece in ends[0] as usize..ends[1] as usize {
+                    let place = extent.size + u64::from(self.starts[piece]);
+                    self.places[piece].store(FIRST | place, Relaxed);
+                }
+                extent.size += inputs[*input as usize].size() as u64;
+            }
+            return Ok(extent);
+        }
         let mut put = |shard: usize, token: u32, len: u64, align: u64| {
             let offset = extent.size.next_multiple_of(align);
             class.shards[shard].set_home(
@@ -352,6 +397,10 @@ impl Chunk {
     fn settle(&self, bases: &[u64], class: &Class<'_>) {
         for place in &self.places {
             let old = place.load(Relaxed);
+            if class.shards.is_empty() {
+                place.store(old + self.base, Relaxed);
+                continue;
+            }
             let (shard, token) = shard_and_token(old);
             let (home, offset) = class.shards[shard].home(token);
             let new = bases[home as usize] + u64::from(offset);
@@ -570,18 +619,20 @@ impl<'a> Workbench<'a> {
         let first = self.starts.len() as u32;
         let mut next_block = 0;
         let mut push = |bytes: &'a [u8], start: usize, align_log2: u8| {
-            let mut hasher = FxHasher::default();
-            hasher.write(bytes);
-            let hash = hasher.finish();
-            let shard = (hash >> 40) as usize & (shards - 1);
             let number = self.starts.len() as u32;
-            self.buckets[shard].push(Cut {
-                bytes,
-                // The tables use other bits.
-                hash: hash as u32,
-                number,
-                align_log2,
-            });
+            if shards > 0 {
+                let mut hasher = FxHasher::default();
+                hasher.write(bytes);
+                let hash = hasher.finish();
+                let shard = (hash >> 40) as usize & (shards - 1);
+                self.buckets[shard].push(Cut {
+                    bytes,
+                    // The tables use other bits.
+                    hash: hash as u32,
+                    number,
+                    align_log2,
+                });
+            }
             self.starts.push(start as u32);
             while next_block < start + bytes.len() {
                 self.blocks.push(number - first);

@@ -9,12 +9,12 @@
 use crate::elf::c;
 use crate::file::Files;
 use crate::ids::{FileId, PartId};
-use crate::merge::{Contents, MergeInput, Merged};
+use crate::merge::{Contents, MergeInput, Merged, Source};
 use crate::object::{Object, Section};
 use crate::output::{MergeKind, Outputs};
 use crate::sections::merge_part;
 use crate::ticket_object::{RepositoryId, TicketObject};
-use format_spec::ids::{Address, NameId};
+use format_spec::ids::{Address, NameId, PieceId};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use store::program::{ProgramError, Programs};
@@ -91,8 +91,18 @@ struct Taken {
 /// What decides in which part of the output a piece goes.
 type Kind = (NameId, u32, u32);
 
-/// Where pieces of a kind of a repository go, if they may be merged at all.
+/// Where pieces of a kind of a repository go, if they may be merged at all. It has none of them twice.
 type KnownKind = (RepositoryId, Kind, Option<(PartId, MergeKind)>);
+
+/// Pieces that a file may be the first to use.
+struct Share<'a> {
+    file: FileId,
+    /// What each member of a row of them uses, or a part of it.
+    uses: Vec<(u32, &'a [PieceId])>,
+}
+
+/// Pieces in a share: what one thread looks at at once.
+const SHARE: usize = 16 << 10;
 
 /// The pieces of one kind that one file is the first to use.
 struct Group<'a> {
@@ -113,21 +123,18 @@ impl PieceInputs {
         class_of: &mut dyn FnMut(PartId, &Outputs) -> crate::merge::MergeClass,
         inputs: &mut Vec<MergeInput<'a>>,
     ) -> Result<PieceInputs, ProgramError> {
-        let by_file: Vec<Vec<Group<'a>>> = files
-            .0
+        let shares = shares(files);
+        let groups: Vec<Vec<Group<'a>>> = shares
             .par_iter()
-            .enumerate()
-            .map(|(i, file)| match file.object() {
-                Some(Object::Ticket(ticket)) => first_uses(used, ticket, FileId(i as u32)),
-                _ => Ok(Vec::new()),
-            })
+            .with_max_len(1)
+            .map(|share| first_uses(files, used, share))
             .collect::<Result<_, _>>()?;
         let mut all = PieceInputs::default();
         all.repositories
             .resize_with(used.repositories.len(), Vec::new);
         let mut parts: Vec<KnownKind> = Vec::new();
-        for ((_, file), groups) in files.iter().zip(by_file) {
-            let Some(Object::Ticket(ticket)) = file.object() else {
+        for (share, groups) in shares.iter().zip(groups) {
+            let Some(Object::Ticket(ticket)) = files.get(share.file).object() else {
                 continue;
             };
             let repository = ticket.repository;
@@ -135,9 +142,10 @@ impl PieceInputs {
             for group in groups {
                 let known = parts
                     .iter()
-                    .find(|(r, kind, _)| (*r, *kind) == (repository, group.kind));
+                    .position(|(r, kind, _)| (*r, *kind) == (repository, group.kind));
+                let source = known.unwrap_or(parts.len());
                 let part = match known {
-                    Some((_, _, part)) => *part,
+                    Some(known) => parts[known].2,
                     None => {
                         let section = Section {
                             name: programs.name(group.kind.0)?,
@@ -171,6 +179,7 @@ impl PieceInputs {
                     strings: kind.strings,
                     entsize: kind.entsize,
                     align: 1,
+                    source: Some(Source(source as u32)),
                 });
             }
         }
@@ -185,7 +194,8 @@ impl PieceInputs {
             taken.par_iter().for_each(|taken| {
                 let part = u64::from(taken.part.0) << OFFSET_BITS;
                 for (id, offset) in taken.pieces.iter().zip(merged.places(taken.input)) {
-                    places[*id as usize].store(part | offset, Relaxed);
+                    // If a member lists a piece twice, it may be there twice; everybody means the first.
+                    places[*id as usize].fetch_min(part | offset, Relaxed);
                 }
             });
             places
@@ -200,20 +210,48 @@ impl PieceInputs {
     }
 }
 
-/// The pieces that a file is the first to use, in the order of its members.
+/// What the tickets' members use, in shares of about the same size.
+fn shares<'a>(files: &Files<'a>) -> Vec<Share<'a>> {
+    let mut shares = Vec::new();
+    for (file, input) in files.iter() {
+        let Some(Object::Ticket(ticket)) = input.object() else {
+            continue;
+        };
+        let mut room = 0;
+        for member in 0..ticket.member_count() {
+            for uses in ticket.pieces_of(member).chunks(SHARE) {
+                if uses.len() > room {
+                    let uses = Vec::new();
+                    shares.push(Share { file, uses });
+                    room = SHARE;
+                }
+                room -= uses.len();
+                if let Some(share) = shares.last_mut() {
+                    share.uses.push((member, uses));
+                }
+            }
+        }
+    }
+    shares
+}
+
+/// Those pieces of a share that no earlier member uses, in the order of the members.
 fn first_uses<'a>(
+    files: &Files<'a>,
     used: &UsedPieces<'a>,
-    ticket: &TicketObject<'a>,
-    file: FileId,
+    share: &Share<'a>,
 ) -> Result<Vec<Group<'a>>, ProgramError> {
     let mut groups: Vec<Group<'a>> = Vec::new();
+    let Some(Object::Ticket(ticket)) = files.get(share.file).object() else {
+        return Ok(groups);
+    };
     let Some((programs, marks)) = used.repositories.get(ticket.repository.0 as usize) else {
         return Ok(groups);
     };
-    let first_member = used.first_member[file.index()];
-    for member in 0..ticket.member_count() {
-        let number = first_member.saturating_add(member);
-        for id in ticket.pieces_of(member) {
+    let first_member = used.first_member[share.file.index()];
+    for (member, uses) in &share.uses {
+        let number = first_member.saturating_add(*member);
+        for id in *uses {
             let mark = marks.get(id.0 as usize).map(|mark| mark.load(Relaxed));
             if mark != Some(number) || number == UNUSED {
                 continue;

@@ -411,6 +411,13 @@ impl<'a> TicketObject<'a> {
         self.compilation.members().len() as u32
     }
 
+    /// The numbers of a member's sections. `member` must be below [`TicketObject::member_count`].
+    #[inline]
+    pub fn sections_of(&self, member: u32) -> Range<u32> {
+        let range = self.compilation.sections_of(member as usize);
+        range.start.saturating_add(1)..range.end.saturating_add(1)
+    }
+
     /// The pieces that a member refers to. `member` must be below [`TicketObject::member_count`].
     #[inline]
     pub fn pieces_of(&self, member: u32) -> &'a [PieceId] {

@@ -218,25 +218,37 @@ impl Tracer<'_, '_> {
             let Some(object @ Object::Ticket(ticket)) = file.object() else {
                 return;
             };
-            for id in self.sections.of_file(FileId(i as u32)) {
-                let id = SectionId(id);
-                let relocations = self.sections.relocations[id.index()];
-                if relocations == 0
-                    || self.sections.state(id) & (state::ALIVE | state::ALLOC) != state::ALIVE
+            let file = FileId(i as u32);
+            for member in 0..ticket.member_count() {
+                let with_fixups = || {
+                    let ids = ticket.sections_of(member);
+                    ids.filter_map(|number| self.sections.get(file, number))
+                        .filter(|id| self.sections.relocations[id.index()] != 0)
+                };
+                let is_unloaded = |id: &SectionId| {
+                    self.sections.state(*id) & (state::ALIVE | state::ALLOC) == state::ALIVE
+                };
+                if !with_fixups().any(|id| is_unloaded(&id)) {
+                    continue;
+                }
+                // If all of a member is linked, so is all that it refers to, and nobody need look at the fixups.
+                let mark = |piece: u32| self.pieces.mark(ticket, piece, file, member);
+                if with_fixups().all(|id| self.sections.is_alive(id))
+                    && ticket.pieces_of(member).iter().all(|piece| mark(piece.0))
                 {
                     continue;
                 }
-                let (_, number) = self.sections.origin(id);
-                let Some(member) = ticket.member_of(number) else {
-                    continue;
-                };
-                object.fixups(number, relocations).for_each(|fixup| {
-                    if let Target::Piece(piece) = fixup.target
-                        && !self.pieces.mark(ticket, piece, FileId(i as u32), member)
-                    {
-                        self.complain(id, &fixup, format_args!("piece {piece} does not exist"));
-                    }
-                });
+                for id in with_fixups().filter(is_unloaded) {
+                    let (_, number) = self.sections.origin(id);
+                    let relocations = self.sections.relocations[id.index()];
+                    object.fixups(number, relocations).for_each(|fixup| {
+                        if let Target::Piece(piece) = fixup.target
+                            && !mark(piece)
+                        {
+                            self.complain(id, &fixup, format_args!("piece {piece} does not exist"));
+                        }
+                    });
+                }
             }
         });
     }

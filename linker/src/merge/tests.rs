@@ -1,4 +1,4 @@
-use super::{Contents, MergeClass, MergeError, MergeInput, Merged, merge};
+use super::{Contents, MergeClass, MergeError, MergeInput, Merged, Source, merge};
 use proptest::prelude::*;
 
 fn strings(bytes: &[u8], align: u64) -> MergeInput<'_> {
@@ -9,6 +9,7 @@ fn strings(bytes: &[u8], align: u64) -> MergeInput<'_> {
         strings: true,
         entsize: 1,
         align,
+        source: None,
     }
 }
 
@@ -54,6 +55,7 @@ fn constants_and_wide_strings() {
             strings: false,
             entsize: 4,
             align: 4,
+            source: None,
         },
         MergeInput {
             class: MergeClass(1),
@@ -61,6 +63,7 @@ fn constants_and_wide_strings() {
             strings: true,
             entsize: 2,
             align: 2,
+            source: None,
         },
     ];
     let merged = merge(inputs.to_vec()).unwrap();
@@ -78,11 +81,42 @@ fn pieces_of_the_repository_merge_with_sections() {
         strings: true,
         entsize: 1,
         align: 1,
+        source: None,
     };
     let merged = merge(vec![strings(b"one\0", 1), cut]).unwrap();
     assert_eq!(merged.place(1, 4), merged.place(0, 0));
     assert_eq!(merged.place(0, 0).unwrap() % 8, 0);
     assert_eq!(merged.size(MergeClass(0)), 8);
+}
+
+#[test]
+fn pieces_of_one_source_are_not_compared() {
+    let input = |pieces: &[(&'static [u8], u64)], source| MergeInput {
+        class: MergeClass(0),
+        contents: Contents::Pieces(pieces.to_vec()),
+        strings: true,
+        entsize: 1,
+        align: 1,
+        source,
+    };
+    let ours = Some(Source(0));
+    let first = input(&[(b"two\0", 1), (b"one\0", 1)], ours);
+    let merged = merge(vec![
+        first.clone(),
+        input(&[(b"", 1), (b"three\0", 1)], ours),
+    ])
+    .unwrap();
+    assert_eq!(written(&merged, 0), b"two\0one\0three\0");
+    assert_eq!(merged.place(1, 0), Some(8));
+    // Two sources may have the same, and so may one with different alignments.
+    for other in [
+        input(&[(b"one\0", 1)], Some(Source(1))),
+        input(&[(b"one\0", 1)], None),
+        input(&[(b"one\0", 4)], ours),
+    ] {
+        let merged = merge(vec![first.clone(), other]).unwrap();
+        assert_eq!(merged.place(1, 0), merged.place(0, 4));
+    }
 }
 
 #[test]

@@ -1,22 +1,33 @@
 //! Relocations of sections that are not loaded: debugging information.
 //!
 //! There are many: two for each variable and function. Nearly all of them are offsets, in 32 bits, in a few sections of
-//! the same file, `.debug_str` above all, whose pieces were merged. So what is needed for the last few such sections is
-//! kept at hand ([`Seen`]); everything else takes the road of all relocations.
+//! the same file, `.debug_str` above all, whose pieces were merged, and from tickets, in such pieces themselves. So what
+//! is needed for the last few such sections is kept at hand ([`Seen`]); everything else takes the road of all relocations.
 
 use super::{Relocator, Site, store};
 use crate::addresses::Places;
 use crate::arch::x86_64::reloc;
 use crate::elf::c;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{PartId, SectionId, SymbolId};
 use crate::merge::PlacedPieces;
-use crate::object::{Fixup, Fixups, Place, Target};
+use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::sections::state;
 
-/// Sections that are referred to by their section symbols, direct-mapped by the symbols' indices.
+/// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
 #[derive(Default)]
 struct Seen<'p> {
-    entries: [Option<(u32, Section<'p>)>; 4],
+    entries: [Option<(Key, Section<'p>)>; 4],
+    /// The part that the last piece of a repository was in, and its address.
+    part: Option<(PartId, u64)>,
+}
+
+/// How a fixup names a section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// The index of its section symbol.
+    Symbol(u32),
+    /// Its number.
+    Number(u32),
 }
 
 /// A section that is not loaded itself, and is in the output.
@@ -39,26 +50,36 @@ impl<'p> Seen<'p> {
         bytes: &mut [u8],
         fixup: &Fixup,
     ) -> bool {
-        let Target::Symbol(symbol) = fixup.target else {
-            return false;
-        };
-        if fixup.r_type != reloc::R_X86_64_32 || symbol >= site.object.first_global() {
+        if fixup.r_type != reloc::R_X86_64_32 {
             return false;
         }
-        let entry = &mut self.entries[symbol as usize % 4];
-        let section = match entry {
-            Some((known, section)) if *known == symbol => section,
-            _ => {
-                let Some(found) = Section::of_symbol(places, site, symbol) else {
-                    return false;
-                };
-                &mut entry.insert((symbol, found)).1
-            }
-        };
         let addend = fixup.addend as u64;
-        let value = match section {
-            Section::Whole(address) => Some(address.wrapping_add(addend)),
-            Section::Merged(base, pieces) => pieces.place(addend).map(|at| base.wrapping_add(at)),
+        let value = match fixup.target {
+            Target::Symbol(symbol) if symbol < site.object.first_global() => {
+                let section = self.section(Key::Symbol(symbol), symbol, || {
+                    Section::of_symbol(places, site, symbol)
+                });
+                match section {
+                    Some(Section::Whole(address)) => Some(address.wrapping_add(addend)),
+                    Some(Section::Merged(base, pieces)) => {
+                        pieces.place(addend).map(|at| base.wrapping_add(at))
+                    }
+                    None => None,
+                }
+            }
+            Target::Section(number) => {
+                let section = self.section(Key::Number(number), number, || {
+                    Section::of_number(places, site, number)
+                });
+                match section {
+                    Some(Section::Whole(address)) => Some(address.wrapping_add(addend)),
+                    _ => None,
+                }
+            }
+            Target::Piece(id) => self
+                .piece(places, site, id)
+                .map(|at| at.wrapping_add(addend)),
+            Target::Symbol(_) => None,
         };
         let field = usize::try_from(fixup.offset)
             .ok()
@@ -74,6 +95,36 @@ impl<'p> Seen<'p> {
             _ => false,
         }
     }
+
+    /// The section with a key, which is looked for if it is not at hand. `number` is that in the key.
+    #[inline(always)]
+    fn section(
+        &mut self,
+        key: Key,
+        number: u32,
+        find: impl FnOnce() -> Option<Section<'p>>,
+    ) -> Option<&Section<'p>> {
+        let entry = &mut self.entries[number as usize % 4];
+        match entry {
+            Some((known, _)) if *known == key => {}
+            _ => *entry = Some((key, find()?)),
+        }
+        entry.as_ref().map(|(_, section)| section)
+    }
+
+    /// Address of a piece of a repository.
+    #[inline(always)]
+    fn piece(&mut self, places: &Places, site: &Site, id: u32) -> Option<u64> {
+        let Object::Ticket(ticket) = site.object else {
+            return None;
+        };
+        let (part, offset) = places.pieces.of(ticket.repository, id)?;
+        let base = match self.part {
+            Some((known, base)) if known == part => base,
+            _ => self.part.insert((part, places.part(part))).1,
+        };
+        Some(base.wrapping_add(offset))
+    }
 }
 
 impl<'p> Section<'p> {
@@ -85,6 +136,11 @@ impl<'p> Section<'p> {
         else {
             return None;
         };
+        Section::of_number(places, site, number)
+    }
+
+    /// As [`Section::of_symbol`], of a section of this number.
+    fn of_number(places: &Places<'p, '_>, site: &Site, number: u32) -> Option<Section<'p>> {
         let section = places.sections.get(site.file_id, number)?;
         let bits = places.sections.state(section);
         if bits & (state::ALIVE | state::ALLOC | state::EH_FRAME) != state::ALIVE {

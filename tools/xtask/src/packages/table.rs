@@ -344,9 +344,9 @@ END
         name: "syn",
         about: "the parser of procedural macros; its tests that need no compiler's sources",
         language: Language::Rust,
-        source: Source::Crate {
-            name: "syn",
-            version: "2.0.119",
+        source: Source::Git {
+            url: "https://github.com/dtolnay/syn",
+            tag: "2.0.119",
         },
         build: "cargo test --features=full,extra-traits,visit --no-run --lib",
         test: r#"
