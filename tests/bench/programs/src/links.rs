@@ -65,7 +65,8 @@ fn contestants(binaries: &Binaries) -> Vec<Contestant> {
 /// What was measured for one program.
 pub struct Links {
     name: String,
-    objects: u64,
+    /// Bytes of the objects and archives that are linked.
+    input: u64,
     repository: u64,
     output: Vec<(&'static str, u64)>,
     costs: Vec<(&'static str, Costs)>,
@@ -93,7 +94,6 @@ pub fn measure(
             arguments_of_driver(&find("gcc")?, &words, &directory)?
         }
     };
-    let objects = repo_tests::sources::files(&directory.join("objects"), ".o")?;
     let opened = Repository::open_or_create(&repository)?;
     let ticketed = tickets::exchange(&words, &opened, &directory.join("tickets"))?;
     drop(opened);
@@ -106,7 +106,7 @@ pub fn measure(
         let mut command = Command::new(&contestant.program);
         command.args(contestant.arguments);
         command.args(if contestant.tickets {
-            &ticketed
+            &ticketed.words
         } else {
             &words
         });
@@ -128,7 +128,7 @@ pub fn measure(
         .collect();
     Ok(Links {
         name: subject.name.clone(),
-        objects: objects.iter().map(size).sum(),
+        input: ticketed.bytes,
         repository: size(&repository),
         output: names
             .iter()
@@ -150,7 +150,7 @@ fn compile(sources: &Sources, directory: &Path) -> Result<Vec<OsString>> {
         Language::C => "gcc",
         _ => "g++",
     })?;
-    let objects = sources.compile(&[gcc.clone()], &[], &directory.join("objects"))?;
+    let objects = sources.compile(std::slice::from_ref(&gcc), &[], &directory.join("objects"))?;
     let words: Vec<OsString> = (sources.link.iter().map(OsString::from))
         .chain(objects.into_iter().map(PathBuf::into_os_string))
         .chain(sources.libraries.iter().map(OsString::from))
@@ -226,9 +226,9 @@ impl Links {
     pub fn print(&self) {
         let mega = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "{}: {:.2} MB of objects, {:.2} MB of repository",
+            "{}: {:.2} MB of objects and archives, {:.2} MB of repository",
             self.name,
-            mega(self.objects),
+            mega(self.input),
             mega(self.repository),
         );
         let reference = &self.costs[0].1;
@@ -271,7 +271,7 @@ impl Links {
             .collect();
         json!({
             "program": self.name,
-            "object_bytes": self.objects,
+            "input_bytes": self.input,
             "repository_bytes": self.repository,
             "linkers": linkers,
         })

@@ -19,6 +19,14 @@ use store::program::{Addition, Prepared, Repository};
 /// Bytes of objects that are imported in one transaction.
 const BATCH: usize = 16 << 20;
 
+/// A link from tickets.
+pub struct Exchanged {
+    /// The linker's arguments.
+    pub words: Vec<OsString>,
+    /// Bytes of the objects and archives that were exchanged.
+    pub bytes: u64,
+}
+
 /// The arguments `words` of a linker with tickets in place of objects, and
 /// archives of tickets in place of archives. The tickets are in `directory`,
 /// and what they name is in `repository`.
@@ -29,7 +37,7 @@ pub fn exchange(
     words: &[OsString],
     repository: &Repository,
     directory: &Path,
-) -> Result<Vec<OsString>> {
+) -> Result<Exchanged> {
     let directories: Vec<PathBuf> = words
         .iter()
         .filter_map(|word| word.as_bytes().strip_prefix(b"-L"))
@@ -38,6 +46,7 @@ pub fn exchange(
     let mut exchanged: HashMap<PathBuf, OsString> = HashMap::new();
     let mut is_static = false;
     let mut result = Vec::new();
+    let mut bytes_in_all = 0;
     let mut is_value = false;
     for word in words {
         let bytes = word.as_bytes();
@@ -66,6 +75,9 @@ pub fn exchange(
                 None => {
                     let number = exchanged.len();
                     let new = exchange_file(&path, repository, directory, number)?;
+                    if new.is_some() {
+                        bytes_in_all += fs::metadata(&path)?.len();
+                    }
                     exchanged.extend(new.clone().map(|new| (path, new)));
                     new
                 }
@@ -73,7 +85,10 @@ pub fn exchange(
         };
         result.push(new.unwrap_or_else(|| word.clone()));
     }
-    Ok(result)
+    Ok(Exchanged {
+        words: result,
+        bytes: bytes_in_all,
+    })
 }
 
 /// The archive that `-l` means, if it means one.
