@@ -4,7 +4,7 @@
 //! a linker script names depends on what came before; it finds out what each file
 //! is and lists archive members. Parsing what was found is parallel.
 
-use crate::archive::{Archive, MemberBody};
+use crate::archive::{Archive, ArchiveError, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
@@ -82,6 +82,21 @@ struct Found<'a> {
     mapped: Option<MappedBytes<'a>>,
 }
 
+/// An input in its place among the others.
+enum Input<'a> {
+    Found(Found<'a>),
+    /// An archive that holds its members, which are yet to be listed.
+    Archive(Library<'a>),
+}
+
+/// An archive.
+struct Library<'a> {
+    path: &'a Path,
+    data: &'a [u8],
+    state: InputState,
+    exclude: bool,
+}
+
 /// Linker scripts as inputs include each other at most this deep.
 const SCRIPT_DEPTH: u32 = 16;
 
@@ -90,7 +105,7 @@ struct Opener<'a, 'l> {
     args: &'l Args,
     diag: &'l Diagnostics,
     search: Search,
-    found: Vec<Found<'a>>,
+    found: Vec<Input<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
     /// Where the archives begin that were taken apart.
     archives: HashSet<*const u8>,
@@ -145,7 +160,8 @@ pub fn open<'a>(
         opened,
         ..
     } = opener;
-    host.opened(found.iter().map(Found::work).sum());
+    let found = list_archives(found, diag);
+    host.opened(found.par_iter().map(Found::work).sum());
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
     let linker = File {
         path: Path::new(""),
@@ -205,7 +221,7 @@ pub fn open_produced<'a>(
     for path in &produced.files {
         opener.file(path.clone(), InputState::default(), 0);
     }
-    let objects = std::mem::take(&mut opener.found);
+    let objects = list_archives(std::mem::take(&mut opener.found), diag);
     let state = InputState {
         static_only: args.inputs.last().is_some_and(|i| i.state.static_only),
         ..InputState::default()
@@ -217,7 +233,7 @@ pub fn open_produced<'a>(
         });
     }
     let open: HashSet<&Path> = files.iter().map(|(_, file)| file.path).collect();
-    let mut libraries = opener.found;
+    let mut libraries = list_archives(opener.found, diag);
     libraries.retain(|found| !open.contains(found.path));
     let sonames: HashSet<&[u8]> = files
         .iter()
@@ -300,7 +316,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             InputKind::File(path) => {
                 let first = self.found.len();
                 self.file(path.clone(), input.state, 0);
-                if let Some(found) = self.found.get_mut(first)
+                if let Some(Input::Found(found)) = self.found.get_mut(first)
                     && found.path == path.as_path()
                 {
                     found.by_path = true;
@@ -397,7 +413,7 @@ impl<'a, 'l> Opener<'a, 'l> {
         if Archive::is_archive(data) {
             self.archive(kept, data, state);
         } else if data.starts_with(&c::ELFMAG) || is_bitcode(data) {
-            self.found.push(Found {
+            self.found.push(Input::Found(Found {
                 path: kept,
                 member: None,
                 data,
@@ -406,7 +422,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 exclude: false,
                 by_path: false,
                 mapped: in_mapping(data),
-            });
+            }));
         } else if data.iter().take(512).any(|b| *b == 0) {
             self.diag.error(format!(
                 "{}: file is neither ELF, archive nor linker script",
@@ -419,7 +435,7 @@ impl<'a, 'l> Opener<'a, 'l> {
 
     /// An object that was made from a file which is none.
     fn made_object(&mut self, path: PathBuf, object: Vec<u8>, state: InputState) {
-        self.found.push(Found {
+        self.found.push(Input::Found(Found {
             path: self.arena.paths.alloc(path),
             member: None,
             data: self.arena.bytes(object),
@@ -428,7 +444,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             exclude: false,
             by_path: false,
             mapped: None,
-        });
+        }));
     }
 
     fn archive(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
@@ -448,13 +464,23 @@ impl<'a, 'l> Opener<'a, 'l> {
             .exclude_libs
             .iter()
             .any(|name| name == b"ALL" || name == file_name);
-        let mut members = Vec::new();
-        for member in archive.members() {
-            match member {
-                Ok(member) => members.push(member),
-                Err(why) => return failed(why),
-            }
+        let library = Library {
+            path,
+            data,
+            state,
+            exclude,
+        };
+        // Those of a thin archive are files to be opened; to list others is to look at all of their headers, which is
+        // better done by all threads.
+        if !archive.is_thin() {
+            self.found.push(Input::Archive(library));
+            return;
         }
+        let members: Result<Vec<_>, _> = archive.members().collect();
+        let members = match members {
+            Ok(members) => members,
+            Err(why) => return failed(why),
+        };
         for member in members {
             let body = match member.body {
                 MemberBody::Inline(_) => archive.inline_data(&member),
@@ -477,21 +503,9 @@ impl<'a, 'l> Opener<'a, 'l> {
                     }
                 }
             };
-            let Some(data) = body else { continue };
-            if !data.starts_with(&c::ELFMAG) && !is_bitcode(data) {
-                continue;
+            if let Some(found) = body.and_then(|data| library.member(member.name, data)) {
+                self.found.push(Input::Found(found));
             }
-            let lazy = !state.whole_archive;
-            self.found.push(Found {
-                path,
-                member: Some(member.name),
-                data,
-                lazy,
-                state,
-                exclude,
-                by_path: false,
-                mapped: in_mapping(data),
-            });
         }
     }
 
@@ -563,6 +577,56 @@ impl<'a, 'l> Opener<'a, 'l> {
                 name.to_string_lossy()
             )),
         }
+    }
+}
+
+/// Puts in each archive's place its members.
+fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a>> {
+    let listed: Vec<_> = inputs
+        .into_par_iter()
+        .map(|input| match input {
+            Input::Found(found) => Ok(vec![found]),
+            Input::Archive(library) => library
+                .members()
+                .map_err(|why| format!("{}: {why}", library.path.display())),
+        })
+        .collect();
+    let mut found = Vec::with_capacity(listed.len());
+    for input in listed {
+        match input {
+            Ok(members) => found.extend(members),
+            Err(why) => diag.error(why),
+        }
+    }
+    found
+}
+
+impl<'a> Library<'a> {
+    /// The members of an archive that holds them.
+    fn members(&self) -> Result<Vec<Found<'a>>, ArchiveError> {
+        let archive = Archive::parse(self.data)?;
+        let mut found = Vec::new();
+        for member in archive.members() {
+            let member = member?;
+            let data = archive.inline_data(&member);
+            found.extend(data.and_then(|data| self.member(member.name, data)));
+        }
+        Ok(found)
+    }
+
+    /// A member, if it is one for linkers.
+    fn member(&self, name: &'a [u8], data: &'a [u8]) -> Option<Found<'a>> {
+        let is_object = data.starts_with(&c::ELFMAG) || is_bitcode(data);
+        is_object.then(|| Found {
+            path: self.path,
+            member: Some(name),
+            data,
+            lazy: !self.state.whole_archive,
+            state: self.state,
+            exclude: self.exclude,
+            by_path: false,
+            mapped: in_mapping(data),
+        })
     }
 }
 
