@@ -649,7 +649,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         || output.commit(),
         || image::Images::collect(&files, &linked),
     );
-    let committed = committed.map_err(cannot_write)?;
+    committed.map_err(cannot_write)?;
     timing.phase("commit output");
     dependency_file::write(args, &arena, &scripts).map_err(|why| {
         diag.error(why);
@@ -677,8 +677,6 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     // The plugin takes away its files.
     drop(compiled);
     host.finished();
-    // Nobody waits for this any more.
-    drop(committed);
     Ok(())
 }
 

@@ -178,26 +178,23 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Puts the finished file in its place, atomically. What is returned is to be dropped when nobody waits any more: the
-    /// kernel takes its time to take a large mapping apart.
+    /// Puts the finished file in its place, atomically. It is neither open nor mapped any more when this returns: what
+    /// somebody may still write to cannot be run (`ETXTBSY`).
     ///
     /// # Errors
     /// Of the file system; then there is no output.
-    pub fn commit(mut self) -> io::Result<Committed> {
+    pub fn commit(mut self) -> io::Result<()> {
         if let Image::Memory(bytes) = &self.image {
             self.file.write_all(bytes)?;
         }
-        // The mapping may go later: what was stored through it is in the page cache already.
+        // The mapping goes afterwards: what was stored through it is in the page cache already.
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.path)?;
             self.temporary = None;
         }
-        Ok(Committed(self))
+        Ok(())
     }
 }
-
-/// An output that is in its place, and is still mapped.
-pub struct Committed(#[allow(dead_code)] OutputFile);
 
 impl Drop for OutputFile {
     /// A link that failed leaves nothing behind that looks finished.
