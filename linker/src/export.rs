@@ -7,7 +7,7 @@
 
 use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
 use crate::elf::c;
-use crate::file::Files;
+use crate::file::{File, Files};
 use crate::ids::SymbolId;
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::versioning::Versioning;
@@ -124,7 +124,7 @@ pub fn is_wanted(
 
 /// A variable or a common block of an object.
 fn is_data(files: &Files, key: Key) -> bool {
-    let object = files.get(key.file()).object();
+    let object = files.definer(key).and_then(File::object);
     let symbol = object.and_then(|object| object.symbol(key.index()));
     key.in_object()
         && symbol.is_some_and(|symbol| matches!(symbol.kind(), c::STT_OBJECT | c::STT_COMMON))

@@ -4,6 +4,7 @@ use crate::ids::FileId;
 use crate::object::Object;
 use crate::pages::MappedBytes;
 use crate::shared::Shared;
+use crate::symbols::{Key, rank};
 use std::fmt;
 use std::path::Path;
 
@@ -117,6 +118,12 @@ impl<'a> Files<'a> {
     #[inline]
     pub fn get(&self, id: FileId) -> &File<'a> {
         &self.0[id.index()]
+    }
+
+    /// The object or shared object that a symbol's definition is in, if it is in one.
+    #[inline]
+    pub fn definer(&self, key: Key) -> Option<&File<'a>> {
+        (key.rank() <= rank::SHARED).then(|| self.get(key.file()))
     }
 
     /// The relocatable object of an id. Ids that name none are a mistake of ours.

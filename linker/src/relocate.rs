@@ -513,7 +513,9 @@ impl Relocator<'_, '_> {
         match (target.symbol, fixup.target) {
             (Some(symbol), _) => {
                 let key = self.places.symbols.key(symbol);
-                let file = self.places.files.get(key.file());
+                let Some(file) = self.places.files.definer(key) else {
+                    return 0;
+                };
                 match (file.object(), file.shared()) {
                     (Some(object), _) => {
                         let own = object.symbol(key.index()).map_or(0, |symbol| symbol.size);

@@ -549,7 +549,7 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
 /// The symbol of an exported definition in an object, without its name.
 pub fn defined_symbol(places: &Places, values: &[u64], id: SymbolId) -> Option<Sym> {
     let key = places.symbols.key(id);
-    let object: &Object = places.files.get(key.file()).object()?;
+    let object: &Object = places.files.definer(key)?.object()?;
     let symbol = object.symbol(key.index())?;
     let bits = places.symbols.flags(id);
     let section = places.definitions.section(id);

@@ -17,7 +17,7 @@ use crate::arch::x86_64::reloc::{self, Field};
 use crate::args::TextRel;
 use crate::diag::Diagnostics;
 use crate::elf::c;
-use crate::file::Files;
+use crate::file::{File, Files};
 use crate::frames::{Cie, Frames, cie_fixups, fde_fixups};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
@@ -981,7 +981,7 @@ impl Tracer<'_, '_> {
         if bits & flag::FUNCTION != 0 {
             return true;
         }
-        let shared = self.files.get(key.file()).shared();
+        let shared = self.files.definer(key).and_then(File::shared);
         shared.is_some_and(|shared| {
             shared.has_no_extent(key.index()) && !shared.is_in_data(key.index())
         })

@@ -99,6 +99,19 @@ fn sizes_of_symbols() {
 }
 
 #[test]
+fn sizes_of_what_is_not_there() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "size.s",
+        ".globl main\nmain: mov size(%rip), %eax\n ret\n.data\n\
+         .weak absent\nsize: .quad absent@SIZE + 7\n\
+         .section .note.GNU-stack,\"\",@progbits\n",
+    );
+    bench.same_behaviour("gcc", "-static size.s");
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(7));
+}
+
+#[test]
 fn loads_of_what_is_far_away_stay_loads() {
     let Some(bench) = Bench::new() else { return };
     bench
