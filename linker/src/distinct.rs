@@ -173,10 +173,10 @@ impl<'a> Distinct<'a> {
 /// Has the processor fetch what is at a place.
 #[inline]
 pub fn prefetch<T>(place: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    #[allow(unused_unsafe)] // newer compilers call it safe
     // SAFETY: a hint, which reads nothing as far as the program can tell; and the place is valid.
-    #[allow(unused_unsafe)]
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
     }
 }

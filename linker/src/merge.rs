@@ -200,7 +200,10 @@ pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeErr
     {
         return Err(refused);
     }
-    let sizes: Vec<usize> = inputs.par_iter().map(MergeInput::size).collect();
+    let sizes: Vec<(usize, bool)> = inputs
+        .par_iter()
+        .map(|input| (input.size(), input.is_aligned()))
+        .collect();
     let mut classes = classes(&inputs, &sizes);
     let (plans, homes) = plan_chunks(&inputs, &sizes);
     let too_many = |chunk: usize| (plans[chunk][0] as usize, MergeError::TooMany);
@@ -258,8 +261,8 @@ struct Class<'a> {
     aligned: bool,
 }
 
-/// The classes, still empty.
-fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
+/// The classes, still empty. `sizes` are the inputs' sizes, and whether they have aligned pieces.
+fn classes<'a>(inputs: &[MergeInput], sizes: &[(usize, bool)]) -> Vec<Class<'a>> {
     let count = inputs.iter().map(|input| input.class.0 + 1).max();
     /// What is known of a class before its pieces are.
     #[derive(Clone, Default)]
@@ -270,7 +273,7 @@ fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
         source: Option<Option<Source>>,
     }
     let mut sums = vec![Sum::default(); count.unwrap_or(0) as usize];
-    for (input, input_size) in inputs.iter().zip(sizes) {
+    for (input, (input_size, is_aligned)) in inputs.iter().zip(sizes) {
         let Sum {
             size,
             aligned,
@@ -281,11 +284,7 @@ fn classes<'a>(inputs: &[MergeInput], sizes: &[usize]) -> Vec<Class<'a>> {
             Some(known) if *known != input.source => Some(None),
             _ => Some(input.source),
         };
-        *aligned = *aligned
-            || match &input.contents {
-                Contents::Section(_) => input.align > 1,
-                Contents::Pieces(pieces) => pieces.iter().any(|(_, align)| *align > 1),
-            };
+        *aligned |= is_aligned;
     }
     let most = (SHARDS * rayon::current_num_threads()).next_power_of_two();
     let class = |sum: Sum| {
@@ -558,16 +557,27 @@ impl MergeInput<'_> {
             Contents::Pieces(pieces) => pieces.iter().map(|(bytes, _)| bytes.len()).sum(),
         }
     }
+
+    /// Whether some piece is aligned to more than one byte.
+    fn is_aligned(&self) -> bool {
+        match &self.contents {
+            Contents::Section(_) => self.align > 1,
+            Contents::Pieces(pieces) => pieces.iter().any(|(_, align)| *align > 1),
+        }
+    }
 }
 
 /// Groups the inputs of each class, in order, into chunks; also tells for each input which
 /// chunk it is in and as which of the chunk's inputs.
-fn plan_chunks(inputs: &[MergeInput<'_>], sizes: &[usize]) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
+fn plan_chunks(
+    inputs: &[MergeInput<'_>],
+    sizes: &[(usize, bool)],
+) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
     let mut plans: Vec<Vec<u32>> = Vec::new();
     let mut places = Vec::with_capacity(inputs.len());
     // By class: the chunk that is being filled, and its bytes so far.
     let mut open: Vec<(usize, usize)> = Vec::new();
-    for (index, (input, size)) in inputs.iter().zip(sizes).enumerate() {
+    for (index, (input, (size, _))) in inputs.iter().zip(sizes).enumerate() {
         let class = input.class.0 as usize;
         if open.len() <= class {
             open.resize(class + 1, (usize::MAX, 0));
