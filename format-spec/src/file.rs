@@ -18,7 +18,7 @@ use bytemuck::{Pod, Zeroable};
 /// First 8 bytes of every repository.
 pub const MAGIC: [u8; 8] = *b"ProgRepo";
 /// Version of the format that this crate describes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Written in the writer's byte order; a reader of another order sees other bytes.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 /// Offset of the [`FileState`].

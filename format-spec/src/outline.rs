@@ -88,6 +88,8 @@ pub mod usage {
     pub const ADDRESS_FROM_SLOT: u8 = 4;
     /// Its address (`R_X86_64_64`, `R_X86_64_32`, `R_X86_64_32S`).
     pub const ABSOLUTE: u8 = 8;
+    /// Its slot of the global offset table, whatever the instruction does with it (`R_X86_64_GOTPCREL`).
+    pub const SLOT: u8 = 16;
 }
 
 /// ELF's `EM_X86_64`: the machine whose relocations [`fixup_use`] knows.
@@ -99,6 +101,7 @@ pub const R_X86_64_64: u32 = 1;
 /// The distance that a frame description has to its code and to its exception table.
 pub const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;
+const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_32: u32 = 10;
 const R_X86_64_32S: u32 = 11;
 const R_X86_64_PC64: u32 = 24;
@@ -111,6 +114,7 @@ pub fn fixup_use(bytes: &[u8], offset: u64, fixup_type: u32, addend: i64) -> Opt
         R_X86_64_NONE | R_X86_64_PC32 | R_X86_64_PC64 => Some(usage::DISTANCE),
         R_X86_64_PLT32 => Some(usage::CALL),
         R_X86_64_64 | R_X86_64_32 | R_X86_64_32S => Some(usage::ABSOLUTE),
+        R_X86_64_GOTPCREL => Some(usage::SLOT),
         R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX if addend == -4 => {
             let at = usize::try_from(offset).ok()?;
             bytes.get(at..at.checked_add(4)?)?;
@@ -161,6 +165,6 @@ mod tests {
         assert_eq!(fixup_use(&[0x48, 0x8b, 0x05, 0], 3, 42, -4), None);
         assert_eq!(fixup_use(&[], u64::MAX, 42, -4), None);
         // The old form does not say where the instruction begins.
-        assert_eq!(of(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 9), None);
+        assert_eq!(of(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 9), Some(usage::SLOT));
     }
 }

@@ -12,6 +12,7 @@ use crate::merge::Merged;
 use crate::object::{Object, Place};
 use crate::output::{OutputSection, Outputs, Std, shf, subpart};
 use crate::pieces::PiecePlaces;
+use crate::prefetch::prefetch;
 use crate::resolve::Definitions;
 use crate::scripting::Assigned;
 use crate::sections::{Sections, state};
@@ -56,6 +57,19 @@ pub struct Places<'l, 'a> {
     pub ibt: bool,
     /// Number of `R_X86_64_IRELATIVE` relocations at the end of `.rela.dyn`; only in static programs, else 0.
     pub static_irelative: u64,
+}
+
+/// A global symbol as references see it: what most relocations need, in one place, because for most references
+/// that place is a cache miss.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+pub struct SymbolValue {
+    /// Its address.
+    pub address: u64,
+    /// Its [`flag`]s.
+    pub flags: u32,
+    /// The slot with its address, in words from the start of `.got`, or [`NONE`].
+    pub got: u32,
 }
 
 /// What is known of definitions while a linker script's addresses are being computed.
@@ -190,6 +204,16 @@ impl Places<'_, '_> {
     pub fn part(&self, part: PartId) -> u64 {
         let output = self.outputs.parts[part.index()].output;
         self.outputs.sections[output.index()].address + self.placement.parts[part.index()].offset
+    }
+
+    /// Says that a section's address will be needed soon.
+    #[inline]
+    pub fn fetch(&self, id: SectionId) {
+        if let Some(part) = self.sections.part.get(id.index()) {
+            prefetch(part);
+        }
+        self.sections.fetch(id);
+        self.placement.fetch(id);
     }
 
     /// Whether relocations against a section must look at single pieces of it.
@@ -353,8 +377,8 @@ impl Places<'_, '_> {
         }
     }
 
-    /// Address of every global symbol as references see it, by id.
-    pub fn symbol_values(&self) -> Vec<u64> {
+    /// Every global symbol as references see it, by id.
+    pub fn symbol_values(&self) -> Vec<SymbolValue> {
         let copies: FxHashMap<SymbolId, u64> = self
             .got
             .copies
@@ -368,22 +392,23 @@ impl Places<'_, '_> {
                 (copied.symbol, self.part(part) + copied.offset)
             })
             .collect();
-        self.symbols
-            .ids()
-            .map(|id| {
-                let bits = self.symbols.flags(id);
-                if bits & flag::NEEDS_COPY != 0 {
-                    return copies.get(&id).copied().unwrap_or(0);
-                }
-                if bits & flag::CANONICAL_PLT != 0 {
-                    return self
-                        .got
-                        .of_global(id)
-                        .and_then(|slots| self.plt_entry(slots))
-                        .unwrap_or(0);
-                }
+        let value = |id| {
+            let flags = self.symbols.flags(id);
+            let slots = self.got.of_global(id);
+            let address = if flags & flag::NEEDS_COPY != 0 {
+                copies.get(&id).copied().unwrap_or(0)
+            } else if flags & flag::CANONICAL_PLT != 0 {
+                let entry = slots.and_then(|slots| self.plt_entry(slots));
+                entry.unwrap_or(0)
+            } else {
                 self.definition(id)
-            })
-            .collect()
+            };
+            SymbolValue {
+                address,
+                flags,
+                got: slots.map_or(NONE, |slots| slots.got),
+            }
+        };
+        self.symbols.ids().map(value).collect()
     }
 }

@@ -9,6 +9,8 @@
 //! need is fetched, in three steps: the word of the table some strings ahead, by it the place of the bytes,
 //! and then the bytes.
 
+use crate::prefetch::prefetch;
+
 /// Different byte strings.
 #[derive(Default)]
 pub struct Distinct<'a> {
@@ -167,17 +169,6 @@ impl<'a> Distinct<'a> {
             }
             self.table[at] = word;
         }
-    }
-}
-
-/// Has the processor fetch what is at a place.
-#[inline]
-pub fn prefetch<T>(place: &T) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    #[allow(unused_unsafe)] // newer compilers call it safe
-    // SAFETY: a hint, which reads nothing as far as the program can tell; and the place is valid.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
     }
 }
 

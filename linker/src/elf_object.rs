@@ -2,8 +2,8 @@
 //! they lie within the file, so that everything else can borrow them.
 
 use crate::crel::{self, CrelError};
-use crate::distinct::prefetch;
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
+use crate::prefetch::prefetch;
 use std::borrow::Cow;
 use std::io::Read;
 

@@ -10,6 +10,7 @@ use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixups, Object, Place, Target, Unwind};
+use crate::prefetch::prefetch;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
 use crate::ticket_object::is_cie_pointer;
@@ -71,6 +72,14 @@ impl FileFrames {
         match self.firsts.get(number as usize..) {
             Some([first, end, ..]) => &self.fdes[*first as usize..*end as usize],
             _ => &[],
+        }
+    }
+
+    /// Says that the FDEs of a section will be needed soon.
+    #[inline]
+    pub fn fetch(&self, number: u32) {
+        if let Some(first) = self.firsts.get(number as usize) {
+            prefetch(first);
         }
     }
 

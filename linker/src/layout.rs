@@ -19,6 +19,7 @@ use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
+use crate::prefetch::prefetch;
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -67,6 +68,14 @@ impl Placement {
     #[inline]
     pub fn offset(&self, id: SectionId) -> u64 {
         self.offset[id.index()]
+    }
+
+    /// Says that it will be needed soon.
+    #[inline]
+    pub fn fetch(&self, id: SectionId) {
+        if let Some(offset) = self.offset.get(id.index()) {
+            prefetch(offset);
+        }
     }
 }
 

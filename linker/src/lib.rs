@@ -51,6 +51,7 @@ pub mod output_file;
 pub mod pages;
 pub mod pieces;
 pub mod plan;
+mod prefetch;
 pub mod progress;
 pub mod raw_input;
 pub mod relocatable;

@@ -521,7 +521,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         (&args.fini, &mut facts_of_dynamic.fini),
     ] {
         if let (Some(value), Some(id)) = (value, symbols.find(name)) {
-            *value = values[id.index()];
+            *value = values[id.index()].address;
         }
     }
     timing.phase("compute addresses");

@@ -1,7 +1,7 @@
 //! The contents of sections that the linker makes: headers, tables for the dynamic
 //! linker, GOT, PLT, notes.
 
-use crate::addresses::Places;
+use crate::addresses::{Places, SymbolValue};
 use crate::arch::x86_64::plt;
 use crate::arch::x86_64::reloc;
 use crate::args::{Args, OutputKind};
@@ -52,7 +52,7 @@ pub struct Made<'l, 'a> {
     /// Addresses.
     pub places: &'l Places<'l, 'a>,
     /// Address of each global symbol.
-    pub values: &'l [u64],
+    pub values: &'l [SymbolValue],
     /// The output's kind.
     pub mode: Mode,
     /// Options.
@@ -214,7 +214,9 @@ impl<'a> Made<'_, 'a> {
     fn slot_value(&self, slots: &Slots) -> u64 {
         match slots.owner {
             _ if slots.flags & flag::IMPORTED != 0 => 0,
-            Owner::Global(id) if slots.flags & flag::CANONICAL_PLT != 0 => self.values[id.index()],
+            Owner::Global(id) if slots.flags & flag::CANONICAL_PLT != 0 => {
+                self.values[id.index()].address
+            }
             Owner::Local(..) if slots.flags & flag::CANONICAL_PLT != 0 => {
                 self.places.plt_entry(slots).unwrap_or(0)
             }
@@ -355,7 +357,7 @@ impl<'a> Made<'_, 'a> {
         }
         for copied in got.copies.iter().filter(|copied| copied.first) {
             let index = self.index(Owner::Global(copied.symbol));
-            let place = self.values[copied.symbol.index()];
+            let place = self.values[copied.symbol.index()].address;
             put(
                 &mut symbolic,
                 Rela::new(place, reloc::R_X86_64_COPY, index, 0),
@@ -609,12 +611,17 @@ fn copy_start(out: &mut [u8], bytes: &[u8]) {
 }
 
 /// The entry point's address: a symbol, else a number, else the start of the code.
-pub fn entry_address(args: &Args, places: &Places, values: &[u64], diag: &Diagnostics) -> u64 {
+pub fn entry_address(
+    args: &Args,
+    places: &Places,
+    values: &[SymbolValue],
+    diag: &Diagnostics,
+) -> u64 {
     let name = entry_name(args);
     if let Some(id) = places.symbols.find(name) {
         let key = places.symbols.key(id);
         if key.in_object() || key.rank() == rank::LINKER {
-            return values[id.index()];
+            return values[id.index()].address;
         }
     }
     if let Some(address) = args.entry.as_ref().and_then(|entry| entry.address()) {

@@ -12,6 +12,7 @@ use crate::ids::{FileId, PartId};
 use crate::merge::{Contents, MergeInput, Merged, Source};
 use crate::object::{Object, Section};
 use crate::output::{MergeKind, Outputs};
+use crate::prefetch::prefetch;
 use crate::sections::merge_part;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use format_spec::ids::{Address, NameId, PieceId};
@@ -285,6 +286,15 @@ const OFFSET_BITS: u32 = 48;
 const NO_PLACE: u64 = u64::MAX;
 
 impl PiecePlaces {
+    /// Says that the place of a piece will be needed soon.
+    #[inline]
+    pub fn fetch(&self, repository: RepositoryId, id: u32) {
+        let places = self.0.get(repository.0 as usize);
+        if let Some(place) = places.and_then(|places| places.get(id as usize)) {
+            prefetch(place);
+        }
+    }
+
     /// Part of a piece, and its offset among the part's merged pieces.
     #[inline]
     pub fn of(&self, repository: RepositoryId, id: u32) -> Option<(PartId, u64)> {

@@ -2,16 +2,17 @@
 
 mod unloaded;
 
-use crate::addresses::Places;
+use crate::addresses::{Places, SymbolValue};
 use crate::arch::x86_64::relax::NextReloc;
 use crate::arch::x86_64::reloc::{self, ApplyError, Field, apply};
 use crate::diag::Diagnostics;
 use crate::elf::{Rela, c};
 use crate::file::File;
-use crate::got::Slots;
+use crate::got::{NONE, Slots};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::plan::{Mode, Plan, plan};
+use crate::prefetch::prefetch;
 use crate::relr;
 use crate::sections::state;
 use crate::symbols::{flag, rank};
@@ -21,8 +22,8 @@ use crate::symbols::{flag, rank};
 pub struct Relocator<'l, 'a> {
     /// Addresses.
     pub places: &'l Places<'l, 'a>,
-    /// Address of each global symbol.
-    pub values: &'l [u64],
+    /// Each global symbol.
+    pub values: &'l [SymbolValue],
     /// The output's kind.
     pub mode: Mode,
     /// Index in `.dynsym` of each global symbol.
@@ -32,6 +33,9 @@ pub struct Relocator<'l, 'a> {
     /// For messages.
     pub diag: &'l Diagnostics,
 }
+
+/// How many fixups ahead what their targets need is fetched.
+pub const FETCHED: usize = 12;
 
 /// Where the dynamic relocations of one file go.
 #[derive(Default)]
@@ -111,8 +115,9 @@ impl Relocator<'_, '_> {
                     .places
                     .symbols
                     .at(site.file.slot_base, first_global, index);
-                let address = *self.values.get(symbol.index())?;
-                let mut flags = self.places.symbols.flags(symbol);
+                let SymbolValue {
+                    address, mut flags, ..
+                } = *self.values.get(symbol.index())?;
                 if flags & flag::UNDEFINED != 0 {
                     // With --noinhibit-exec there is an output all the same. The scan has asked for nothing then.
                     flags = (flags | flag::UNDEFINED_WEAK) & !flag::IMPORTED;
@@ -200,6 +205,31 @@ impl Relocator<'_, '_> {
         }
     }
 
+    /// Says that a fixup with this target will be applied soon.
+    #[inline(always)]
+    pub fn fetch(&self, id: FileId, file: &File, object: &Object, target: Target) {
+        let first_global = object.first_global();
+        match target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbol = self.places.symbols.at(file.slot_base, first_global, index);
+                if let Some(value) = self.values.get(symbol.index()) {
+                    prefetch(value);
+                }
+            }
+            Target::Symbol(_) => {}
+            Target::Section(number) => {
+                if let Some(section) = self.places.sections.get(id, number) {
+                    self.places.fetch(section);
+                }
+            }
+            Target::Piece(piece) => {
+                if let Object::Ticket(ticket) = object {
+                    self.places.pieces.fetch(ticket.repository, piece);
+                }
+            }
+        }
+    }
+
     /// Applies the fixups of a loaded section to its bytes.
     pub fn loaded(
         &self,
@@ -210,12 +240,13 @@ impl Relocator<'_, '_> {
     ) {
         let mut skip = false;
         let mut index = 0;
-        fixups.for_each(|fixup| {
+        let later = |target| self.fetch(site.file_id, site.file, site.object, target);
+        fixups.for_each_ahead(FETCHED, later, |fixup| {
             index += 1;
             if std::mem::take(&mut skip) {
                 return;
             }
-            if site.reversed.is_none() && self.branch(site, bytes, &fixup) {
+            if site.reversed.is_none() && self.distance(site, bytes, &fixup) {
                 return;
             }
             // What has no target was reported by the scan.
@@ -297,30 +328,34 @@ impl Relocator<'_, '_> {
         }
     }
 
-    /// Applies the most frequent sort of fixup: the distance, in 32 bits, to a global symbol that
-    /// is defined here and is nothing special. `false` if it is another one, or does not fit.
+    /// Applies the most frequent sorts of fixups: the distance, in 32 bits, to a global symbol that
+    /// is defined here and is nothing special, or to its slot. `false` if it is another one, or does not fit.
     #[inline(always)]
-    fn branch(&self, site: &Site, bytes: &mut [u8], fixup: &Fixup) -> bool {
+    fn distance(&self, site: &Site, bytes: &mut [u8], fixup: &Fixup) -> bool {
         let first_global = site.object.first_global();
         let Target::Symbol(index) = fixup.target else {
             return false;
         };
-        if index < first_global || !is_distance(fixup.r_type) {
+        let is_slot = fixup.r_type == reloc::R_X86_64_GOTPCREL;
+        if index < first_global || !(is_slot || is_distance(fixup.r_type)) {
             return false;
         }
         let symbols = self.places.symbols;
         let symbol = symbols.at(site.file.slot_base, first_global, index);
-        let Some(address) = self.values.get(symbol.index()) else {
+        let Some(value) = self.values.get(symbol.index()) else {
             return false;
+        };
+        let address = match is_slot {
+            true if value.got != NONE => self.places.slot(value.got),
+            false if value.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0 => value.address,
+            _ => return false,
         };
         let offset = fixup.offset.wrapping_sub(site.skipped);
         let place = site.address.wrapping_add(offset);
         let distance = address
             .wrapping_add(fixup.addend as u64)
             .wrapping_sub(place) as i64;
-        if symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC | flag::TLS) != 0
-            || distance != i64::from(distance as i32)
-        {
+        if distance != i64::from(distance as i32) {
             return false;
         }
         let rest = usize::try_from(offset)

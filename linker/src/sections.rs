@@ -17,6 +17,7 @@ use crate::object::{Object, Section};
 use crate::output::{
     Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
 };
+use crate::prefetch::prefetch;
 use crate::scripting::{FileNames, Route, Rules};
 use crate::split::piece_section_name;
 use crate::ticket_object::TicketObject;
@@ -409,6 +410,17 @@ impl Sections {
         (id < self.base[file.index() + 1]).then_some(SectionId(id))
     }
 
+    /// Says that a section's origin and relocations will be needed soon.
+    #[inline]
+    pub fn fetch_origin(&self, id: SectionId) {
+        if let (Some(file), Some(relocations)) =
+            (self.file.get(id.index()), self.relocations.get(id.index()))
+        {
+            prefetch(file);
+            prefetch(relocations);
+        }
+    }
+
     /// File and number of a section.
     #[inline]
     pub fn origin(&self, id: SectionId) -> (FileId, u32) {
@@ -425,6 +437,14 @@ impl Sections {
     /// Whether the file's sections are in the table.
     pub fn is_linked(&self, file: FileId) -> bool {
         !self.of_file(file).is_empty()
+    }
+
+    /// Says that a section's [`state`] will be needed soon.
+    #[inline]
+    pub fn fetch(&self, id: SectionId) {
+        if let Some(state) = self.state.get(id.index()) {
+            prefetch(state);
+        }
     }
 
     /// A section's [`state`] bits.

@@ -4,7 +4,7 @@
 //! writes; then each file writes, in parallel. Local symbols of all files come
 //! first, as the gABI demands.
 
-use crate::addresses::Places;
+use crate::addresses::{Places, SymbolValue};
 use crate::args::{Args, DiscardLocals, StripMode};
 use crate::elf::{Sym, c};
 use crate::file::{Body, File, Files};
@@ -276,7 +276,7 @@ pub fn write_file<'a>(
     layout: &SymtabLayout,
     chooser: &Chooser<'_, 'a>,
     places: &Places<'_, 'a>,
-    values: &[u64],
+    values: &[SymbolValue],
     id: FileId,
     slots: SymbolSlots,
 ) {
@@ -316,7 +316,7 @@ pub fn write_file<'a>(
             if chooser.symbols.flags(name) & flag::IFUNC != 0 {
                 places.definition(name)
             } else {
-                values[name.index()]
+                values[name.index()].address
             }
         };
         sym.st_value = value;
@@ -415,7 +415,7 @@ pub fn write_others(
     layout: &SymtabLayout,
     chooser: &Chooser,
     places: &Places,
-    values: &[u64],
+    values: &[SymbolValue],
     slots: SymbolSlots,
 ) {
     let SymbolSlots {
@@ -439,7 +439,7 @@ pub fn write_others(
 }
 
 /// The output's symbol for a name that no object defines, without its name.
-pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
+pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> Sym {
     let key = places.symbols.key(id);
     let bits = places.symbols.flags(id);
     let mut sym = Sym {
@@ -478,14 +478,14 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
                     let output = places.outputs.parts[part.index()].output;
                     sym.st_shndx = places.outputs.sections[output.index()].header;
                     sym.st_size = theirs.st_size;
-                    sym.st_value = values[id.index()];
+                    sym.st_value = values[id.index()].address;
                     // `environ` of libc is as weak in the copy.
                     if theirs.binding() == c::STB_WEAK {
                         sym.st_info = (c::STB_WEAK << 4) | kind;
                     }
                 } else if bits & flag::CANONICAL_PLT != 0 {
                     // Undefined with a value: the address that everyone shall take.
-                    sym.st_value = values[id.index()];
+                    sym.st_value = values[id.index()].address;
                 }
             }
             if bits & flag::REFERENCED_STRONGLY == 0
@@ -496,7 +496,7 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
             }
         }
         rank::LINKER => {
-            sym.st_value = values[id.index()];
+            sym.st_value = values[id.index()].address;
             sym.st_shndx = c::SHN_ABS;
             if bits & flag::TLS != 0 {
                 let start = places.segments.tls.map_or(0, |tls| tls.start);
@@ -510,7 +510,7 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
             if let Some(header) = assigned.filter(|header| *header != 0) {
                 sym.st_shndx = header;
             } else if bits & flag::ABSOLUTE == 0 {
-                let at = values[id.index()];
+                let at = values[id.index()].address;
                 let inside = |s: &&crate::output::OutputSection| {
                     s.header != 0 && s.is_alloc() && s.address <= at && at <= s.address + s.size
                 };
@@ -547,14 +547,14 @@ pub fn external_symbol(places: &Places, values: &[u64], id: SymbolId) -> Sym {
 }
 
 /// The symbol of an exported definition in an object, without its name.
-pub fn defined_symbol(places: &Places, values: &[u64], id: SymbolId) -> Option<Sym> {
+pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> Option<Sym> {
     let key = places.symbols.key(id);
     let object: &Object = places.files.definer(key)?.object()?;
     let symbol = object.symbol(key.index())?;
     let bits = places.symbols.flags(id);
     let section = places.definitions.section(id);
     let mut kind = symbol.kind();
-    let mut value = values[id.index()];
+    let mut value = values[id.index()].address;
     let mut binding = symbol.binding();
     let shndx = match symbol.place {
         Place::Section(_) => header_of(places, section, places.outputs),

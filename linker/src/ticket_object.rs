@@ -12,6 +12,7 @@ use crate::elf_object::Malformed;
 use crate::join;
 use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
 use crate::output::shf;
+use crate::prefetch::prefetch;
 use format_spec::digest::Digest;
 use format_spec::ids::{NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
@@ -326,6 +327,36 @@ impl<'a> TicketObject<'a> {
         }
     }
 
+    /// Says that what is known of a section will be needed soon.
+    #[inline]
+    pub fn fetch_section(&self, number: u32) {
+        let index = number.wrapping_sub(1) as usize;
+        if let Some(section) = self.compilation.sections().get(index) {
+            prefetch(section);
+        }
+    }
+
+    /// The same of its member; when the section itself is there.
+    #[inline]
+    pub fn fetch_member(&self, number: u32) {
+        let index = number.wrapping_sub(1) as usize;
+        let section = self.compilation.sections().get(index);
+        let member = section.and_then(|s| self.compilation.members().get(s.member as usize));
+        if let Some(member) = member {
+            prefetch(member);
+        }
+    }
+
+    /// The same of what its member refers to; when the member is there.
+    #[inline]
+    pub fn fetch_references(&self, number: u32) {
+        if let Some(member) = self.plain(number) {
+            member.bindings.first().into_iter().for_each(prefetch);
+            member.uses.first().into_iter().for_each(prefetch);
+            member.pieces.first().into_iter().for_each(prefetch);
+        }
+    }
+
     /// A section's bytes.
     #[inline]
     pub fn section_bytes(&self, number: u32) -> &'a [u8] {
@@ -609,6 +640,19 @@ impl TicketFixups<'_> {
                 }
             }
         }
+    }
+
+    /// The target of the fixup of an index.
+    #[inline(always)]
+    pub fn target(&self, index: usize) -> Option<Target> {
+        let target = match self.fixups {
+            FixupsView::Narrow(fixups) => fixups
+                .get(index)?
+                .target()
+                .unwrap_or(WideFixupRecord::NO_TARGET),
+            FixupsView::Wide(fixups) => fixups.get(index)?.target,
+        };
+        Some(self.targets.get(target))
     }
 
     /// The fixup of an index.

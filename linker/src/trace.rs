@@ -369,6 +369,13 @@ impl Tracer<'_, '_> {
                     }
                     _ => return false,
                 }
+                if uses & usage::SLOT != 0 {
+                    found.locals.push(LocalNeed {
+                        file,
+                        index: *n,
+                        needs: flag::NEEDS_GOT,
+                    });
+                }
                 continue;
             }
             let symbol = self.symbols.at(slot_base, first_global, *n);
@@ -376,10 +383,17 @@ impl Tracer<'_, '_> {
                 return false;
             }
             let special = self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED);
-            if special != 0 {
-                if special != flag::IMPORTED || *uses != usage::CALL {
-                    return false;
+            let from_slot = match special {
+                0 => usage::SLOT,
+                flag::IMPORTED if uses & (usage::DISTANCE | usage::ABSOLUTE) == 0 => {
+                    usage::SLOT | usage::ADDRESS_FROM_SLOT
                 }
+                _ => return false,
+            };
+            if uses & from_slot != 0 {
+                self.symbols.add_flags(symbol, flag::NEEDS_GOT);
+            }
+            if special == flag::IMPORTED && uses & usage::CALL != 0 {
                 self.symbols.add_flags(symbol, flag::NEEDS_PLT);
             }
             self.reach(self.definitions.section(symbol), &mut found.queue);

@@ -17,15 +17,16 @@ use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
-use crate::object::{Object, Target};
+use crate::object::{Fixups, Object, Target};
 use crate::output::{Std, runs_backwards, shf};
 use crate::progress::Position;
-use crate::relocate::{DynamicSlots, Relocator, Site};
+use crate::relocate::{self, DynamicSlots, Relocator, Site};
 use crate::relr;
 use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
 use rayon::prelude::*;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What a piece of the image is for.
@@ -546,25 +547,26 @@ impl Writer<'_, '_> {
         let object = places.files.object(file);
         // How far each chunk is written, to clear the gaps.
         let mut ends = vec![0usize; chunks.len()];
-        let range = places.sections.of_file(file);
-        for id in range.clone() {
-            if let Object::Ticket(ticket) = object {
-                // Fragments are scattered over the repository.
-                let ahead = SectionId((id + PREFETCHED).min(range.end - 1));
-                if places.sections.is_alive(ahead) {
-                    ticket.prefetch(ahead.0 - range.start);
-                }
+        let mut coming = places.sections.of_file(file).map(SectionId);
+        let mut opened = VecDeque::with_capacity(OPENED + 1);
+        loop {
+            while opened.len() <= OPENED
+                && let Some(id) = coming.next()
+            {
+                opened.extend(self.open(file, object, id));
             }
-            let id = SectionId(id);
+            let Some(section) = opened.pop_front() else {
+                break;
+            };
+            let Opened {
+                id,
+                number,
+                bytes,
+                relocations,
+                fixups,
+            } = section;
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
-            if part == PartId::NONE
-                || bits & state::ALIVE == 0
-                || places.outputs.parts[part.index()].merge.is_some()
-            {
-                continue;
-            }
-            let (_, number) = places.sections.origin(id);
             let found = chunks.iter().position(|(n, _)| {
                 let chunk = &places.placement.chunks[*n as usize];
                 chunk.part == part && (chunk.only == 0 || chunk.only == number)
@@ -581,8 +583,6 @@ impl Writer<'_, '_> {
                 .folds
                 .extent(id, object, number)
                 .map_or(0, |(size, _)| size) as usize;
-            let relocations = places.sections.relocations[id.index()];
-            let (bytes, fixups) = object.contents(number, relocations);
             let (before, out) = out.split_at_mut(start);
             let gap = &mut before[ends[found]..];
             if !gap.is_empty() {
@@ -637,6 +637,43 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Opens a section, if it is to be copied, and has what its first fixups need fetched.
+    #[inline]
+    fn open<'f>(&self, file: FileId, object: &'f Object, id: SectionId) -> Option<Opened<'f>> {
+        let places = self.places;
+        let range = places.sections.of_file(file);
+        if let Object::Ticket(ticket) = object {
+            // Fragments are scattered over the repository.
+            let ahead = SectionId((id.0 + PREFETCHED).min(range.end - 1));
+            if places.sections.is_alive(ahead) {
+                ticket.prefetch(ahead.0 - range.start);
+            }
+        }
+        let part = places.sections.part[id.index()];
+        let is_copied = part != PartId::NONE
+            && places.sections.is_alive(id)
+            && places.outputs.parts[part.index()].merge.is_none();
+        if !is_copied {
+            return None;
+        }
+        let number = id.0 - range.start;
+        let relocations = places.sections.relocations[id.index()];
+        let (bytes, fixups) = object.contents(number, relocations);
+        if let Fixups::Ticket(fixups) = fixups {
+            let input = places.files.get(file);
+            (0..relocate::FETCHED)
+                .map_while(|index| fixups.target(index))
+                .for_each(|target| self.relocator.fetch(file, input, object, target));
+        }
+        Some(Opened {
+            id,
+            number,
+            bytes,
+            relocations,
+            fixups,
+        })
+    }
+
     /// What is left of a function that is the same as another.
     fn write_jump(&self, out: &mut [u8], file: FileId, address: u64, leader: SectionId) {
         let target = self.places.in_section(leader, 0);
@@ -668,7 +705,16 @@ impl Writer<'_, '_> {
         let file_offset = self.frame_layout.file_offsets[file.index()];
         let mut at = 0usize;
         let mut row = 0;
-        for fde in &self.frames.of(file).fdes {
+        let fdes = &self.frames.of(file).fdes;
+        for (index, fde) in fdes.iter().enumerate() {
+            if let Object::Ticket(ticket) = object
+                && let Some(later) = fdes.get(index + PREFETCHED as usize)
+                && places
+                    .sections
+                    .is_alive(places.sections.id(file, later.describes))
+            {
+                ticket.prefetch(later.section);
+            }
             let described = places.sections.id(file, fde.describes);
             if !places.sections.is_alive(described) {
                 continue;
@@ -730,7 +776,19 @@ impl Writer<'_, '_> {
     }
 }
 
-/// How many sections ahead of the one that is written fragments are fetched.
+/// A section that is about to be copied.
+struct Opened<'f> {
+    id: SectionId,
+    number: u32,
+    bytes: &'f [u8],
+    relocations: u32,
+    fixups: Fixups<'f>,
+}
+
+/// How many sections ahead of the one that is written are opened.
+const OPENED: usize = 2;
+
+/// How many sections ahead of those the fragments are fetched.
 const PREFETCHED: u32 = 6;
 
 /// `nop`: between functions, and between the pieces of `.init`, which are run through.

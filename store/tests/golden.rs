@@ -192,7 +192,7 @@ fn a_reader_made_from_the_specification_reads_it() {
     let file = Reader(std::fs::read(GOLDEN).unwrap());
     // Section 3.
     assert_eq!(file.bytes(0, 8), b"ProgRepo");
-    assert_eq!((file.u32(8), file.u32(12)), (2, 0x0102_0304));
+    assert_eq!((file.u32(8), file.u32(12)), (3, 0x0102_0304));
     assert_eq!((file.0[22] >> 4, file.0[24] >> 6), (4, 0b10));
     assert_eq!(file.u64(32) / 1_000_000_000, 5);
     assert_eq!(file.u32(40), 0);

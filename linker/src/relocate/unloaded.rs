@@ -4,7 +4,7 @@
 //! the same file, `.debug_str` above all, whose pieces were merged, and from tickets, in such pieces themselves. So what
 //! is needed for the last few such sections is kept at hand ([`Seen`]); everything else takes the road of all relocations.
 
-use super::{Relocator, Site, store};
+use super::{FETCHED, Relocator, Site, store};
 use crate::addresses::Places;
 use crate::arch::x86_64::reloc;
 use crate::elf::c;
@@ -187,7 +187,8 @@ impl Relocator<'_, '_> {
             Some((describes, distance))
         };
         let mut seen = Seen::default();
-        fixups.for_each(|fixup| {
+        let later = |target| self.fetch(site.file_id, site.file, site.object, target);
+        fixups.for_each_ahead(FETCHED, later, |fixup| {
             if seen.apply(self.places, site, bytes, &fixup) {
                 return;
             }

@@ -11,12 +11,43 @@ use crate::object::Object;
 use crate::sections::state;
 use rayon::Scope;
 use rayon::prelude::*;
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 /// After so many visits a task looks whether it has enough to share.
 const VISITS: u32 = 512;
 /// What is worth a task of its own.
 const SHARE: usize = 64;
+
+/// Sections that were taken from the stack, and wait until what the visit needs has been fetched. Each thing that is
+/// fetched tells where the next is, so it takes as many steps.
+#[derive(Default)]
+struct Coming {
+    sections: VecDeque<SectionId>,
+}
+
+impl Coming {
+    /// How many visits before its own each step is done.
+    const STEPS: [usize; 4] = [8, 6, 4, 2];
+
+    /// The section to be visited next; `None` when there are no more.
+    fn next(&mut self, tracer: &Tracer, queue: &mut Vec<SectionId>) -> Option<SectionId> {
+        while self.sections.len() <= Coming::STEPS[0]
+            && let Some(id) = queue.pop()
+        {
+            self.sections.push_back(id);
+            let last = self.sections.len() - 1;
+            for (step, before) in Coming::STEPS.iter().enumerate() {
+                let behind = Coming::STEPS[0] - before;
+                let place = last.checked_sub(behind);
+                if let Some(id) = place.and_then(|place| self.sections.get(place)) {
+                    tracer.fetch(*id, step);
+                }
+            }
+        }
+        self.sections.pop_front()
+    }
+}
 
 impl Tracer<'_, '_> {
     /// Marks and visits what the roots reach.
@@ -75,6 +106,26 @@ impl Tracer<'_, '_> {
             .collect()
     }
 
+    /// Fetches what a later visit needs.
+    #[inline(always)]
+    fn fetch(&self, id: SectionId, step: usize) {
+        if step == 0 {
+            self.sections.fetch_origin(id);
+            return;
+        }
+        let (file, number) = self.sections.origin(id);
+        if let Object::Ticket(ticket) = self.files.object(file) {
+            match step {
+                1 => {
+                    ticket.fetch_section(number);
+                    self.frames.of(file).fetch(number);
+                }
+                2 => ticket.fetch_member(number),
+                _ => ticket.fetch_references(number),
+            }
+        }
+    }
+
     /// Visits the sections of `queue` and what they reach.
     fn visit_reached<'s>(
         &'s self,
@@ -88,7 +139,8 @@ impl Tracer<'_, '_> {
             ..Found::default()
         };
         let mut visits = 0;
-        while let Some(id) = found.queue.pop() {
+        let mut coming = Coming::default();
+        while let Some(id) = coming.next(self, &mut found.queue) {
             self.visit(id, needs, &mut found);
             visits += 1;
             if visits >= VISITS && found.queue.len() >= 2 * SHARE {

@@ -259,7 +259,7 @@ impl<'c, 'a> Member<'c, 'a> {
                     None => {
                         self.targets().get(fixup.target as usize)?;
                         // What is no symbol has no slot.
-                        if used == usage::ADDRESS_FROM_SLOT {
+                        if used & (usage::ADDRESS_FROM_SLOT | usage::SLOT) != 0 {
                             return None;
                         }
                     }

@@ -348,10 +348,10 @@ END
             url: "https://github.com/dtolnay/syn",
             tag: "2.0.119",
         },
-        build: "cargo test --features=full,extra-traits,visit --no-run --lib",
+        build: "cargo test --all-features --no-run --lib",
         test: r#"
             tests=$(cd tests; grep -L 'mod repo\|rustc_private' test_*.rs | sed 's/\(.*\)\.rs/--test=\1/')
-            cargo test --features=full,extra-traits,visit --no-fail-fast --lib $tests
+            cargo test --all-features --no-fail-fast --lib $tests
         "#,
         thorough: None,
         outcomes: &[Format::Cargo],
