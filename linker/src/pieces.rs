@@ -286,20 +286,36 @@ const OFFSET_BITS: u32 = 48;
 const NO_PLACE: u64 = u64::MAX;
 
 impl PiecePlaces {
-    /// Says that the place of a piece will be needed soon.
+    /// Those of one repository.
     #[inline]
-    pub fn fetch(&self, repository: RepositoryId, id: u32) {
-        let places = self.0.get(repository.0 as usize);
-        if let Some(place) = places.and_then(|places| places.get(id as usize)) {
-            prefetch(place);
-        }
+    pub fn of_repository(&self, repository: RepositoryId) -> RepositoryPlaces<'_> {
+        RepositoryPlaces(self.0.get(repository.0 as usize).map_or(&[], Vec::as_slice))
     }
 
     /// Part of a piece, and its offset among the part's merged pieces.
     #[inline]
     pub fn of(&self, repository: RepositoryId, id: u32) -> Option<(PartId, u64)> {
-        let places = self.0.get(repository.0 as usize)?;
-        let place = places.get(id as usize)?.load(Relaxed);
+        self.of_repository(repository).of(id)
+    }
+}
+
+/// Where the pieces of one repository are in the output.
+#[derive(Clone, Copy)]
+pub struct RepositoryPlaces<'p>(&'p [AtomicU64]);
+
+impl RepositoryPlaces<'_> {
+    /// Says that the place of a piece will be needed soon.
+    #[inline(always)]
+    pub fn fetch(self, id: u32) {
+        if let Some(place) = self.0.get(id as usize) {
+            prefetch(place);
+        }
+    }
+
+    /// Part of a piece, and its offset among the part's merged pieces.
+    #[inline(always)]
+    pub fn of(self, id: u32) -> Option<(PartId, u64)> {
+        let place = self.0.get(id as usize)?.load(Relaxed);
         let part = PartId((place >> OFFSET_BITS) as u16);
         (place != NO_PLACE).then_some((part, place & ((1 << OFFSET_BITS) - 1)))
     }

@@ -224,7 +224,8 @@ impl Relocator<'_, '_> {
             }
             Target::Piece(piece) => {
                 if let Object::Ticket(ticket) = object {
-                    self.places.pieces.fetch(ticket.repository, piece);
+                    let pieces = self.places.pieces.of_repository(ticket.repository);
+                    pieces.fetch(piece);
                 }
             }
         }

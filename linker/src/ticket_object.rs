@@ -560,6 +560,14 @@ impl Targets<'_> {
         }
     }
 
+    /// The dense id of a target that is a piece. `index` may be [`FixupRecord::NO_TARGET`].
+    #[inline(always)]
+    fn piece(&self, index: u32) -> Option<u32> {
+        let target = self.targets.get(index as usize)?;
+        let is_bound = (index as usize) < self.bindings.len();
+        (target.kind == TargetKind::Piece as u32 && !is_bound).then_some(target.value)
+    }
+
     #[inline]
     fn local(&self, index: u32) -> Target {
         if index == WideFixupRecord::NO_TARGET {
@@ -638,6 +646,40 @@ impl TicketFixups<'_> {
                 for index in 0..fixups.len() {
                     self.get(index).into_iter().for_each(&mut f);
                 }
+            }
+        }
+    }
+
+    /// The same for fixups that are mostly about pieces: `piece` gets those, with the piece's dense id, and says whether that
+    /// was all, and `rest` all others; both get what the fixups are applied `to`. Of each, `distance` before, `later` is
+    /// told the target.
+    #[inline(always)]
+    pub fn for_each_piece<T: ?Sized>(
+        &self,
+        to: &mut T,
+        distance: usize,
+        mut later: impl FnMut(Target),
+        mut piece: impl FnMut(&mut T, &FixupRecord, u32) -> bool,
+        mut rest: impl FnMut(&mut T, Fixup),
+    ) {
+        let FixupsView::Narrow(fixups) = self.fixups else {
+            return self.for_each(|fixup| rest(to, fixup));
+        };
+        for (index, fixup) in fixups.iter().enumerate() {
+            if let Some(coming) = fixups.get(index + distance) {
+                let target = coming.target_and_type >> 8;
+                match self.targets.bindings.get(target as usize) {
+                    Some(symbol) => later(Target::Symbol(*symbol)),
+                    None => self
+                        .targets
+                        .piece(target)
+                        .into_iter()
+                        .for_each(|id| later(Target::Piece(id))),
+                }
+            }
+            let id = self.targets.piece(fixup.target_and_type >> 8);
+            if !id.is_some_and(|id| piece(to, fixup, id)) {
+                rest(to, self.targets.narrow(fixup));
             }
         }
     }

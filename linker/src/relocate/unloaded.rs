@@ -8,17 +8,16 @@ use super::{FETCHED, Relocator, Site, store};
 use crate::addresses::Places;
 use crate::arch::x86_64::reloc;
 use crate::elf::c;
-use crate::ids::{PartId, SectionId, SymbolId};
+use crate::ids::{SectionId, SymbolId};
 use crate::merge::PlacedPieces;
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::sections::state;
+use format_spec::program::FixupRecord;
 
 /// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
 #[derive(Default)]
 struct Seen<'p> {
     entries: [Option<(Key, Section<'p>)>; 4],
-    /// The part that the last piece of a repository was in, and its address.
-    part: Option<(PartId, u64)>,
 }
 
 /// How a fixup names a section.
@@ -76,10 +75,7 @@ impl<'p> Seen<'p> {
                     _ => None,
                 }
             }
-            Target::Piece(id) => self
-                .piece(places, site, id)
-                .map(|at| at.wrapping_add(addend)),
-            Target::Symbol(_) => None,
+            Target::Piece(_) | Target::Symbol(_) => None,
         };
         let field = usize::try_from(fixup.offset)
             .ok()
@@ -110,20 +106,6 @@ impl<'p> Seen<'p> {
             _ => *entry = Some((key, find()?)),
         }
         entry.as_ref().map(|(_, section)| section)
-    }
-
-    /// Address of a piece of a repository.
-    #[inline(always)]
-    fn piece(&mut self, places: &Places, site: &Site, id: u32) -> Option<u64> {
-        let Object::Ticket(ticket) = site.object else {
-            return None;
-        };
-        let (part, offset) = places.pieces.of(ticket.repository, id)?;
-        let base = match self.part {
-            Some((known, base)) if known == part => base,
-            _ => self.part.insert((part, places.part(part))).1,
-        };
-        Some(base.wrapping_add(offset))
     }
 }
 
@@ -187,8 +169,7 @@ impl Relocator<'_, '_> {
             Some((describes, distance))
         };
         let mut seen = Seen::default();
-        let later = |target| self.fetch(site.file_id, site.file, site.object, target);
-        fixups.for_each_ahead(FETCHED, later, |fixup| {
+        let mut rest = |bytes: &mut [u8], fixup: Fixup| {
             if seen.apply(self.places, site, bytes, &fixup) {
                 return;
             }
@@ -250,7 +231,41 @@ impl Relocator<'_, '_> {
             if let Err(why) = result {
                 self.failed(site, &fixup, &target, why);
             }
-        });
+        };
+        let (Fixups::Ticket(fixups), Object::Ticket(ticket)) = (fixups, site.object) else {
+            return fixups.for_each(|fixup| rest(bytes, fixup));
+        };
+        let pieces = self.places.pieces.of_repository(ticket.repository);
+        let later = |target| match target {
+            Target::Piece(id) => pieces.fetch(id),
+            target => self.fetch(site.file_id, site.file, site.object, target),
+        };
+        // The part that the last piece was in, and its address.
+        let mut last = None;
+        let piece = |bytes: &mut [u8], fixup: &FixupRecord, id| {
+            let Some((part, offset)) = pieces.of(id) else {
+                return false;
+            };
+            let base = match last {
+                Some((known, base)) if known == part => base,
+                _ => last.insert((part, self.places.part(part))).1,
+            };
+            let value = base
+                .wrapping_add(offset)
+                .wrapping_add(i64::from(fixup.addend) as u64);
+            let field = bytes.get_mut(fixup.offset as usize..);
+            match (
+                u32::try_from(value),
+                field.and_then(|field| field.first_chunk_mut()),
+            ) {
+                (Ok(value), Some(field)) if fixup.fixup_type() == reloc::R_X86_64_32 => {
+                    *field = value.to_le_bytes();
+                    true
+                }
+                _ => false,
+            }
+        };
+        fixups.for_each_piece(bytes, FETCHED, later, piece, rest);
     }
 
     fn is_dead(&self, id: SymbolId) -> bool {
