@@ -318,12 +318,13 @@ END
         name: "jj",
         about: "a large Rust program of some 400 crates",
         language: Language::Rust,
-        source: Source::Crate {
-            name: "jj-cli",
-            version: "0.45.1",
+        // What its tests need is in the workspace only.
+        source: Source::Git {
+            url: "https://github.com/jj-vcs/jj",
+            tag: "v0.44.0",
         },
-        build: "cargo test --locked --no-run",
-        test: "cargo test --locked --no-fail-fast",
+        build: "cargo test --locked -p jj-lib -p jj-cli --lib --bins --no-run; cargo build --locked -p jj-cli --bins",
+        test: "cargo test --locked -p jj-lib -p jj-cli --lib --bins --no-fail-fast",
         thorough: None,
         outcomes: &[Format::Cargo],
     },
