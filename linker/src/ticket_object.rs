@@ -565,7 +565,8 @@ impl Targets<'_> {
     fn piece(&self, index: u32) -> Option<u32> {
         let target = self.targets.get(index as usize)?;
         let is_bound = (index as usize) < self.bindings.len();
-        (target.kind == TargetKind::Piece as u32 && !is_bound).then_some(target.value)
+        let is_piece = target.kind == TargetKind::Piece as u32;
+        (is_piece && !is_bound && index != FixupRecord::NO_TARGET).then_some(target.value)
     }
 
     #[inline]
@@ -575,7 +576,8 @@ impl Targets<'_> {
         }
         match self.targets.get(index as usize) {
             Some(target) if target_kind(target) == Some(TargetKind::Section) => {
-                Target::Section(self.first_section + target.value + 1)
+                let first = self.first_section.wrapping_add(1);
+                Target::Section(first.wrapping_add(target.value))
             }
             Some(target) if target_kind(target) == Some(TargetKind::Piece) => {
                 Target::Piece(target.value)
