@@ -351,7 +351,7 @@ END
         },
         build: "cargo test --all-features --no-run --lib",
         test: r#"
-            tests=$(cd tests; grep -L 'mod repo\|rustc_private' test_*.rs | sed 's/\(.*\)\.rs/--test=\1/')
+            tests=$(cd tests; grep -L "mod repo\|rustc_private\|^#!\[feature" test_*.rs | sed 's/\(.*\)\.rs/--test=\1/')
             cargo test --all-features --no-fail-fast --lib $tests
         "#,
         thorough: None,
