@@ -1,8 +1,9 @@
 //! Relocations of sections that are not loaded: debugging information.
 //!
 //! There are many: two for each variable and function. Nearly all of them are offsets, in 32 bits, in a few sections of
-//! the same file, `.debug_str` above all, whose pieces were merged, and from tickets, in such pieces themselves. So what
-//! is needed for the last few such sections is kept at hand ([`Seen`]); everything else takes the road of all relocations.
+//! the same file, `.debug_str` above all, whose pieces were merged. So what is needed for the last few such sections is
+//! kept at hand ([`Seen`]). From tickets they are mostly about the pieces themselves, and these have a loop of their own
+//! at the end of [`Relocator::unloaded`]. Everything else takes the road of all relocations.
 
 use super::{FETCHED, Relocator, Site, store};
 use crate::addresses::Places;
