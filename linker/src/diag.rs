@@ -386,6 +386,13 @@ impl Diagnostics {
         u8::from(self.has_errors())
     }
 
+    /// Forgets everything reported since the last flush, for a link that is tried again.
+    pub fn forget(&self) {
+        *self.collected.lock() = Collected::default();
+        self.errors.store(0, Ordering::Relaxed);
+        self.warnings.store(0, Ordering::Relaxed);
+    }
+
     /// Shows everything reported since the last flush.
     ///
     /// # Errors

@@ -25,6 +25,10 @@ pub fn bind(
     // Whoever loads a program that names no dynamic linker and needs shared objects is one.
     let has_dynamic_linker = !args.kind.is_static()
         && (!args.no_dynamic_linker || files.iter().any(|(_, file)| file.shared().is_some()));
+    let is_ignored = |id| {
+        let mut ignored = args.ignore_unresolved.iter();
+        ignored.any(|name| name == symbols.name(id))
+    };
     symbols.ids().for_each(|id| {
         let bits = symbols.flags(id);
         let key = symbols.key(id);
@@ -37,12 +41,24 @@ pub fn bind(
                 if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
             {
                 symbols.set_key(id, Key::NONE);
-                undefined(args, bits, dynamic, shared, has_dynamic_linker)
+                undefined(
+                    args,
+                    is_ignored(id),
+                    bits,
+                    dynamic,
+                    shared,
+                    has_dynamic_linker,
+                )
             }
             rank::SHARED => flag::IMPORTED,
-            _ if bits & flag::REFERENCED != 0 => {
-                undefined(args, bits, dynamic, shared, has_dynamic_linker)
-            }
+            _ if bits & flag::REFERENCED != 0 => undefined(
+                args,
+                is_ignored(id),
+                bits,
+                dynamic,
+                shared,
+                has_dynamic_linker,
+            ),
             _ => 0,
         };
         if add != 0 {
@@ -130,7 +146,15 @@ fn is_data(files: &Files, key: Key) -> bool {
         && symbol.is_some_and(|symbol| matches!(symbol.kind(), c::STT_OBJECT | c::STT_COMMON))
 }
 
-fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool, has_dynamic_linker: bool) -> u32 {
+/// What becomes of a reference that nothing defines.
+fn undefined(
+    args: &Args,
+    is_ignored: bool,
+    bits: u32,
+    dynamic: bool,
+    shared: bool,
+    has_dynamic_linker: bool,
+) -> u32 {
     let visible = bits & (flag::HIDDEN | flag::INTERNAL | flag::PROTECTED) == 0;
     if bits & flag::REFERENCED_STRONGLY == 0 {
         let to_dynamic_linker = visible
@@ -139,10 +163,19 @@ fn undefined(args: &Args, bits: u32, dynamic: bool, shared: bool, has_dynamic_li
             && args.z.dynamic_undefined_weak.unwrap_or(true);
         return flag::UNDEFINED_WEAK | if to_dynamic_linker { flag::IMPORTED } else { 0 };
     }
+    // What must be defined here is missed whatever the options say.
+    if !visible {
+        return flag::UNDEFINED;
+    }
+    // Left to the dynamic linker, or to nobody.
+    let left = match shared || dynamic && has_dynamic_linker {
+        true => flag::IMPORTED,
+        false => flag::UNDEFINED_WEAK,
+    };
     match args.unresolved {
-        // Left to the dynamic linker.
-        UnresolvedPolicy::Ignore if shared && visible => flag::IMPORTED,
-        UnresolvedPolicy::Ignore => flag::UNDEFINED_WEAK,
-        _ => flag::UNDEFINED,
+        UnresolvedPolicy::Ignore => left,
+        _ if is_ignored => left,
+        UnresolvedPolicy::Warn => left | flag::UNDEFINED,
+        UnresolvedPolicy::Error => flag::UNDEFINED,
     }
 }

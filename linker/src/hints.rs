@@ -5,7 +5,7 @@ use crate::diag::{Diagnostics, demangle, near_name};
 use crate::file::Files;
 use crate::object::Place;
 use crate::sections::{Sections, state, why_discarded};
-use crate::symbols::{Key, SymbolTable};
+use crate::symbols::{Key, SymbolTable, flag};
 
 /// Undefined symbols beyond this number get no hints: looking for them takes time.
 const MOST_HINTS: usize = 32;
@@ -28,6 +28,16 @@ fn find(
 ) -> Option<String> {
     if let Some(hint) = discarded_definition(files, symbols, sections, name) {
         return Some(hint);
+    }
+    let local = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
+    if symbols
+        .find(name)
+        .is_some_and(|id| symbols.flags(id) & local != 0)
+    {
+        return Some(
+            "it was declared with a visibility by which only an object of this link can define it"
+                .into(),
+        );
     }
     if name.starts_with(b"_ZTV") {
         return Some(

@@ -67,14 +67,37 @@ use crate::unsupported;
 use crate::versioning;
 use crate::warnings;
 use crate::write::{self, Writer};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why there is no output; the reasons are in the [`Diagnostics`].
 #[derive(Debug)]
 pub struct Failed;
 
 /// Links. Messages go to `diag`; if any of them is an error there is no output.
+///
+/// Whether a load from a slot can be made an address is decided before anything has its place. Where a script or
+/// an option puts sections too far from each other for that, everything is done again without.
 pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Failed> {
+    let too_far = AtomicBool::new(false);
+    let result = attempt(args, diag, host, &too_far);
+    if !args.relax || !too_far.load(Relaxed) {
+        return result;
+    }
+    diag.forget();
+    let mut args = args.clone();
+    args.relax = false;
+    attempt(&args, diag, host, &too_far)
+}
+
+fn attempt(
+    args: &Args,
+    diag: &Diagnostics,
+    host: &dyn Host,
+    too_far: &AtomicBool,
+) -> Result<(), Failed> {
+    for warning in &args.warnings {
+        diag.warn(warning);
+    }
     let mut timing = Timing::new(args);
     unsupported::report(args, diag);
     check(diag)?;
@@ -587,6 +610,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
             mode,
             dynamic_index: &dynamic_index,
             check_overflow: args.z.reloc_overflow_check,
+            too_far,
             diag,
         },
         frames: &frames,

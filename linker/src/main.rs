@@ -52,12 +52,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let diag = Diagnostics::new(DiagOptions::from_args(&args));
-    for warning in &args.warnings {
-        diag.warn(warning);
-    }
     if args.inputs.is_empty() && args.scripts.is_empty() {
         if args.info.version {
             return ExitCode::SUCCESS;
+        }
+        for warning in &args.warnings {
+            diag.warn(warning);
         }
         diag.error("no input files");
     } else {

@@ -16,6 +16,7 @@ use crate::prefetch::prefetch;
 use crate::relr;
 use crate::sections::state;
 use crate::symbols::{flag, rank};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What relocations are computed from.
 #[derive(Clone, Copy)]
@@ -30,6 +31,9 @@ pub struct Relocator<'l, 'a> {
     pub dynamic_index: &'l (dyn Fn(SymbolId) -> u32 + Sync),
     /// Values must fit their fields; without it (`-z noreloc-overflow`) they are cut.
     pub check_overflow: bool,
+    /// Set if what was loaded from a slot does not fit where the slot's distance would have fitted: the link can
+    /// be had without relaxing.
+    pub too_far: &'l AtomicBool,
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -118,9 +122,9 @@ impl Relocator<'_, '_> {
                 let SymbolValue {
                     address, mut flags, ..
                 } = *self.values.get(symbol.index())?;
-                if flags & flag::UNDEFINED != 0 {
+                if flags & flag::UNDEFINED != 0 && flags & flag::IMPORTED == 0 {
                     // With --noinhibit-exec there is an output all the same. The scan has asked for nothing then.
-                    flags = (flags | flag::UNDEFINED_WEAK) & !flag::IMPORTED;
+                    flags |= flag::UNDEFINED_WEAK;
                 }
                 Some(Resolved {
                     address,
@@ -302,22 +306,29 @@ impl Relocator<'_, '_> {
                 _ => self.other(site, bytes, &fixup, &target, plan, offset, place, dynamic),
             };
             if let Err(why) = result {
-                self.failed_at(site, &fixup, &target, why, bytes, offset);
+                self.failed_at(site, &fixup, &target, plan, why, bytes, offset);
             }
         });
     }
 
     /// Reports that a value does not fit, unless that shall not be checked.
     #[cold]
+    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
     fn failed_at(
         &self,
         site: &Site,
         fixup: &Fixup,
         target: &Resolved,
+        plan: Plan,
         why: ApplyError,
         bytes: &mut [u8],
         offset: u64,
     ) {
+        if matches!(plan, Plan::GotToPc(_) | Plan::GotToImmediate(_))
+            && matches!(why, ApplyError::Overflow { .. })
+        {
+            self.too_far.store(true, Relaxed);
+        }
         match why {
             ApplyError::Overflow { value, field } if !self.check_overflow => {
                 let place = usize::try_from(offset).ok();

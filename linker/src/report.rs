@@ -11,7 +11,7 @@ use crate::object::Place;
 use crate::resolve::Duplicate;
 use crate::sections::{Sections, state};
 use crate::source_lines;
-use crate::symbols::SymbolTable;
+use crate::symbols::{SymbolTable, flag};
 use crate::trace::Needs;
 use std::collections::HashMap;
 
@@ -84,17 +84,14 @@ pub fn report_undefined(
     needs: &Needs,
     diag: &Diagnostics,
 ) {
-    let severity = match args.unresolved {
-        UnresolvedPolicy::Error => Severity::Error,
-        UnresolvedPolicy::Warn => Severity::Warning,
-        UnresolvedPolicy::Ignore => return,
+    let local = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
+    let severity = |id| match args.unresolved {
+        UnresolvedPolicy::Warn if symbols.flags(id) & local == 0 => Severity::Warning,
+        _ => Severity::Error,
     };
     let mut described: HashMap<SymbolId, usize> = HashMap::new();
     for reference in &needs.undefined {
         let name = symbols.name(reference.symbol);
-        if args.ignore_unresolved.iter().any(|ignored| ignored == name) {
-            continue;
-        }
         let (file, number) = sections.origin(reference.section);
         let section = files
             .object(file)
@@ -113,7 +110,7 @@ pub fn report_undefined(
         if *count <= SHOWN_REFERENCES {
             describe(&mut place, files, sections, file, number, reference.offset);
         }
-        diag.undefined(severity, name, place);
+        diag.undefined(severity(reference.symbol), name, place);
     }
     if !needs.undefined.is_empty() {
         hints::add(files, symbols, sections, diag);

@@ -82,7 +82,7 @@ pub mod flag {
     pub const UNDEFINED_WEAK: u32 = 1 << 22;
     /// Some relocation kept for the dynamic linker names it.
     pub const NEEDS_DYNSYM: u32 = 1 << 23;
-    /// Not defined, and that is an error if a section that is kept refers to it.
+    /// Not defined, which is said if a section that is kept refers to it.
     pub const UNDEFINED: u32 = 1 << 24;
     /// Already reported as undefined or duplicate.
     pub const REPORTED: u32 = 1 << 25;

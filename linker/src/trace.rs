@@ -497,7 +497,10 @@ impl Tracer<'_, '_> {
                     section: id,
                     offset: fixup.offset,
                 });
-                return;
+                // Where that is no error the dynamic linker may look for it.
+                if bits & flag::IMPORTED == 0 {
+                    return;
+                }
             }
             let next = || {
                 fixups.get(index).map(|next| NextReloc {

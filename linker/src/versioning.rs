@@ -140,9 +140,10 @@ impl Versioning {
         if args.kind != OutputKind::Shared && self.nodes.is_empty() {
             return;
         }
+        let own: Vec<OwnRules> = self.nodes.iter().map(OwnRules::new).collect();
         let versions: Vec<u16> = symbols
             .ids()
-            .map(|id| self.version_of(files, symbols, id))
+            .map(|id| self.version_of(files, symbols, &own, id))
             .collect();
         if versions.iter().any(|version| *version != versions::GLOBAL) {
             self.versions = versions;
@@ -216,7 +217,13 @@ impl Versioning {
         }
     }
 
-    fn version_of(&self, files: &Files, symbols: &SymbolTable, id: SymbolId) -> u16 {
+    fn version_of(
+        &self,
+        files: &Files,
+        symbols: &SymbolTable,
+        own: &[OwnRules],
+        id: SymbolId,
+    ) -> u16 {
         let key = symbols.key(id);
         if !key.in_object() && key.rank() != rank::LINKER {
             return versions::GLOBAL;
@@ -234,6 +241,10 @@ impl Versioning {
                 .nodes
                 .iter()
                 .position(|node| node.name.as_deref() == Some(version));
+            if node.is_some_and(|node| own[node].hide(base)) {
+                symbols.add_flags(id, flag::FORCED_LOCAL);
+                return versions::LOCAL;
+            }
             return hidden | node.map_or(versions::GLOBAL, |node| self.indices[node]);
         }
         match self.matcher.find(base) {
@@ -289,6 +300,26 @@ impl Versioning {
             );
         }
         definitions
+    }
+}
+
+/// What a node says of the symbols whose definitions name its version.
+struct OwnRules {
+    globals: Matcher,
+    locals: Matcher,
+}
+
+impl OwnRules {
+    fn new(node: &VersionNode) -> OwnRules {
+        OwnRules {
+            globals: Matcher::of_list(&node.globals),
+            locals: Matcher::of_list(&node.locals),
+        }
+    }
+
+    /// A node's `local:` also takes what was given its version by name, unless its `global:` does (as GNU ld has it).
+    fn hide(&self, base: &[u8]) -> bool {
+        self.locals.matches(base) && !self.globals.matches(base)
     }
 }
 

@@ -54,6 +54,36 @@ fn directives_name_versions_of_the_script() {
 }
 
 #[test]
+fn a_version_s_own_rules_hold_for_those_who_name_it() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "named.s",
+        ".globl one, _two, _three\none: ret\n_two: ret\n_three: ret\n\
+         .symver _two,two@V1\n.symver _three,three@@V2\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c named.s").ok();
+    for (script, expected) in [
+        ("V1 { local: t*; _*; }; V2 { };", &["one", "three@@V2"][..]),
+        (
+            "V1 { global: one; local: *; }; V2 { };",
+            &["one@@V1", "three@@V2"],
+        ),
+        (
+            "V1 { global: one; local: _*; }; V2 { local: three; };",
+            &["one@@V1", "two@V1"],
+        ),
+        (
+            "V1 { global: one; two; local: *; }; V2 { global: three; local: *; };",
+            &["one@@V1", "three@@V2", "two@V1"],
+        ),
+    ] {
+        bench.scratch.write("rules.ver", script);
+        let arguments = "-shared -nostdlib named.o -Wl,--version-script=rules.ver";
+        exported(&bench, arguments, expected);
+    }
+}
+
+#[test]
 fn references_by_version_find_definitions_of_objects() {
     let Some(bench) = Bench::new() else { return };
     bench.scratch.write("aliases.c", ALIASES);
@@ -113,7 +143,7 @@ fn shared_objects_need_a_node_for_each_version() {
 #[test]
 fn one_symbol_with_many_versions() {
     let Some(bench) = Bench::new() else { return };
-    let script = "V1 { local: *; }; V2 { }; V3 { };";
+    let script = "V1 { global: f; local: *; }; V2 { }; V3 { };";
     bench.scratch.write("two.ver", script);
     bench.scratch.write(
         "two.c",
