@@ -433,3 +433,23 @@ pub struct ZOptions {
     /// `report-relative-reloc`.
     pub report_relative_reloc: bool,
 }
+
+impl Args {
+    /// Whether a dynamic list says what can be preempted.
+    pub fn has_dynamic_list(&self) -> bool {
+        !self.dynamic_lists.is_empty()
+            || self.dynamic_list_data
+            || self.dynamic_list_cpp_new
+            || self.dynamic_list_cpp_typeinfo
+    }
+
+    /// Whether the dynamic linker shall look for all of a shared object's symbols in the object itself first
+    /// (`DT_SYMBOLIC`); it must not if some of them can be preempted.
+    pub fn is_symbolic(&self) -> bool {
+        self.symbolic == Symbolic::All
+            && self.kind == OutputKind::Shared
+            && !self.has_dynamic_list()
+            && self.export_dynamic_symbols.is_empty()
+            && self.export_dynamic_symbol_lists.is_empty()
+    }
+}

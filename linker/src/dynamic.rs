@@ -1,7 +1,7 @@
 //! Dynamic linking information: `.dynsym` with its strings, versions and hash
 //! tables, and the entries of `.dynamic`.
 
-use crate::args::{Args, OutputKind, Symbolic};
+use crate::args::{Args, OutputKind};
 use crate::elf::c;
 use crate::file::Files;
 use crate::got::Got;
@@ -342,7 +342,7 @@ impl<'a> Dynamic<'a> {
         if facts.text_relocations {
             entries.push((c::DT_TEXTREL, 0));
         }
-        if args.symbolic == Symbolic::All && args.kind == OutputKind::Shared {
+        if args.is_symbolic() {
             entries.push((c::DT_SYMBOLIC, 0));
         }
         let (flags, flags_1) = dynamic_flags(facts, args);
@@ -412,7 +412,7 @@ fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
     for (on, flag, flag_1) in [
         (z.now, c::DF_BIND_NOW, c::DF_1_NOW),
         (z.origin, c::DF_ORIGIN, c::DF_1_ORIGIN),
-        (args.symbolic == Symbolic::All, c::DF_SYMBOLIC, 0),
+        (args.is_symbolic(), c::DF_SYMBOLIC, 0),
         (facts.text_relocations, c::DF_TEXTREL, 0),
         (facts.static_tls, c::DF_STATIC_TLS, 0),
         (z.nodelete, 0, c::DF_1_NODELETE),

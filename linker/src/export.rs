@@ -98,10 +98,7 @@ fn exports(
     if !is_wanted(symbols, versioning, args, id) && !listed() {
         return 0;
     }
-    let has_list = !args.dynamic_lists.is_empty()
-        || args.dynamic_list_data
-        || args.dynamic_list_cpp_new
-        || args.dynamic_list_cpp_typeinfo;
+    let has_list = args.has_dynamic_list();
     let preemptible = shared
         && bits & flag::PROTECTED == 0
         && match args.symbolic {

@@ -44,8 +44,8 @@ use crate::relocatable;
 use crate::relocate::Relocator;
 use crate::relr;
 use crate::report::{
-    print_relative, print_unused, refuse_intermediate_code, report_duplicates, report_undefined,
-    trace_members,
+    print_relative, print_unused, refuse_intermediate_code, refuse_other_tables, report_duplicates,
+    report_undefined, trace_members,
 };
 use crate::resolve::{self, LostGroups};
 use crate::retain::Retained;
@@ -190,6 +190,7 @@ fn attempt(
     warnings::commons(args, &files, &symbols, &sections, diag);
     warnings::shrunk_commons(&files, &symbols, &shrunk, diag);
     refuse_intermediate_code(&files, &symbols, diag);
+    refuse_other_tables(&files, &symbols, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
     check(diag)?;
     timing.phase("resolve symbols");
@@ -769,9 +770,7 @@ pub(crate) fn is_dynamic(args: &Args, files: &Files) -> bool {
     match args.kind {
         OutputKind::Pie | OutputKind::StaticPie | OutputKind::Shared => true,
         OutputKind::StaticExec | OutputKind::Relocatable => false,
-        OutputKind::DynamicExec => {
-            args.export_dynamic || files.iter().any(|(_, file)| file.shared().is_some())
-        }
+        OutputKind::DynamicExec => files.iter().any(|(_, file)| file.shared().is_some()),
     }
 }
 

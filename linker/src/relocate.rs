@@ -412,6 +412,9 @@ impl Relocator<'_, '_> {
         let tpoff = target.address.wrapping_sub(thread_pointer);
         match plan {
             Plan::None => Ok(()),
+            Plan::Absolute(field) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {
+                store(bytes, offset, field, addend)
+            }
             Plan::Absolute(Field::Word64) => {
                 if is(flag::IMPORTED) {
                     let writable = places.sections.state(site.section) & state::WRITE != 0;
@@ -515,6 +518,10 @@ impl Relocator<'_, '_> {
                     .wrapping_sub(place),
             ),
             Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
+            // Nothing is there to have an offset.
+            Plan::ModuleOffset(field) if is(flag::UNDEFINED_WEAK) => {
+                store(bytes, offset, field, addend)
+            }
             Plan::ModuleOffset(field) => {
                 let base = if self.mode.shared {
                     tls_start

@@ -75,6 +75,21 @@ pub fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Dia
     }
 }
 
+/// Where the global offset table is nobody else can say: references to its name are computed, not looked up (psABI,
+/// "Global Offset Table").
+pub fn refuse_other_tables(files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
+    let name = b"_GLOBAL_OFFSET_TABLE_";
+    let Some(key) = symbols.find(name).map(|id| symbols.key(id)) else {
+        return;
+    };
+    if key.in_object() {
+        diag.error(format!(
+            "{}: multiple definition of `_GLOBAL_OFFSET_TABLE_': only the linker defines it",
+            files.get(key.file())
+        ));
+    }
+}
+
 /// Reports references to what nothing defines, as the options want it.
 pub fn report_undefined(
     args: &Args,

@@ -538,8 +538,12 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
             }
         }
         _ => {
-            if bits & flag::UNDEFINED_WEAK != 0 {
+            if bits & flag::UNDEFINED_WEAK != 0 && bits & flag::REFERENCED_STRONGLY == 0 {
                 sym.st_info = c::STB_WEAK << 4;
+            }
+            // Nobody has said what it is but those who ask for it.
+            if bits & (flag::NEEDS_TLSGD | flag::NEEDS_TPOFF | flag::NEEDS_TLSDESC) != 0 {
+                sym.st_info |= c::STT_TLS;
             }
         }
     }

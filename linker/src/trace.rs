@@ -771,7 +771,11 @@ impl Tracer<'_, '_> {
             // The module that a local dynamic access is in is this one.
             Plan::ModuleOffset(_) => {
                 let elsewhere = symbol.is_some_and(|symbol| !self.is_here(symbol));
-                if imported && elsewhere && self.sections.state(id) & state::ALLOC != 0 {
+                if imported
+                    && elsewhere
+                    && !is(flag::UNDEFINED_WEAK)
+                    && self.sections.state(id) & state::ALLOC != 0
+                {
                     self.complain(
                         id,
                         fixup,
@@ -782,6 +786,8 @@ impl Tracer<'_, '_> {
                     );
                 }
             }
+            // What may be missing is nothing to a program that stays where it is linked.
+            Plan::Absolute(_) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {}
             Plan::Absolute(Field::Word64) => {
                 if imported {
                     let writable = self.sections.state(id) & state::WRITE != 0;
@@ -809,7 +815,8 @@ impl Tracer<'_, '_> {
                 }
             }
             Plan::Absolute(_) => {
-                if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
+                let known = is(flag::ABSOLUTE) || is(flag::UNDEFINED_WEAK) && !imported;
+                if self.mode.pic && !known {
                     self.needs_pic(id, fixup, symbol);
                 } else if imported {
                     want.flags |= self.direct(id, fixup, symbol, bits);
@@ -832,15 +839,8 @@ impl Tracer<'_, '_> {
                         } else {
                             flag::CANONICAL_PLT
                         };
-                } else if is(flag::ABSOLUTE) && self.mode.pic && fixup.target != Target::Symbol(0) {
-                    self.complain(
-                        id,
-                        fixup,
-                        format_args!(
-                            "the distance to absolute {} is not known; recompile with -fPIC",
-                            self.target_name(id, symbol, fixup)
-                        ),
-                    );
+                } else {
+                    self.check_distance(id, fixup, symbol, bits);
                 }
             }
             Plan::Plt(_) | Plan::PltGot(_) => {
@@ -849,6 +849,8 @@ impl Tracer<'_, '_> {
                 }
                 if imported || is(flag::IFUNC) {
                     want.flags |= flag::NEEDS_PLT;
+                } else {
+                    self.check_distance(id, fixup, symbol, bits);
                 }
             }
             Plan::GotPc(_) => needs.got_base.store(true, Relaxed),
@@ -937,6 +939,20 @@ impl Tracer<'_, '_> {
             || matches!(fixup.r_type, reloc::R_X86_64_TLSLD)
     }
 
+    /// Reports a reference by distance to what does not move with an output that does.
+    fn check_distance(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) {
+        if bits & flag::ABSOLUTE != 0 && self.mode.pic && fixup.target != Target::Symbol(0) {
+            self.complain(
+                id,
+                fixup,
+                format_args!(
+                    "the distance to absolute {} is not known; recompile with -fPIC",
+                    self.target_name(id, symbol, fixup)
+                ),
+            );
+        }
+    }
+
     /// A symbol of a shared object is used as if it were in the executable: data is copied there, a function
     /// gets its PLT entry as address.
     fn direct(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) -> u32 {
@@ -946,13 +962,27 @@ impl Tracer<'_, '_> {
             // Undefined and weak, or ignored: the address is zero.
             return 0;
         }
+        let shared = self.files.get(key.file());
         if self.is_function(key, bits) {
+            // The object itself goes on to take the function's own address, and the two would not be equal.
+            if shared
+                .shared()
+                .is_some_and(|object| object.is_protected(key.index()))
+            {
+                self.complain(
+                    id,
+                    fixup,
+                    format_args!(
+                        "non-canonical reference to canonical protected function: {} in {shared}; recompile with -fPIC",
+                        self.target_name(id, Some(symbol), fixup)
+                    ),
+                );
+            }
             return flag::NEEDS_PLT | flag::CANONICAL_PLT;
         }
         if bits & flag::TLS != 0 {
             return 0;
         }
-        let shared = self.files.get(key.file());
         if !self.allow_protected_copies
             && shared
                 .shared()

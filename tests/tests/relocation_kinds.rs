@@ -126,6 +126,48 @@ fn loads_of_what_is_far_away_stay_loads() {
     bench.execute("output").ok();
 }
 
+/// How far away something is turns out only when a script or an option has placed it.
+#[test]
+fn loads_of_what_is_placed_far_away_stay_loads() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "main.c",
+        "extern int far; static int near = 3; int *volatile pointer;
+         void _start(void) {
+             pointer = &near;
+             int code = far + *pointer;
+             __asm__ volatile(\"syscall\" : : \"a\"(60), \"D\"(code));
+         }",
+    );
+    bench
+        .scratch
+        .write("far.s", ".section .far,\"aw\"\n.globl far\nfar: .long 4\n");
+    bench.scratch.write(
+        "far.ld",
+        "ENTRY(_start) SECTIONS {
+            . = 0x400000; .text : { *(.text*) } .eh_frame : { *(.eh_frame) } . = ALIGN(0x1000);
+            .data : { *(.data*) *(.bss*) *(.got*) } . = 0x300000000; .far : { *(.far) } }",
+    );
+    let compiled = "-O1 -fPIC -fno-stack-protector -c main.c far.s";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    for options in ["-T far.ld", "--section-start=.far=0x300000000"] {
+        let arguments = format!("-static main.o far.o {options} -o output");
+        bench.ld(Linker::Ours, &arguments).ok();
+        assert_eq!(bench.execute("output").status.code(), Some(7), "{options}");
+    }
+    // Nearby, loads become addresses again.
+    bench
+        .ld(Linker::Ours, "-static main.o far.o -o output")
+        .ok();
+    let image = bench.read("output");
+    let elf = goblin::elf::Elf::parse(&image).unwrap();
+    let mut names = elf
+        .section_headers
+        .iter()
+        .map(|s| elf.shdr_strtab.get_at(s.sh_name));
+    assert!(!names.any(|name| name == Some(".got")));
+}
+
 #[test]
 fn text_relocations() {
     let Some(bench) = Bench::new() else { return };
