@@ -309,11 +309,13 @@ pub fn write_file<'a>(
         }
         names[at] = 0;
         at += 1;
+        let mut bits = 0;
         let value = if index < object.first_global() {
             places.local(id, object, index).unwrap_or(0)
         } else {
             let name = chooser.symbols.of(file, index);
-            if chooser.symbols.flags(name) & flag::IFUNC != 0 {
+            bits = chooser.symbols.flags(name);
+            if bits & flag::IFUNC != 0 {
                 places.definition(name)
             } else {
                 values[name.index()].address
@@ -322,6 +324,9 @@ pub fn write_file<'a>(
         sym.st_value = value;
         if !is_global {
             sym.st_info = symbol.info & 15;
+        } else if bits & flag::PROTECTED != 0 {
+            // Any file may have said so.
+            sym.st_other = c::STV_PROTECTED;
         }
         sym.st_shndx = match symbol.place {
             Place::Section(number) => {

@@ -8,6 +8,7 @@
 use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
 use crate::dynamic::output_name;
+use crate::elf::{Sym, c};
 use crate::export;
 use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
@@ -136,6 +137,9 @@ impl Versioning {
         diag: &Diagnostics,
     ) {
         bind_versioned_references(files, symbols);
+        if args.kind != OutputKind::Shared {
+            preempt_versions(files, symbols);
+        }
         self.define_missing(files, symbols, args, diag);
         if args.kind != OutputKind::Shared && self.nodes.is_empty() {
             return;
@@ -439,19 +443,9 @@ fn bind_versioned_references(files: &Files, symbols: &SymbolTable) {
         let (name, Some((version, _))) = split(symbols.name(id)) else {
             continue;
         };
-        let found = files.iter().find_map(|(file, input)| {
-            let shared = input.shared()?;
-            let index = (shared.first_global..input.symbol_count()).find(|index| {
-                shared.is_defined(*index)
-                    && shared.name(*index) == name
-                    && shared.version(*index) == Some(version)
-            })?;
-            Some((file, index, shared.syms[index as usize]))
-        });
-        let found: Option<(FileId, u32, crate::elf::Sym)> = found;
+        let found = find_version(files, name, version);
         if let Some((file, index, sym)) = found {
             symbols.set_key(id, Key::new(rank::SHARED, file, index));
-            use crate::elf::c;
             symbols.add_flags(
                 id,
                 match sym.kind() {
@@ -460,6 +454,31 @@ fn bind_versioned_references(files: &Files, symbols: &SymbolTable) {
                     _ => 0,
                 },
             );
+        }
+    }
+}
+
+/// Where a shared object defines a version of a name, be it the default one or not.
+fn find_version(files: &Files, name: &[u8], version: &[u8]) -> Option<(FileId, u32, Sym)> {
+    files.iter().find_map(|(file, input)| {
+        let shared = input.shared()?;
+        let index = (shared.first_global..input.symbol_count()).find(|index| {
+            shared.is_defined(*index)
+                && shared.name(*index) == name
+                && shared.version(*index) == Some(version)
+        })?;
+        Some((file, index, shared.syms[index as usize]))
+    })
+}
+
+/// A definition of `f@V` by an executable takes the place of that of a shared object.
+fn preempt_versions(files: &Files, symbols: &SymbolTable) {
+    for (file, index, id) in symbols.versioned(files) {
+        if let (name, Some((version, _))) = split(files.get(file).symbol_name(index))
+            && wins(symbols, file, index, id)
+            && find_version(files, name, version).is_some()
+        {
+            symbols.add_flags(id, flag::DEFINED_BY_SHARED);
         }
     }
 }

@@ -245,3 +245,24 @@ fn local_symbols_are_numbered() {
         .ok();
     bench.execute("output").ok();
 }
+
+/// The most constraining visibility of all files counts (gABI, "Symbol Visibility").
+#[test]
+fn one_file_s_visibility_is_everybody_s() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("define.s", ".globl foo\n.data\nfoo: .quad 1\n");
+    bench
+        .scratch
+        .write("refer.s", ".protected foo\n.data\n.quad foo\n");
+    for linker in BOTH {
+        let image = link(&bench, linker, "define.s refer.s", "-shared");
+        let foo = symbol(&image, "foo").expect("it is there");
+        assert_eq!(
+            foo.st_visibility(),
+            goblin::elf::sym::STV_PROTECTED,
+            "{linker:?}"
+        );
+    }
+}

@@ -84,6 +84,32 @@ fn a_version_s_own_rules_hold_for_those_who_name_it() {
 }
 
 #[test]
+fn an_executable_takes_the_place_of_a_version() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "library.c",
+        "int _f(void) { return 1; } __asm__(\".symver _f, f@V1\");",
+    );
+    bench.scratch.write("library.ver", "V1 { global: f; _f; };");
+    bench.scratch.write(
+        "main.c",
+        "int _f(void) { return 2; } __asm__(\".symver _f, f@V1\");
+         int _g(void) { return 2; } __asm__(\".symver _g, g@V1\"); int main(void) { return 0; }",
+    );
+    bench.scratch.write("main.ver", "V1 { };");
+    let library = "-shared -fPIC library.c -Wl,--version-script=library.ver -o library.so";
+    bench.driver(Linker::Reference, "gcc", library).ok();
+    for linker in BOTH {
+        let arguments =
+            "main.c -Wl,--no-as-needed library.so -Wl,--version-script=main.ver -o output";
+        bench.driver(linker, "gcc", arguments).ok();
+        let found = versioned_exports(&bench.read("output"));
+        assert!(found.contains("f@V1"), "{linker:?}: {found:?}");
+        assert!(!found.contains("g@V1"), "{linker:?}: {found:?}");
+    }
+}
+
+#[test]
 fn references_by_version_find_definitions_of_objects() {
     let Some(bench) = Bench::new() else { return };
     bench.scratch.write("aliases.c", ALIASES);
