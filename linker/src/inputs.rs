@@ -27,6 +27,7 @@ use memmap2::{Mmap, MmapOptions};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::{Programs, Repository};
@@ -49,10 +50,14 @@ impl InputArena {
     }
 
     fn map(&self, path: &Path) -> std::io::Result<&[u8]> {
-        let file = std::fs::File::open(path)?;
+        let mut file = std::fs::File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(std::io::Error::other("is not a regular file"));
+            // A pipe or `/dev/null`; a directory says so itself.
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            self.opened.borrow_mut().push(path.to_path_buf());
+            return Ok(self.bytes(bytes));
         }
         let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it

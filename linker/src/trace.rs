@@ -658,7 +658,7 @@ impl Tracer<'_, '_> {
                 && self.sections.state(id) & state::EH_FRAME == 0
                 && let Some(section) = object.section(number)
             {
-                self.complain(
+                self.complain_pardonably(
                     id,
                     fixup,
                     format_args!(
@@ -675,19 +675,28 @@ impl Tracer<'_, '_> {
 
     /// Reports an error at a place in a section.
     fn complain(&self, id: SectionId, fixup: &Fixup, what: std::fmt::Arguments) {
+        self.diag.error(self.complaint(id, fixup, what));
+    }
+
+    /// Reports what `--noinhibit-exec` forgives: the place is left as it is in the input.
+    fn complain_pardonably(&self, id: SectionId, fixup: &Fixup, what: std::fmt::Arguments) {
+        self.diag.pardonable(self.complaint(id, fixup, what));
+    }
+
+    fn complaint(&self, id: SectionId, fixup: &Fixup, what: std::fmt::Arguments) -> String {
         let (file, number) = self.sections.origin(id);
         let name = self
             .files
             .object(file)
             .section(number)
             .map_or(&b""[..], |section| section.name);
-        self.diag.error(format!(
+        format!(
             "{}:({}+{:#x}): {}: {what}",
             self.files.get(file),
             String::from_utf8_lossy(name),
             fixup.offset,
             reloc::name(fixup.r_type)
-        ));
+        )
     }
 
     fn target_name(&self, id: SectionId, symbol: Option<SymbolId>, fixup: &Fixup) -> String {

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
-use linking::{Bench, Linker};
+use linking::{BOTH, Bench, Linker};
 use repo_tests::binaries::Binaries;
 use repo_tests::process::run;
 
@@ -242,4 +242,63 @@ fn duplicates_say_where_they_are_defined() {
             "defined at two.c:4",
         ],
     );
+}
+
+/// What is not a regular file is read to its end: nothing at all is an empty script.
+#[test]
+fn inputs_that_are_pipes_and_devices() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int main(void) { return 7; }");
+    bench.driver(Linker::Reference, "gcc", "-c main.c").ok();
+    let made = run(bench.scratch.command("mkfifo").arg("pipe"));
+    made.ok();
+    for linker in BOTH {
+        bench
+            .driver(linker, "gcc", "/dev/null main.o -o output")
+            .ok();
+        assert_eq!(bench.execute("output").status.code(), Some(7), "{linker:?}");
+    }
+    // GNU ld cannot do that.
+    let object = bench.read("main.o");
+    let pipe = bench.path("pipe");
+    let writer = std::thread::spawn(move || std::fs::write(pipe, object));
+    bench.driver(Linker::Ours, "gcc", "pipe -o output").ok();
+    writer.join().unwrap().unwrap();
+    assert_eq!(bench.execute("output").status.code(), Some(7));
+    let run = bench.ld(Linker::Ours, "main.o . -o output").failed();
+    assert!(run.errors().contains("Is a directory"), "{}", run.report());
+}
+
+#[test]
+fn references_to_what_was_left_out_can_be_forgiven() {
+    let Some(bench) = Bench::new() else { return };
+    let group = "one,comdat";
+    bench.scratch.write(
+        "first.s",
+        &format!(
+            ".globl _start\n_start: ret\n.section .data.one,\"awG\",@progbits,{group}\n.quad 1\n"
+        ),
+    );
+    bench.scratch.write(
+        "second.s",
+        &format!(
+            ".section .data.two,\"awG\",@progbits,{group}\nlocal: .quad 2\n.data\n.quad local\n"
+        ),
+    );
+    bench
+        .driver(Linker::Reference, "gcc", "-c first.s second.s")
+        .ok();
+    for linker in BOTH {
+        let run = bench.ld(linker, "first.o second.o -o output").failed();
+        assert!(
+            run.errors().contains("discarded section"),
+            "{}",
+            run.report()
+        );
+        bench
+            .ld(linker, "--noinhibit-exec first.o second.o -o output")
+            .ok();
+    }
 }

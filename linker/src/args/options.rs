@@ -478,6 +478,16 @@ pub const IGNORED: &[Ignored] = &[
         why: "order of code, not what it does",
     },
     Ignored {
+        names: &["ctors-in-init-array", "no-ctors-in-init-array"],
+        takes: Nothing,
+        why: "gold's: .ctors is never put into .init_array, as with GNU ld",
+    },
+    Ignored {
+        names: &["long-plt", "secure-plt"],
+        takes: Nothing,
+        why: "forms of PLT entries of ARM and PowerPC",
+    },
+    Ignored {
         names: &["fortran-common", "gnu-unique", "no-apply-dynamic-relocs"],
         takes: Nothing,
         why: "lld's names for what is always so here",

@@ -447,7 +447,7 @@ fn what_is_not_implemented_is_recorded() {
 #[test]
 fn what_is_ignored_takes_its_argument() {
     let args = parse(
-        "-G 8 --sort-common -flto -fuse-ld=lld --no-keep-memory -EL --max-cache-size=5 a.o -Qy b.o",
+        "-G 8 --sort-common -flto -fuse-ld=lld --no-keep-memory -no-ctors-in-init-array -long-plt -EL --max-cache-size=5 a.o -Qy b.o",
     );
     assert_eq!(files(&args), ["a.o", "b.o"]);
     assert!(args.unsupported.is_empty());
