@@ -29,6 +29,8 @@ pub fn bind(
         let mut ignored = args.ignore_unresolved.iter();
         ignored.any(|name| name == symbols.name(id))
     };
+    // Who means a version must know whose it is.
+    let has_version = |id| symbols.name(id).contains(&b'@');
     symbols.ids().for_each(|id| {
         let bits = symbols.flags(id);
         let key = symbols.key(id);
@@ -51,6 +53,7 @@ pub fn bind(
                 )
             }
             rank::SHARED => flag::IMPORTED,
+            _ if bits & flag::REFERENCED_STRONGLY != 0 && has_version(id) => flag::UNDEFINED,
             _ if bits & flag::REFERENCED != 0 => undefined(
                 args,
                 is_ignored(id),

@@ -76,7 +76,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     check(diag)?;
     timing.phase("open inputs");
 
-    let symbols = SymbolTable::intern(&mut files, diag);
+    let symbols = SymbolTable::intern_written(&mut files, diag);
     check(diag)?;
     wrap(args, &files, &symbols);
     scripting::define_assigned(&scripts, &symbols);

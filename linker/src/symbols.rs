@@ -209,7 +209,7 @@ fn hash_name(name: &[u8]) -> u64 {
 
 /// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`; and whether it has a version.
 #[inline]
-pub fn interned_name(name: &[u8]) -> (&[u8], bool) {
+fn interned_name(name: &[u8]) -> (&[u8], bool) {
     match memchr::memchr(b'@', name) {
         Some(at) if name[at..].starts_with(b"@@") => (&name[..at], true),
         Some(_) => (name, true),
@@ -220,6 +220,19 @@ pub fn interned_name(name: &[u8]) -> (&[u8], bool) {
 impl<'a> SymbolTable<'a> {
     /// Interns the global names of all files, and gives each file its slots.
     pub fn intern(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        SymbolTable::intern_as(files, interned_name, diag)
+    }
+
+    /// Interns the names as they are written: `f` and `f@@V` are two for whoever only joins objects.
+    pub fn intern_written(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        SymbolTable::intern_as(files, |name| (name, false), diag)
+    }
+
+    fn intern_as(
+        files: &mut Files<'a>,
+        known_as: impl Fn(&'a [u8]) -> (&'a [u8], bool) + Copy + Sync,
+        diag: &Diagnostics,
+    ) -> SymbolTable<'a> {
         let mut slot_count = 0u32;
         for file in &mut files.0 {
             file.slot_base = slot_count;
@@ -252,22 +265,28 @@ impl<'a> SymbolTable<'a> {
                     .collect();
                 let mut versioned = Vec::new();
                 for file in run {
-                    mention(file, &repositories, diag, |name, has_version, slot| {
-                        if has_version {
-                            versioned.push(slot);
-                        }
-                        let hash = hash_name(name);
-                        let bucket = if bucket_bits == 0 {
-                            0
-                        } else {
-                            (hash >> (64 - bucket_bits)) as usize
-                        };
-                        buckets[bucket].push(Mention {
-                            name,
-                            hash: hash as u32,
-                            slot,
-                        });
-                    });
+                    mention(
+                        file,
+                        known_as,
+                        &repositories,
+                        diag,
+                        |name, has_version, slot| {
+                            if has_version {
+                                versioned.push(slot);
+                            }
+                            let hash = hash_name(name);
+                            let bucket = if bucket_bits == 0 {
+                                0
+                            } else {
+                                (hash >> (64 - bucket_bits)) as usize
+                            };
+                            buckets[bucket].push(Mention {
+                                name,
+                                hash: hash as u32,
+                                slot,
+                            });
+                        },
+                    );
                 }
                 (buckets, versioned)
             })
@@ -554,6 +573,7 @@ fn all_mentions(files: &Files, repositories: &[RepositoryNames], slots: &mut Vec
 /// for tickets, only with those that are the first of their name.
 fn mention<'a>(
     file: &File<'a>,
+    known_as: impl Fn(&'a [u8]) -> (&'a [u8], bool),
     repositories: &[RepositoryNames],
     diag: &Diagnostics,
     mut f: impl FnMut(&'a [u8], bool, u32),
@@ -566,7 +586,7 @@ fn mention<'a>(
             if least == Some(slot) {
                 match ticket.name(id) {
                     Ok(name) => {
-                        let (name, has_version) = interned_name(name);
+                        let (name, has_version) = known_as(name);
                         f(name, has_version, slot);
                     }
                     Err(why) => diag.error(format!("{file}: {why}")),
@@ -583,7 +603,7 @@ fn mention<'a>(
             }
             f(shared.name(index), false, file.slot_base + (index - first));
         } else {
-            let (name, has_version) = interned_name(file.symbol_name(index));
+            let (name, has_version) = known_as(file.symbol_name(index));
             f(name, has_version, file.slot_base + (index - first));
         }
     }

@@ -567,6 +567,14 @@ impl Tracer<'_, '_> {
                 }
             }
         });
+        if relative + symbolic + irelative != 0 && self.sections.state(id) & state::EH_FRAME != 0 {
+            // They are united and moved: there is no place that the dynamic linker could be told.
+            self.diag.error(format_args!(
+                "{input}: .eh_frame has addresses that only the dynamic linker would know (an absolute \
+                 personality or function pointer); recompile with -fPIC"
+            ));
+            return;
+        }
         let counts = &needs.dynamic[file.index()];
         if relative != 0 {
             counts.relative.fetch_add(relative, Relaxed);

@@ -302,3 +302,22 @@ fn references_to_what_was_left_out_can_be_forgiven() {
             .ok();
     }
 }
+
+#[test]
+fn frame_descriptions_are_not_changed_at_run_time() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "frame.s",
+        ".globl foo\n.type foo, @function\nfoo: .cfi_startproc simple\n.cfi_personality 0x0, bar\n\
+         ret\n.cfi_endproc\n.globl bar\nbar: ret\n.section .note.GNU-stack,\"\",@progbits\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c frame.s").ok();
+    let run = bench.ld(Linker::Ours, "-shared -z notext frame.o -o output");
+    let run = run.failed();
+    assert!(
+        run.errors().contains("frame.o: .eh_frame has"),
+        "{}",
+        run.report()
+    );
+    bench.ld(Linker::Ours, "-no-pie frame.o -o output").ok();
+}

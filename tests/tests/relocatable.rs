@@ -740,6 +740,34 @@ fn archives_and_shared_objects() {
     }
 }
 
+/// `f` and `f@@V` stand for one place in an object, and are two names of it until the final link.
+#[test]
+fn versions_are_names_like_others() {
+    let Some(bench) = Bench::new() else { return };
+    let versions = "int f(void) { return 1; } int old(void) { return 2; } int refer(void);\n\
+                    __asm__(\".symver f, f@@V2\"); __asm__(\".symver old, f@V1\");\n";
+    let versions = bench.compile("versions.c", versions, &["-fPIC"]);
+    let refer = "int f(void); int refer(void) { return f(); }\n";
+    let refer = bench.compile("refer.c", refer, &["-fPIC"]);
+    let [gnu, ours] = BOTH.map(|linker| globals(&bench.unite(linker, &[&versions, &refer])));
+    assert_eq!(ours, gnu);
+    assert!(
+        ours.contains_key("f@@V2") && ours.contains_key("f@V1"),
+        "{ours:?}"
+    );
+    bench
+        .scratch
+        .write("both.ver", "V1 { }; V2 { global: f; } V1;");
+    let shared = [
+        "-shared",
+        "--version-script=both.ver",
+        "ours.o",
+        "-o",
+        "both.so",
+    ];
+    bench.link(Linker::Ours, &shared).ok();
+}
+
 /// With `--gc-sections` there is what the named symbols reach.
 #[test]
 fn what_is_not_reached_can_be_left_out() {

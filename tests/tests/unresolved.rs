@@ -252,3 +252,17 @@ fn lists_of_what_can_be_preempted_overrule_symbolic() {
         }
     }
 }
+
+#[test]
+fn a_version_must_be_somebody_s() {
+    let Some(bench) = Bench::new() else { return };
+    assemble(
+        &bench,
+        "refer",
+        ".globl bar\nbar: call _foo@PLT\n.symver _foo, foo@V1",
+    );
+    for linker in BOTH {
+        let run = bench.ld(linker, "-shared refer.o -o output").failed();
+        assert!(run.errors().contains("foo@V1"), "{}", run.report());
+    }
+}

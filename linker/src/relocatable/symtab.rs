@@ -16,7 +16,7 @@ use crate::relocatable::plan::{OutGroup, OutId, Plan};
 use crate::relocatable::references::{Needed, Referrer};
 use crate::retain::Retained;
 use crate::strtab::StringTable;
-use crate::symbols::{flag, interned_name, rank};
+use crate::symbols::{flag, rank};
 use crate::unique_symbols::Numbering;
 
 /// The symbol table, but for section indices: symbols name output sections by [`OutId`].
@@ -320,7 +320,7 @@ impl<'a> Builder<'_, 'a> {
                     continue;
                 };
                 let key = symbols.key(id);
-                let name = own_name(symbols.name(id), object.symbol_name(index));
+                let name = symbols.name(id);
                 if key.rank() == rank::NONE {
                     let (sym, section) = (self.undefined(id, symbol), None);
                     table.of_global[id.index()] = table.push(name, sym, section)?;
@@ -444,13 +444,4 @@ impl<'a> Builder<'_, 'a> {
 struct Signatures {
     symbols: std::collections::HashSet<(FileId, u32)>,
     sections: std::collections::HashSet<OutId>,
-}
-
-/// The name as a file writes it, with its version, unless `--wrap` made it mean another.
-fn own_name<'a>(interned: &'a [u8], written: &'a [u8]) -> &'a [u8] {
-    if interned_name(written).0 == interned {
-        written
-    } else {
-        interned
-    }
 }
