@@ -89,6 +89,26 @@ struct Load {
     sections: Vec<OutputId>,
 }
 
+/// Where the image begins if nobody has said so: below the first segment for which an option has chosen an address, unless
+/// that is beyond the pages that the headers and what follows them take at the usual place.
+fn below_starts(outputs: &Outputs, loads: &[Load], usual: u64, headers: u64, page: u64) -> u64 {
+    let first = loads.first().into_iter().flat_map(|load| &load.sections);
+    let extent = first.fold(headers, |end, id| {
+        let section = &outputs.sections[id.index()];
+        let start = end.checked_next_multiple_of(section.align.max(1));
+        start.unwrap_or(end).saturating_add(section.size)
+    });
+    let end = usual.saturating_add(extent);
+    let end = end.checked_next_multiple_of(page).unwrap_or(end);
+    match loads.iter().filter_map(|load| load.start).min() {
+        // No page may be two segments'.
+        Some(start) if start < end => (start & !(page - 1))
+            .checked_sub(extent)
+            .map_or(usual, |base| base & !(page - 1)),
+        _ => usual,
+    }
+}
+
 /// Gives every output section its address and place in the file.
 pub fn assign(
     outputs: &mut Outputs,
@@ -104,7 +124,8 @@ pub fn assign(
         .unwrap_or(0x1000)
         .max(1)
         .next_power_of_two();
-    let image_base = match (args.image_base.or(args.text_segment), args.kind) {
+    let given_base = args.image_base.or(args.text_segment);
+    let image_base = match (given_base, args.kind) {
         (Some(base), _) => base,
         (None, OutputKind::StaticExec | OutputKind::DynamicExec) => 0x40_0000,
         (None, _) => 0,
@@ -204,6 +225,10 @@ pub fn assign(
     count += usize::from(dynamic) + usize::from(has_tls) + usize::from(has_relro);
     count += usize::from(has(Std::EhFrameHdr)) + usize::from(has(Std::NoteProperty));
     let headers = (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64;
+    let image_base = match given_base {
+        Some(base) => base,
+        None => below_starts(outputs, &loads, image_base, headers, page),
+    };
 
     // Addresses and offsets.
     // Addresses that options give may be any, so that what follows may be beyond the last one.

@@ -324,9 +324,15 @@ pub fn write_file<'a>(
         sym.st_value = value;
         if !is_global {
             sym.st_info = symbol.info & 15;
-        } else if bits & flag::PROTECTED != 0 {
-            // Any file may have said so.
-            sym.st_other = c::STV_PROTECTED;
+        }
+        // Any file may have said so.
+        let said = flag::INTERNAL | flag::HIDDEN | flag::PROTECTED;
+        if bits & said != 0 {
+            sym.st_other = match bits {
+                _ if bits & flag::INTERNAL != 0 => c::STV_INTERNAL,
+                _ if bits & flag::HIDDEN != 0 => c::STV_HIDDEN,
+                _ => c::STV_PROTECTED,
+            };
         }
         sym.st_shndx = match symbol.place {
             Place::Section(number) => {

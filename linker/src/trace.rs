@@ -956,9 +956,15 @@ impl Tracer<'_, '_> {
             || matches!(fixup.r_type, reloc::R_X86_64_TLSLD)
     }
 
-    /// Reports a reference by distance to what does not move with an output that does.
+    /// Reports a reference by distance to what does not move with an output that does. What a script or `--defsym` makes
+    /// a number may be meant as a place from the output's beginning.
     fn check_distance(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) {
-        if bits & flag::ABSOLUTE != 0 && self.mode.pic && fixup.target != Target::Symbol(0) {
+        let scripted = symbol.is_some_and(|id| self.symbols.key(id).rank() == rank::LINKER);
+        if bits & flag::ABSOLUTE != 0
+            && self.mode.pic
+            && !scripted
+            && fixup.target != Target::Symbol(0)
+        {
             self.complain(
                 id,
                 fixup,

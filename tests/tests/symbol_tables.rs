@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
+use goblin::elf::sym::{STB_LOCAL, STV_HIDDEN, STV_PROTECTED};
 use goblin::elf::{Elf, Sym};
 use linking::{BOTH, Bench, Linker};
 use repo_tests::tools;
@@ -250,12 +251,14 @@ fn local_symbols_are_numbered() {
 #[test]
 fn one_file_s_visibility_is_everybody_s() {
     let Some(bench) = Bench::new() else { return };
-    bench
-        .scratch
-        .write("define.s", ".globl foo\n.data\nfoo: .quad 1\n");
-    bench
-        .scratch
-        .write("refer.s", ".protected foo\n.data\n.quad foo\n");
+    bench.scratch.write(
+        "define.s",
+        ".globl foo, bar\n.data\nfoo: .quad 1\nbar: .quad 2\n",
+    );
+    bench.scratch.write(
+        "refer.s",
+        ".protected foo\n.hidden bar\n.data\n.quad foo, bar\n",
+    );
     for linker in BOTH {
         let image = link(&bench, linker, "define.s refer.s", "-shared");
         let foo = symbol(&image, "foo").expect("it is there");

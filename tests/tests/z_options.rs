@@ -486,3 +486,27 @@ fn without_copies_read_only_words_become_text_relocations() {
         refused.report()
     );
 }
+
+/// The headers make room for what an option puts at the usual beginning of the image.
+#[test]
+fn text_at_the_usual_beginning() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "start.c",
+        "static int value = 7; void f(void) { } void _start(void) {
+             __asm__ volatile(\"syscall\" : : \"a\"(60), \"D\"(value)); }",
+    );
+    let compiled = "-O1 -fno-pic -c start.c";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    for address in [
+        "0x400000", "0x400078", "0x400120", "0x400800", "0x3ff800", "0x401000", "0x500000",
+    ] {
+        for linker in BOTH {
+            let arguments = format!("-Ttext={address} start.o -o output");
+            bench.ld(linker, &arguments).ok();
+            let run = bench.execute("output");
+            assert_eq!(run.status.code(), Some(7), "{linker:?}: {address}");
+        }
+        check_image(&bench.read("output"));
+    }
+}
