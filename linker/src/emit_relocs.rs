@@ -127,6 +127,7 @@ impl Kept {
                 align: 8,
                 header: 0,
                 relocates: Some(target),
+                linked: None,
             });
             tables.push((target, OutputId(id)));
         }

@@ -201,6 +201,7 @@ pub fn place(
     folds: &Folds,
     outputs: &mut Outputs,
     made: &[(u64, u64)],
+    link_order: &[(SectionId, SectionId)],
     mut offset: Vec<u64>,
 ) -> Placement {
     let per_file: Vec<Vec<Chunk>> = sections
@@ -245,8 +246,10 @@ pub fn place(
             Order::Input => {}
             Order::Name => range.sort_by(|a, b| name(a).cmp(name(b))),
             Order::Priority => range.sort_by_key(|chunk| priority(name(chunk))),
+            Order::Linked => {}
         }
     }
+    order_linked(sections, outputs, link_order, &starts, &mut chunks);
 
     // Lay the parts of each output section one after another.
     let mut extents = vec![PartExtent::default(); outputs.parts.len()];
@@ -325,6 +328,47 @@ pub fn place(
         offset,
         chunks,
         parts: extents,
+    }
+}
+
+/// Brings the sections of those parts that are ordered so into the order of the sections that they are about. `starts` is
+/// where each part's chunks begin; all other parts are in order already.
+fn order_linked(
+    sections: &Sections,
+    outputs: &Outputs,
+    link_order: &[(SectionId, SectionId)],
+    starts: &[usize],
+    chunks: &mut [Chunk],
+) {
+    let of_sort = |wanted: fn(Order) -> bool| {
+        let parts = outputs.parts.iter().enumerate();
+        parts
+            .filter(move |(_, part)| wanted(part.sort))
+            .map(|(i, _)| starts[i]..starts[i + 1])
+    };
+    let linked = of_sort(|sort| sort == Order::Linked);
+    let linked: Vec<_> = linked.filter(|range| range.len() > 1).collect();
+    if linked.is_empty() {
+        return;
+    }
+    // Sections of sorted parts stand as their chunks do, all others as the inputs.
+    let mut sorted: FxHashMap<SectionId, usize> = FxHashMap::default();
+    for range in of_sort(|sort| matches!(sort, Order::Name | Order::Priority)) {
+        for i in range {
+            sorted.insert(sections.id(chunks[i].file, chunks[i].only), i);
+        }
+    }
+    let place = |chunk: &Chunk| {
+        let own = sections.id(chunk.file, chunk.only);
+        let found = link_order.binary_search_by_key(&own, |(section, _)| *section);
+        let about = found.map_or(own, |found| link_order[found].1);
+        let number = sections.part[about.index()];
+        let part = outputs.parts.get(number.index())?;
+        let output = (outputs.sections[part.output.index()].rank, part.output);
+        Some((output, part.order, number, sorted.get(&about), about))
+    };
+    for range in linked {
+        chunks[range].sort_by_cached_key(place);
     }
 }
 

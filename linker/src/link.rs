@@ -55,7 +55,7 @@ use crate::segments;
 use crate::shared_checks;
 use crate::sizes::{
     self, Wanted, name_sections, place_commons, relocation_counts, section_names_table,
-    settle_types,
+    settle_links, settle_types,
 };
 use crate::strtab::StringTable;
 use crate::symbols::SymbolTable;
@@ -350,11 +350,19 @@ fn attempt(
         },
         outputs.parts.len(),
     );
+    settle_links(&sections, &mut outputs, &facts.link_order);
     let placing = match plan {
         None => {
             let input_of = pieces.input_of;
-            let placement =
-                layout::place(&files, &sections, &folds, &mut outputs, &sizes, input_of);
+            let placement = layout::place(
+                &files,
+                &sections,
+                &folds,
+                &mut outputs,
+                &sizes,
+                &facts.link_order,
+                input_of,
+            );
             settle_types(&files, &sections, &mut outputs, &placement, args);
             layout::report_too_large(&outputs, diag);
             check(diag)?;
@@ -368,6 +376,7 @@ fn attempt(
             &mut sizes,
             pieces.input_of,
             dynamic_output,
+            &facts.link_order,
             diag,
         ))),
     };

@@ -560,6 +560,11 @@ impl<'a> Made<'_, 'a> {
                     );
                 }
                 c::SHT_DYNAMIC => (link, entsize) = (header(Std::DynStr), 16),
+                _ if section.linked.is_some() => {
+                    link = section
+                        .linked
+                        .map_or(0, |id| outputs.sections[id.index()].header.into());
+                }
                 c::SHT_RELA if section.relocates.is_some() => {
                     let target = section.relocates.unwrap_or(*id);
                     link = header(Std::Symtab);

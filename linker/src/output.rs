@@ -39,6 +39,13 @@ pub mod shf {
     pub const RETAIN: u64 = c::SHF_GNU_RETAIN as u64;
     /// `sh_info` is a section index.
     pub const INFO_LINK: u64 = c::SHF_INFO_LINK as u64;
+    /// Farther away than the medium code model's instructions reach (psABI, "Special Sections").
+    pub const LARGE: u64 = 0x1000_0000;
+
+    /// What an output section is if any input section in it is: how it is loaded.
+    pub const LOADING: u64 = ALLOC | WRITE | EXEC | TLS;
+    /// What an output section is, too, if any input section in it is, and what does not concern how it is loaded.
+    pub const REMARKS: u64 = RETAIN | LINK_ORDER | LARGE;
 }
 
 macro_rules! standard {
@@ -62,6 +69,8 @@ const A: u64 = shf::ALLOC;
 const AW: u64 = shf::ALLOC | shf::WRITE;
 const AX: u64 = shf::ALLOC | shf::EXEC;
 const AWT: u64 = shf::ALLOC | shf::WRITE | shf::TLS;
+const AL: u64 = shf::ALLOC | shf::LARGE;
+const AWL: u64 = shf::ALLOC | shf::WRITE | shf::LARGE;
 
 standard! {
     Interp ".interp" SHT_PROGBITS A, false;
@@ -101,9 +110,9 @@ standard! {
     GotPlt ".got.plt" SHT_PROGBITS AW, false;
     Data ".data" SHT_PROGBITS AW, false;
     Bss ".bss" SHT_NOBITS AW, false;
-    Lbss ".lbss" SHT_NOBITS AW, false;
-    Lrodata ".lrodata" SHT_PROGBITS A, false;
-    Ldata ".ldata" SHT_PROGBITS AW, false;
+    Lbss ".lbss" SHT_NOBITS AWL, false;
+    Lrodata ".lrodata" SHT_PROGBITS AL, false;
+    Ldata ".ldata" SHT_PROGBITS AWL, false;
     Symtab ".symtab" SHT_SYMTAB 0, false;
     SymtabShndx ".symtab_shndx" SHT_SYMTAB_SHNDX 0, false;
     Strtab ".strtab" SHT_STRTAB 0, false;
@@ -163,6 +172,8 @@ pub enum Order {
     Name,
     /// By the number at the end of the name (`SORT_BY_INIT_PRIORITY`).
     Priority,
+    /// As the sections that they are about (`SHF_LINK_ORDER`).
+    Linked,
 }
 
 /// The kind of a mergeable part.
@@ -172,6 +183,16 @@ pub struct MergeKind {
     pub strings: bool,
     /// Size of an element or character.
     pub entsize: u32,
+}
+
+impl MergeKind {
+    /// The flags of a section that holds nothing but pieces of this kind.
+    pub fn flags(self) -> u64 {
+        match self.strings {
+            true => shf::MERGE | shf::STRINGS,
+            false => shf::MERGE,
+        }
+    }
 }
 
 /// A part of an output section.
@@ -219,6 +240,8 @@ pub struct OutputSection<'a> {
     pub header: u16,
     /// For relocations that `--emit-relocs` keeps: the section that they are about.
     pub relocates: Option<OutputId>,
+    /// With `SHF_LINK_ORDER`: where the section is that the first one in it is about.
+    pub linked: Option<OutputId>,
 }
 
 impl OutputSection<'_> {
@@ -271,6 +294,14 @@ fn orphan_rank(sh_type: u32, flags: u64, relro: bool) -> u32 {
             after(Std::Tbss)
         } else {
             after(Std::Tdata)
+        };
+    }
+    // What may be far away stands behind all that must be near.
+    if flags & shf::LARGE != 0 {
+        return match flags & (shf::EXEC | shf::WRITE) {
+            shf::WRITE if sh_type == c::SHT_NOBITS => after(Std::Lbss),
+            0 => after(Std::Lrodata),
+            _ => after(Std::Ldata),
         };
     }
     match (flags & shf::EXEC != 0, flags & shf::WRITE != 0) {
@@ -339,6 +370,7 @@ impl<'a> Default for Outputs<'a> {
                 align: 1,
                 header: 0,
                 relocates: None,
+                linked: None,
             });
         let main = (0..STANDARD_COUNT).map(|i| Part {
             output: OutputId(i),
@@ -397,13 +429,7 @@ impl<'a> Outputs<'a> {
 
     /// The part for input sections of a custom kind, made if need be.
     pub fn custom(&mut self, custom: &Custom<'a>) -> Option<PartId> {
-        let kept = custom.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
-        // A section says that it holds pieces if all that is in it are pieces of one kind.
-        let (merge_flags, entsize) = match custom.merge {
-            None => (0, 0),
-            Some(kind) if kind.strings => (shf::MERGE | shf::STRINGS, kind.entsize),
-            Some(kind) => (shf::MERGE, kind.entsize),
-        };
+        let kept = custom.flags & (shf::LOADING | shf::REMARKS);
         // Sections of one name go together if they are loaded alike.
         let ruled = match (custom.rule, &self.rules) {
             (Some(rule), Some(rules)) => Some(rules.rules.get(rule as usize)?.output.index()),
@@ -437,11 +463,6 @@ impl<'a> Outputs<'a> {
                     section.sh_type = custom.sh_type;
                     section.rank = orphan_rank(section.sh_type, section.flags, section.relro);
                 }
-                let pieces = shf::MERGE | shf::STRINGS;
-                if (section.flags & pieces, section.entsize) != (merge_flags, entsize.into()) {
-                    section.flags &= !pieces;
-                    section.entsize = 0;
-                }
                 OutputId(i as u16)
             }
             None => {
@@ -456,8 +477,8 @@ impl<'a> Outputs<'a> {
                 self.sections.push(OutputSection {
                     name: Cow::Borrowed(custom.name),
                     sh_type: custom.sh_type,
-                    flags: kept | merge_flags,
-                    entsize: entsize.into(),
+                    flags: kept,
+                    entsize: 0,
                     relro,
                     rank,
                     address: 0,
@@ -467,6 +488,7 @@ impl<'a> Outputs<'a> {
                     align: 1,
                     header: 0,
                     relocates: None,
+                    linked: None,
                 });
                 id
             }
@@ -475,7 +497,7 @@ impl<'a> Outputs<'a> {
             part.merge == custom.merge
                 && part.sort == custom.sort
                 && part.rule == custom.rule
-                && (part.order == 0 || part.merge.is_some())
+                && (part.order == own_place(custom))
         };
         let together = self.index.parts_of.get(&output);
         let mut together = together.into_iter().flatten().copied();
@@ -487,10 +509,9 @@ impl<'a> Outputs<'a> {
                 .ok()
                 .filter(|n| *n < 0x7fff)?,
         );
-        let order = if custom.merge.is_some() { 1 } else { 0 };
         self.parts.push(Part {
             output,
-            order,
+            order: own_place(custom),
             sort: custom.sort,
             merge: custom.merge,
             rule: custom.rule,
@@ -526,6 +547,7 @@ impl<'a> Outputs<'a> {
             size: 0,
             align: 1,
             relocates: None,
+            linked: None,
             header: 0,
         });
         OutputId((self.sections.len() - 1) as u16)
@@ -549,6 +571,16 @@ impl<'a> Outputs<'a> {
         let mut ids: Vec<OutputId> = (0..self.sections.len() as u16).map(OutputId).collect();
         ids.sort_by_key(|id| self.sections[id.index()].rank);
         ids
+    }
+}
+
+/// The place of a part that is made for sections of a custom kind, among those of its output section. What is ordered as
+/// the sections that it is about comes behind what is not, as with GNU ld.
+fn own_place(custom: &Custom) -> i32 {
+    match (custom.merge, custom.sort) {
+        (Some(_), _) => 1,
+        (None, Order::Linked) => 2,
+        (None, _) => 0,
     }
 }
 

@@ -67,6 +67,8 @@ struct Found<'a> {
     properties: Vec<u32>,
     frames: Vec<u32>,
     link_order: Vec<(u32, u32)>,
+    /// What standard parts hold whose [`shf::REMARKS`] concern the output section, each once.
+    remarks: Vec<(PartId, u64)>,
 }
 
 /// The kinds of sections of one file that no standard part takes.
@@ -110,7 +112,7 @@ pub struct SectionFacts {
     pub properties: Vec<(FileId, Vec<u32>)>,
     /// `.eh_frame` sections, in order.
     pub frames: Vec<SectionId>,
-    /// Loaded sections with `SHF_LINK_ORDER`, each with the section that it is about.
+    /// Sections with `SHF_LINK_ORDER`, each with the section that it is about, in order.
     pub link_order: Vec<(SectionId, SectionId)>,
 }
 
@@ -208,19 +210,19 @@ impl Sections {
             if found.executable_stack == Some(true) {
                 facts.executable_stack.push(id);
             }
+            for (part, remarks) in found.remarks {
+                let output = outputs.parts[part.index()].output;
+                outputs.sections[output.index()].flags |= remarks;
+            }
             facts.properties.push((id, found.properties));
             facts
                 .frames
                 .extend(found.frames.iter().map(|n| SectionId(base[id.index()] + n)));
-            let end = base[id.index() + 1];
+            let global = |number: u32| SectionId(base[id.index()] + number);
+            let link_order = found.link_order.into_iter();
             facts
                 .link_order
-                .extend(found.link_order.iter().filter_map(|(section, about)| {
-                    let about = base[id.index()]
-                        .checked_add(*about)
-                        .filter(|about| *about < end)?;
-                    Some((SectionId(base[id.index()] + section), SectionId(about)))
-                }));
+                .extend(link_order.map(|(section, about)| (global(section), global(about))));
             if found.customs.list.is_empty() {
                 continue;
             }
@@ -498,7 +500,9 @@ fn bases(files: &Files, linked: &[bool]) -> (Vec<u32>, u32) {
 
 /// Why a section that is [`state::DISCARDED`] is not in the output, for messages.
 pub fn why_discarded(section: &Section) -> &'static str {
-    if section.flags & shf::EXCLUDE != 0 {
+    if section.flags & shf::LINK_ORDER != 0 {
+        "the section that it is about is discarded"
+    } else if section.flags & shf::EXCLUDE != 0 {
         "its flag SHF_EXCLUDE keeps it out of linked files"
     } else if section.flags & shf::GROUP != 0 {
         "another file's COMDAT group was taken in place of its own"
@@ -626,6 +630,7 @@ fn classify_file<'a>(
         properties: Vec::new(),
         frames: Vec::new(),
         link_order: Vec::new(),
+        remarks: Vec::new(),
     };
     let mut known = KnownShapes::new(object, rules.is_some() || unique.is_some());
     for number in 1..object.section_count() {
@@ -722,7 +727,16 @@ fn classify_file<'a>(
             bits |= state::ROOT;
         }
         *states[number as usize].get_mut() = bits;
-        if section.flags & shf::LINK_ORDER != 0 && bits & state::ALLOC != 0 {
+        // Some compilers mark what is about nothing in particular, too.
+        if section.flags & shf::LINK_ORDER != 0 && section.link != 0 {
+            if section.link >= object.section_count() {
+                diag.error(format!(
+                    "{file}: section {number} ({}) is about section {}, which does not exist",
+                    String::from_utf8_lossy(section.name),
+                    section.link
+                ));
+                continue;
+            }
             found.link_order.push((number, section.link));
         }
         let alone = unique
@@ -738,7 +752,13 @@ fn classify_file<'a>(
         }
         let merge = merge_kind(&section);
         part[number as usize] = match (standard, route) {
-            (Some(part), None) if merge.is_none() => part,
+            (Some(part), None) if merge.is_none() => {
+                let remark = (part, section.flags & shf::REMARKS);
+                if remark.1 != 0 && !found.remarks.contains(&remark) {
+                    found.remarks.push(remark);
+                }
+                part
+            }
             (standard, route) => {
                 let custom = match route {
                     Some(route) => ruled(&section, route, merge),
@@ -874,6 +894,8 @@ fn ruled<'a>(section: &Section<'a>, route: Route, merge: Option<MergeKind>) -> C
         Route::Rule { rule, .. } => Custom {
             name: b"",
             rule: Some(rule),
+            // The rule says, or `SHF_LINK_ORDER` does, when it is known what all rules have taken.
+            sort: Order::Input,
             ..plain
         },
         Route::Discard | Route::Orphan => plain,
@@ -900,15 +922,7 @@ fn custom<'a>(
             }
         }
     };
-    let keep = shf::ALLOC
-        | shf::WRITE
-        | shf::EXEC
-        | shf::TLS
-        | if merge.is_some() {
-            shf::MERGE | shf::STRINGS
-        } else {
-            0
-        };
+    let keep = shf::LOADING | shf::REMARKS;
     let sh_type = match section.sh_type {
         c::SHT_NOTE
         | c::SHT_NOBITS
@@ -922,7 +936,10 @@ fn custom<'a>(
         sh_type,
         flags: section.flags & keep,
         merge,
-        sort: Order::Input,
+        sort: match section.flags & shf::LINK_ORDER != 0 && section.link != 0 {
+            true => Order::Linked,
+            false => Order::Input,
+        },
         alone: None,
         rule: None,
     }

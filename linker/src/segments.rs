@@ -508,7 +508,7 @@ fn note_runs(outputs: &Outputs, in_file: &[OutputId]) -> Vec<Vec<OutputId>> {
         }
         let same = previous.is_some_and(|last| {
             let last = &outputs.sections[last.index()];
-            last.align == section.align && last.flags == section.flags
+            last.align == section.align && (last.flags ^ section.flags) & shf::LOADING == 0
         });
         match runs.last_mut() {
             Some(run) if same => run.push(*id),

@@ -11,10 +11,10 @@ use crate::file::Files;
 use crate::frames::FrameLayout;
 use crate::got::Got;
 use crate::hash_tables;
-use crate::ids::PartId;
+use crate::ids::{PartId, SectionId};
 use crate::layout::{self, MergeClasses};
 use crate::merge::Merged;
-use crate::output::{OutputSection, Outputs, Std, subpart};
+use crate::output::{MergeKind, OutputSection, Outputs, Std, shf, subpart};
 use crate::relr;
 use crate::resolve::Definitions;
 use crate::sections::Sections;
@@ -222,12 +222,57 @@ pub fn settle_types(
             outputs.std_mut(std).sh_type = c::SHT_PROGBITS;
         }
     }
+    settle_pieces(outputs, placement);
     if args.android_relr_tags {
         outputs.std_mut(Std::RelrDyn).sh_type = relr::SHT_ANDROID_RELR;
     }
     if args.z.now {
         // Nothing is bound lazily: the whole table is read-only after relocation.
         outputs.std_mut(Std::GotPlt).relro = true;
+    }
+}
+
+/// Sections that hold what is about others say which section holds these.
+pub fn settle_links(
+    sections: &Sections,
+    outputs: &mut Outputs,
+    link_order: &[(SectionId, SectionId)],
+) {
+    let output_of = |outputs: &Outputs, id: SectionId| {
+        let part = outputs.parts.get(sections.part[id.index()].index());
+        part.filter(|_| sections.is_alive(id))
+            .map(|part| part.output)
+    };
+    for (section, about) in link_order {
+        let (own, about) = (output_of(outputs, *section), output_of(outputs, *about));
+        if let (Some(own), Some(about)) = (own, about) {
+            let output = &mut outputs.sections[own.index()];
+            output.linked = output.linked.or(Some(about));
+        }
+    }
+    for section in &mut outputs.sections {
+        if section.linked.is_none() {
+            section.flags &= !shf::LINK_ORDER;
+        }
+    }
+}
+
+/// A section says that it holds mergeable pieces if it holds nothing but pieces of one kind.
+fn settle_pieces(outputs: &mut Outputs, placement: &layout::Placement) {
+    let mut kinds: Vec<Option<Option<MergeKind>>> = vec![None; outputs.sections.len()];
+    let parts = outputs.parts.iter().zip(&placement.parts);
+    for (part, _) in parts.filter(|(_, extent)| extent.size > 0) {
+        let kind = &mut kinds[part.output.index()];
+        *kind = match *kind {
+            Some(other) if other != part.merge => Some(None),
+            _ => Some(part.merge),
+        };
+    }
+    for (section, kind) in outputs.sections.iter_mut().zip(kinds) {
+        if let Some(Some(kind)) = kind {
+            section.flags |= kind.flags();
+            section.entsize = kind.entsize.into();
+        }
     }
 }
 

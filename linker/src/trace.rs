@@ -11,6 +11,7 @@
 //! that they describe, and debugging information is kept but not followed.
 
 mod follow;
+mod metadata;
 
 use crate::arch::x86_64::relax::NextReloc;
 use crate::arch::x86_64::reloc::{self, Field};
@@ -161,10 +162,12 @@ impl Tracer<'_, '_> {
         needs
             .dynamic
             .resize_with(self.files.0.len(), DynamicCounts::default);
+        self.discard_metadata();
         let mut found = match self.gc || !self.pieces.is_empty() {
             true => self.follow(roots, &needs),
             false => self.visit_all(&needs),
         };
+        self.settle_metadata();
         self.mark_unloaded_pieces();
         found.locals.sort_unstable();
         let mut locals: Vec<LocalNeed> = Vec::new();

@@ -10,7 +10,7 @@
 
 use crate::addresses::Places;
 use crate::eh_frame::TableEntry;
-use crate::elf::{Rela, Sym, c};
+use crate::elf::{Rela, Sym};
 use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
 use crate::icf::thunks;
@@ -811,12 +811,5 @@ pub fn sort_symbolic(relas: &mut [Rela]) {
 
 /// Flags in `sh_flags` of an output section that come from what is in it.
 pub fn header_flags(flags: u64) -> u64 {
-    flags
-        & (shf::WRITE
-            | shf::ALLOC
-            | shf::EXEC
-            | shf::TLS
-            | shf::MERGE
-            | shf::STRINGS
-            | u64::from(c::SHF_INFO_LINK))
+    flags & (shf::LOADING | shf::REMARKS | shf::MERGE | shf::STRINGS | shf::INFO_LINK)
 }

@@ -132,8 +132,9 @@ impl Folder<'_, '_> {
     ) -> Vec<Candidate> {
         // What is about code and would be lost with it, but for exception tables, which are folded themselves.
         let mut kept = vec![false; self.sections.count()];
+        let is_loaded = |id: SectionId| self.sections.state(id) & state::ALLOC != 0;
         for (section, about) in self.link_order {
-            if !self.section(*section).is_some_and(is_exception_table) {
+            if is_loaded(*section) && !self.section(*section).is_some_and(is_exception_table) {
                 kept[about.index()] = true;
             }
         }

@@ -5,15 +5,16 @@
 //! takes goes to the output section of its name, which may be an orphan.
 
 use super::orphans;
-use super::plan::{Description, Item, Plan};
+use super::plan::{Description, Item, Plan, Statement};
 use super::rules::{FileNames, Route, Rules};
 use crate::args::{Args, OrphanHandling};
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::output::{Outputs, STANDARD_COUNT, Std, shf, subpart};
+use crate::output::{MergeKind, Outputs, STANDARD_COUNT, Std, shf, subpart};
 use crate::sections::{Sections, state};
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
 /// An input section on its way to its place.
@@ -40,6 +41,8 @@ pub(super) struct Kind {
     pub align: u64,
     /// Size of an entry, if all of it is one table.
     pub entsize: u64,
+    /// Mergeable pieces, and how many bytes they take, the last kind of them if there are more.
+    pieces: Option<(MergeKind, u64)>,
 }
 
 impl Kind {
@@ -52,6 +55,12 @@ impl Kind {
             self.mixed |= self.sh_type != 0 && self.sh_type != sh_type;
             self.sh_type = sh_type;
         }
+    }
+
+    /// The kind of its pieces, if a section of this size holds nothing but these.
+    pub fn only_pieces(&self, size: u64) -> Option<MergeKind> {
+        let (kind, bytes) = self.pieces?;
+        (bytes == size).then_some(kind)
     }
 
     /// `sh_type` of the output section.
@@ -294,6 +303,7 @@ pub(super) fn gather<'a>(
     outputs: &mut Outputs<'a>,
     made: &mut Vec<(u64, u64)>,
     dynamic: bool,
+    link_order: &[(SectionId, SectionId)],
     diag: &Diagnostics,
 ) -> Content {
     let rules = outputs.rules.clone().unwrap_or_default();
@@ -369,6 +379,7 @@ pub(super) fn gather<'a>(
             kind.add(sh_type, flags, made[i].1);
         } else if part.merge.is_some() && made[i].0 > 0 {
             kind.entsize = 0;
+            kind.pieces = part.merge.map(|merge| (merge, made[i].0));
             let flags = outputs.sections[part.output.index()].flags;
             kind.add(c::SHT_PROGBITS, flags, made[i].1);
         }
@@ -381,7 +392,41 @@ pub(super) fn gather<'a>(
     let orphans = described..plan.descriptions.len();
     orphans::place(plan, outputs, &content, orphans);
     align_thread_storage(plan, &mut content);
+    order_linked(plan, link_order, &mut content);
     content
+}
+
+/// Brings what is about other sections (`SHF_LINK_ORDER`) into their order, behind what is not: within what one rule takes,
+/// as with GNU ld.
+fn order_linked(plan: &Plan, link_order: &[(SectionId, SectionId)], content: &mut Content) {
+    let about = |id: SectionId| {
+        let found = link_order.binary_search_by_key(&id, |(section, _)| *section);
+        found.ok().map(|found| link_order[found].1)
+    };
+    if link_order.is_empty() {
+        return;
+    }
+    let mut place: FxHashMap<SectionId, usize> = FxHashMap::default();
+    for item in &plan.items {
+        let Item::Section(number) = item else {
+            continue;
+        };
+        let rules = plan.descriptions[*number].statements.iter();
+        let of_rules = rules.filter_map(|statement| match statement {
+            Statement::Rule(rule) => content.of_rule.get(*rule),
+            _ => None,
+        });
+        let parts = of_rules.chain([&content.rest[*number]]).flatten();
+        for input in parts.flat_map(|part| &content.inputs[part.index()]) {
+            place.insert(input.id, place.len());
+        }
+    }
+    for inputs in &mut content.inputs {
+        if inputs.iter().any(|input| about(input.id).is_some()) {
+            // What is not in the output by itself comes first, as what is about nothing does.
+            inputs.sort_by_key(|input| about(input.id).and_then(|about| place.get(&about)));
+        }
+    }
 }
 
 /// The image of thread-local storage begins at its largest alignment.
@@ -452,7 +497,7 @@ fn collect_inputs(
         if info.merge.is_some() {
             continue;
         }
-        let keep = shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS;
+        let keep = shf::LOADING | shf::REMARKS;
         let sh_type = match section.sh_type {
             c::SHT_NOTE
             | c::SHT_NOBITS

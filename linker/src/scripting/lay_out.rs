@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::diag::Diagnostics;
 use crate::elf::{Shdr, c};
 use crate::file::Files;
-use crate::ids::{OutputId, PartId};
+use crate::ids::{OutputId, PartId, SectionId};
 use crate::layout::{Chunk, PartExtent, Placement};
 use crate::linker_symbols::LinkerSymbols;
 use crate::merge::Merged;
@@ -114,10 +114,11 @@ impl<'s> Plan<'s> {
         made: &mut Vec<(u64, u64)>,
         offset: Vec<u64>,
         dynamic: bool,
+        link_order: &[(SectionId, SectionId)],
         diag: &Diagnostics,
     ) -> Filled<'s> {
         let content = gather(
-            &mut self, args, files, sections, outputs, made, dynamic, diag,
+            &mut self, args, files, sections, outputs, made, dynamic, link_order, diag,
         );
         for std in Std::ALL {
             let (size, align) = made[std.part().index()];
@@ -281,7 +282,8 @@ impl<'s> Filled<'s> {
             let rule = outputs.parts[i]
                 .rule
                 .and_then(|rule| rules?.rules.get(rule as usize));
-            let single = rule.is_some_and(|rule| rule.sort != Sort::None);
+            let single = rule.is_some_and(|rule| rule.sort != Sort::None)
+                || !inputs.is_sorted_by_key(|input| input.id);
             let first = chunks.len();
             for input in inputs {
                 let (file, number) = sections.origin(input.id);
@@ -459,7 +461,18 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
         let description = &plan.descriptions[*number];
         let kind = machine.content.kinds[*number];
         let script = description.script;
-        let mut flags = kind.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
+        let mut flags = kind.flags & (shf::LOADING | shf::REMARKS);
+        if outputs.sections[description.output.index()]
+            .linked
+            .is_none()
+        {
+            flags &= !shf::LINK_ORDER;
+        }
+        let mut entsize = kind.entsize;
+        if let Some(pieces) = kind.only_pieces(placed.size) {
+            flags |= pieces.flags();
+            entsize = pieces.entsize.into();
+        }
         if !kind.present && placed.alloc {
             flags |= shf::ALLOC;
             if !begins_with_data(description) {
@@ -490,7 +503,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             load_address: placed.load_address,
             size: placed.size,
             align: placed.align,
-            entsize: kind.entsize,
+            entsize,
             bits: sh_type != c::SHT_NOBITS,
             phdrs: script.map_or(&[], |script| &script.phdrs[..]),
             offset: 0,
