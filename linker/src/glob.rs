@@ -88,13 +88,6 @@ impl Glob {
         }
     }
 
-    /// A pattern that matches exactly `text`, in which nothing is special.
-    pub fn literal(text: &[u8]) -> Glob {
-        Glob {
-            shape: Shape::Exact(text.into()),
-        }
-    }
-
     /// Whether the pattern matches all of `name`.
     pub fn matches(&self, name: &[u8]) -> bool {
         match &self.shape {

@@ -1,6 +1,6 @@
 //! What a linker script says, before anything is done with it.
 
-use crate::glob::Glob;
+use crate::glob::{Glob, has_wildcard};
 use crate::version_script::VersionScript;
 
 use super::expr::Expr;
@@ -310,16 +310,11 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; a quoted one is taken literally.
-    pub fn new(text: &[u8], literal: bool) -> Pattern {
-        let glob = if literal {
-            Glob::literal(text)
-        } else {
-            Glob::new(text)
-        };
+    /// Compiles a pattern. Quotes make no difference: they are for characters that no word has.
+    pub fn new(text: &[u8]) -> Pattern {
         Pattern {
             text: text.to_vec(),
-            glob,
+            glob: Glob::new(text),
         }
     }
 
@@ -332,7 +327,7 @@ impl Pattern {
 /// Which files an input section description is about ("Input Section Basics" in the manual).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePattern {
-    /// `file`: by path; for a member of an archive the member's name.
+    /// `file`: by path; with wildcards also a member of an archive, by the member's name.
     Plain(Pattern),
     /// `archive:file`, `archive:`, `:file`.
     InArchive {
@@ -347,7 +342,9 @@ impl FilePattern {
     /// Whether a file matches: its path, or for a member its name and its archive's path.
     pub fn matches(&self, file: &[u8], archive: Option<&[u8]>) -> bool {
         match self {
-            FilePattern::Plain(pattern) => pattern.matches(file),
+            FilePattern::Plain(pattern) => {
+                (archive.is_none() || has_wildcard(&pattern.text)) && pattern.matches(file)
+            }
             FilePattern::InArchive {
                 archive: wanted,
                 file: member,
@@ -363,13 +360,14 @@ impl FilePattern {
     }
 
     /// Whether a file is excluded by this pattern in `EXCLUDE_FILE`: there GNU ld also takes a plain pattern that
-    /// matches the archive.
+    /// matches the archive, or a member without wildcards.
     pub fn excludes(&self, file: &[u8], archive: Option<&[u8]>) -> bool {
-        let names_archive = match self {
-            FilePattern::Plain(pattern) => archive.is_some_and(|archive| pattern.matches(archive)),
-            FilePattern::InArchive { .. } => false,
-        };
-        names_archive || self.matches(file, archive)
+        match self {
+            FilePattern::Plain(pattern) => {
+                pattern.matches(file) || archive.is_some_and(|archive| pattern.matches(archive))
+            }
+            FilePattern::InArchive { .. } => self.matches(file, archive),
+        }
     }
 
     /// Whether it is `*`.
@@ -412,7 +410,7 @@ pub struct SectionFlags {
 pub struct InputSpec {
     /// `KEEP`: garbage collection begins here.
     pub keep: bool,
-    /// The files. A plain name without wildcards that is not among the inputs yet is itself an input.
+    /// The files.
     pub file: FilePattern,
     /// `SORT_BY_NAME(file)`: the order of files; only [`Sort::Default`], [`Sort::None`], [`Sort::Name`].
     pub file_sort: Sort,

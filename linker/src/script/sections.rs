@@ -282,18 +282,18 @@ impl Parser<'_, '_> {
                 _ => break,
             }
         }
-        let (text, literal) = self.pattern("a file or a pattern")?;
+        let text = self.pattern("a file or a pattern")?;
         for _ in 0..brackets {
             self.expect(")")?;
         }
         // "You will sometimes see [COMMON] in old linker scripts. It is equivalent to *(COMMON)."
-        if text == b"[COMMON]" && !literal && self.peek(Mode::Wild)? != Token::Punct("(") {
+        if text == b"[COMMON]" && self.peek(Mode::Wild)? != Token::Punct("(") {
             let sections = SectionPattern {
-                pattern: Pattern::new(b"COMMON", true),
+                pattern: Pattern::new(b"COMMON"),
                 exclude: Vec::new(),
                 sort: Sort::Default,
             };
-            let file = FilePattern::Plain(Pattern::new(b"*", false));
+            let file = FilePattern::Plain(Pattern::new(b"*"));
             return Ok(InputSpec {
                 keep,
                 file,
@@ -304,7 +304,7 @@ impl Parser<'_, '_> {
                 pos,
             });
         }
-        let file = file_pattern(&text, literal);
+        let file = file_pattern(&text);
         let mut sections = None;
         if self.take("(")? {
             let list = sections.insert(Vec::new());
@@ -341,12 +341,12 @@ impl Parser<'_, '_> {
             Token::Word(b"SORT_BY_INIT_PRIORITY") => Sort::InitPriority,
             Token::Word(b"SORT_NONE") => Sort::None,
             _ => {
-                let (text, literal) = self.pattern("a section or a pattern")?;
+                let text = self.pattern("a section or a pattern")?;
                 let sort = nested_sort(&sorts).ok_or_else(|| {
                     ScriptError::new(pos, "these sorts cannot be nested: only SORT_BY_NAME and SORT_BY_ALIGNMENT, once")
                 })?;
                 out.push(SectionPattern {
-                    pattern: Pattern::new(&text, literal),
+                    pattern: Pattern::new(&text),
                     exclude,
                     sort,
                 });
@@ -374,12 +374,11 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// A pattern, and whether it was quoted.
-    fn pattern(&mut self, what: &str) -> Result<(Name, bool), ScriptError> {
+    /// A pattern, quoted or not.
+    fn pattern(&mut self, what: &str) -> Result<Name, ScriptError> {
         let pos = self.pos()?;
         match self.lexer.next(Mode::Wild)? {
-            Token::Word(text) => Ok((text.to_vec(), false)),
-            Token::Quoted(text) => Ok((text.to_vec(), true)),
+            Token::Word(text) | Token::Quoted(text) => Ok(text.to_vec()),
             token => Err(ScriptError::expected(pos, what, &token)),
         }
     }
@@ -390,8 +389,8 @@ impl Parser<'_, '_> {
         self.expect("(")?;
         let mut files = Vec::new();
         while !self.take(")")? {
-            let (text, literal) = self.pattern("a file, a pattern or ')'")?;
-            files.push(file_pattern(&text, literal));
+            let text = self.pattern("a file, a pattern or ')'")?;
+            files.push(file_pattern(&text));
             self.take(",")?;
         }
         Ok(files)
@@ -520,20 +519,14 @@ struct Tail {
 }
 
 /// Takes `archive:file` apart.
-fn file_pattern(text: &[u8], literal: bool) -> FilePattern {
-    let part = |text: &[u8]| {
-        if text.is_empty() {
-            None
-        } else {
-            Some(Pattern::new(text, false))
-        }
-    };
+fn file_pattern(text: &[u8]) -> FilePattern {
+    let part = |text: &[u8]| (!text.is_empty()).then(|| Pattern::new(text));
     match memchr::memchr(b':', text) {
-        Some(colon) if !literal => FilePattern::InArchive {
+        Some(colon) => FilePattern::InArchive {
             archive: part(&text[..colon]),
             file: part(&text[colon + 1..]),
         },
-        _ => FilePattern::Plain(Pattern::new(text, literal)),
+        None => FilePattern::Plain(Pattern::new(text)),
     }
 }
 

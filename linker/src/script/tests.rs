@@ -628,7 +628,12 @@ fn archives_in_patterns() {
             && !in_archive("*lib.a:a.o", "b.o", Some("lib.a"))
     );
     assert!(in_archive(":x.o", "x.o", None) && !in_archive(":x.o", "x.o", Some("lib.a")));
-    assert!(in_archive("x.o", "x.o", Some("lib.a")));
+    // A name without wildcards is a file's, not a member's.
+    assert!(in_archive("*x.o", "x.o", Some("lib.a")) && !in_archive("x.o", "x.o", Some("lib.a")));
+    assert!(file("x.o").excludes(b"x.o", Some(b"lib.a")));
+    // Quotes make no difference.
+    assert!(in_archive("\"lib.a:*x.o\"", "ax.o", Some("lib.a")));
+    assert!(in_archive("\"*x.o\"", "ax.o", None));
     assert!(
         !file("*lib.a").matches(b"x.o", Some(b"lib.a"))
             && file("*lib.a").excludes(b"x.o", Some(b"lib.a"))

@@ -99,7 +99,7 @@ impl Rule {
             return false;
         }
         self.all_files
-            || spec.file.excludes(file.file, file.archive)
+            || spec.file.matches(file.file, file.archive)
                 && !spec
                     .exclude
                     .iter()

@@ -1,0 +1,99 @@
+//! Which input sections the patterns of a linker script mean, beside GNU ld.
+
+#[allow(dead_code, reason = "each test binary uses a part of it")]
+mod linking;
+
+use goblin::elf::Elf;
+use linking::{BOTH, Bench, Linker};
+use std::collections::BTreeMap;
+
+/// A bench with objects of these names and sources.
+fn bench(sources: &[(&str, &str)]) -> Option<Bench> {
+    let bench = Bench::new()?;
+    for (name, text) in sources {
+        bench
+            .scratch
+            .write(format!("{name}.s"), format!("{text}\n"));
+        let arguments = format!("-c {name}.s -o {name}.o");
+        bench.driver(Linker::Reference, "gcc", &arguments).ok();
+    }
+    Some(bench)
+}
+
+/// The bytes of each section that is not empty, but not of the tables.
+fn contents(image: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let elf = Elf::parse(image).expect("an ELF file");
+    let named = elf.section_headers.iter().map(|header| {
+        let name = elf.shdr_strtab.get_at(header.sh_name).unwrap_or_default();
+        let range = header.file_range();
+        let bytes = range.map_or_else(Vec::new, |range| image[range].to_vec());
+        (name.to_string(), bytes)
+    });
+    named
+        .filter(|(name, bytes)| !bytes.is_empty() && !name.ends_with("tab"))
+        .collect()
+}
+
+/// Links by both, and demands the same bytes in the same sections. Gives them.
+#[track_caller]
+fn same(bench: &Bench, script: &str, arguments: &str) -> BTreeMap<String, Vec<u8>> {
+    bench.scratch.write("s.t", script);
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments = format!("-T s.t {arguments} -o output");
+        bench.ld(linker, &arguments).ok();
+        contents(&bench.read("output"))
+    });
+    assert_eq!(theirs, ours, "{script}");
+    ours
+}
+
+#[test]
+fn members_of_archives() {
+    let Some(bench) = bench(&[
+        (
+            "a",
+            ".globl _start; _start: .section .data.a,\"aw\"; .byte 1",
+        ),
+        (
+            "b",
+            ".section .data.a,\"aw\"; .byte 2; .section .data.b,\"aw\"; .byte 3",
+        ),
+        ("c", ".section .data.a,\"aw\"; .byte 4"),
+    ]) else {
+        return;
+    };
+    bench
+        .driver(Linker::Reference, "ar", "rc lib.a a.o b.o")
+        .ok();
+    for pattern in [
+        "lib.a:a.o(.data*)",
+        "\"lib.a:a.o\"(.data*)",
+        "*.a:b.o(.data*)",
+        "\"*.a:[bc].o\"(.data*)",
+        "lib.a:(.data.a)",
+        "*lib.a:*(.data.a)",
+        "*b.o(.data*)",
+        "\"*b.o\"(\".d*\")",
+        "*(\"*.b\")",
+        "[ab].o(.data*)",
+        ":b.o(.data*)",
+        "*:b.o(.data*)",
+        ":c.o(.data*)",
+        "c.o(.data*)",
+        ":*(.data*)",
+        "\"*\"(.data*)",
+        // The archive's name alone is no member's.
+        "*lib.a(.data*)",
+        "lib.a(.data*)",
+        // In EXCLUDE_FILE it is.
+        "*(EXCLUDE_FILE(lib.a) .data*)",
+        "*(EXCLUDE_FILE(*lib.a:b.o) .data*)",
+        "*(EXCLUDE_FILE(\"*b.o\") .data*)",
+        "*(EXCLUDE_FILE(b.o) .data*)",
+    ] {
+        let script = format!(
+            "SECTIONS {{ .text : {{ *(.text) }} .found : {{ {pattern} }} .data : {{ *(.data .data.*) }} /DISCARD/ : {{ *(.note*) }} }}"
+        );
+        same(&bench, &script, "--whole-archive lib.a c.o");
+    }
+}
