@@ -10,7 +10,7 @@ use crate::layout::{PartExtent, Placement};
 use crate::linker_symbols::{LinkerSymbols, Meaning};
 use crate::merge::Merged;
 use crate::object::{Object, Place};
-use crate::output::{OutputSection, Outputs, Std, shf, subpart};
+use crate::output::{OutputSection, Outputs, Std, shf};
 use crate::pieces::PiecePlaces;
 use crate::prefetch::prefetch;
 use crate::resolve::Definitions;
@@ -87,6 +87,8 @@ pub struct Located<'l, 'a> {
     pub merged: &'l Merged<'l>,
     /// Offset of each file's frames in `.eh_frame`.
     pub frame_offsets: &'l [u64],
+    /// Slots, and copies of shared objects' variables.
+    pub got: &'l Got,
 }
 
 /// Output section of a definition in an object, and offset in it. `None` if it is in none, or not in the output.
@@ -107,7 +109,8 @@ pub fn section_offset(
         ))
     };
     if key.rank() == rank::COMMON {
-        return of_part(common_part(located.symbols.flags(id)), value);
+        let tls = located.symbols.flags(id) & flag::TLS != 0;
+        return of_part(located.definitions.common_part(id, tls), value);
     }
     let section = located.definitions.section(id);
     if section == SectionId::NONE || !located.sections.is_alive(section) {
@@ -146,16 +149,13 @@ fn place_in_frames(frame_offsets: &[u64], file: FileId, value: u64) -> Option<u6
     Some(start.wrapping_add(value))
 }
 
-/// The part with the common blocks of a symbol with these [`flag`]s.
-fn common_part(flags: u32) -> PartId {
-    if flags & flag::TLS != 0 {
-        subpart::COMMON_TLS
-    } else {
-        subpart::COMMON
-    }
-}
-
 impl Places<'_, '_> {
+    /// The part with the common block of a symbol.
+    pub fn common_part(&self, id: SymbolId) -> PartId {
+        let tls = self.symbols.flags(id) & flag::TLS != 0;
+        self.definitions.common_part(id, tls)
+    }
+
     /// Address of a byte of an input section; `None` if the section is not in the output.
     #[inline]
     pub fn in_section(&self, id: SectionId, offset: u64) -> Option<u64> {
@@ -315,19 +315,24 @@ impl Places<'_, '_> {
                 let section = self.definitions.section(id);
                 (section != SectionId::NONE).then(|| self.sections.part[section.index()])?
             }
-            rank::COMMON => common_part(self.symbols.flags(id)),
+            rank::COMMON => self.common_part(id),
             _ => return None,
         };
         (part != PartId::NONE).then(|| self.outputs.parts[part.index()].output)
     }
 
-    /// The output section in which a script puts the symbol of this key, if one does.
-    pub fn assigned_output(&self, key: Key) -> Option<OutputId> {
+    /// What a script assigns to the symbol of this key, if one does.
+    pub fn assigned(&self, key: Key) -> Option<&Assigned> {
         let (_, meaning) = self.linker_symbols.get(key.index() as usize)?;
         match meaning {
-            Meaning::Assigned(slot) => self.assigned.get(*slot as usize)?.output,
+            Meaning::Assigned(slot) => self.assigned.get(*slot as usize),
             _ => None,
         }
+    }
+
+    /// The output section in which a script puts the symbol of this key, if one does.
+    pub fn assigned_output(&self, key: Key) -> Option<OutputId> {
+        self.assigned(key)?.output
     }
 
     /// Address of a global symbol's definition: for an IFUNC, of its resolver.
@@ -339,7 +344,7 @@ impl Places<'_, '_> {
     pub fn definition_of(&self, id: SymbolId, key: Key) -> u64 {
         match key.rank() {
             rank::COMMON => self
-                .part(common_part(self.symbols.flags(id)))
+                .part(self.common_part(id))
                 .wrapping_add(self.definitions.value(id)),
             rank::STRONG | rank::WEAK => match self.definitions.section(id) {
                 SectionId::NONE => self.definitions.value(id),
@@ -384,12 +389,8 @@ impl Places<'_, '_> {
             .copies
             .iter()
             .map(|copied| {
-                let part = if copied.read_only {
-                    subpart::RELRO_COPIES
-                } else {
-                    subpart::COPIES
-                };
-                (copied.symbol, self.part(part) + copied.offset)
+                let address = self.part(copied.part()) + copied.offset;
+                (copied.symbol, address)
             })
             .collect();
         let value = |id| {

@@ -6,7 +6,8 @@
 
 use crate::arch::x86_64::plt;
 use crate::file::Files;
-use crate::ids::{FileId, SymbolId};
+use crate::ids::{FileId, PartId, SymbolId};
+use crate::output::subpart;
 use crate::plan::Mode;
 use crate::symbols::{SymbolTable, flag, rank};
 use crate::trace::Needs;
@@ -64,6 +65,17 @@ pub struct Copied {
     pub offset: u64,
     /// Whether a relocation is made: not for further names of one that is there already.
     pub first: bool,
+}
+
+impl Copied {
+    /// The part of the output that it is in.
+    pub fn part(&self) -> PartId {
+        if self.read_only {
+            subpart::RELRO_COPIES
+        } else {
+            subpart::COPIES
+        }
+    }
 }
 
 /// All slots, entries and copies.
@@ -296,6 +308,12 @@ impl Got {
             }
         }
         self.counts.symbolic += 1;
+    }
+
+    /// Where the copy of a shared object's variable is, if there is one: the part, and the offset in it.
+    pub fn copy_of(&self, id: SymbolId) -> Option<(PartId, u64)> {
+        let copied = self.copies.iter().find(|copied| copied.symbol == id)?;
+        Some((copied.part(), copied.offset))
     }
 
     /// The slots of a global symbol.

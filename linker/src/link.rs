@@ -33,7 +33,7 @@ use crate::log;
 use crate::lto;
 use crate::made::{self, Made};
 use crate::map::Map;
-use crate::mentions::{bounded_parts, has_start, mentioned, required, roots, wrap};
+use crate::mentions::{bounded_parts, has_start, looked_for, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::object::Object;
 use crate::output::{Outputs, Std};
@@ -183,7 +183,7 @@ fn attempt(
     resolve::discard_groups(&files, &lost_groups, &sections, diag);
     let shrunk = resolve::define(&files, &symbols, &sections);
     let (mut definitions, mut duplicates) = resolve::publish(&files, &symbols, &sections, diag);
-    definitions.discard_commons(&symbols, &outputs);
+    definitions.route_commons(&files, &symbols, &mut outputs, diag);
     let definitions = definitions;
     versioning::settle_aliases(&files, &symbols, &mut duplicates);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
@@ -198,7 +198,12 @@ fn attempt(
     // What objects do not define the linker may; then every symbol's binding is known.
     let dynamic_output = is_dynamic(args, &files);
     let mut linker_symbols = LinkerSymbols::new();
-    let assignments = Assignments::define(&scripts, &symbols, &mut linker_symbols);
+    let assignments = Assignments::define(
+        &scripts,
+        &symbols,
+        &looked_for(args, &symbols),
+        &mut linker_symbols,
+    );
     let linker_symbols =
         linker_symbols::define(&symbols, &outputs, args, dynamic_output, linker_symbols);
     versioning.assign(&files, &symbols, args, diag);
@@ -486,6 +491,7 @@ fn attempt(
                 sections: &sections,
                 merged: &merged,
                 frame_offsets: &frame_layout.file_offsets,
+                got: &got,
                 linker_symbols: &linker_symbols,
                 executable_stack,
                 diag,

@@ -207,7 +207,7 @@ impl Map<'_, '_> {
             let name = self.diag.show_name(places.symbols.name(common.symbol));
             write!(out, "{name}")?;
             pad(out, name.len(), 20)?;
-            let file = places.files.get(places.symbols.key(common.symbol).file());
+            let file = places.files.get(common.file);
             writeln!(out, "{:<18}{file}", format!("{:#x}", common.size))?;
         }
         writeln!(out)
@@ -470,22 +470,19 @@ impl Map<'_, '_> {
         let places = self.places;
         let offset = places.placement.parts[part.index()].offset;
         let output = places.outputs.parts[part.index()].output;
-        if part == subpart::COMMON || part == subpart::COMMON_TLS {
-            let tls = part == subpart::COMMON_TLS;
-            let commons = places
-                .definitions
-                .commons
-                .iter()
-                .filter(|common| common.tls == tls);
+        let holds_commons = part == subpart::COMMON
+            || part == subpart::COMMON_TLS
+            || places.outputs.parts[part.index()].commons.is_some();
+        if holds_commons {
+            let definitions = places.definitions;
+            let commons = definitions.commons.iter();
             let mut own: Vec<Entry> = commons
+                .filter(|common| definitions.common_part(common.symbol, common.tls) == part)
                 .map(|common| Entry {
                     offset: offset + places.definitions.value(common.symbol),
                     size: common.size,
                     name: "COMMON".to_owned(),
-                    file: places
-                        .files
-                        .get(places.symbols.key(common.symbol).file())
-                        .to_string(),
+                    file: places.files.get(common.file).to_string(),
                     before: None,
                     symbols: vec![(0, common.symbol)],
                 })

@@ -1,7 +1,7 @@
 //! Symbols that the command line names: those that must have a number, those that are
 //! looked for, those that keep what they are in, and `--wrap`.
 
-use crate::args::Args;
+use crate::args::{Args, Entry};
 use crate::file::{Body, Files};
 use crate::glob::Glob;
 use crate::ids::SymbolId;
@@ -17,6 +17,7 @@ use rayon::prelude::*;
 pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     names.extend(args.undefined.iter().chain(&args.require_defined).cloned());
+    names.extend(args.entry.iter().map(|entry| entry.symbol().to_vec()));
     for name in &args.wrap {
         names.push(name.clone());
         names.push([b"__wrap_", &name[..]].concat());
@@ -97,6 +98,17 @@ fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
         required.extend(matching.collect::<Vec<SymbolId>>());
     }
     required
+}
+
+/// Symbols that the command line, or a script, asks for by name: a `PROVIDE` of one is wanted.
+pub fn looked_for(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
+    let names = args.undefined.iter().chain(&args.require_defined);
+    let entry = args.entry.as_ref().map(Entry::symbol);
+    names
+        .map(|name| &name[..])
+        .chain(entry)
+        .filter_map(|name| symbols.find(name))
+        .collect()
 }
 
 /// Whether it is known where an executable starts. Without an entry symbol it starts with its first code, whatever that

@@ -208,6 +208,8 @@ pub struct Part {
     pub merge: Option<MergeKind>,
     /// The rule of the linker script whose sections these are; `None` without a script, and for what it does not name.
     pub rule: Option<u32>,
+    /// Set if the part holds the common blocks that a linker script's rule takes: whether they are thread-local.
+    pub commons: Option<bool>,
 }
 
 /// An output section. What follows the blank line is decided by layout.
@@ -378,6 +380,7 @@ impl<'a> Default for Outputs<'a> {
             sort: Order::Input,
             merge: None,
             rule: None,
+            commons: None,
         });
         let subs = SUBPARTS.iter().map(|(std, order)| Part {
             output: std.id(),
@@ -385,6 +388,7 @@ impl<'a> Default for Outputs<'a> {
             sort: Order::Input,
             merge: None,
             rule: None,
+            commons: None,
         });
         let mut outputs = Outputs {
             sections: sections.collect(),
@@ -515,6 +519,23 @@ impl<'a> Outputs<'a> {
             sort: custom.sort,
             merge: custom.merge,
             rule: custom.rule,
+            commons: None,
+        });
+        Some(id)
+    }
+
+    /// A part for the common blocks that a linker script's rule takes; `None` if there are too many parts.
+    pub fn add_commons(&mut self, output: OutputId, rule: u32, tls: bool) -> Option<PartId> {
+        let id = u16::try_from(self.parts.len()).ok();
+        let id = PartId(id.filter(|n| *n < 0x7fff)?);
+        self.parts.push(Part {
+            output,
+            // They come behind what has a section.
+            order: 1,
+            sort: Order::Input,
+            merge: None,
+            rule: Some(rule),
+            commons: Some(tls),
         });
         Some(id)
     }

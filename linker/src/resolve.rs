@@ -21,10 +21,10 @@
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::{Body, File, Files};
-use crate::ids::{FileId, SectionId, SymbolId};
+use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::object::{Object, Place, Signature, Symbol, describe_missing};
-use crate::output::{Outputs, shf};
-use crate::scripting::FileNames;
+use crate::output::{Outputs, shf, subpart};
+use crate::scripting::{FileNames, Route};
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use parking_lot::Mutex;
@@ -350,6 +350,8 @@ pub struct Definitions {
     pub commons: Vec<Common>,
     /// The sizes of those that another file wants larger than the one that defines them.
     enlarged: HashMap<SymbolId, u64>,
+    /// The parts of those that a linker script's rule takes.
+    ruled: HashMap<SymbolId, PartId>,
 }
 
 /// A common block.
@@ -357,6 +359,8 @@ pub struct Definitions {
 pub struct Common {
     /// Its symbol.
     pub symbol: SymbolId,
+    /// The first object that gives the largest size: for a linker script, the block is from there.
+    pub file: FileId,
     /// The largest size that a file gives.
     pub size: u64,
     /// The largest alignment that a file gives.
@@ -381,27 +385,61 @@ impl Definitions {
         }
     }
 
-    /// Takes away the common blocks that a linker script sends to `/DISCARD/`. Who refers to them is told.
-    pub fn discard_commons(&mut self, symbols: &SymbolTable, outputs: &Outputs) {
-        let Some(rules) = outputs.rules.as_deref() else {
+    /// Sends common blocks where a linker script wants those of their files. What it sends to `/DISCARD/` is taken away;
+    /// who refers to that is told.
+    pub fn route_commons(
+        &mut self,
+        files: &Files,
+        symbols: &SymbolTable,
+        outputs: &mut Outputs,
+        diag: &Diagnostics,
+    ) {
+        let Some(rules) = outputs.rules.clone() else {
             return;
         };
-        let is_discarded = |name: &[u8], flags| {
-            rules.discards(FileNames::NONE, name, shf::ALLOC | shf::WRITE | flags)
-        };
-        let (plain, tls) = (
-            is_discarded(b"COMMON", 0),
-            is_discarded(b".tcommon", shf::TLS),
-        );
+        let ruled = &mut self.ruled;
+        let mut parts: HashMap<(u32, bool), Option<PartId>> = HashMap::new();
         self.commons.retain(|common| {
-            let gone = if common.tls { tls } else { plain };
-            if gone {
-                symbols.set_key(common.symbol, Key::NONE);
-                let wanted = flag::REFERENCED | flag::REFERENCED_STRONGLY;
-                symbols.add_flags(common.symbol, wanted);
+            let (name, flags) = match common.tls {
+                false => (&b"COMMON"[..], shf::ALLOC | shf::WRITE),
+                true => (&b".tcommon"[..], shf::ALLOC | shf::WRITE | shf::TLS),
+            };
+            let file = FileNames::of(files.get(common.file));
+            match rules.route(file, name, flags) {
+                Route::Rule { rule, .. } => {
+                    let part = parts.entry((rule, common.tls)).or_insert_with(|| {
+                        let output = rules.rules[rule as usize].output;
+                        outputs.add_commons(output, rule, common.tls)
+                    });
+                    match part {
+                        Some(part) => _ = ruled.insert(common.symbol, *part),
+                        None => diag.error("the linker script has too many patterns"),
+                    }
+                    true
+                }
+                Route::Discard if !rules.discard_orphans || rules.discards(file, name, flags) => {
+                    symbols.set_key(common.symbol, Key::NONE);
+                    let wanted = flag::REFERENCED | flag::REFERENCED_STRONGLY;
+                    symbols.add_flags(common.symbol, wanted);
+                    false
+                }
+                Route::Discard | Route::Orphan => true,
             }
-            !gone
         });
+    }
+
+    /// The part that the common block of a symbol is in.
+    #[inline]
+    pub fn common_part(&self, id: SymbolId, tls: bool) -> PartId {
+        let ruled = match self.ruled.is_empty() {
+            true => None,
+            false => self.ruled.get(&id),
+        };
+        match ruled {
+            Some(part) => *part,
+            None if tls => subpart::COMMON_TLS,
+            None => subpart::COMMON,
+        }
     }
 
     /// Gives a common block its offset among the common blocks.
@@ -626,7 +664,7 @@ pub fn publish(
                         if key.rank() == rank::COMMON && is_data {
                             // The shared object's own code uses the block in place of its variable.
                             let tls = sym.kind() == c::STT_TLS;
-                            commons.push((key, Common { symbol: name, size: sym.st_size, align: 1, tls }));
+                            commons.push((key, Common { symbol: name, file: key.file(), size: sym.st_size, align: 1, tls }));
                         }
                         if key != Key::new(rank::SHARED, id, index) {
                             continue;
@@ -659,7 +697,7 @@ pub fn publish(
                                 ));
                                 return;
                             }
-                            commons.push((key, Common { symbol: name, size: symbol.size, align, tls }));
+                            commons.push((key, Common { symbol: name, file: id, size: symbol.size, align, tls }));
                             if tls {
                                 symbols.add_flags(name, flag::TLS);
                             }
@@ -722,6 +760,7 @@ pub fn publish(
             value,
             commons,
             enlarged,
+            ruled: HashMap::new(),
         },
         duplicates,
     )
@@ -735,6 +774,9 @@ fn unite_commons(mut all: Vec<(Key, Common)>) -> (Vec<Common>, HashMap<SymbolId,
     for (_, common) in all {
         match united.last_mut() {
             Some(last) if last.symbol == common.symbol => {
+                if common.size > last.size {
+                    last.file = common.file;
+                }
                 if last.size != common.size {
                     last.size = last.size.max(common.size);
                     enlarged.insert(common.symbol, last.size);

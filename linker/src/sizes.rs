@@ -23,6 +23,7 @@ use crate::symbols::{SymbolTable, flag};
 use crate::symtab::SymtabLayout;
 use crate::trace::Needs;
 use crate::versions;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What there will be.
@@ -46,7 +47,7 @@ pub struct Wanted<'l, 'a> {
     /// Which parts they are in.
     pub merge_classes: &'l MergeClasses,
     /// Size and alignment of plain and of thread-local common blocks.
-    pub commons: [(u64, u64); 2],
+    pub commons: Vec<(PartId, (u64, u64))>,
     /// Bytes of the interpreter's path.
     pub interpreter: usize,
     /// Bytes of `.note.gnu.property`.
@@ -147,11 +148,8 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     {
         sizes[part.index()] = (size, align);
     }
-    for (part, (size, align)) in [subpart::COMMON, subpart::COMMON_TLS]
-        .into_iter()
-        .zip(wanted.commons)
-    {
-        sizes[part.index()] = (size, align);
+    for (part, extent) in &wanted.commons {
+        sizes[part.index()] = *extent;
     }
     for (i, class) in wanted.merge_classes.iter().enumerate() {
         if let Some(class) = class {
@@ -161,17 +159,18 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     sizes
 }
 
-/// Lays out common blocks, largest alignment first. Gives size and alignment of plain and of thread-local ones.
-pub fn place_commons(definitions: &Definitions) -> [(u64, u64); 2] {
-    let mut extents = [(0u64, 1u64); 2];
+/// Lays out common blocks. Gives size and alignment of each part that has some.
+pub fn place_commons(definitions: &Definitions) -> Vec<(PartId, (u64, u64))> {
+    let mut extents: BTreeMap<PartId, (u64, u64)> = BTreeMap::new();
     for common in &definitions.commons {
-        let (size, align) = &mut extents[usize::from(common.tls)];
+        let part = definitions.common_part(common.symbol, common.tls);
+        let (size, align) = extents.entry(part).or_insert((0, 1));
         let (at, end) = layout::append(*size, common.size, common.align);
         definitions.set_value(common.symbol, at);
         *size = end;
         *align = (*align).max(common.align);
     }
-    extents
+    extents.into_iter().collect()
 }
 
 /// Whether an object refers to `_GLOBAL_OFFSET_TABLE_`.

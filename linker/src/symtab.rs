@@ -15,7 +15,7 @@ use crate::output::{Outputs, Std, shf, subpart};
 use crate::resolve::Definitions;
 use crate::retain::Retained;
 use crate::sections::{Sections, state};
-use crate::symbols::{SymbolTable, flag, rank};
+use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::unique_symbols::Numbering;
 use rayon::prelude::*;
 
@@ -339,11 +339,7 @@ pub fn write_file<'a>(
                 header_of(places, chooser.sections.id(id, number), places.outputs)
             }
             Place::Common => {
-                let part = if symbol.kind() == c::STT_TLS {
-                    subpart::COMMON_TLS
-                } else {
-                    subpart::COMMON
-                };
+                let part = places.common_part(chooser.symbols.of(file, index));
                 places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
             }
             _ => c::SHN_ABS,
@@ -476,16 +472,8 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
                 };
                 sym.st_info = (c::STB_GLOBAL << 4) | kind;
                 if bits & flag::NEEDS_COPY != 0 {
-                    let read_only = places
-                        .got
-                        .copies
-                        .iter()
-                        .any(|copied| copied.symbol == id && copied.read_only);
-                    let part = if read_only {
-                        subpart::RELRO_COPIES
-                    } else {
-                        subpart::COPIES
-                    };
+                    let copy = places.got.copy_of(id);
+                    let part = copy.map_or(subpart::COPIES, |(part, _)| part);
                     let output = places.outputs.parts[part.index()].output;
                     sym.st_shndx = places.outputs.sections[output.index()].header;
                     sym.st_size = theirs.st_size;
@@ -515,6 +503,8 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
                 sym.st_value = sym.st_value.wrapping_sub(start);
             } else if bits & flag::FUNCTION != 0 {
                 sym.st_info |= c::STT_FUNC;
+            } else if is_alias_of_data(places, key) {
+                sym.st_info |= c::STT_OBJECT;
             }
             let assigned = places.assigned_output(key);
             let assigned = assigned.map(|output| places.outputs.sections[output.index()].header);
@@ -561,6 +551,20 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
     sym
 }
 
+/// Whether a script makes the symbol of this key another name of a variable.
+fn is_alias_of_data(places: &Places, key: Key) -> bool {
+    let Some(alias) = places.assigned(key).and_then(|assigned| assigned.alias) else {
+        return false;
+    };
+    let key = places.symbols.key(alias);
+    let kind = places.files.definer(key).and_then(|file| match &file.body {
+        Body::Object(object) => object.symbol(key.index()).map(|symbol| symbol.kind()),
+        Body::Shared(shared) => shared.syms.get(key.index() as usize).map(|sym| sym.kind()),
+        Body::Linker(_) => None,
+    });
+    key.rank() == rank::COMMON || matches!(kind, Some(c::STT_OBJECT | c::STT_COMMON))
+}
+
 /// The symbol of an exported definition in an object, without its name.
 pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> Option<Sym> {
     let key = places.symbols.key(id);
@@ -574,11 +578,7 @@ pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> 
     let shndx = match symbol.place {
         Place::Section(_) => header_of(places, section, places.outputs),
         Place::Common => {
-            let part = if bits & flag::TLS != 0 {
-                subpart::COMMON_TLS
-            } else {
-                subpart::COMMON
-            };
+            let part = places.common_part(id);
             places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
         }
         _ => c::SHN_ABS,

@@ -605,3 +605,79 @@ fn memory_usage_is_printed() {
     });
     assert_eq!(theirs, ours);
 }
+
+/// `-Ttext` and its like count more than the addresses of the script.
+#[test]
+fn options_overrule_the_addresses_of_a_script() {
+    let Some(bench) = bench() else { return };
+    let script = r"SECTIONS {
+        .text 0x200000 : { *(.text*) *(orphan_x) } .rodata 0x300000 : { *(.rodata table) }
+        .data 0x400000 : { *(.data .init_array*) *(orphan_w) } .bss : { *(.bss) *(COMMON) }
+        /DISCARD/ : { *(.discard) }
+    }";
+    let picture = same(&bench, "-Ttext=0x30000 -Tdata=0x50000", script);
+    assert_eq!(picture.sections[".text"].2, 0x30000);
+    assert_eq!(picture.sections[".rodata"].2, 0x300000);
+}
+
+/// Common blocks are placed as sections of the file that gives the largest size.
+#[test]
+fn common_blocks_are_placed_by_their_files() {
+    let Some(bench) = Bench::new() else { return };
+    for (name, text) in [
+        (
+            "a",
+            ".globl _start; _start: .quad one, shared; .comm one,4,4; .comm shared,8,8",
+        ),
+        (
+            "b",
+            ".quad two, shared; .comm two,8,8; .comm shared,32,16; .comm rest,24,8",
+        ),
+        ("c", ".comm three,16,16; .comm shared,16,8"),
+        ("d", ".comm unused,16,16"),
+    ] {
+        bench
+            .scratch
+            .write(format!("{name}.s"), format!("{text}\n"));
+        let arguments = format!("-c {name}.s -o {name}.o");
+        bench.driver(Linker::Reference, "gcc", &arguments).ok();
+    }
+    for script in [
+        ".c0 : { *a.o(COMMON) } .c1 : { *b.o(COMMON) } .c2 : { *c.o(COMMON) } /DISCARD/ : { *d.o(COMMON) }",
+        ".c0 : { *(EXCLUDE_FILE(*b.o) COMMON) } .c1 : { *(COMMON) }",
+        ".c0 : { c.o(COMMON) } .data : { QUAD(1) *b.o(.data COMMON) } .bss : { *(COMMON) }",
+        ".c0 : { c.o(COMMON) . = ALIGN(64); EXCLUDE_FILE(*a.o) *(COMMON) } .bss : { *(COMMON) } ",
+    ] {
+        let script = format!("SECTIONS {{ . = 0x10000; .text : {{ *(.text) }} {script} }}");
+        bench.scratch.write("script.ld", &script);
+        let [theirs, ours] = BOTH.map(|linker| {
+            let arguments = format!("-T script.ld a.o b.o c.o d.o -o out.{linker:?}");
+            bench.ld(linker, &arguments).ok();
+            picture(&bench.read(&format!("out.{linker:?}")))
+        });
+        assert_eq!(theirs.sections, ours.sections, "{script}");
+        // GNU ld puts those of one file in the order of its hash table.
+        let [theirs, ours] = [&theirs, &ours].map(|picture| {
+            let home = |at: u64| {
+                let mut all = picture.sections.iter();
+                all.find(|(_, section)| section.2 <= at && at < section.2 + section.3)
+            };
+            let symbols = picture.symbols.iter();
+            let homes = symbols.map(|(name, at)| (name, home(*at).map(|(section, _)| section)));
+            homes.collect::<BTreeMap<_, _>>()
+        });
+        assert_eq!(theirs, ours, "{script}");
+    }
+    // Those of one file can be thrown away; who refers to them is told.
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { . = 0x10000; .text : { *(.text) } /DISCARD/ : { *b.o(COMMON) } .bss : { *(COMMON) } }",
+    );
+    for linker in BOTH {
+        let run = bench
+            .ld(linker, "-T script.ld a.o b.o c.o d.o -o out")
+            .failed();
+        let expected = "defined in discarded section `COMMON' of b.o";
+        assert!(run.errors().contains(expected), "{}", run.report());
+    }
+}

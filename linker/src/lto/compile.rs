@@ -29,7 +29,7 @@ use crate::ids::FileId;
 use crate::inputs::{InputArena, Intermediate, open_produced};
 use crate::link::{Failed, check, is_dynamic};
 use crate::linker_symbols::{self, LinkerSymbols};
-use crate::mentions::{required, wrap};
+use crate::mentions::{self, required, wrap};
 use crate::object::Object;
 use crate::output::Outputs;
 use crate::report::{refuse_intermediate_code, report_duplicates};
@@ -270,7 +270,8 @@ fn resolve(
     check(diag)?;
     let dynamic = is_dynamic(args, files);
     let mut linker_symbols = LinkerSymbols::new();
-    Assignments::define(scripts, &symbols, &mut linker_symbols);
+    let looked_for = mentions::looked_for(args, &symbols);
+    Assignments::define(scripts, &symbols, &looked_for, &mut linker_symbols);
     linker_symbols::define(&symbols, &outputs, args, dynamic, linker_symbols);
     // The link proper gives versions anew, to what is there then.
     let mut versioning = versioning.clone();

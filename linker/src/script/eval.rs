@@ -181,7 +181,13 @@ impl Expr {
             Expr::Align(Some(value), alignment) => {
                 let value = value.eval(env)?;
                 let alignment = alignment.resolve(env)?;
-                Ok(value.map(|value| align(value, alignment)))
+                if !env.numbers_are_addresses() {
+                    return Ok(value.map(|value| align(value, alignment)));
+                }
+                // The address is aligned, wherever its section begins.
+                let address = value.resolve(env)?;
+                let step = align(address, alignment).wrapping_sub(address);
+                Ok(value.map(|value| value.wrapping_add(step)))
             }
             Expr::Max(left, right) => choose(left.eval(env)?, right.eval(env)?, u64::max, env),
             Expr::Min(left, right) => choose(left.eval(env)?, right.eval(env)?, u64::min, env),

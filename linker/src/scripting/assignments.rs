@@ -26,6 +26,8 @@ struct Slot {
     provider: Option<Pos>,
     /// What defined it otherwise.
     original: Key,
+    /// The symbol that it is another name of: its type is that symbol's.
+    alias: Option<SymbolId>,
 }
 
 /// The symbols that scripts define.
@@ -42,6 +44,8 @@ pub struct Assigned {
     pub value: u64,
     /// The output section that it is in, if it is known to be in one.
     pub output: Option<OutputId>,
+    /// The symbol of an object whose other name it is (`alias = symbol;`): its type is that symbol's.
+    pub alias: Option<SymbolId>,
 }
 
 /// Before archives are searched: what a script assigns need not be looked for.
@@ -56,10 +60,12 @@ pub fn define_assigned(scripts: &Scripts, symbols: &SymbolTable) {
 }
 
 impl<'s> Assignments<'s> {
-    /// Defines the symbols. Their meanings are added to `defined`.
+    /// Defines the symbols. Their meanings are added to `defined`. `looked_for` are symbols that the command line names:
+    /// as good as references, for `PROVIDE`.
     pub fn define(
         scripts: &'s Scripts,
         symbols: &SymbolTable,
+        looked_for: &[SymbolId],
         defined: &mut LinkerSymbols,
     ) -> Assignments<'s> {
         let mut assignments = Assignments {
@@ -79,12 +85,7 @@ impl<'s> Assignments<'s> {
                 if assignment.hidden {
                     symbols.add_flags(id, flag::HIDDEN);
                 }
-                // What the linker itself defines is there only for who asks (`--defsym limit=_end`).
-                assignment.expr.for_symbols(&mut |name| {
-                    if let Some(id) = symbols.find(name) {
-                        symbols.add_flags(id, flag::REFERENCED);
-                    }
-                });
+                refer_to_mentioned(assignment, symbols);
             }
         }
         // What is provided may be referred to by what else is provided.
@@ -98,7 +99,12 @@ impl<'s> Assignments<'s> {
                     continue;
                 };
                 let key = symbols.key(id);
-                let wanted = symbols.flags(id) & flag::REFERENCED != 0
+                // A shared object that refers to the symbol will find it here; and one that defines it is overruled by
+                // what the script says, as for `PROVIDE(etext = .)`.
+                let referred = flag::REFERENCED | flag::REFERENCED_BY_SHARED;
+                let wanted = symbols.flags(id) & referred != 0
+                    || key.rank() == rank::SHARED
+                    || looked_for.contains(&id)
                     || assignments.is_mentioned(&all, name);
                 if !wanted || key.in_object() || key.rank() == rank::LINKER {
                     continue;
@@ -108,6 +114,7 @@ impl<'s> Assignments<'s> {
                 if assignment.hidden {
                     symbols.add_flags(id, flag::HIDDEN);
                 }
+                refer_to_mentioned(assignment, symbols);
             }
             if assignments.slots.len() == before {
                 break;
@@ -139,6 +146,7 @@ impl<'s> Assignments<'s> {
             id,
             provider,
             original,
+            alias: None,
         });
     }
 
@@ -172,7 +180,7 @@ impl<'s> Assignments<'s> {
     }
 
     /// Finds out which of the symbols are numbers, and which are other names of symbols in objects.
-    fn settle_flags(&self, all: &[(&'s Assignment, bool)], symbols: &SymbolTable) {
+    fn settle_flags(&mut self, all: &[(&'s Assignment, bool)], symbols: &SymbolTable) {
         let mut last: Vec<Option<(&'s Assignment, bool)>> = vec![None; self.slots.len()];
         for (assignment, inside) in all {
             if let Target::Symbol(name) = &assignment.target
@@ -182,58 +190,91 @@ impl<'s> Assignments<'s> {
                 last[slot] = Some((assignment, *inside));
             }
         }
-        let original: Vec<u32> = self
-            .slots
-            .iter()
-            .map(|slot| symbols.flags(slot.id))
-            .collect();
-        for (number, slot) in self.slots.iter().enumerate() {
-            let Some((assignment, inside)) = last[number] else {
+        let addresses = self.addresses(&last, symbols);
+        for number in 0..self.slots.len() {
+            if last[number].is_none() {
                 continue;
-            };
+            }
+            let alias = self.alias_of(number, &last, symbols);
+            let slot = &mut self.slots[number];
+            slot.alias = alias;
             symbols.remove_flags(slot.id, flag::TLS | flag::FUNCTION | flag::IFUNC);
-            if !self.is_address(assignment, inside, &last, &original, symbols, 0) {
-                symbols.add_flags(slot.id, flag::ABSOLUTE);
-            } else {
+            if addresses[number] {
                 symbols.remove_flags(slot.id, flag::ABSOLUTE);
+            } else {
+                symbols.add_flags(slot.id, flag::ABSOLUTE);
             }
             // `alias = function;`: the type goes with the value.
-            if let (Expr::Symbol(name), AssignOp::Set) = (&assignment.expr, assignment.op)
-                && let Some(id) = symbols.find(name)
-            {
+            if let Some(id) = alias {
                 let kinds = flag::TLS | flag::FUNCTION | flag::IFUNC;
                 symbols.add_flags(slot.id, symbols.flags(id) & kinds);
             }
         }
     }
 
-    fn is_address(
+    /// The symbol of an object that a slot is another name of, maybe by way of other slots.
+    fn alias_of(
         &self,
-        assignment: &Assignment,
-        inside: bool,
+        mut number: usize,
         last: &[Option<(&'s Assignment, bool)>],
-        original: &[u32],
         symbols: &SymbolTable,
-        depth: u32,
-    ) -> bool {
-        // Chains of assignments are short; one that is not ends in itself.
-        if depth > 64 {
-            return true;
-        }
-        let mut of_symbol = |name: &[u8]| {
-            if let Some(slot) = self.slot(name) {
-                return match last[slot] {
-                    Some((other, inside)) if !std::ptr::eq(other, assignment) => {
-                        self.is_address(other, inside, last, original, symbols, depth + 1)
-                    }
-                    _ => original[slot] & flag::ABSOLUTE == 0,
-                };
-            }
-            symbols
-                .find(name)
-                .is_some_and(|id| symbols.flags(id) & flag::ABSOLUTE == 0)
+    ) -> Option<SymbolId> {
+        let is_defined = |name: &[u8]| {
+            let key = symbols.find(name).map(|id| symbols.key(id));
+            key.is_some_and(|key| key.rank() <= rank::LINKER)
         };
-        is_address(&assignment.expr, &mut of_symbol) || inside && is_plain_number(&assignment.expr)
+        // Who goes farther than there are slots goes round in a circle.
+        for _ in 0..=self.slots.len() {
+            let (assignment, _) = last[number]?;
+            if assignment.op != AssignOp::Set {
+                return None;
+            }
+            let name = same_symbol(&assignment.expr, &is_defined)?;
+            match self.slot(name) {
+                Some(slot) if slot != number => number = slot,
+                // What an object defines is taken over: its symbol is no more.
+                Some(_) => return None,
+                None => return symbols.find(name),
+            }
+        }
+        None
+    }
+
+    /// Which slots hold addresses, given the assignment that each has its value from.
+    ///
+    /// As with the values themselves, an assignment may use what is assigned only later, so this is repeated until
+    /// nothing changes. Symbols that are defined by each other have no value, which is reported when values are
+    /// computed; here they only must not keep us for ever.
+    fn addresses(
+        &self,
+        last: &[Option<(&'s Assignment, bool)>],
+        symbols: &SymbolTable,
+    ) -> Vec<bool> {
+        let is_number = |id| symbols.flags(id) & flag::ABSOLUTE != 0;
+        let original: Vec<bool> = self.slots.iter().map(|slot| !is_number(slot.id)).collect();
+        let mut addresses = original.clone();
+        for _ in 0..MOST_PASSES {
+            let mut changed = false;
+            for (number, last) in last.iter().enumerate() {
+                let Some((assignment, inside)) = *last else {
+                    continue;
+                };
+                let mut of_symbol = |name: &[u8]| match self.slot(name) {
+                    // In its own assignment a name means what it meant before.
+                    Some(slot) if slot == number => original[slot],
+                    Some(slot) => addresses[slot],
+                    None => symbols.find(name).is_some_and(|id| !is_number(id)),
+                };
+                let found = is_address(&assignment.expr, &mut of_symbol)
+                    || inside && is_plain_number(&assignment.expr);
+                changed |= addresses[number] != found;
+                addresses[number] = found;
+            }
+            if !changed {
+                break;
+            }
+        }
+        addresses
     }
 
     /// Symbols of objects that assignments use: they are linked, whoever else refers to them.
@@ -287,6 +328,32 @@ impl<'s> Assignments<'s> {
             diag.error(format!("{}: {why}", self.scripts.script.place(*pos)));
         }
         last.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+/// What an assignment mentions is referred to: what the linker itself defines is there only for who asks
+/// (`--defsym limit=_end`).
+fn refer_to_mentioned(assignment: &Assignment, symbols: &SymbolTable) {
+    assignment.expr.for_symbols(&mut |name| {
+        if let Some(id) = symbols.find(name) {
+            symbols.add_flags(id, flag::REFERENCED);
+        }
+    });
+}
+
+/// The symbol whose very value an expression has, if it is one's. Of a conditional expression, what is chosen counts, if
+/// that can be told already.
+fn same_symbol<'e>(expr: &'e Expr, is_defined: &dyn Fn(&[u8]) -> bool) -> Option<&'e [u8]> {
+    match expr {
+        Expr::Symbol(name) => Some(name),
+        Expr::Conditional(condition, then, otherwise) => {
+            let condition = match &**condition {
+                Expr::Defined(name) => is_defined(name),
+                condition => condition.as_number()? != 0,
+            };
+            same_symbol(if condition { then } else { otherwise }, is_defined)
+        }
+        _ => None,
     }
 }
 
@@ -405,6 +472,7 @@ impl<'r, 's> Running<'r, 's> {
         Some(Assigned {
             value: value.resolve(world).ok()?,
             output,
+            alias: self.assignments.slots[slot].alias,
         })
     }
 }
@@ -434,6 +502,17 @@ impl AfterLayout<'_, '_, '_, '_, '_> {
             let value = assigned_expr(assignment).eval(self);
             self.running.finish(slot, value, assignment.pos);
         }
+    }
+
+    /// A variable of a shared object that lives here.
+    fn copied(&self, id: SymbolId) -> Option<Value> {
+        let (part, offset) = self.places.got.copy_of(id)?;
+        let output = self.places.outputs.parts[part.index()].output;
+        let within = self.places.placement.parts[part.index()].offset;
+        Some(Value::Relative {
+            section: output.0.into(),
+            offset: within.wrapping_add(offset),
+        })
     }
 
     fn original(&self, id: SymbolId, key: Key) -> Value {
@@ -467,7 +546,10 @@ impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
                 let symbols = self.places.symbols;
                 let id = symbols.find(name).ok_or_else(|| undefined(name))?;
                 let key = symbols.key(id);
-                if !key.in_object() && key.rank() != rank::LINKER {
+                if key.rank() == rank::SHARED {
+                    return self.copied(id).ok_or_else(|| undefined(name));
+                }
+                if key.rank() > rank::LINKER {
                     return Err(undefined(name));
                 }
                 Ok(self.original(id, key))

@@ -86,6 +86,7 @@ pub(super) struct Content {
 }
 
 /// What the linker makes: the part, the names that rules know it by, and the name of the output section if no rule does.
+/// Common blocks in such a part are those that no rule takes.
 struct MadePart {
     part: PartId,
     names: &'static [&'static [u8]],
@@ -106,7 +107,7 @@ fn made_parts(dynamic: bool) -> Vec<MadePart> {
         parts.push(MadePart {
             part,
             names,
-            orphan: names[0],
+            orphan: names.first().copied().unwrap_or_default(),
             sh_type,
             flags,
             entsize,
@@ -263,10 +264,10 @@ fn made_parts(dynamic: bool) -> Vec<MadePart> {
         false,
     );
     add(subpart::COPIES, &[b".dynbss"], c::SHT_NOBITS, AW, 0, false);
-    add(subpart::COMMON, &[b"COMMON"], c::SHT_NOBITS, AW, 0, false);
+    add(subpart::COMMON, &[], c::SHT_NOBITS, AW, 0, false);
     add(
         subpart::COMMON_TLS,
-        &[b".tcommon"],
+        &[],
         c::SHT_NOBITS,
         AW | shf::TLS,
         0,
@@ -374,7 +375,11 @@ pub(super) fn gather<'a>(
             None => content.rest[description].push(id),
         }
         let kind = &mut content.kinds[description];
-        if let Some((sh_type, flags, entsize)) = facts[i] {
+        if let Some(tls) = part.commons {
+            let flags = shf::ALLOC | shf::WRITE | if tls { shf::TLS } else { 0 };
+            kind.entsize = 0;
+            kind.add(c::SHT_NOBITS, flags, made[i].1);
+        } else if let Some((sh_type, flags, entsize)) = facts[i] {
             kind.entsize = if kind.present { 0 } else { entsize };
             kind.add(sh_type, flags, made[i].1);
         } else if part.merge.is_some() && made[i].0 > 0 {
@@ -386,7 +391,11 @@ pub(super) fn gather<'a>(
     }
     // Common blocks come behind what has a section.
     for parts in content.of_rule.iter_mut().chain(&mut content.rest) {
-        parts.sort_by_key(|part| *part == subpart::COMMON || *part == subpart::COMMON_TLS);
+        parts.sort_by_key(|part| {
+            *part == subpart::COMMON
+                || *part == subpart::COMMON_TLS
+                || outputs.parts[part.index()].commons.is_some()
+        });
     }
     collect_inputs(args, files, sections, outputs, &rules, &mut content, diag);
     let orphans = described..plan.descriptions.len();

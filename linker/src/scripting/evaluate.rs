@@ -19,7 +19,7 @@ use crate::diag::Diagnostics;
 use crate::ids::{PartId, SymbolId};
 use crate::layout::PartExtent;
 use crate::linker_symbols::{LinkerSymbols, Meaning};
-use crate::output::{STANDARD_COUNT, shf};
+use crate::output::{STANDARD_COUNT, Std, shf};
 use crate::script::expr::{Constant, SectionQuery};
 use crate::script::{
     AssignOp, Assignment, Environment, EvalError, Expr, Fill, OutputSection, Pos, SectionType,
@@ -522,9 +522,13 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
 
         // Its address.
         let name = &*self.located.outputs.sections[description.output.index()].name;
-        let explicit = match script.and_then(|script| script.address.as_ref()) {
-            Some(expr) => self.number(expr, pos),
-            None => self.start_option(name),
+        let explicit = match (
+            self.start_option(name),
+            script.and_then(|script| script.address.as_ref()),
+        ) {
+            (Some(address), _) => Some(address),
+            (None, Some(expr)) => self.number(expr, pos),
+            (None, None) => None,
         };
         let align_option = self.alignment(script.and_then(|script| script.align.as_ref()), pos);
         let subalign = self.alignment(script.and_then(|script| script.subalign.as_ref()), pos);
@@ -647,7 +651,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
     }
 
-    /// `-Ttext`, `--section-start` and their like: for what the script gives no address.
+    /// `-Ttext`, `--section-start` and their like: they count more than the address that the script gives.
     fn start_option(&self, name: &[u8]) -> Option<u64> {
         let starts = self.args.section_starts.iter().rev();
         starts
@@ -892,8 +896,29 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
                     None => Ok(Value::Absolute(value)),
                 }
             }
+            rank::SHARED => {
+                // A variable of a shared object that lives here.
+                let copy = located.got.copy_of(id);
+                let (part, offset) = copy.ok_or_else(|| undefined(located.symbols.name(id)))?;
+                Ok(self.in_part(part, offset))
+            }
             _ => Err(undefined(located.symbols.name(id))),
         }
+    }
+
+    /// A place in a part.
+    fn in_part(&self, part: PartId, offset: u64) -> Value {
+        let output = self.located.outputs.parts[part.index()].output;
+        Value::Relative {
+            section: output.0.into(),
+            offset: self.extents[part.index()].offset.wrapping_add(offset),
+        }
+    }
+
+    /// Whether the linker makes something in this part, and the script has a place for it.
+    fn is_made(&self, part: PartId) -> bool {
+        let output = self.located.outputs.parts[part.index()].output;
+        output.0 >= STANDARD_COUNT && self.made.get(part.index()).is_some_and(|made| made.0 > 0)
     }
 
     /// A symbol of the linker's own.
@@ -903,6 +928,19 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             offset: 0,
         };
         match self.linker_symbols.get(key.index() as usize) {
+            // What the linker makes: where the script puts it.
+            Some((_, Meaning::Start(output)))
+                if output.0 < STANDARD_COUNT && self.is_made(PartId(output.0)) =>
+            {
+                Ok(self.in_part(PartId(output.0), 0))
+            }
+            Some((_, Meaning::GotBase)) => {
+                let table = [Std::GotPlt, Std::Got].map(Std::part);
+                match table.into_iter().find(|part| self.is_made(*part)) {
+                    Some(part) => Ok(self.in_part(part, 0)),
+                    None => Err(undefined(self.located.symbols.name(id))),
+                }
+            }
             Some((_, Meaning::Start(output))) if output.0 >= STANDARD_COUNT => Ok(start(*output)),
             Some((_, Meaning::Stop(output))) if output.0 >= STANDARD_COUNT => {
                 let size = self.placed[usize::from(output.0 - STANDARD_COUNT)].size;

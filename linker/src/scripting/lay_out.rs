@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::diag::Diagnostics;
 use crate::elf::{Shdr, c};
 use crate::file::Files;
+use crate::got::Got;
 use crate::ids::{OutputId, PartId, SectionId};
 use crate::layout::{Chunk, PartExtent, Placement};
 use crate::linker_symbols::LinkerSymbols;
@@ -158,6 +159,8 @@ pub struct Facts<'f, 'a> {
     pub merged: &'f Merged<'f>,
     /// Offset of each file's frames in `.eh_frame`.
     pub frame_offsets: &'f [u64],
+    /// Slots, and copies of shared objects' variables.
+    pub got: &'f Got,
     /// What linker-defined symbols mean.
     pub linker_symbols: &'f LinkerSymbols,
     /// An input asks for an executable stack.
@@ -231,6 +234,7 @@ impl<'s> Filled<'s> {
             outputs,
             merged: facts.merged,
             frame_offsets: facts.frame_offsets,
+            got: facts.got,
         };
         let mut machine = Machine::new(
             plan,

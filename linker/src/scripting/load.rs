@@ -307,8 +307,16 @@ impl Scripts {
                 .for_symbols(&mut |name| names.push(name.clone()));
         });
         for command in &self.script.commands {
-            if let Command::Extern(more) = command {
-                names.extend(more.iter().cloned());
+            match command {
+                Command::Extern(more) => names.extend(more.iter().cloned()),
+                Command::Entry(name) => names.push(name.clone()),
+                Command::Sections(commands) => {
+                    names.extend(commands.iter().filter_map(|command| match command {
+                        SectionsCommand::Entry(name) => Some(name.clone()),
+                        _ => None,
+                    }));
+                }
+                _ => {}
             }
         }
         names
