@@ -147,6 +147,10 @@ pub fn missing_features(
         (_, 0) => "missing SHSTK property",
         _ => return,
     };
+    // It is the final link's to say.
+    if args.kind == OutputKind::Relocatable {
+        return;
+    }
     match args.z.cet_report {
         Report::None => {}
         Report::Warning => diag.warn(format!("{file}: {missing}")),

@@ -223,3 +223,36 @@ fn values_that_do_not_fit() {
     bench.driver(Linker::Ours, "gcc", &arguments).ok();
     assert_eq!(bench.execute("output").status.code(), Some(0x34));
 }
+
+/// Code of 16 bits counts its distances round the 64 KiB; what fills 16 bits may be meant with or without a sign.
+#[test]
+fn sixteen_bits() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "real.s",
+        ".code16\n.globl _start\n_start: jmp near\n.skip 0x9000\nnear: ret\n\
+         .globl high, low, over\nhigh = 0xfff0\nlow = -0xfff0\nover = 0x10000\n",
+    );
+    let place = |value: &str| format!(".text\n.word {value}\n.byte 0\n");
+    bench.driver(Linker::Reference, "gcc", "-c real.s").ok();
+    for (value, fits) in [("high", true), ("low", true), ("over", false)] {
+        bench.scratch.write("value.s", place(value));
+        bench.driver(Linker::Reference, "gcc", "-c value.s").ok();
+        let [theirs, ours] = BOTH.map(|linker| {
+            let arguments = "-Ttext=0x1000 --oformat=binary real.o value.o -o output";
+            let run = bench.ld(linker, arguments);
+            if fits {
+                run.ok();
+                return bench.read("output");
+            }
+            let run = run.failed();
+            assert!(
+                run.errors().contains("relocation truncated to fit"),
+                "{}",
+                run.report()
+            );
+            Vec::new()
+        });
+        assert_eq!(theirs, ours, "{value}");
+    }
+}

@@ -256,7 +256,6 @@ impl Parser {
             Id::NoWarnCommon => args.warn_common = false,
             Id::WarnOnce => args.warn_once = true,
             Id::DefineCommon => args.define_common = true,
-            Id::NoDefineCommon => args.define_common = false,
             Id::Symbolic => args.symbolic = super::Symbolic::All,
             Id::SymbolicFunctions => args.symbolic = super::Symbolic::Functions,
             Id::SymbolicNonWeak => args.symbolic = super::Symbolic::NonWeak,
@@ -718,6 +717,14 @@ impl Parser {
         if args.z.indirect_extern_access == Some(true) {
             args.z.copyreloc = false;
             args.z.extern_protected_data = false;
+        }
+        if let (Some(common), most) = (args.z.common_page_size, args.z.max_page_size)
+            && common > most.unwrap_or(0x1000).max(0x1000)
+        {
+            return Err(ArgsError::Conflict(format!(
+                "common page size ({common:#x}) > maximum page size ({:#x})",
+                most.unwrap_or(0x1000)
+            )));
         }
         args.unresolved = policy(self.report_in_objects);
         args.unresolved_in_shared = policy(self.report_in_shared);

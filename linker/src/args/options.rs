@@ -135,7 +135,6 @@ options! {
         NoWarnCommon ["no-warn-common"] Nothing, "do not (default)";
         WarnOnce ["warn-once"] Nothing, "warn once for each undefined symbol";
         DefineCommon ["d", "dc", "dp", "define-common"] Nothing, "give common symbols an address even with -r";
-        NoDefineCommon ["no-define-common"] Nothing, "do not (default)";
         Symbolic ["Bsymbolic"] Nothing, "bind a shared object's references to its own symbols";
         SymbolicFunctions ["Bsymbolic-functions"] Nothing, "the same, for functions";
         SymbolicNonWeak ["Bsymbolic-non-weak"] Nothing, "the same, for symbols that are not weak";
@@ -580,6 +579,11 @@ pub const UNSUPPORTED: &[Missing] = &[
         names: &["default-imported-symver"],
         takes: Nothing,
         reason: "versions for symbols of objects without versions, which glibc's dynamic linker refuses to start with",
+    },
+    Missing {
+        names: &["no-define-common"],
+        takes: Nothing,
+        reason: "shared objects that leave common blocks to the executable",
     },
     Missing {
         names: &["Tldata-segment"],

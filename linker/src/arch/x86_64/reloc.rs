@@ -69,7 +69,7 @@ relocations! {
     /// S + A.
     R_X86_64_16 = 12, Absolute, Bits16;
     /// S + A − P.
-    R_X86_64_PC16 = 13, PcRelative, Signed16;
+    R_X86_64_PC16 = 13, PcRelative, Bits16;
     /// S + A.
     R_X86_64_8 = 14, Absolute, Bits8;
     /// S + A − P.
@@ -226,15 +226,13 @@ pub enum Field {
     None,
     /// 1 byte, signed.
     Signed8,
-    /// 2 bytes, signed.
-    Signed16,
     /// 4 bytes, signed.
     Signed32,
     /// 4 bytes, unsigned.
     Unsigned32,
-    /// 1 byte, signed or unsigned: nothing says how it will be extended.
+    /// 1 byte of a number of 9 bits whose sign nobody knows: nothing says how it will be extended. So GNU ld has it.
     Bits8,
-    /// 2 bytes, signed or unsigned.
+    /// 2 bytes of a number of 17 bits; code of 16 bits counts distances round the 64 KiB.
     Bits16,
     /// 8 bytes: every value fits.
     Word64,
@@ -247,7 +245,7 @@ impl Field {
         match self {
             Field::None => 0,
             Field::Signed8 | Field::Bits8 => 1,
-            Field::Signed16 | Field::Bits16 => 2,
+            Field::Bits16 => 2,
             Field::Signed32 | Field::Unsigned32 => 4,
             Field::Word64 => 8,
         }
@@ -258,9 +256,8 @@ impl Field {
         match self {
             Field::None => (0, 0),
             Field::Signed8 => (i8::MIN as i128, i8::MAX as i128),
-            Field::Bits8 => (i8::MIN as i128, u8::MAX as i128),
-            Field::Signed16 => (i16::MIN as i128, i16::MAX as i128),
-            Field::Bits16 => (i16::MIN as i128, u16::MAX as i128),
+            Field::Bits8 => (-0x100, u8::MAX as i128),
+            Field::Bits16 => (-0x1_0000, u16::MAX as i128),
             Field::Signed32 => (i32::MIN as i128, i32::MAX as i128),
             Field::Unsigned32 => (0, u32::MAX as i128),
             Field::Word64 => (i64::MIN as i128, u64::MAX as i128),
@@ -380,10 +377,9 @@ pub fn apply(place: &mut [u8], field: Field, value: u64) -> Result<(), ApplyErro
         Field::Signed32 => store!(signed == signed as i32 as i64, u32),
         Field::Word64 => store!(true, u64),
         Field::Unsigned32 => store!(value == value as u32 as u64, u32),
-        Field::Signed16 => store!(signed == signed as i16 as i64, u16),
         Field::Signed8 => store!(signed == signed as i8 as i64, u8),
-        Field::Bits16 => store!((-0x8000..=0xffff).contains(&signed), u16),
-        Field::Bits8 => store!((-0x80..=0xff).contains(&signed), u8),
+        Field::Bits16 => store!((-0x1_0000..=0xffff).contains(&signed), u16),
+        Field::Bits8 => store!((-0x100..=0xff).contains(&signed), u8),
         Field::None => {}
     }
     Ok(())
@@ -394,7 +390,7 @@ pub fn truncate(place: &mut [u8], field: Field, value: u64) {
     let width = match field {
         Field::Word64 => 8,
         Field::Signed32 | Field::Unsigned32 => 4,
-        Field::Signed16 | Field::Bits16 => 2,
+        Field::Bits16 => 2,
         Field::Signed8 | Field::Bits8 => 1,
         Field::None => 0,
     };
@@ -408,10 +404,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FIELDS: [Field; 8] = [
+    const FIELDS: [Field; 7] = [
         Field::None,
         Field::Signed8,
-        Field::Signed16,
         Field::Signed32,
         Field::Unsigned32,
         Field::Bits8,
