@@ -61,6 +61,7 @@ use crate::strtab::StringTable;
 use crate::symbols::SymbolTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
+use crate::trace::groups::Groups;
 use crate::trace::{Needs, Tracer};
 use crate::unique::Unique;
 use crate::unsupported;
@@ -236,6 +237,10 @@ fn attempt(
         frames: &frames,
         mode,
         gc: args.gc_sections,
+        groups: match args.gc_sections {
+            true => Groups::find(&files, &sections),
+            false => Groups::default(),
+        },
         prune: outputs.rules.is_none() && has_start(args, &symbols),
         link_order: &facts.link_order,
         bounded: bounded_parts(args, &outputs, &linker_symbols),
@@ -270,7 +275,7 @@ fn attempt(
         ),
         false => None,
     };
-    let commons = place_commons(&definitions);
+    let commons = place_commons(&definitions, &symbols);
     timing.phase("allocate slots");
 
     // Unite equal pieces and equal CIEs. Only what is alive counts.

@@ -198,12 +198,13 @@ impl Map<'_, '_> {
 
     fn common_symbols(&self, out: &mut impl Write) -> io::Result<()> {
         let places = self.places;
-        if places.definitions.commons.is_empty() {
+        let mut commons = places.definitions.commons_of(places.symbols).peekable();
+        if commons.peek().is_none() {
             return Ok(());
         }
         writeln!(out, "Allocating common symbols")?;
         writeln!(out, "{:<20}{:<18}file\n", "Common symbol", "size")?;
-        for common in &places.definitions.commons {
+        for common in commons {
             let name = self.diag.show_name(places.symbols.name(common.symbol));
             write!(out, "{name}")?;
             pad(out, name.len(), 20)?;
@@ -475,7 +476,7 @@ impl Map<'_, '_> {
             || places.outputs.parts[part.index()].commons.is_some();
         if holds_commons {
             let definitions = places.definitions;
-            let commons = definitions.commons.iter();
+            let commons = definitions.commons_of(places.symbols);
             let mut own: Vec<Entry> = commons
                 .filter(|common| definitions.common_part(common.symbol, common.tls) == part)
                 .map(|common| Entry {

@@ -131,6 +131,8 @@ pub fn entry_name(args: &Args) -> &[u8] {
 /// What is kept whoever refers to it: by name, and all that others can find at run time.
 pub fn roots(args: &Args, assignments: &Assignments, symbols: &SymbolTable) -> Vec<SymbolId> {
     let mut roots = named(args, symbols);
+    // A shared object may have a start as well.
+    roots.extend(symbols.find(entry_name(args)));
     roots.extend(assignments.roots(symbols));
     roots.extend(
         [&args.init, &args.fini]

@@ -160,9 +160,12 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
 }
 
 /// Lays out common blocks. Gives size and alignment of each part that has some.
-pub fn place_commons(definitions: &Definitions) -> Vec<(PartId, (u64, u64))> {
+pub fn place_commons(
+    definitions: &Definitions,
+    symbols: &SymbolTable,
+) -> Vec<(PartId, (u64, u64))> {
     let mut extents: BTreeMap<PartId, (u64, u64)> = BTreeMap::new();
-    for common in &definitions.commons {
+    for common in definitions.commons_of(symbols) {
         let part = definitions.common_part(common.symbol, common.tls);
         let (size, align) = extents.entry(part).or_insert((0, 1));
         let (at, end) = layout::append(*size, common.size, common.align);

@@ -91,6 +91,8 @@ pub mod flag {
     /// What an object defines here as a variable a shared object defines, in a version, as a function, or the other way
     /// round: whoever means that version must not get this.
     pub const UNLIKE_SHARED: u32 = 1 << 27;
+    /// With `--gc-sections`, of a symbol that is in no section: something that is linked refers to it.
+    pub const REACHED: u32 = 1 << 28;
 
     /// Anything that asks for a slot or entry.
     pub const NEEDS: u32 = NEEDS_GOT

@@ -11,6 +11,7 @@
 //! that they describe, and debugging information is kept but not followed.
 
 mod follow;
+pub mod groups;
 mod metadata;
 
 use crate::arch::x86_64::relax::NextReloc;
@@ -32,6 +33,7 @@ use crate::sections::{Sections, state, why_discarded};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::ticket_object::{PlainMember, TicketObject};
 use format_spec::outline::usage;
+use groups::Groups;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -137,6 +139,8 @@ pub struct Tracer<'l, 'a> {
     pub mode: Mode,
     /// Sections of ELF objects are followed, too.
     pub gc: bool,
+    /// With `gc`, the groups of the inputs.
+    pub groups: Groups,
     /// What nothing refers to in a ticket is left out; not if a linker script may collect it by name.
     pub prune: bool,
     /// By part: some `__start_` or `__stop_` symbol is used to walk over all sections in it.
@@ -167,7 +171,11 @@ impl Tracer<'_, '_> {
             true => self.follow(roots, &needs),
             false => self.visit_all(&needs),
         };
+        self.groups.settle(self.sections);
         self.settle_metadata();
+        if self.gc {
+            self.drop_commons();
+        }
         self.mark_unloaded_pieces();
         found.locals.sort_unstable();
         let mut locals: Vec<LocalNeed> = Vec::new();
@@ -270,6 +278,25 @@ impl Tracer<'_, '_> {
         }
     }
 
+    /// Marks what a symbol is defined in as alive, and queues it if it is a section that was not.
+    #[inline]
+    fn reach_symbol(&self, symbol: SymbolId, queue: &mut Vec<SectionId>) {
+        match self.definitions.section(symbol) {
+            // What has no section can be a common block, which is collected as sections are.
+            SectionId::NONE if self.gc => self.symbols.add_flags(symbol, flag::REACHED),
+            section => self.reach(section, queue),
+        }
+    }
+
+    /// Makes common blocks that nothing refers to, of what is linked, into what nobody defines.
+    fn drop_commons(&self) {
+        for common in &self.definitions.commons {
+            if self.symbols.flags(common.symbol) & flag::REACHED == 0 {
+                self.symbols.set_key(common.symbol, Key::NONE);
+            }
+        }
+    }
+
     /// Scans a section that is alive, and the frame descriptions that belong to it.
     fn visit(&self, id: SectionId, needs: &Needs, found: &mut Found) {
         let (file, number) = self.sections.origin(id);
@@ -292,6 +319,9 @@ impl Tracer<'_, '_> {
                 needs,
                 found,
             );
+        }
+        if let Some(next) = self.groups.next(file, number) {
+            self.reach(self.sections.id(file, next), &mut found.queue);
         }
         if bits & state::HAS_FDE != 0 {
             let frames = self.frames.of(file);
@@ -399,7 +429,7 @@ impl Tracer<'_, '_> {
             if special == flag::IMPORTED && uses & usage::CALL != 0 {
                 self.symbols.add_flags(symbol, flag::NEEDS_PLT);
             }
-            self.reach(self.definitions.section(symbol), &mut found.queue);
+            self.reach_symbol(symbol, &mut found.queue);
         }
         for piece in member.pieces {
             if !self.pieces.mark(ticket, piece.0, file, member.member) {
@@ -463,7 +493,7 @@ impl Tracer<'_, '_> {
                 if symbol != SymbolId::NONE
                     && self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED) == 0
                 {
-                    self.reach(self.definitions.section(symbol), &mut found.queue);
+                    self.reach_symbol(symbol, &mut found.queue);
                     return;
                 }
             }
@@ -489,8 +519,9 @@ impl Tracer<'_, '_> {
                     None => return,
                 },
             };
-            if section != SectionId::NONE {
-                self.reach(section, &mut found.queue);
+            match symbol {
+                Some(symbol) => self.reach_symbol(symbol, &mut found.queue),
+                None => self.reach(section, &mut found.queue),
             }
             if bits & flag::UNDEFINED != 0
                 && let Some(symbol) = symbol

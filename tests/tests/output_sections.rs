@@ -239,3 +239,97 @@ impl Section {
         self
     }
 }
+
+#[test]
+fn groups_are_collected_as_a_whole() {
+    let Some(bench) = Bench::new() else { return };
+    assemble(
+        &bench,
+        "a",
+        ".globl _start, f\n_start: nop\n\
+         .section text.f,\"axG\",@progbits,f,comdat\nf: nop\n\
+         .section data.f,\"awG\",@progbits,f,comdat\n.quad g\n\
+         .section note.f,\"aG\",@note,f,comdat\n.quad 1\n\
+         .section remark.f,\"G\",@note,f,comdat\n.quad 2\n\
+         .section text.g,\"axG\",@progbits,g\n.globl g\ng: nop\n.section more.g,\"aG\",@progbits,g\n.quad 3\n\
+         .section alone,\"\",@note\n.quad 4\n",
+    );
+    let all = [
+        "text.f", "data.f", "note.f", "remark.f", "text.g", "more.g", "alone",
+    ];
+    for (entry, kept) in [("_start", &all[6..]), ("f", &all), ("g", &all[4..])] {
+        for sections in link(&bench, &format!("--gc-sections -e {entry} a.o")) {
+            let there = all.iter().filter(|name| sections.contains_key(**name));
+            assert_eq!(
+                there.collect::<Vec<_>>(),
+                kept.iter().collect::<Vec<_>>(),
+                "{entry}"
+            );
+        }
+    }
+}
+
+#[test]
+fn common_blocks_are_collected() {
+    let Some(bench) = Bench::new() else { return };
+    assemble(
+        &bench,
+        "a",
+        ".data\n.globl _start\n_start: .quad used, more\n.section .data.dead,\"aw\"\n.quad half_dead\n\
+         .comm used,8,8\n.comm more,64,8\n\
+         .section remarks,\"\",@progbits\n.quad used, unused, unused+4\n",
+    );
+    // GNU ld keeps all of a file, or nothing.
+    assemble(&bench, "b", ".comm unused,16,8\n.comm half_dead,32,8\n");
+    let [theirs, ours] = link(&bench, "--gc-sections a.o b.o");
+    assert_eq!(theirs[".bss"].size, ours[".bss"].size);
+    assert_eq!(ours[".bss"].size, 8 + 64);
+    let words = |section: &Section| {
+        section
+            .bytes
+            .chunks(8)
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    };
+    let [used, unused, beside] = words(&ours["remarks"]).try_into().unwrap();
+    assert_eq!(used, ours[".bss"].address.to_le_bytes());
+    assert_eq!(
+        [unused, beside],
+        [0u64.to_le_bytes(); 2],
+        "nothing is there"
+    );
+    let names = |image: &[u8]| {
+        let elf = Elf::parse(image).unwrap();
+        let names = elf
+            .syms
+            .iter()
+            .filter_map(|symbol| elf.strtab.get_at(symbol.st_name));
+        let names = names
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>();
+        ["used", "unused", "half_dead", "more"].map(|name| names.contains(name))
+    };
+    for linker in BOTH {
+        let image = bench.read(&format!("output.{linker:?}"));
+        assert_eq!(names(&image), [true, false, false, true], "{linker:?}");
+    }
+    // What is exported is in use, and so is what is asked for by name.
+    for (options, size) in [("-shared", 8 + 16 + 32 + 64), ("-u unused", 8 + 16 + 64)] {
+        let [_, ours] = link(&bench, &format!("--gc-sections {options} a.o b.o"));
+        assert_eq!(ours[".bss"].size, size, "{options}");
+    }
+}
+
+#[test]
+fn shared_objects_keep_their_start() {
+    let Some(bench) = Bench::new() else { return };
+    assemble(
+        &bench,
+        "a",
+        ".section start,\"ax\"\n.globl _start\n.hidden _start\n_start: .quad 1\n\
+         .section more,\"ax\"\n.globl other\n.hidden other\nother: .quad 2\n",
+    );
+    for sections in link(&bench, "--gc-sections -shared a.o") {
+        assert!(sections.contains_key("start") && !sections.contains_key("more"));
+    }
+}

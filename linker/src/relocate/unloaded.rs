@@ -13,6 +13,7 @@ use crate::ids::{SectionId, SymbolId};
 use crate::merge::PlacedPieces;
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::sections::state;
+use crate::symbols::{self, flag};
 use format_spec::program::FixupRecord;
 
 /// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
@@ -271,9 +272,13 @@ impl Relocator<'_, '_> {
 
     fn is_dead(&self, id: SymbolId) -> bool {
         let section = self.places.definitions.section(id);
-        section != SectionId::NONE
-            && !self.places.sections.is_alive(section)
-            && self.places.folds.of(section).is_none()
+        if section == SectionId::NONE {
+            // A common block that is not linked is not defined by anybody any more.
+            let undefined = flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::IMPORTED;
+            let symbols = self.places.symbols;
+            return symbols.key(id) == symbols::Key::NONE && symbols.flags(id) & undefined == 0;
+        }
+        !self.places.sections.is_alive(section) && self.places.folds.of(section).is_none()
     }
 
     /// The input section that a fixup refers to.

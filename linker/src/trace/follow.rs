@@ -54,7 +54,7 @@ impl Tracer<'_, '_> {
     pub(super) fn follow(&self, roots: &[SymbolId], needs: &Needs) -> Found {
         let mut frontier = self.kept();
         for root in roots {
-            self.reach(self.definitions.section(*root), &mut frontier);
+            self.reach_symbol(*root, &mut frontier);
         }
         let done = Mutex::default();
         while !frontier.is_empty() {

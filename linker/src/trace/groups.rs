@@ -1,0 +1,85 @@
+//! Section groups during garbage collection: they "must be included or omitted from the linked object as a unit" (gABI,
+//! "Section Groups"). Members refer to each other in ways that no relocation tells of.
+
+use crate::file::Files;
+use crate::ids::{FileId, SectionId};
+use crate::object::Object;
+use crate::sections::{Sections, state};
+use rayon::prelude::*;
+
+/// The groups of the ELF objects. (Those of tickets are there to be linked once; what is in them is a definition of its
+/// own.)
+#[derive(Default)]
+pub struct Groups {
+    /// By file: the next member of the same group, by section; 0 for sections that are in none. Empty for files without
+    /// groups. Members that are loaded form a ring.
+    next: Vec<Vec<u32>>,
+    /// Members that are not loaded, each with one that is.
+    unloaded: Vec<(SectionId, SectionId)>,
+}
+
+impl Groups {
+    /// Reads the groups of all files that are linked.
+    pub fn find(files: &Files, sections: &Sections) -> Groups {
+        let found: Vec<_> = (0..files.0.len() as u32)
+            .into_par_iter()
+            .map(|file| of_file(FileId(file), files, sections))
+            .collect();
+        let mut groups = Groups::default();
+        for (next, mut unloaded) in found {
+            groups.next.push(next);
+            groups.unloaded.append(&mut unloaded);
+        }
+        groups
+    }
+
+    /// The next loaded member of a section's group.
+    #[inline]
+    pub(super) fn next(&self, file: FileId, number: u32) -> Option<u32> {
+        let next = *self.next.get(file.index())?.get(number as usize)?;
+        (next != 0).then_some(next)
+    }
+
+    /// Takes out what is not loaded of groups that are not linked.
+    pub(super) fn settle(&self, sections: &Sections) {
+        for (member, loaded) in &self.unloaded {
+            if !sections.is_alive(*loaded) && sections.state(*member) & state::ROOT == 0 {
+                sections.remove_state(*member, state::ALIVE);
+            }
+        }
+    }
+}
+
+fn of_file(
+    file: FileId,
+    files: &Files,
+    sections: &Sections,
+) -> (Vec<u32>, Vec<(SectionId, SectionId)>) {
+    let (mut next, mut unloaded) = (Vec::new(), Vec::new());
+    let object = match files.get(file).object() {
+        Some(object @ Object::Elf(elf)) if elf.has_groups && sections.is_linked(file) => object,
+        _ => return (next, unloaded),
+    };
+    next.resize(object.section_count() as usize, 0);
+    // What is wrong with them was said when they were looked at for the first time.
+    for group in object.groups().unwrap_or_default() {
+        let members = object.sections_of_groups(&[group.index]);
+        let of_kind = |wanted: u8| {
+            let bits = state::ALIVE | state::ALLOC | state::DISCARDED | state::EH_FRAME;
+            let members = members.iter().copied();
+            members.filter(move |number| {
+                let id = sections.get(file, *number);
+                id.is_some_and(|id| sections.state(id) & bits == wanted)
+            })
+        };
+        let loaded: Vec<u32> = of_kind(state::ALIVE | state::ALLOC).collect();
+        for (i, number) in loaded.iter().enumerate() {
+            next[*number as usize] = loaded[(i + 1) % loaded.len()];
+        }
+        if let Some(first) = loaded.first() {
+            let id = |number| sections.id(file, number);
+            unloaded.extend(of_kind(state::ALIVE).map(|number| (id(number), id(*first))));
+        }
+    }
+    (next, unloaded)
+}
