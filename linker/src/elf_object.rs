@@ -146,7 +146,9 @@ impl<'a> ElfObject<'a> {
                     object.syms = elf::table(data, shdr.sh_offset, count)
                         .ok_or(outside("symbol table", shdr.sh_offset))?;
                     object.first_global = shdr.sh_info;
-                    if object.first_global as usize > object.syms.len() {
+                    // The null symbol is local.
+                    let no_local = object.first_global == 0 && !object.syms.is_empty();
+                    if no_local || object.first_global as usize > object.syms.len() {
                         return Err(Malformed::Value {
                             what: "first global symbol",
                             value: object.first_global.into(),

@@ -5,7 +5,7 @@
 //! The records are found once, in parallel, and then only their numbers are used.
 
 use crate::diag::Diagnostics;
-use crate::eh_frame::{self, Record, RecordKind};
+use crate::eh_frame::{self, EhFrameError, Record, RecordKind};
 use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -131,11 +131,13 @@ impl Frames {
                     if push_known_fde(object, number, &mut frames) {
                         continue;
                     }
-                    if let Err(why) = parse_section(file, object, sections, number, &mut frames) {
-                        diag.error(format!(
-                            "{}: .eh_frame (section {number}): {why}",
-                            files.get(file)
-                        ));
+                    let place = format_args!("{}: .eh_frame (section {number})", files.get(file));
+                    let warn = |why: &EhFrameError| {
+                        diag.warn(format!("{place}: {why}; it is linked as it is"));
+                    };
+                    let parsed = parse_section(file, object, sections, number, &mut frames, &warn);
+                    if let Err(why) = parsed {
+                        diag.error(format!("{place}: {why}"));
                     }
                 }
                 frames.arrange();
@@ -186,6 +188,7 @@ fn parse_section(
     sections: &Sections,
     number: u32,
     frames: &mut FileFrames,
+    warn: &dyn Fn(&EhFrameError),
 ) -> Result<(), String> {
     let bytes = object.section_bytes(number);
     if u32::try_from(bytes.len()).is_err() {
@@ -228,17 +231,18 @@ fn parse_section(
                     frames,
                 )?;
             }
-            RecordKind::Cie => frames.cies.push(Cie {
-                section: number,
-                offset: record.offset as u32,
-                size: record.size as u32,
-                relocations,
-                pointer_size: eh_frame::Cie::parse(bytes, &record)
-                    .ok()
-                    .and_then(|cie| cie.fde_encoding.size())
-                    .map_or(0, |size| size as u8),
-                used: AtomicBool::new(false),
-            }),
+            RecordKind::Cie => {
+                let cie = eh_frame::Cie::parse(bytes, &record).inspect_err(|why| warn(why));
+                let pointer_size = cie.ok().and_then(|cie| cie.fde_encoding.size());
+                frames.cies.push(Cie {
+                    section: number,
+                    offset: record.offset as u32,
+                    size: record.size as u32,
+                    relocations,
+                    pointer_size: pointer_size.map_or(0, |size| size as u8),
+                    used: AtomicBool::new(false),
+                });
+            }
             RecordKind::Fde { cie } => {
                 let found = frames.cies[first_cie..]
                     .binary_search_by_key(&cie, |known| known.offset.into());

@@ -591,9 +591,7 @@ fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a
         .into_par_iter()
         .map(|input| match input {
             Input::Found(found) => Ok(vec![found]),
-            Input::Archive(library) => library
-                .members()
-                .map_err(|why| format!("{}: {why}", library.path.display())),
+            Input::Archive(library) => library.members(diag),
         })
         .collect();
     let mut found = Vec::with_capacity(listed.len());
@@ -608,13 +606,25 @@ fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a
 
 impl<'a> Library<'a> {
     /// The members of an archive that holds them.
-    fn members(&self) -> Result<Vec<Found<'a>>, ArchiveError> {
-        let archive = Archive::parse(self.data)?;
+    fn members(&self, diag: &Diagnostics) -> Result<Vec<Found<'a>>, String> {
+        let broken = |why: ArchiveError| format!("{}: {why}", self.path.display());
+        let archive = Archive::parse(self.data).map_err(broken)?;
         let mut found = Vec::new();
         for member in archive.members() {
-            let member = member?;
-            let data = archive.inline_data(&member);
-            found.extend(data.and_then(|data| self.member(member.name, data)));
+            let member = member.map_err(broken)?;
+            let Some(data) = archive.inline_data(&member) else {
+                continue;
+            };
+            match self.member(member.name, data) {
+                Some(member) => found.push(member),
+                // Whoever asks for all of an archive means what is in it.
+                None if self.state.whole_archive => diag.error(format!(
+                    "{}({}): the member is not an object, and --whole-archive has it linked",
+                    self.path.display(),
+                    String::from_utf8_lossy(member.name)
+                )),
+                None => {}
+            }
         }
         Ok(found)
     }

@@ -476,6 +476,13 @@ impl<'a> Object<'a> {
             let Some(signature) = signature else {
                 return Err(bad);
             };
+            // Others may ask for anything to be done with the group.
+            if flags & !c::GRP_COMDAT != 0 {
+                return Err(Malformed::Value {
+                    what: "flags of a section group",
+                    value: flags.into(),
+                });
+            }
             groups.push(Group {
                 index: number as u32,
                 signature: match symbol >= elf.first_global {

@@ -31,6 +31,8 @@ pub mod shf {
     pub const STRINGS: u64 = c::SHF_STRINGS as u64;
     /// Ordered as the sections to which `sh_link` points.
     pub const LINK_ORDER: u64 = c::SHF_LINK_ORDER as u64;
+    /// Not to be linked by who does not know how (gABI, "Section Attribute Flags").
+    pub const OS_NONCONFORMING: u64 = c::SHF_OS_NONCONFORMING as u64;
     /// Member of a group.
     pub const GROUP: u64 = c::SHF_GROUP as u64;
     /// Not linked into an executable or shared object.

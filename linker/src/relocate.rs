@@ -183,8 +183,16 @@ impl Relocator<'_, '_> {
         let address = if is_section && self.places.is_merged(section) {
             // The addend chooses the piece.
             found.addend = 0;
-            self.places
-                .in_section(section, value.wrapping_add(fixup.addend as u64))
+            let offset = value.wrapping_add(fixup.addend as u64);
+            let size = site.object.extent(number).map_or(0, |(size, _)| size);
+            if offset > size {
+                self.complain(
+                    site,
+                    fixup,
+                    format_args!("refers to what is outside of the mergeable section {number}"),
+                );
+            }
+            self.places.in_section(section, offset)
         } else {
             self.places.in_section(section, value)
         };

@@ -317,7 +317,9 @@ impl Sections {
                 if is_table(&section) || (strip_debug && is_unloaded_debug(&section)) {
                     continue;
                 }
-                if !has_valid_alignment(input, number, &section, diag) {
+                if !has_known_type(input, number, &section, diag)
+                    || !has_valid_alignment(input, number, &section, diag)
+                {
                     continue;
                 }
                 // The output would keep the type, and its readers would take the section at its word.
@@ -527,6 +529,27 @@ fn is_table(section: &Section) -> bool {
     }
 }
 
+/// Refuses a section that must be understood to be linked, and is not: its type is one that the gABI has yet to define, or
+/// its flags say that whoever does not know the type must not touch it, or a program wants to be loaded with it that knows
+/// more of it than we do.
+fn has_known_type(file: &File, number: u32, section: &Section, diag: &Diagnostics) -> bool {
+    let unknown = match section.sh_type {
+        ..=c::SHT_SYMTAB_SHNDX => false,
+        ..c::SHT_LOOS => section.sh_type != c::SHT_CREL,
+        c::SHT_LOOS..=c::SHT_HIOS => section.flags & shf::OS_NONCONFORMING != 0,
+        c::SHT_LOUSER.. => section.flags & shf::ALLOC != 0,
+        _ => false,
+    };
+    if unknown {
+        diag.error(format!(
+            "{file}: section {number} ({}) is of unknown type {:#x}",
+            String::from_utf8_lossy(section.name),
+            section.sh_type
+        ));
+    }
+    !unknown
+}
+
 fn has_valid_alignment(file: &File, number: u32, section: &Section, diag: &Diagnostics) -> bool {
     let valid = section.align.is_power_of_two() && section.align <= LARGEST_ALIGNMENT;
     if !valid {
@@ -669,6 +692,9 @@ fn classify_file<'a>(
             continue;
         };
         if is_table(&section) {
+            continue;
+        }
+        if !has_known_type(file, number, &section, diag) {
             continue;
         }
         if section.flags & shf::ALLOC != 0 {

@@ -15,7 +15,7 @@ pub mod groups;
 mod metadata;
 
 use crate::arch::x86_64::relax::NextReloc;
-use crate::arch::x86_64::reloc::{self, Field};
+use crate::arch::x86_64::reloc::{self, Class, Field};
 use crate::args::TextRel;
 use crate::diag::Diagnostics;
 use crate::elf::c;
@@ -475,6 +475,9 @@ impl Tracer<'_, '_> {
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
         let symbol_count = object.symbol_count();
         let bytes = object.section_bytes(number);
+        if bytes.is_empty() {
+            self.refuse_outside(id, fixups);
+        }
         let (mut relative, mut symbolic, mut irelative) = (0, 0, 0);
         let packs = self.mode.pack && relr::packs(object, number, self.sections.state(id));
         let mut skip = false;
@@ -713,6 +716,16 @@ impl Tracer<'_, '_> {
             return None;
         }
         Some((0, section))
+    }
+
+    /// What a section without bytes refers to is linked, but nothing can be written to it.
+    fn refuse_outside(&self, id: SectionId, fixups: Fixups) {
+        fixups.for_each(|fixup| {
+            if reloc::howto(fixup.r_type).class != Class::None {
+                let what = "the relocation is outside of its section, which has no bytes";
+                self.complain(id, &fixup, format_args!("{what}"));
+            }
+        });
     }
 
     /// Reports an error at a place in a section.

@@ -215,6 +215,143 @@ fn reserved_section_indices_are_refused_by_name() {
     }
 }
 
+/// What the gABI says how to read, and is written otherwise; and what nobody says how to read. GNU ld refuses it, too.
+#[test]
+fn what_is_not_understood_is_refused() {
+    let Some(bench) = Bench::new() else { return };
+    let assemble = |text: &str| {
+        let text = format!(".globl _start\n_start: nop\n{text}\n");
+        bench.scratch.write("a.s", text);
+        bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+        bench.read("a.o")
+    };
+    let refused = |options: &str, words: &str| {
+        bench
+            .ld(Linker::Reference, &format!("{options} -o program"))
+            .failed();
+        let said = link(&bench, &format!("{options} -o program"))
+            .code(1)
+            .errors();
+        assert!(
+            said.contains(words) && !said.contains("panicked"),
+            "{words}: {said}"
+        );
+    };
+    for (text, words) in [
+        (
+            ".section odd,\"\",@0x15",
+            "section 4 (odd) is of unknown type 0x15",
+        ),
+        (
+            ".section odd,\"a\",@0x80000000",
+            "section 4 (odd) is of unknown type 0x80000000",
+        ),
+        (
+            ".section odd,\"0x100\",@0x60000000",
+            "section 4 (odd) is of unknown type 0x60000000",
+        ),
+    ] {
+        assemble(text);
+        refused("a.o", words);
+        refused("-r a.o", words);
+    }
+    // What nobody loads, or need not be known, is copied.
+    assemble(".section odd,\"\",@0x80000000\n.byte 1\n.section even,\"a\",@0x60000000\n.byte 2");
+    link(&bench, "a.o -o program").ok();
+
+    let good = assemble(".section odd,\"axG\",@progbits,f,comdat\n.globl f\nf: nop");
+    let (at, _, _) = section(&good, ".group");
+    let mut object = good.clone();
+    object[at] = 0xff;
+    bench.scratch.write("a.o", &object);
+    let said = link(&bench, "a.o -o program").code(1).errors();
+    assert!(
+        said.contains("flags of a section group: 0xff is not valid"),
+        "{said}"
+    );
+
+    let elf = Elf::parse(&good).expect("an assembler wrote it");
+    let (_, _, number) = section(&good, ".symtab");
+    let at = elf.header.e_shoff as usize + 64 * number + 44;
+    let mut object = good.clone();
+    object[at..at + 4].fill(0);
+    bench.scratch.write("a.o", &object);
+    refused("a.o", "first global symbol: 0x0 is not valid");
+
+    bench.scratch.write("text", "no object");
+    run(bench.scratch.command("ar").args(["rc", "lib.a", "text"])).ok();
+    refused(
+        "--whole-archive lib.a",
+        "lib.a(text): the member is not an object",
+    );
+    bench.scratch.write("a.o", &good);
+    link(&bench, "a.o lib.a -o program").ok();
+}
+
+/// References to what is outside of a section whose pieces are merged choose no piece, and relocations outside of their own
+/// section have no place.
+#[test]
+fn places_outside_of_sections_are_refused() {
+    let Some(bench) = Bench::new() else { return };
+    for (text, words) in [
+        (
+            ".quad .foo + 10",
+            "(.data+0x0): R_X86_64_64: refers to what is outside of the mergeable section",
+        ),
+        (
+            ".quad .foo - 1",
+            "(.data+0x0): R_X86_64_64: refers to what is outside of the mergeable section",
+        ),
+        (
+            ".section no,\"aw\"\n.reloc 0, R_X86_64_64, f",
+            "(no+0x0): R_X86_64_64: the relocation is outside of its section",
+        ),
+    ] {
+        let text = format!(".data\nf: {text}\n.section .foo,\"aM\",@progbits,4\n.quad 0\n");
+        bench.scratch.write("a.s", text);
+        bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+        for options in ["-shared", "-e 0"] {
+            let said = link(&bench, &format!("{options} a.o -o program"))
+                .code(1)
+                .errors();
+            assert!(said.contains(words), "{said}");
+        }
+    }
+    // Its end is where it ends, and what refers to nothing in particular is a reference all the same.
+    bench.scratch.write(
+        "a.s",
+        ".data\n.quad .foo + 8\n.section no,\"aw\"\n.reloc 0, R_X86_64_NONE, f\n\
+         .section .foo,\"aM\",@progbits,4\n.quad 0\n.section kept,\"aw\"\nf: .quad 1\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+    link(&bench, "-e 0 a.o -o program").ok();
+}
+
+/// Frame descriptions of a kind that we do not know are told of, as GNU ld does, and linked.
+#[test]
+fn unknown_frames_are_told_of() {
+    let Some(bench) = Bench::new() else { return };
+    for (version, words) in [
+        ("9", "unknown CIE version 9"),
+        ("1, 'y', 0", "unknown CIE augmentation"),
+    ] {
+        let text = format!(
+            ".globl _start\n_start: nop\n.section .eh_frame,\"a\",@progbits\n\
+             .long 12, 0\n.byte {version}\n.balign 16\n"
+        );
+        bench.scratch.write("a.s", text);
+        bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+        let theirs = bench
+            .ld(Linker::Reference, "--eh-frame-hdr a.o -o program")
+            .ok()
+            .errors();
+        assert!(theirs.contains("error in a.o(.eh_frame)"), "{theirs}");
+        let said = link(&bench, "--eh-frame-hdr a.o -o program").ok().errors();
+        let place = "warning: a.o: .eh_frame (section 4): offset 0x0: ";
+        assert!(said.contains(place) && said.contains(words), "{said}");
+    }
+}
+
 /// `--noinhibit-exec`: "Retain the executable output file whenever it is still usable."
 #[test]
 fn errors_that_noinhibit_exec_lets_through() {
