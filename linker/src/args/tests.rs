@@ -662,6 +662,9 @@ fn hints_about_the_order_of_functions_are_answered_by_a_warning() {
 #[test]
 fn page_sizes_fit_each_other() {
     let said = problem("-z common-page-size=0x4000 -z max-page-size=0x1000 a.o");
-    assert_eq!(said, "common page size (0x4000) > maximum page size (0x1000)");
+    assert_eq!(
+        said,
+        "common page size (0x4000) > maximum page size (0x1000)"
+    );
     parse("-z common-page-size=0x4000 -z max-page-size=0x4000 a.o");
 }

@@ -329,6 +329,19 @@ END
         outcomes: &[Format::Cargo],
     },
     Package {
+        name: "jj-release",
+        about: "the same, optimised",
+        language: Language::Rust,
+        source: Source::Git {
+            url: "https://github.com/jj-vcs/jj",
+            tag: "v0.44.0",
+        },
+        build: "cargo test --release --locked -p jj-lib -p jj-cli --lib --bins --no-run; cargo build --release --locked -p jj-cli --bins",
+        test: "cargo test --release --locked -p jj-lib -p jj-cli --lib --bins --no-fail-fast",
+        thorough: None,
+        outcomes: &[Format::Cargo],
+    },
+    Package {
         name: "serde",
         about: "serde and serde_derive by their test suite: a procedural macro",
         language: Language::Rust,
