@@ -79,8 +79,8 @@ pub struct ElfObject<'a> {
     rewritten: Vec<(u32, Vec<Rela>)>,
     /// It holds intermediate code of a compiler, perhaps beside machine code.
     pub intermediate: bool,
-    /// There are section groups.
-    pub has_groups: bool,
+    /// The section groups, by number.
+    pub groups: Vec<u32>,
     /// There are sections with `SHF_COMPRESSED`.
     has_compressed: bool,
 }
@@ -127,13 +127,13 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
             rewritten: Vec::new(),
             intermediate: false,
-            has_groups: false,
+            groups: Vec::new(),
             has_compressed: false,
         };
-        for shdr in shdrs {
-            object.has_groups |= { shdr.sh_type } == c::SHT_GROUP;
+        for (number, shdr) in (0u32..).zip(shdrs) {
             object.has_compressed |= { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
             match shdr.sh_type {
+                c::SHT_GROUP => object.groups.push(number),
                 SHT_LLVM_LTO => object.intermediate = true,
                 // Sections of gcc's intermediate code are left out of outputs, as few others are.
                 c::SHT_PROGBITS if { shdr.sh_flags } & u64::from(c::SHF_EXCLUDE) != 0 => {
@@ -187,7 +187,7 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
             rewritten: Vec::new(),
             intermediate: true,
-            has_groups: false,
+            groups: Vec::new(),
             has_compressed: false,
         }
     }

@@ -448,16 +448,10 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => return Ok(ticket.groups().collect()),
             Object::Elf(elf) => elf,
         };
-        let mut groups = Vec::new();
-        if !elf.has_groups {
-            return Ok(groups);
-        }
-        for (number, shdr) in elf.shdrs.iter().enumerate() {
-            if { shdr.sh_type } != c::SHT_GROUP {
-                continue;
-            }
-            let symbol = shdr.sh_info;
-            let flags = words(elf.section_bytes(number as u32)).next().unwrap_or(0);
+        let mut groups = Vec::with_capacity(elf.groups.len());
+        for number in elf.groups.iter().copied() {
+            let symbol = elf.shdrs[number as usize].sh_info;
+            let flags = words(elf.section_bytes(number)).next().unwrap_or(0);
             let bad = Malformed::Value {
                 what: "signature symbol of a section group",
                 value: symbol.into(),
@@ -484,7 +478,7 @@ impl<'a> Object<'a> {
                 });
             }
             groups.push(Group {
-                index: number as u32,
+                index: number,
                 signature: match symbol >= elf.first_global {
                     true => Signature::Symbol(symbol),
                     false => Signature::Text(signature),
@@ -514,7 +508,7 @@ fn is_excluded(shdrs: &[elf::Shdr], number: u32) -> bool {
 }
 
 /// The words of a section.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+pub fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes
         .chunks_exact(4)
         .map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))

@@ -3,7 +3,7 @@
 
 use crate::file::Files;
 use crate::ids::{FileId, SectionId};
-use crate::object::Object;
+use crate::object::{Object, words};
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
 
@@ -56,30 +56,36 @@ fn of_file(
     sections: &Sections,
 ) -> (Vec<u32>, Vec<(SectionId, SectionId)>) {
     let (mut next, mut unloaded) = (Vec::new(), Vec::new());
-    let object = match files.get(file).object() {
-        Some(object @ Object::Elf(elf)) if elf.has_groups && sections.is_linked(file) => object,
+    let elf = match files.get(file).object() {
+        Some(Object::Elf(elf)) if sections.is_linked(file) => elf,
         _ => return (next, unloaded),
     };
-    next.resize(object.section_count() as usize, 0);
-    // What is wrong with them was said when they were looked at for the first time.
-    for group in object.groups().unwrap_or_default() {
-        let members = object.sections_of_groups(&[group.index]);
-        let of_kind = |wanted: u8| {
-            let bits = state::ALIVE | state::ALLOC | state::DISCARDED | state::EH_FRAME;
-            let members = members.iter().copied();
-            members.filter(move |number| {
-                let id = sections.get(file, *number);
-                id.is_some_and(|id| sections.state(id) & bits == wanted)
-            })
+    let bits = state::ALIVE | state::ALLOC | state::DISCARDED | state::EH_FRAME;
+    let mut members = Vec::new();
+    for group in &elf.groups {
+        members.clear();
+        // What is wrong with them was said when they were looked at for the first time.
+        for number in words(elf.section_bytes(*group)).skip(1) {
+            let id = sections.get(file, number);
+            members.extend(id.map(|id| (number, id, sections.state(id) & bits)));
+        }
+        let is_loaded = |bits: u8| bits == state::ALIVE | state::ALLOC;
+        let mut loaded = members.iter().filter(|(_, _, bits)| is_loaded(*bits));
+        let Some((first, keeper, _)) = loaded.next() else {
+            continue;
         };
-        let loaded: Vec<u32> = of_kind(state::ALIVE | state::ALLOC).collect();
-        for (i, number) in loaded.iter().enumerate() {
-            next[*number as usize] = loaded[(i + 1) % loaded.len()];
+        // Most have one function and nothing else.
+        let mut last = *first;
+        for (number, _, _) in loaded {
+            next.resize(elf.shdrs.len(), 0);
+            next[last as usize] = *number;
+            last = *number;
         }
-        if let Some(first) = loaded.first() {
-            let id = |number| sections.id(file, number);
-            unloaded.extend(of_kind(state::ALIVE).map(|number| (id(number), id(*first))));
+        if last != *first {
+            next[last as usize] = *first;
         }
+        let others = members.iter().filter(|(_, _, bits)| *bits == state::ALIVE);
+        unloaded.extend(others.map(|(_, id, _)| (*id, *keeper)));
     }
     (next, unloaded)
 }
