@@ -511,6 +511,32 @@ fn sections_that_do_not_fit_together() {
     assert_eq!(contents(&ours, "good"), b"one\0one\0");
 }
 
+/// Frames may be of the psABI's own type, and stay of it if all are.
+#[test]
+fn the_type_of_frames_is_kept() {
+    let Some(bench) = Bench::new() else { return };
+    let text = |sh_type: &str| {
+        format!(
+            ".globl f\nf: nop\n.section .eh_frame,\"a\",{sh_type}\n.balign 8\n\
+             .long 12, 0\n.byte 1, 0, 1, 0x78, 16, 0, 0, 0\n.long 20, 20\n.quad f, 1\n"
+        )
+    };
+    let plain = bench.compile("plain.s", &text("@progbits"), &[]);
+    let unwind = bench.compile("unwind.s", &text("@unwind").replace("f:", "g: f2:"), &[]);
+    for (objects, sh_type) in [
+        (&[&unwind[..]][..], elf::SHT_X86_64_UNWIND),
+        (&[&plain[..]], elf::SHT_PROGBITS),
+        (&[&plain, &unwind], elf::SHT_PROGBITS),
+    ] {
+        let ours = bench.unite(Linker::Ours, &[&["-z", "muldefs"], objects].concat());
+        let file = parse(&ours);
+        let frames = file.section_by_name(".eh_frame").unwrap();
+        let header = frames.elf_section_header();
+        assert_eq!(header.sh_type(file.endian()), sh_type);
+        assert!(frames.size() >= 40);
+    }
+}
+
 /// Sections that are ordered by others stay with them.
 #[test]
 fn link_order_is_carried() {

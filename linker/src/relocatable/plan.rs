@@ -474,7 +474,7 @@ impl<'a> Planner<'_, 'a> {
             Some(out) => *out,
             None => {
                 let out = self.push(OutSection {
-                    sh_type: key_of(section, link).sh_type,
+                    sh_type: section.sh_type,
                     flags: section.flags & !(shf::GROUP | shf::INFO_LINK),
                     entsize: section.entsize,
                     align: least_align,
@@ -513,7 +513,7 @@ impl<'a> Planner<'_, 'a> {
         }
         // Sections of a script may hold what is not alike.
         place.flags |= section.flags & (shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS);
-        let sh_type = key_of(section, link).sh_type;
+        let sh_type = section.sh_type;
         if place.sh_type != sh_type && sh_type != c::SHT_NOBITS {
             place.sh_type = match place.sh_type {
                 c::SHT_NOBITS => sh_type,
