@@ -51,10 +51,11 @@ pub struct Compression {
 impl Wanted {
     /// What the options ask for; `None` if nothing.
     pub fn from_args(args: &Args) -> Option<Wanted> {
-        // Zlib's fastest level takes a third of the time of its default one, for a tenth more bytes.
+        // With zlib's third level debugging information is smaller by an eighth than with the first, which takes five sixths
+        // of its time, and hardly larger than with the default one, which takes nearly twice as long.
         let zlib = Compression {
             format: Format::Zlib,
-            level: if args.optimize >= 2 { 6 } else { 1 },
+            level: if args.optimize >= 2 { 6 } else { 3 },
             by_name: false,
         };
         let compression = match args.compress_debug {
