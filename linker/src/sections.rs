@@ -534,11 +534,11 @@ fn is_table(section: &Section) -> bool {
 /// more of it than we do.
 fn has_known_type(file: &File, number: u32, section: &Section, diag: &Diagnostics) -> bool {
     let unknown = match section.sh_type {
-        ..=c::SHT_SYMTAB_SHNDX => false,
-        ..c::SHT_LOOS => section.sh_type != c::SHT_CREL,
+        ..=c::SHT_SYMTAB_SHNDX | c::SHT_CREL => false,
         c::SHT_LOOS..=c::SHT_HIOS => section.flags & shf::OS_NONCONFORMING != 0,
+        c::SHT_LOPROC..=c::SHT_HIPROC => false,
         c::SHT_LOUSER.. => section.flags & shf::ALLOC != 0,
-        _ => false,
+        _ => true,
     };
     if unknown {
         diag.error(format!(
