@@ -115,7 +115,13 @@ fn exports(
             Symbolic::NonWeak => key.rank() == rank::WEAK,
             Symbolic::NonWeakFunctions => bits & flag::FUNCTION == 0 || key.rank() == rank::WEAK,
         };
-    flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
+    // The dynamic linker must not call a program's resolver for others before the program is relocated: they get the
+    // address of the PLT entry.
+    let canonical = match args.kind.is_executable() && bits & flag::IFUNC != 0 {
+        true => flag::NEEDS_PLT | flag::CANONICAL_PLT,
+        false => 0,
+    };
+    canonical | flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
 }
 
 /// Whether a definition is to be found by others at run time, if its visibility allows it; all that

@@ -84,6 +84,9 @@ pub fn exported(args: &Args) -> &'static [&'static [u8]] {
     }
 }
 
+/// What shared objects have to do with a symbol.
+const BY_SHARED: u32 = flag::REFERENCED_BY_SHARED | flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED;
+
 /// The linker-defined symbols of a link, with what they stand for.
 pub type LinkerSymbols = Vec<(SymbolId, Meaning)>;
 
@@ -98,7 +101,10 @@ pub fn define(
     let mut provide = |id: SymbolId, meaning: Meaning, hidden: bool| {
         let key = symbols.key(id);
         let exported = dynamic && exported(args).contains(&symbols.name(id));
-        let wanted = exported || symbols.flags(id) & flag::REFERENCED != 0;
+        let bits = symbols.flags(id);
+        // Shared objects that know the bounds of a section by name take those of the program.
+        let is_shared = dynamic && args.kind.is_executable() && !hidden && bits & BY_SHARED != 0;
+        let wanted = exported || is_shared || bits & flag::REFERENCED != 0;
         if !wanted || key.in_object() || key.rank() == rank::LINKER {
             return;
         }
@@ -110,7 +116,7 @@ pub fn define(
         if matches!(meaning, Meaning::TlsBase { .. }) {
             symbols.add_flags(id, flag::TLS);
         }
-        if exported {
+        if exported || is_shared {
             symbols.add_flags(id, flag::REFERENCED);
         } else if hidden {
             symbols.add_flags(id, flag::HIDDEN);

@@ -498,6 +498,12 @@ impl Relocator<'_, '_> {
             ),
             Plan::GotToPc(load) => load.to_pc_relative(bytes, offset, target.address, place),
             Plan::GotToImmediate(load) => load.to_immediate(bytes, offset, target.address),
+            Plan::Size(field) if is(flag::IMPORTED) && !is(flag::UNDEFINED_WEAK) => {
+                let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
+                let rela = Rela::new(place, fixup.r_type, symbol, target.addend);
+                DynamicSlots::take(&mut dynamic.symbolic, &mut dynamic.is_overrun, rela);
+                store(bytes, offset, field, 0)
+            }
             Plan::Size(field) => store(
                 bytes,
                 offset,

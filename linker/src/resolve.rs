@@ -668,9 +668,10 @@ pub fn publish(
                         );
                         let is_data = matches!(sym.kind(), c::STT_OBJECT | c::STT_COMMON | c::STT_TLS);
                         if key.rank() == rank::COMMON && is_data {
-                            // The shared object's own code uses the block in place of its variable.
+                            // The shared object's own code uses the block in place of its variable, and may rely on how
+                            // that is aligned.
                             let tls = sym.kind() == c::STT_TLS;
-                            commons.push((key, Common { symbol: name, file: key.file(), size: sym.st_size, align: 1, tls }));
+                            commons.push((key, Common { symbol: name, file: key.file(), size: sym.st_size, align: shared.alignment(index), tls }));
                         }
                         if key != Key::new(rank::SHARED, id, index) {
                             continue;

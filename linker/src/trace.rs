@@ -826,12 +826,22 @@ impl Tracer<'_, '_> {
             Plan::None
             | Plan::GotToPc(_)
             | Plan::GotToImmediate(_)
-            | Plan::Size(_)
             | Plan::TlsPairToExec(_)
             | Plan::TlsModuleToExec(_)
             | Plan::TlsSlotToExec(_)
             | Plan::DescriptorToExec(_)
             | Plan::DescriptorCallToNop(_) => {}
+            // Somebody else's variable may have grown since.
+            Plan::Size(_) => {
+                if imported
+                    && !is(flag::UNDEFINED_WEAK)
+                    && self.sections.state(id) & state::ALLOC != 0
+                {
+                    want.symbolic = 1;
+                    want.flags |= flag::NEEDS_DYNSYM;
+                    self.check_writable(id, fixup, symbol, needs);
+                }
+            }
             // The module that a local dynamic access is in is this one.
             Plan::ModuleOffset(_) => {
                 let elsewhere = symbol.is_some_and(|symbol| !self.is_here(symbol));

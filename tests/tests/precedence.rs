@@ -27,7 +27,7 @@ fn dynamic_symbol(image: &[u8], name: &str) -> Option<bool> {
     let file = object::File::parse(image).unwrap();
     file.dynamic_symbols()
         .find(|symbol| symbol.name() == Ok(name))
-        .map(|symbol| symbol.is_definition())
+        .map(|symbol| !symbol.is_undefined())
 }
 
 #[test]
@@ -338,4 +338,43 @@ fn labels_in_data_of_shared_objects_are_not_functions() {
     );
     bench.same_behaviour("gcc", &format!("-fno-pie -no-pie {all}"));
     assert_eq!(bench.execute("program.Ours").status.code(), Some(6));
+}
+
+/// What a shared object's own code believes of its variable must hold of the program's common block in place of it.
+#[test]
+fn a_common_block_in_place_of_a_variable_is_aligned_as_that_was() {
+    let Some(bench) = Bench::new() else { return };
+    let source = "int block[8] __attribute__((aligned(64))); long fill(void) {
+         for (int i = 0; i < 8; i++) block[i] = -1; return (long)block & 63; }";
+    shared(&bench, "library", "-O2", source);
+    bench.scratch.write(
+        "main.c",
+        "int block[1]; char other[3]; long fill(void);
+         int main(void) { return fill() || block[0] != -1 || other[2]; }",
+    );
+    let arguments = "-fcommon -O1 main.c liblibrary.so";
+    bench.same_behaviour("gcc", arguments);
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(0));
+}
+
+/// A program's section has bounds for everybody.
+#[test]
+fn shared_objects_see_the_bounds_of_the_programs_section() {
+    let Some(bench) = Bench::new() else { return };
+    let own = "static int one __attribute__((used, section(\"numbers\"))) = 5;
+         extern int __start_numbers[]; int own(void) { return *__start_numbers; }";
+    shared(&bench, "own", "", own);
+    let theirs = "extern int __start_numbers[], __stop_numbers[];
+         int theirs(void) { return *__start_numbers + 10 * (int)(__stop_numbers - __start_numbers); }";
+    shared(&bench, "theirs", "", theirs);
+    bench.scratch.write(
+        "main.c",
+        "static int six __attribute__((used, section(\"numbers\"))) = 6; int own(void), theirs(void);
+         int main(void) { return own() * 20 + theirs(); }",
+    );
+    let arguments = "main.c -Wl,--no-as-needed libown.so libtheirs.so";
+    for image in bench.same_behaviour("gcc", arguments) {
+        assert_eq!(dynamic_symbol(&image, "__start_numbers"), Some(true));
+    }
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(116));
 }

@@ -256,3 +256,68 @@ fn sixteen_bits() {
         assert_eq!(theirs, ours, "{value}");
     }
 }
+
+#[test]
+fn sizes_of_what_others_define_are_found_at_run_time() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "size.s",
+        ".globl size\n.data\nsize: .quad table@SIZE\n.section .note.GNU-stack,\"\",@progbits\n",
+    );
+    bench.scratch.write("small.c", "char table[20];");
+    bench.scratch.write("large.c", "char table[30];");
+    bench.scratch.write(
+        "main.c",
+        "extern long size; int main(void) { return size; }",
+    );
+    for (library, sources) in [("libtable.so", "small.c"), ("libother.so", "large.c")] {
+        let arguments = format!("-shared -fPIC {sources} -Wl,-soname,libtable.so -o {library}");
+        bench.driver(Linker::Reference, "gcc", &arguments).ok();
+    }
+    for options in ["-no-pie", "-pie"] {
+        bench.same_behaviour("gcc", &format!("{options} main.c size.s libtable.so"));
+        assert_eq!(
+            bench.execute("program.Ours").status.code(),
+            Some(20),
+            "{options}"
+        );
+    }
+    std::fs::copy(bench.path("libother.so"), bench.path("libtable.so")).unwrap();
+    assert_eq!(bench.execute("program.Ours").status.code(), Some(30));
+}
+
+/// A resolver of the program cannot be called while its libraries are bound, before the program is relocated.
+#[test]
+fn indirect_functions_of_the_program_for_its_libraries() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "library.c",
+        "int chosen(void); int (*pointer)(void) = chosen; int call(void) { return chosen() + pointer(); }",
+    );
+    let library = "-shared -fPIC library.c -o liblibrary.so";
+    bench.driver(Linker::Reference, "gcc", library).ok();
+    bench.scratch.write(
+        "main.c",
+        "int call(void); extern int (*pointer)(void); static int impl(void) { return 21; }
+         static int (*resolve(void))(void) { return impl; }
+         int chosen(void) __attribute__((ifunc(\"resolve\")));
+         int main(void) { return call() + (pointer == chosen ? 0 : 100); }",
+    );
+    for options in [
+        "-no-pie -fPIE",
+        "-no-pie -fno-pie",
+        "-no-pie -fPIE -Wl,-z,now",
+        "-no-pie -fno-pie -Wl,-z,now",
+    ] {
+        bench.same_behaviour("gcc", &format!("{options} -O1 main.c liblibrary.so"));
+        assert_eq!(
+            bench.execute("program.Ours").status.code(),
+            Some(42),
+            "{options}"
+        );
+    }
+    // What GNU ld 2.40 makes of this does not start.
+    let arguments = "-pie -fPIE -O1 main.c liblibrary.so -o output";
+    bench.driver(Linker::Ours, "gcc", arguments).ok();
+    assert_eq!(bench.execute("output").status.code(), Some(42));
+}
