@@ -169,6 +169,10 @@ pub fn shrunk_commons(files: &Files, symbols: &SymbolTable, shrunk: &[Shrunk], d
             .get(variable)
             .shared()
             .and_then(|shared| shared.syms.get(shrunk.variable.index() as usize));
+        // A label has no size that it could have changed.
+        if sym.is_some_and(|sym| sym.st_size == 0) {
+            continue;
+        }
         diag.warn(format!(
             "size of symbol `{}' changed from {} in {common} to {} in {}",
             diag.show_name(symbols.name(shrunk.symbol)),
