@@ -656,6 +656,8 @@ fn classify_file<'a>(
         remarks: Vec::new(),
     };
     let mut known = KnownShapes::new(object, rules.is_some() || unique.is_some());
+    // What a script discards, and sections that are about others, each with the other.
+    let (mut discarded, mut about) = (Vec::new(), Vec::new());
     for number in 1..object.section_count() {
         object.prefetch_name(number.saturating_add(NAMES_AHEAD as u32));
         match object.relocation_section(number) {
@@ -720,6 +722,7 @@ fn classify_file<'a>(
         let route = rules.map(|rules| rules.route_section(file, object, number, &section));
         if route == Some(Route::Discard) {
             *states[number as usize].get_mut() = bits & state::ALLOC | state::DISCARDED;
+            discarded.push(number);
             continue;
         }
         match section.name {
@@ -764,6 +767,9 @@ fn classify_file<'a>(
                 continue;
             }
             found.link_order.push((number, section.link));
+            if rules.is_some() {
+                about.push((number, section.link));
+            }
         }
         let alone = unique
             .is_some_and(|unique| unique.covers(section.name))
@@ -795,6 +801,15 @@ fn classify_file<'a>(
         };
         known.remember(number, &section);
     }
+    if !discarded.is_empty() && !about.is_empty() {
+        discard_what_is_about(discarded, &about, part, states);
+        let is_left = |number: u32, states: &mut [AtomicU8]| {
+            *states[number as usize].get_mut() & state::DISCARDED == 0
+        };
+        found
+            .link_order
+            .retain(|(number, _)| is_left(*number, states));
+    }
     // A section with relocations is not taken apart into pieces.
     for number in 1..object.section_count() as usize {
         let slot = part[number];
@@ -807,6 +822,28 @@ fn classify_file<'a>(
         }
     }
     found
+}
+
+/// A section that is about another (`SHF_LINK_ORDER`) is discarded with it. `about` are these, each with the other.
+fn discard_what_is_about(
+    mut discarded: Vec<u32>,
+    about: &[(u32, u32)],
+    part: &mut [PartId],
+    states: &mut [AtomicU8],
+) {
+    let mut about_each: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for (number, other) in about {
+        about_each.entry(*other).or_default().push(*number);
+    }
+    while let Some(other) = discarded.pop() {
+        // Taken out: what is about itself, or in a circle, is done once.
+        for number in about_each.remove(&other).unwrap_or_default() {
+            let state = states[number as usize].get_mut();
+            *state = *state & state::ALLOC | state::DISCARDED;
+            part[number as usize] = PartId::NONE;
+            discarded.push(number);
+        }
+    }
 }
 
 fn local_part<'a>(customs: &mut Customs<'a>, custom: Custom<'a>) -> PartId {

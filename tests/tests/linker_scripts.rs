@@ -678,3 +678,66 @@ fn common_blocks_are_placed_by_their_files() {
         assert!(run.errors().contains(expected), "{}", run.report());
     }
 }
+
+/// Sections that no description takes run where the section before them runs; with an address of its own a section need
+/// not be in a region; and different regions are different segments.
+#[test]
+fn regions_of_orphans_and_of_sections_with_addresses() {
+    let Some(bench) = Bench::new() else { return };
+    for (name, text) in [
+        (
+            "a",
+            ".globl _start; _start: nop; .data; .quad 1; .section .data2,\"aw\"; .quad 2; .section .x,\"aw\"; .byte 3; .bss; .skip 8",
+        ),
+        (
+            "b",
+            ".section .init_array,\"aw\",@init_array; .zero 16; .section .nonalloc,\"\"; .zero 16",
+        ),
+    ] {
+        bench
+            .scratch
+            .write(format!("{name}.s"), format!("{text}\n"));
+        let arguments = format!("-c {name}.s -o {name}.o");
+        bench.driver(Linker::Reference, "gcc", &arguments).ok();
+    }
+    for script in [
+        // Full to the last byte.
+        "MEMORY { text : ORIGIN = 0x8000, LENGTH = 1 data : ORIGIN = 0x9000, LENGTH = 0x30 }
+         SECTIONS { .text : { *(.text) } > text .data : { *(.data) } > data .bss : { *(.bss) } > data }",
+        // Attributes do not count for what follows a section.
+        "MEMORY { text (!w) : ORIGIN = 0x8000, LENGTH = 4 data (!w) : ORIGIN = 0x9000, LENGTH = 0x30 }
+         SECTIONS { .text : { *(.text) } > text .data : { *(.data) } > data .bss : { *(.bss) } > data }",
+        // They do if that has no region either.
+        "MEMORY { text (rx) : ORIGIN = 0x8000, LENGTH = 4 data (w!x) : ORIGIN = 0x9000, LENGTH = 0x30 }
+         SECTIONS { .text : { *(.text) } .data : { *(.data) } .bss : { *(.bss) } }",
+        // Load regions go on, too; one that is only loaded somewhere runs there.
+        "MEMORY { rom : ORIGIN = 0x1000, LENGTH = 4K  ram : ORIGIN = 0x20000, LENGTH = 4K }
+         SECTIONS { .text : { *(.text) } > rom .data : { *(.data) } > ram AT> rom .x : { *(.x) } AT> rom .bss : { *(.bss) } > ram }",
+        "MEMORY { ram (wxa) : ORIGIN = 0x42000, LENGTH = 0x100000 }
+         SECTIONS { .text : { *(.text*) } start = ALIGN(1024); .data start : { *(.data*) *(.init_array) *(.x) *(.bss) } }",
+        // An input section without bytes is of a kind that has bytes: so its output section is loaded.
+        "MEMORY { rom : ORIGIN = 0x8000000, LENGTH = 100K  ram : ORIGIN = 0x20000000, LENGTH = 100K }
+         SECTIONS { .text : { *(.text) } > rom .more : ALIGN(8) { b.o(.data) . += 6; } > ram AT> rom .free : { . += 8; } > rom
+         .free2 : { . += 8; } > rom .data : { *(.data .data2 .x .init_array .bss) } > ram }",
+    ] {
+        bench.scratch.write("script.ld", script);
+        let [theirs, ours] = BOTH.map(|linker| {
+            let arguments = format!("-T script.ld a.o b.o -o out.{linker:?}");
+            bench.ld(linker, &arguments).ok();
+            picture(&bench.read(&format!("out.{linker:?}")))
+        });
+        assert_eq!(theirs.sections, ours.sections, "{script}");
+        assert_eq!(theirs.loads, ours.loads, "{script}");
+    }
+}
+
+/// Code that is like nothing in the script comes first.
+#[test]
+fn orphans_follow_what_is_like_them() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        "SECTIONS { . = 0x10000; .data : { *(.data) } .bss : { *(.bss) *(COMMON) } }",
+    );
+}

@@ -162,6 +162,11 @@ fn assertions_and_regions() {
     );
     fails(
         &bench,
+        "SECTIONS {\n.text : { *(.text) } > nowhere }",
+        &["script.ld:2: memory region `nowhere' is not declared"],
+    );
+    fails(
+        &bench,
         "SECTIONS { .text 0x1000 : { *(.text) } .data 0x1010 : { *(.data) } }",
         &["section .data LMA [0000000000001010,0000000000001037] overlaps section .text LMA"],
     );

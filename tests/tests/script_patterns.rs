@@ -97,3 +97,26 @@ fn members_of_archives() {
         same(&bench, &script, "--whole-archive lib.a c.o");
     }
 }
+
+/// What is about a section that is discarded goes with it.
+#[test]
+fn sections_about_discarded_ones() {
+    let Some(bench) = bench(&[(
+        "a",
+        r#".globl _start; _start: ret
+        .section .moo,"ao",@progbits,.zed; .quad 1
+        .section .zed,"ao",@progbits,.foo; .quad 2
+        .section .foo,"a"; .quad 3
+        .section .bar,"ao",@progbits,.foo; .quad .foo
+        .section .kept,"ao",@progbits,.text; .quad 5
+        .section .note.foo,"o",@progbits,.foo; .quad 6
+        .section .rest,"ao",@progbits,.note.foo; .quad 7"#,
+    )]) else {
+        return;
+    };
+    let script =
+        "SECTIONS { . = 0x10000; .text : { *(.text) } /DISCARD/ : { *(.foo) } .bar : { *(.bar) } }";
+    let found = same(&bench, script, "a.o");
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, [".kept", ".text"]);
+}

@@ -37,6 +37,8 @@ pub(super) struct Kind {
     /// The type that all of it has; 0 if none or mixed.
     pub sh_type: u32,
     mixed: bool,
+    /// An input section without any bytes, but of a type that has some, is in it: then so has what the script adds.
+    pub empty_bits: bool,
     /// The largest alignment.
     pub align: u64,
     /// Size of an entry, if all of it is one table.
@@ -521,6 +523,7 @@ fn collect_inputs(
             kind.add(sh_type, section.flags & keep, section.align);
         } else {
             kind.flags |= section.flags & keep;
+            kind.empty_bits |= sh_type != c::SHT_NOBITS;
             kind.align = kind.align.max(section.align);
         }
         content.inputs[part.index()].push(Input {

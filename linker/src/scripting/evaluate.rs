@@ -96,6 +96,8 @@ pub(super) struct Machine<'m, 'l, 'a, 's> {
     pub placed: Vec<Placed>,
     pub regions: Regions,
     pub data_segment: Cell<DataSegment>,
+    /// The region that each description runs in, if it names one.
+    named_regions: Vec<Option<&'s [u8]>>,
     /// `AT>region` by description: its own, or that of the section before it in the same region.
     load_regions: Vec<Option<&'s [u8]>>,
     /// Bytes of the ELF header and the program headers.
@@ -118,32 +120,47 @@ struct OverlayState {
     next_load: u64,
 }
 
-/// "If neither AT nor AT> is specified", the load region of the section before goes on, as long as both run in the same
-/// region.
-fn load_regions<'s>(plan: &Plan<'s>) -> Vec<Option<&'s [u8]>> {
+/// The region that each description names to run in. One that names only where it is loaded runs there, too; an orphan is
+/// in the region of the section that it stands behind.
+fn named_regions<'s>(plan: &Plan<'s>) -> Vec<Option<&'s [u8]>> {
     let mut regions = vec![None; plan.descriptions.len()];
-    let mut before: Option<(&OutputSection, Option<&'s [u8]>)> = None;
+    let mut before = None;
     for item in &plan.items {
         let Item::Section(number) = item else {
             continue;
         };
-        let Some(script) = plan.descriptions[*number].script else {
-            before = None;
-            continue;
+        let region = match plan.descriptions[*number].script {
+            None => before,
+            Some(script) => match (&script.region, &script.lma_region) {
+                (Some(region), _) => Some(&region[..]),
+                (None, Some(load)) if script.address.is_none() => Some(&load[..]),
+                (None, _) => None,
+            },
         };
-        let mut region = script.lma_region.as_deref();
-        if region.is_none()
-            && script.at.is_none()
-            && script.address.is_none()
-            && let Some((previous, load)) = before
-            && previous.region == script.region
-        {
-            region = load;
-        }
         regions[*number] = region;
-        before = Some((script, region));
+        before = region;
     }
     regions
+}
+
+/// "If neither AT nor AT> is specified", the load region of the section before goes on, as long as both run in the same
+/// region, of these.
+fn load_regions<'s>(plan: &Plan<'s>, regions: &[Option<&'s [u8]>]) -> Vec<Option<&'s [u8]>> {
+    let mut loads = vec![None; plan.descriptions.len()];
+    let mut before: Option<usize> = None;
+    for item in &plan.items {
+        let Item::Section(number) = item else {
+            continue;
+        };
+        let script = plan.descriptions[*number].script;
+        let own = script.and_then(|script| script.lma_region.as_deref());
+        let elsewhere =
+            script.is_some_and(|script| script.at.is_some() || script.address.is_some());
+        let previous = before.filter(|before| !elsewhere && regions[*before] == regions[*number]);
+        loads[*number] = own.or_else(|| previous.and_then(|before| loads[before]));
+        before = Some(*number);
+    }
+    loads
 }
 
 /// Rounds up; alignments of sections are powers of two, those of scripts may be anything.
@@ -163,6 +180,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         made: &'m [(u64, u64)],
         offset: Vec<u64>,
     ) -> Self {
+        let named_regions = named_regions(plan);
         Machine {
             plan,
             args,
@@ -176,7 +194,8 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             placed: vec![Placed::default(); plan.descriptions.len()],
             regions: Regions::new(),
             data_segment: Cell::default(),
-            load_regions: load_regions(plan),
+            load_regions: load_regions(plan, &named_regions),
+            named_regions,
             headers: 64 + 56,
             dot: 0,
             inside: None,
@@ -284,15 +303,20 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             let name = String::from_utf8_lossy(&section.name);
             let script = self.plan.descriptions[*number].script;
             let region = self.region_of(*number);
+            let explicit = script.and_then(|script| script.address.as_ref());
             if region == 0 {
-                diag.error(format!(
-                    "no memory region specified for loadable section `{name}'"
-                ));
+                // What has an address need not be in a region.
+                let complaint =
+                    || format!("no memory region specified for loadable section `{name}'");
+                match explicit {
+                    Some(_) => {}
+                    None if self.args.check_sections => diag.error(complaint()),
+                    None => diag.warn(complaint()),
+                }
                 continue;
             }
             let tbss = !placed.bits && self.content.kinds[*number].flags & shf::TLS != 0;
             let size = if tbss { 0 } else { placed.size };
-            let explicit = script.and_then(|script| script.address.as_ref());
             regions.get_mut(region).current = placed.address.wrapping_add(size);
             regions.check(
                 region,
@@ -328,6 +352,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             ..segment
         });
         self.define_regions();
+        self.check_region_names();
         let plan = self.plan;
         for item in &plan.items {
             match item {
@@ -363,6 +388,31 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
     }
 
+    /// A section cannot be put into a region that does not exist.
+    fn check_region_names(&mut self) {
+        for description in &self.plan.descriptions {
+            let Some(script) = description.script else {
+                continue;
+            };
+            let overlay = description.overlay_script;
+            let names = [
+                script.region.as_ref(),
+                script.lma_region.as_ref(),
+                overlay.and_then(|overlay| overlay.region.as_ref()),
+                overlay.and_then(|overlay| overlay.lma_region.as_ref()),
+            ];
+            for name in names.into_iter().flatten() {
+                if self.region_named(name).is_none() {
+                    let place = self.plan.scripts.script.place(script.pos);
+                    self.complaints.push(format!(
+                        "{place}: memory region `{}' is not declared",
+                        String::from_utf8_lossy(name)
+                    ));
+                }
+            }
+        }
+    }
+
     fn region_named(&self, name: &[u8]) -> Option<usize> {
         let name = self
             .plan
@@ -374,10 +424,9 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     }
 
     /// The region that a section runs in; 0 for none.
-    fn region_of(&self, number: usize) -> usize {
+    pub(super) fn region_of(&self, number: usize) -> usize {
         let script = self.plan.descriptions[number].script;
-        let named = script.and_then(|script| script.region.as_ref());
-        match named {
+        match self.named_regions[number] {
             Some(name) => self.region_named(name).unwrap_or(0),
             None => {
                 let kind = &self.content.kinds[number];
@@ -515,7 +564,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             .any(|statement| matches!(statement, Statement::Data { .. } | Statement::Text(_)));
         // What has no input is loaded if the script puts something there.
         let alloc = !unallocated && (kind.flags & shf::ALLOC != 0 || !kind.present);
-        let bits = (kind.bits || data) && !noload;
+        let bits = (kind.bits || kind.empty_bits || data) && !noload;
         let tbss = !bits && kind.flags & shf::TLS != 0;
         let entry_dot = self.dot;
         let region = self.region_of(number);
@@ -643,9 +692,10 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             return;
         }
         self.regions.get_mut(region).current = after;
+        let fills_load_region = bits || script.is_some_and(|script| script.align_with_input);
         if let Some(load) = load_region
             && load != region
-            && bits
+            && fills_load_region
         {
             self.regions.get_mut(load).current = load_address.wrapping_add(size);
         }
@@ -681,10 +731,8 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             return overlay.next_load;
         }
         let region = self.region_of(number);
-        let Some(script) = description.script else {
-            return self.same_distance(region, address, align);
-        };
-        if let Some(at) = &script.at {
+        let script = description.script;
+        if let Some((script, at)) = script.and_then(|script| Some((script, script.at.as_ref()?))) {
             self.inside = Some(number);
             let value = self.number(at, script.pos).unwrap_or(address);
             self.inside = None;
@@ -692,7 +740,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
         if let Some(load) = self.load_region_of(number) {
             let current = self.regions.get(load).current;
-            return if script.align_with_input {
+            return if script.is_some_and(|script| script.align_with_input) {
                 current.wrapping_add(step)
             } else if load == region {
                 align_up(
@@ -707,7 +755,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
         // What has no input is loaded if the script puts something there.
         let kind = &self.content.kinds[number];
-        if kind.present && kind.flags & shf::ALLOC == 0 {
+        if script.is_some() && kind.present && kind.flags & shf::ALLOC == 0 {
             return address;
         }
         self.same_distance(region, address, align)

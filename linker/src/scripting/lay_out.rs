@@ -509,6 +509,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             align: placed.align,
             entsize,
             bits: sh_type != c::SHT_NOBITS,
+            region: machine.region_of(*number),
             phdrs: script.map_or(&[], |script| &script.phdrs[..]),
             offset: 0,
         });

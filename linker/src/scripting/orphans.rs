@@ -73,7 +73,7 @@ impl Group {
             }
             (1, Group::ThreadData) => other.flags & shf::TLS != 0 || other.bits,
             (1, Group::Data) => other.bits && other.flags & shf::TLS == 0,
-            (1, _) => true,
+            // Data without bytes may follow anything.
             _ => true,
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
                     sections.clone().find(|(_, number)| name(*number) == leader)
                 });
                 let like = [true, false].into_iter().find_map(|same_type| {
-                    (0..3).find_map(|width| {
+                    (0..2).find_map(|width| {
                         sections.clone().rfind(|(_, number)| {
                             group.follows(&kind, &content.kinds[*number], width, same_type)
                         })

@@ -1,7 +1,7 @@
 //! Program headers and places in the file for sections that a script has given addresses.
 //!
 //! Without `PHDRS`, segments follow from the sections as with GNU ld: in the order of their load addresses, a new
-//! `PT_LOAD` begins where the distance between address and load address changes, where pages would be skipped, where
+//! `PT_LOAD` begins where the memory region or the distance between address and load address changes, where pages would be skipped, where
 //! bytes follow what has none, and where code or writable data begins on another page.
 
 use crate::args::{Args, Magic, SeparateCode};
@@ -25,6 +25,8 @@ pub(super) struct Section<'s> {
     pub align: u64,
     pub entsize: u64,
     pub bits: bool,
+    /// The memory region that it runs in, by number.
+    pub region: usize,
     /// `:phdr …`.
     pub phdrs: &'s [Vec<u8>],
     pub offset: u64,
@@ -161,6 +163,8 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
             let same_page = down(last_end.wrapping_sub(1)) == down(section.load_address);
             match () {
                 () if distance(last) != distance(section) => false,
+                // Regions are different memories, be they side by side.
+                () if last.region != section.region => false,
                 () if section.load_address < last_end || last_end < last.load_address => false,
                 () if paged
                     && last_end
