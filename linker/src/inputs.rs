@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::pages::MappedBytes;
 use crate::raw_input;
 use crate::script::{self, Command, FileRef};
-use crate::scripting::{Includes, Scripts};
+use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use crate::ticket::Ticket;
@@ -532,7 +532,7 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     /// Obeys what the commands from `first` on say about inputs.
-    fn commands(&mut self, first: usize, state: InputState, depth: u32) {
+    fn commands(&mut self, first: usize, mut state: InputState, depth: u32) {
         let new = self.scripts.script.commands.split_off(first);
         let startup = new.iter().filter_map(|command| match command {
             Command::Startup(file) => Some(file),
@@ -547,6 +547,13 @@ impl<'a, 'l> Opener<'a, 'l> {
                     for file in files {
                         self.script_file(file, state, depth);
                     }
+                }
+                // As `-b`, for the files that the script names from here on.
+                Command::Target(name, _) => {
+                    state.format = match scripting::names_binary(name) {
+                        true => InputFormat::Binary,
+                        false => InputFormat::Detect,
+                    };
                 }
                 Command::SearchDir(directory) if !self.args.nostdlib => {
                     self.search.add_directory(directory)

@@ -203,6 +203,10 @@ fn attempt(
         &scripts,
         &symbols,
         &looked_for(args, &symbols),
+        &|assignment| {
+            plan.as_ref()
+                .is_some_and(|plan| plan.leaves_out(assignment))
+        },
         &mut linker_symbols,
     );
     let linker_symbols =

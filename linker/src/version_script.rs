@@ -386,8 +386,8 @@ impl<'a> Parser<'a> {
                 language,
                 line,
             });
-            // The last one before `}` needs no semicolon.
-            if self.peek()? != Token::Punct(b'}') {
+            // The last one in a block of a language needs no semicolon.
+            if block.is_none() || self.peek()? != Token::Punct(b'}') {
                 self.expect(Token::Punct(b';'), "';'")?;
             }
         }
@@ -408,10 +408,7 @@ impl<'a> Parser<'a> {
         self.expect(Token::Punct(b'{'), "'{'")?;
         self.patterns(Some(language), out)?;
         self.expect(Token::Punct(b'}'), "'}'")?;
-        if self.peek()? == Token::Punct(b';') {
-            self.next()?;
-        }
-        Ok(())
+        self.expect(Token::Punct(b';'), "';' after the extern block")
     }
 }
 

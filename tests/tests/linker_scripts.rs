@@ -741,3 +741,56 @@ fn orphans_follow_what_is_like_them() {
         "SECTIONS { . = 0x10000; .data : { *(.data) } .bss : { *(.bss) *(COMMON) } }",
     );
 }
+
+/// An output section counts for the program headers of those behind it, whether there is something in it or not; and a
+/// segment may begin with the program headers alone.
+#[test]
+fn program_headers_of_empty_sections() {
+    let Some(bench) = bench() else { return };
+    for script in [
+        "PHDRS { all PT_LOAD PHDRS; } SECTIONS { . = 0x2000 + SIZEOF_HEADERS; .none : { *(.none) } :all .text : { *(.text*) } .data : { *(.data) } .bss : { *(.bss) *(COMMON) } }",
+        "PHDRS { all PT_LOAD FILEHDR; } SECTIONS { . = 0x2000 + SIZEOF_HEADERS; .text : { *(.text*) } .data : { *(.data) } .bss : { *(.bss) *(COMMON) } .none : { *(.none) } :all }",
+    ] {
+        let script = format!("{script} SECTIONS {{ /DISCARD/ : {{ *(.discard) }} }}");
+        same(&bench, "", &script);
+    }
+    bench.scratch.write(
+        "script.ld",
+        "PHDRS { foo PT_DYNAMIC; } SECTIONS { /DISCARD/ : { *(*) } }",
+    );
+    for linker in BOTH {
+        bench.ld(linker, "-T script.ld a.o b.o -e 0 -o out").ok();
+    }
+}
+
+#[test]
+fn exclusive_or() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write(
+        "script.ld",
+        "x = 6 ^ 3; y = 6; y ^= 3; y ^=8; SECTIONS { .text 0x10000 : { *(.text*) } }",
+    );
+    bench.ld(Linker::Ours, "-T script.ld a.o b.o -o out").ok();
+    let symbols = picture(&bench.read("out")).symbols;
+    assert_eq!((symbols["x"], symbols["y"]), (5, 13));
+}
+
+/// A table of program headers that is not loaded has no segment that says where it is.
+#[test]
+fn program_headers_that_are_not_loaded() {
+    let Some(bench) = bench() else { return };
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { .text 0 : { *(.text* .rodata) } .data : { *(.data) } .bss : { *(.bss) *(COMMON) } }",
+    );
+    bench
+        .ld(Linker::Ours, "-T script.ld -pie a.o b.o -o out")
+        .ok();
+    let image = bench.read("out");
+    let elf = Elf::parse(&image).unwrap();
+    let headers = elf.program_headers.iter();
+    let kinds: Vec<u32> = headers.map(|header| header.p_type).collect();
+    assert!(!kinds.contains(&program_header::PT_NULL), "{kinds:?}");
+    assert!(!kinds.contains(&program_header::PT_PHDR), "{kinds:?}");
+    assert!(kinds.contains(&program_header::PT_INTERP), "{kinds:?}");
+}

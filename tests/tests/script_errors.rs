@@ -167,6 +167,33 @@ fn assertions_and_regions() {
     );
     fails(
         &bench,
+        "MEMORY { rom : ORIGIN = 0x1000, LENGTH = 1K }\nSECTIONS { .text : AT(0x500) { *(.text) } > rom AT> rom }",
+        &["script.ld:2: the section has both a load address and a load region"],
+    );
+    fails(
+        &bench,
+        "SECTIONS { .text : { *(.text) }\nx = ALIGNOF(.missing); }",
+        &["script.ld:2: undefined section '.missing' in expression"],
+    );
+    fails(
+        &bench,
+        "PHDRS { text PT_LOAD FILEHDR PHDRS; }\nSECTIONS { .text : { *(.text) } :text }",
+        &["script.ld:1: not enough room for program headers before section .text"],
+    );
+    fails(
+        &bench,
+        "PHDRS { text PT_LOAD; }\nSECTIONS { .text 0x20000 : { *(.text) } :text .data 0x1000 : { *(.data) } }",
+        &[
+            "script.ld:1: section .data at 0x1000 cannot be in the segment `text' behind .text at 0x20000",
+        ],
+    );
+    fails(
+        &bench,
+        "PHDRS { text PT_LOAD; }\nSECTIONS { .text : { *(.text) } .data : { *(.data) } }",
+        &["no sections assigned to phdrs"],
+    );
+    fails(
+        &bench,
         "SECTIONS { .text 0x1000 : { *(.text) } .data 0x1010 : { *(.data) } }",
         &["section .data LMA [0000000000001010,0000000000001037] overlaps section .text LMA"],
     );

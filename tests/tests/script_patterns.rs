@@ -120,3 +120,108 @@ fn sections_about_discarded_ones() {
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
     assert_eq!(names, [".kept", ".text"]);
 }
+
+#[test]
+fn flags_by_name_and_number() {
+    let Some(bench) = bench(&[(
+        "a",
+        r#".globl _start; _start: ret
+        .section .sec.a,"a"; .byte 1; .section .sec.x,"ax"; .byte 2; .section .sec.w,"aw"; .byte 3
+        .section .sec.m,"aM",@progbits,4; .long 4; .section .sec.s,"aMS",@progbits,1; .asciz "5""#,
+    )]) else {
+        return;
+    };
+    for [read, code, write, merge, strings] in [
+        [
+            "SHF_ALLOC & !SHF_EXECINSTR & !SHF_WRITE & !SHF_MERGE",
+            "SHF_EXECINSTR",
+            "SHF_WRITE",
+            "SHF_MERGE & !SHF_STRINGS",
+            "SHF_STRINGS",
+        ],
+        [
+            "0x2&!0x4 & !1 &!0x10",
+            "0x2 & 4",
+            " 1 ",
+            "0x10 & !0x20",
+            "32",
+        ],
+    ] {
+        let script = format!(
+            "SECTIONS {{ .text : {{ *(.text) }} .out1 : {{ INPUT_SECTION_FLAGS({read}) *(.sec.*) }}
+             .out2 : {{ INPUT_SECTION_FLAGS ({code}) *(.sec.*) }} .out3 : {{ INPUT_SECTION_FLAGS({write}) *(.sec.*) }}
+             .out4 : {{ INPUT_SECTION_FLAGS({merge}) *(.sec.*) }} .out5 : {{ INPUT_SECTION_FLAGS({strings}) *(.sec.*) }} }}"
+        );
+        // GNU ld knows no numbers here, says so, and goes on.
+        let found = match read.starts_with("SHF") {
+            true => same(&bench, &script, "a.o"),
+            false => {
+                bench.scratch.write("s.t", &script);
+                bench.ld(Linker::Ours, "-T s.t a.o -o output").ok();
+                contents(&bench.read("output"))
+            }
+        };
+        assert_eq!(found.len(), 6, "{script}");
+    }
+}
+
+/// `ONLY_IF_RO` is met if nothing is writable, `ONLY_IF_RW` if something is. What is not met is not there, its symbols
+/// included.
+#[test]
+fn constraints() {
+    let Some(bench) = bench(&[(
+        "a",
+        r#".globl _start; _start: ret; .section foo1,"a"; .byte 1; .section foo2,"aw"; .byte 2"#,
+    )]) else {
+        return;
+    };
+    for (sections, defined) in [
+        (
+            "bar : ONLY_IF_RO { sym1 = .; *(foo*) } bar : ONLY_IF_RW { sym2 = .; *(foo*) }",
+            ["sym2"],
+        ),
+        (
+            "bar : ONLY_IF_RW { sym1 = .; *(foo1) } bar : ONLY_IF_RO { sym2 = .; *(foo1) }",
+            ["sym2"],
+        ),
+        (
+            "bar : ONLY_IF_RO { sym1 = .; *(foo2) } baz : ONLY_IF_RW { sym2 = 1; *(foo2) }",
+            ["sym2"],
+        ),
+    ] {
+        let script = format!("SECTIONS {{ . = 0x10000; .text : {{ *(.text) }} {sections} }}");
+        same(&bench, &script, "a.o");
+        let image = bench.read("output");
+        let elf = Elf::parse(&image).unwrap();
+        let names = elf
+            .syms
+            .iter()
+            .filter_map(|symbol| elf.strtab.get_at(symbol.st_name));
+        let found: Vec<&str> = names.filter(|name| name.starts_with("sym")).collect();
+        assert_eq!(found, defined, "{script}");
+    }
+}
+
+/// `TARGET` says how the files are to be read that the script names behind it.
+#[test]
+fn raw_inputs_of_scripts() {
+    let Some(bench) = bench(&[("a", ".globl _start; _start: ret")]) else {
+        return;
+    };
+    bench.scratch.write(
+        "s.t",
+        "TARGET(binary) INPUT(\"a.o\") TARGET(elf64-x86-64) INPUT(\"a.o\")\n",
+    );
+    bench.ld(Linker::Ours, "-T s.t -o output").ok();
+    let image = bench.read("output");
+    let elf = Elf::parse(&image).unwrap();
+    let names: Vec<&str> = elf
+        .syms
+        .iter()
+        .filter_map(|symbol| elf.strtab.get_at(symbol.st_name))
+        .collect();
+    assert!(
+        names.contains(&"_start") && names.contains(&"_binary_a_o_start"),
+        "{names:?}"
+    );
+}

@@ -271,7 +271,13 @@ fn resolve(
     let dynamic = is_dynamic(args, files);
     let mut linker_symbols = LinkerSymbols::new();
     let looked_for = mentions::looked_for(args, &symbols);
-    Assignments::define(scripts, &symbols, &looked_for, &mut linker_symbols);
+    Assignments::define(
+        scripts,
+        &symbols,
+        &looked_for,
+        &|_| false,
+        &mut linker_symbols,
+    );
     linker_symbols::define(&symbols, &outputs, args, dynamic, linker_symbols);
     // The link proper gives versions anew, to what is there then.
     let mut versioning = versioning.clone();

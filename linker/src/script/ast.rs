@@ -150,6 +150,8 @@ pub enum AssignOp {
     And,
     /// `|=`
     Or,
+    /// `^=`
+    Xor,
 }
 
 /// `target op expr;`.
@@ -215,7 +217,7 @@ pub enum Constraint {
     None,
     /// `ONLY_IF_RO`: if all its input sections are read-only.
     OnlyIfRo,
-    /// `ONLY_IF_RW`: if all are writable.
+    /// `ONLY_IF_RW`: if not all are read-only.
     OnlyIfRw,
 }
 

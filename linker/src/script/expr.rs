@@ -479,7 +479,7 @@ pub(super) fn expect(lexer: &mut Lexer<'_>, wanted: &'static str) -> Result<(), 
 
 /// Reads a number ("Constants" in the manual): `0x`, `$` and `0` prefixes; suffixes `h`, `o`, `b`, `d` for the base, or
 /// `K`, `M` for a factor.
-fn number(text: &[u8]) -> Result<u64, String> {
+pub(super) fn number(text: &[u8]) -> Result<u64, String> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let parse = |digits: &[u8], radix: u32, factor: u64| {
         let digits = std::str::from_utf8(digits)

@@ -57,7 +57,7 @@ fn shorten(text: &[u8]) -> String {
 }
 
 /// Assignment operators; longer ones first.
-const ASSIGNMENTS: [&str; 9] = ["<<=", ">>=", "+=", "-=", "*=", "/=", "&=", "|=", "="];
+const ASSIGNMENTS: [&str; 10] = ["<<=", ">>=", "+=", "-=", "*=", "/=", "&=", "|=", "^=", "="];
 
 /// Other operators and brackets; longer ones first.
 const PUNCTUATION: [&str; 28] = [

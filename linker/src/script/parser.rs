@@ -581,6 +581,7 @@ fn assign_op(punct: &str) -> Option<AssignOp> {
         ">>=" => AssignOp::Shr,
         "&=" => AssignOp::And,
         "|=" => AssignOp::Or,
+        "^=" => AssignOp::Xor,
         _ => return None,
     })
 }

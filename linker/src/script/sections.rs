@@ -88,6 +88,12 @@ impl Parser<'_, '_> {
         }
         self.section_body(&mut section)?;
         let tail = self.section_tail()?;
+        if section.at.is_some() && tail.lma_region.is_some() {
+            return Err(ScriptError::new(
+                section.pos,
+                "the section has both a load address and a load region",
+            ));
+        }
         (section.region, section.lma_region) = (tail.region, tail.lma_region);
         (section.phdrs, section.fill) = (tail.phdrs, tail.fill);
         Ok(section)
@@ -414,8 +420,10 @@ impl Parser<'_, '_> {
                         format!("unknown section flag '{}'", String::from_utf8_lossy(name)),
                     )
                 })?,
-                Token::Number(_) | Token::Punct(_) | Token::Quoted(_) | Token::End => {
-                    let found = self.peek(Mode::Expr)?;
+                Token::Number(text) => {
+                    expr::number(text).map_err(|problem| ScriptError::new(pos, problem))?
+                }
+                found @ (Token::Punct(_) | Token::Quoted(_) | Token::End) => {
                     return Err(ScriptError::expected(pos, "a section flag (SHF_…)", &found));
                 }
             };

@@ -458,10 +458,10 @@ fn assignments() {
 
 #[test]
 fn all_of_an_output_section() {
-    let text = ".data 0x1000 + 8 (NOLOAD) : AT(ADDR(.text) + 1) ALIGN(16) SUBALIGN(8) ONLY_IF_RW \
+    let text = ".data 0x1000 + 8 (NOLOAD) : ALIGN(16) SUBALIGN(8) ONLY_IF_RW \
                 { *(.data) . = ALIGN(8); x = .; BYTE(1) SHORT(2); LONG(x) QUAD(4) SQUAD(5) FILL(0x00ff) ASCIZ \"hi\" \
                 CONSTRUCTORS SORT(CONSTRUCTORS) CREATE_OBJECT_SYMBOLS ASSERT(1, \"m\"); } \
-                >ram AT>rom :text :data =0x90909090, .next : { }";
+                >ram AT>rom :text :data =0x90909090, .next : AT(ADDR(.text) + 1) { }";
     let commands = sections(text);
     assert_eq!(commands.len(), 2);
     let section = section(text);
@@ -471,7 +471,7 @@ fn all_of_an_output_section() {
     );
     assert!(
         section.address.is_some()
-            && section.at.is_some()
+            && section.at.is_none()
             && section.align.is_some()
             && section.subalign.is_some()
     );

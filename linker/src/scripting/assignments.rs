@@ -61,11 +61,12 @@ pub fn define_assigned(scripts: &Scripts, symbols: &SymbolTable) {
 
 impl<'s> Assignments<'s> {
     /// Defines the symbols. Their meanings are added to `defined`. `looked_for` are symbols that the command line names:
-    /// as good as references, for `PROVIDE`.
+    /// as good as references, for `PROVIDE`. `left_out` tells of assignments that do not count.
     pub fn define(
         scripts: &'s Scripts,
         symbols: &SymbolTable,
         looked_for: &[SymbolId],
+        left_out: &dyn Fn(&Assignment) -> bool,
         defined: &mut LinkerSymbols,
     ) -> Assignments<'s> {
         let mut assignments = Assignments {
@@ -74,7 +75,11 @@ impl<'s> Assignments<'s> {
             by_name: HashMap::new(),
         };
         let mut all: Vec<(&'s Assignment, bool)> = Vec::new();
-        scripts.for_assignments(&mut |assignment, inside| all.push((assignment, inside)));
+        scripts.for_assignments(&mut |assignment, inside| {
+            if !left_out(assignment) {
+                all.push((assignment, inside));
+            }
+        });
         // Plain ones first: they count as definitions for `PROVIDE`.
         for (assignment, _) in &all {
             if let (Target::Symbol(name), false) = (&assignment.target, assignment.provide)
@@ -574,7 +579,7 @@ impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
         let Some(id) = id else {
             // "SIZEOF of a section that does not exist is zero."
             return match query {
-                SectionQuery::Size | SectionQuery::Alignment => Ok(Value::Absolute(0)),
+                SectionQuery::Size => Ok(Value::Absolute(0)),
                 _ => Err(EvalError::UndefinedSection(
                     String::from_utf8_lossy(name).into_owned(),
                 )),

@@ -1055,7 +1055,7 @@ impl Environment for Machine<'_, '_, '_, '_> {
     fn section(&self, query: SectionQuery, name: &[u8]) -> Result<Value, EvalError> {
         let Some(number) = self.find(name) else {
             return match query {
-                SectionQuery::Size | SectionQuery::Alignment => Ok(Value::Absolute(0)),
+                SectionQuery::Size => Ok(Value::Absolute(0)),
                 _ => Err(EvalError::UndefinedSection(
                     String::from_utf8_lossy(name).into_owned(),
                 )),

@@ -454,6 +454,7 @@ const MOST_BYTES: u64 = 1 << 40;
 /// The sections that are in the output, in the plan's order.
 fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Section<'s>> {
     let mut list = Vec::new();
+    let program_headers = program_headers(plan);
     for item in &plan.items {
         let Item::Section(number) = item else {
             continue;
@@ -510,11 +511,33 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             entsize,
             bits: sh_type != c::SHT_NOBITS,
             region: machine.region_of(*number),
-            phdrs: script.map_or(&[], |script| &script.phdrs[..]),
+            phdrs: program_headers[*number],
             offset: 0,
         });
     }
     list
+}
+
+/// The program headers of each description: those that it names, else those of the description before it, whether
+/// anything is in that or not; before the first that names some, as that one.
+fn program_headers<'s>(plan: &Plan<'s>) -> Vec<&'s [Vec<u8>]> {
+    let descriptions = plan.items.iter().filter_map(|item| match item {
+        Item::Section(number) => Some(*number),
+        _ => None,
+    });
+    let named = |number: usize| {
+        let script = plan.descriptions[number].script;
+        script
+            .map(|script| &script.phdrs[..])
+            .filter(|phdrs| !phdrs.is_empty())
+    };
+    let mut headers: Vec<&[Vec<u8>]> = vec![&[]; plan.descriptions.len()];
+    let mut current = descriptions.clone().find_map(named).unwrap_or_default();
+    for number in descriptions {
+        current = named(number).unwrap_or(current);
+        headers[number] = current;
+    }
+    headers
 }
 
 /// Whether data of the script's own comes before assignments: without inputs, that makes the section read-only for GNU

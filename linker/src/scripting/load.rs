@@ -323,6 +323,11 @@ impl Scripts {
     }
 }
 
+/// Whether a script names raw bytes as a format.
+pub fn names_binary(name: &[u8]) -> bool {
+    output_format(name) == Some(OutputFormat::Binary)
+}
+
 /// The format of the output that a script names.
 fn output_format(name: &[u8]) -> Option<OutputFormat> {
     match name {
@@ -344,6 +349,7 @@ pub(super) fn assigned_expr(assignment: &Assignment) -> Expr {
         AssignOp::Shr => BinaryOp::Shr,
         AssignOp::And => BinaryOp::And,
         AssignOp::Or => BinaryOp::Or,
+        AssignOp::Xor => BinaryOp::Xor,
     };
     let old = match &assignment.target {
         Target::Dot => Expr::Dot,

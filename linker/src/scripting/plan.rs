@@ -13,6 +13,7 @@ use crate::script::{
     Assertion, Assignment, Command, Constraint, Expr, Fill, MemoryRegion, OutputSection, Overlay,
     Pos, ProgramHeader, SectionCommand, SectionsCommand,
 };
+use std::collections::HashSet;
 
 /// A layout that is not the default one.
 pub struct Plan<'s> {
@@ -32,6 +33,8 @@ pub struct Plan<'s> {
     pub(super) sane: bool,
     /// The patterns; taken by [`Plan::outputs`].
     pub(super) rules: Rules,
+    /// Addresses of the assignments in descriptions whose constraints are not met. Known after [`Plan::outputs`].
+    left_out: HashSet<usize>,
 }
 
 /// A statement of `SECTIONS`.
@@ -90,6 +93,7 @@ impl<'s> Plan<'s> {
             phdrs: None,
             sane: false,
             rules: Rules::new(args.orphan_handling == OrphanHandling::Discard),
+            left_out: HashSet::new(),
         };
         let mut moved: Vec<(Vec<Item<'s>>, bool, &'s [u8], Pos)> = Vec::new();
         let mut seen = false;
@@ -134,12 +138,28 @@ impl<'s> Plan<'s> {
     pub fn outputs<'a>(&mut self, files: &crate::file::Files, linked: &[bool]) -> Outputs<'a> {
         let mut rules = std::mem::take(&mut self.rules);
         rules.settle_constraints(files, linked);
+        for number in &rules.left_out {
+            let statements = std::mem::take(&mut self.descriptions[*number].statements);
+            let assignments = statements
+                .into_iter()
+                .filter_map(|statement| match statement {
+                    Statement::Assign(assignment) => Some(std::ptr::from_ref(assignment) as usize),
+                    _ => None,
+                });
+            self.left_out.extend(assignments);
+        }
         let name = |description: &Description| {
             description
                 .script
                 .map_or_else(Vec::new, |script| script.name.clone())
         };
         Outputs::scripted(self.descriptions.iter().map(name), rules)
+    }
+
+    /// Whether an assignment stands in a description whose constraint is not met.
+    pub fn leaves_out(&self, assignment: &Assignment) -> bool {
+        self.left_out
+            .contains(&(std::ptr::from_ref(assignment) as usize))
     }
 
     fn add_sections(&mut self, list: &'s [SectionsCommand], sort: SortSection, diag: &Diagnostics) {

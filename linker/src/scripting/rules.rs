@@ -142,6 +142,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     /// Constraints of the descriptions, by number.
     constraints: Vec<Constraint>,
+    /// The descriptions whose constraints are not met, once that is settled: as if they were not there.
+    pub left_out: Vec<usize>,
     /// Sections that no rule matches are left out (`--orphan-handling=discard`).
     pub discard_orphans: bool,
 }
@@ -260,12 +262,11 @@ impl Rules {
     /// does not take is there for the next.
     pub fn settle_constraints(&mut self, files: &Files, linked: &[bool]) {
         for description in 0..self.constraints.len() {
-            let wanted_writable = match self.constraints[description] {
-                Constraint::None => continue,
-                Constraint::OnlyIfRo => false,
-                Constraint::OnlyIfRw => true,
-            };
-            let violated = AtomicBool::new(false);
+            let constraint = self.constraints[description];
+            if constraint == Constraint::None {
+                continue;
+            }
+            let any_writable = AtomicBool::new(false);
             files
                 .0
                 .par_iter()
@@ -277,8 +278,8 @@ impl Rules {
                         let Some(section) = object.section(number) else {
                             continue;
                         };
-                        let writable = section.flags & shf::WRITE != 0;
-                        if writable == wanted_writable
+                        if section.flags & shf::WRITE == 0
+                            || any_writable.load(Relaxed)
                             || !self.may_take(description, object, number, &section)
                         {
                             continue;
@@ -287,11 +288,12 @@ impl Rules {
                             self.route_section(file, object, number, &section)
                             && self.rules[rule as usize].description == Some(description)
                         {
-                            violated.store(true, Relaxed);
+                            any_writable.store(true, Relaxed);
                         }
                     }
                 });
-            if violated.into_inner() {
+            if any_writable.into_inner() != (constraint == Constraint::OnlyIfRw) {
+                self.left_out.push(description);
                 for rule in &mut self.rules {
                     rule.enabled &= rule.description != Some(description);
                 }

@@ -27,7 +27,7 @@ pub(super) struct Section<'s> {
     pub bits: bool,
     /// The memory region that it runs in, by number.
     pub region: usize,
-    /// `:phdr …`.
+    /// `:phdr …`, its own or that of a section before it.
     pub phdrs: &'s [Vec<u8>],
     pub offset: u64,
 }
@@ -69,10 +69,11 @@ pub(super) struct Special {
     pub executable_stack: bool,
 }
 
-/// A loaded segment: indices of its sections, and whether it begins with the headers.
+/// A loaded segment: indices of its sections, and from which offset in the file on it begins with the headers, if it
+/// does.
 struct Load {
     sections: Vec<usize>,
-    headers: bool,
+    headers: Option<u64>,
     flags: u32,
 }
 
@@ -196,7 +197,7 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
                     && !(separate && code);
                 loads.push(Load {
                     sections: vec![*i],
-                    headers: with_headers,
+                    headers: with_headers.then_some(0),
                     flags,
                 });
             }
@@ -268,12 +269,12 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
     let mut loaded = Vec::new();
     for load in &loads {
         let segment = place_load(args, sections, load, &mut end);
-        if load.headers {
+        if load.headers.is_some() {
             image_base = segment.p_vaddr;
         }
         loaded.push(segment);
     }
-    let headers_loaded = loads.first().is_some_and(|load| load.headers);
+    let headers_loaded = loads.first().is_some_and(|load| load.headers.is_some());
     let mut phdrs = Vec::new();
     let offset_of = |address: u64| {
         let load = loaded.iter().find(|load| {
@@ -294,20 +295,19 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
         segment
     };
     if let Some(range) = &special.interpreter {
-        // It can be found only if it is loaded; without it the number of headers is the same.
-        let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
-        let start = size_of::<Ehdr>() as u64;
-        match headers_loaded {
-            true => cover(
+        // The table says where it is only if it is loaded; there is room for that, be it used or not.
+        if headers_loaded {
+            let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
+            let start = size_of::<Ehdr>() as u64;
+            cover(
                 &mut own,
                 start,
                 image_base + start,
                 headers - start,
                 headers - start,
-            ),
-            false => own.p_type = c::PT_NULL,
+            );
+            phdrs.push(own);
         }
-        phdrs.push(own);
         phdrs.push(single(range, c::PT_INTERP));
     }
     phdrs.extend(&loaded);
@@ -391,9 +391,11 @@ fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64)
         return segment;
     };
     let start = *end + first.address.wrapping_sub(*end) % page;
-    if load.headers {
-        segment.p_vaddr = first.address.wrapping_sub(start);
-        segment.p_paddr = first.load_address.wrapping_sub(start);
+    if let Some(headers) = load.headers {
+        let before = start - headers;
+        segment.p_offset = headers;
+        segment.p_vaddr = first.address.wrapping_sub(before);
+        segment.p_paddr = first.load_address.wrapping_sub(before);
     } else {
         segment.p_offset = start;
         segment.p_vaddr = first.address;
@@ -409,7 +411,7 @@ fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64)
         }
         memory_end = memory_end.max(section.address.saturating_add(section.extent()));
     }
-    segment.p_filesz = match file_end > start || load.headers {
+    segment.p_filesz = match file_end > start || load.headers.is_some() {
         true => file_end - { segment.p_offset },
         false => 0,
     };
@@ -434,25 +436,16 @@ fn by_script(
             0
         })
     };
-    // Which sections each header has: as its description says, else as that of the section before; those before the
-    // first that says something are with it.
-    let first = sections
-        .iter()
-        .map(|section| section.phdrs)
-        .find(|phdrs| !phdrs.is_empty());
-    let mut current: &[Vec<u8>] = first.unwrap_or(&[]);
-    if first.is_none() {
+    let loaded = || sections.iter().filter(|section| section.is_alloc());
+    if loaded().any(|section| section.phdrs.is_empty()) {
         diag.error("no sections assigned to phdrs");
     }
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); headers.len()];
     for (i, section) in sections.iter().enumerate() {
-        if !section.phdrs.is_empty() {
-            current = section.phdrs;
-        }
         if !section.is_alloc() {
             continue;
         }
-        for name in current.iter().filter(|name| *name != b"NONE") {
+        for name in section.phdrs.iter().filter(|name| *name != b"NONE") {
             match headers.iter().position(|header| header.name == *name) {
                 Some(header) => members[header].push(i),
                 None => diag.error(format!(
@@ -479,18 +472,35 @@ fn by_script(
         };
         let mut segment = phdr(kind, flags(members), 1);
         if kind == c::PT_LOAD {
+            let start = match (header.filehdr, header.phdrs) {
+                (true, _) => Some(0),
+                (false, true) => Some(size_of::<Ehdr>() as u64),
+                (false, false) => None,
+            };
             let load = Load {
                 sections: members.clone(),
-                headers: header.filehdr,
+                headers: start,
                 flags: segment.p_flags,
             };
+            check_order(sections, header, script, members, diag);
             segment = place_load(args, sections, &load, &mut end);
             members.iter().for_each(|i| placed[*i] = true);
-            if header.filehdr {
-                if members.is_empty() {
-                    (segment.p_filesz, segment.p_memsz) = (size, size);
+            if let Some(start) = start {
+                match members.first() {
+                    None => {
+                        segment.p_offset = start;
+                        (segment.p_filesz, segment.p_memsz) = (size - start, size - start);
+                    }
+                    Some(first) if sections[*first].address < segment.p_vaddr => {
+                        diag.error(format!(
+                            "{}: not enough room for program headers before section {}",
+                            script.place(header.pos),
+                            String::from_utf8_lossy(&sections[*first].name)
+                        ))
+                    }
+                    Some(_) => {}
                 }
-                image_base = segment.p_vaddr;
+                image_base = { segment.p_vaddr }.wrapping_sub(start);
             }
             if let Some(at) = &header.at {
                 segment.p_paddr = number(at, header);
@@ -537,5 +547,33 @@ fn by_script(
         tls: thread_storage(sections).map(|(_, tls)| tls),
         image_base,
         end,
+    }
+}
+
+/// Says if the sections of a segment do not stand in the order of their addresses: places in the file follow these.
+fn check_order(
+    sections: &[Section],
+    header: &ProgramHeader,
+    script: &Script,
+    members: &[usize],
+    diag: &Diagnostics,
+) {
+    let Some(first) = members.first().map(|first| &sections[*first]) else {
+        return;
+    };
+    let before = members
+        .iter()
+        .map(|member| &sections[*member])
+        .find(|section| section.address < first.address);
+    if let Some(section) = before {
+        diag.error(format!(
+            "{}: section {} at {:#x} cannot be in the segment `{}' behind {} at {:#x}",
+            script.place(header.pos),
+            String::from_utf8_lossy(&section.name),
+            section.address,
+            String::from_utf8_lossy(&header.name),
+            String::from_utf8_lossy(&first.name),
+            first.address
+        ));
     }
 }

@@ -143,8 +143,8 @@ fn names_of_cxx_that_are_not_mangled_stand_for_themselves() {
 
 #[test]
 fn labels_and_semicolons_as_people_write_them() {
-    // Repeated labels, no semicolon before a brace, empty statements, symbols that are named like labels.
-    let text = "V{global:a;b;;local:c;global:d;local:*};";
+    // Repeated labels, empty statements, symbols that are named like labels.
+    let text = "V{global:a;b;;local:c;global:d;local:*;};";
     assert_eq!(
         verdicts(text, &["a", "b", "c", "d", "e"]),
         ["0", "0", "0!", "0", "0!"]
@@ -157,9 +157,17 @@ fn labels_and_semicolons_as_people_write_them() {
         ["0", "0", "0", "0!"]
     );
     assert_eq!(
-        verdicts("V { extern \"C++\" { a::b } };", &["_ZN1a1bE"]),
+        verdicts("V { extern \"C++\" { a::b }; };", &["_ZN1a1bE"]),
         ["0"]
     );
+    // Only there may the last one do without.
+    for text in [
+        "V { a };",
+        "V { local: * };",
+        "V { extern \"C++\" { a; } };",
+    ] {
+        assert!(parse(text.as_bytes()).is_err(), "{text}");
+    }
     assert_eq!(verdicts("V { };", &["a"]), ["-"]);
     assert_eq!(parsed("").nodes.len(), 0);
     assert_eq!(parsed("/* c */ V { a; } ;\n# x").nodes.len(), 1);
