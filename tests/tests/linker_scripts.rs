@@ -794,3 +794,50 @@ fn program_headers_that_are_not_loaded() {
     assert!(!kinds.contains(&program_header::PT_PHDR), "{kinds:?}");
     assert!(kinds.contains(&program_header::PT_INTERP), "{kinds:?}");
 }
+
+/// The headers are loaded before code by a segment of their own, if there is room for them.
+#[test]
+fn headers_before_code() {
+    let Some(bench) = bench() else { return };
+    for (start, expected) in [
+        ("0x10000 + SIZEOF_HEADERS", true),
+        ("0x10800", true),
+        ("0x10000", false),
+        ("0x10040", false),
+    ] {
+        let script = format!(
+            "SECTIONS {{ . = {start}; .text : {{ *(.text* orphan_x) }} .data : {{ *(.data) }} .bss : {{ *(.bss) *(COMMON) }} }}"
+        );
+        bench.scratch.write("script.ld", &script);
+        for (linker, kind) in BOTH
+            .into_iter()
+            .flat_map(|linker| [(linker, ""), (linker, "-pie")])
+        {
+            // GNU ld says that it cannot, if there has to be a segment that says where the headers are.
+            if linker == Linker::Reference && kind == "-pie" && !expected {
+                continue;
+            }
+            bench
+                .ld(linker, &format!("-T script.ld {kind} a.o b.o -o out"))
+                .ok();
+            let image = bench.read("out");
+            let elf = Elf::parse(&image).unwrap();
+            let loads: Vec<_> = elf
+                .program_headers
+                .iter()
+                .filter(|header| header.p_type == program_header::PT_LOAD)
+                .collect();
+            let table = elf.header.e_phoff + 56 * u64::from(elf.header.e_phnum);
+            let first = loads[0];
+            let loaded = first.p_offset == 0 && first.p_filesz >= table;
+            assert_eq!(loaded, expected, "{start} {kind} by {linker:?}");
+            if loaded {
+                assert_eq!(
+                    (first.p_vaddr, first.p_flags),
+                    (0x10000, program_header::PF_R)
+                );
+                assert_ne!(loads[1].p_flags & program_header::PF_X, 0);
+            }
+        }
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! Without `PHDRS`, segments follow from the sections as with GNU ld: in the order of their load addresses, a new
 //! `PT_LOAD` begins where the memory region or the distance between address and load address changes, where pages would be skipped, where
-//! bytes follow what has none, and where code or writable data begins on another page.
+//! bytes follow what has none, and where code or writable data begins on another page. The headers are loaded if there is
+//! room for them before the first section.
 
 use crate::args::{Args, Magic, SeparateCode};
 use crate::diag::Diagnostics;
@@ -70,9 +71,11 @@ pub(super) struct Special {
 }
 
 /// A loaded segment: indices of its sections, and from which offset in the file on it begins with the headers, if it
-/// does.
+/// does. One without sections has nothing but the headers, and these addresses.
 struct Load {
     sections: Vec<usize>,
+    address: u64,
+    load_address: u64,
     headers: Option<u64>,
     flags: u32,
 }
@@ -94,23 +97,57 @@ fn page_size(args: &Args) -> u64 {
         .next_power_of_two()
 }
 
-/// Bytes of the headers, given what there is so far.
+/// Bytes of the headers, given what there is so far. With a segment of their own if there may be one: whether there is
+/// room for it depends on what `SIZEOF_HEADERS` says.
 pub(super) fn headers_size(
     args: &Args,
     sections: &[Section],
     special: &Special,
     script: Option<&[ProgramHeader]>,
 ) -> u64 {
-    let count = match script {
-        Some(headers) => headers.len(),
+    match script {
+        Some(headers) => size_of_headers(headers.len()),
         None => {
             let order = load_order(sections);
-            // Whether the headers are loaded makes no difference to the number.
-            let loads = map(args, sections, &order, u64::MAX);
-            loads.len() + count_special(sections, special)
+            let begins_with_code = order
+                .first()
+                .is_some_and(|first| sections[*first].flags & shf::EXEC != 0);
+            let own = args.magic == Magic::Normal
+                && args.z.separate != SeparateCode::None
+                && begins_with_code;
+            let loads = map(args, sections, &order, u64::MAX).len();
+            size_of_headers(loads + usize::from(own) + count_special(sections, special))
         }
-    };
+    }
+}
+
+/// Size of the ELF header and so many program headers.
+fn size_of_headers(count: usize) -> u64 {
     (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64
+}
+
+/// The loaded segments, and the size of the headers. If there is room for them, the headers are loaded: either with the
+/// first segment, or, before code, by one of their own, which must have room for its own header.
+fn map_all(
+    args: &Args,
+    sections: &[Section],
+    special: &Special,
+    order: &[usize],
+) -> (Vec<Load>, u64) {
+    let others = count_special(sections, special);
+    let without = map(args, sections, order, u64::MAX).len() + others;
+    let has_own = |loads: &[Load]| loads.first().is_some_and(|load| load.sections.is_empty());
+    let headers = size_of_headers(without + 1);
+    let loads = map(args, sections, order, headers);
+    if has_own(&loads) {
+        return (loads, headers);
+    }
+    let headers = size_of_headers(without);
+    let mut loads = map(args, sections, order, headers);
+    if has_own(&loads) {
+        loads.remove(0);
+    }
+    (loads, headers)
 }
 
 fn count_special(sections: &[Section], special: &Special) -> usize {
@@ -188,16 +225,26 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
                 load.flags |= flags;
             }
             _ => {
-                // The headers are loaded with the first segment if there is room for them on its first page.
+                // The headers are loaded if there is room for them on the first segment's first page.
                 let room = section.address & (page - 1);
-                let with_headers = loads.is_empty()
-                    && paged
-                    && headers <= room
-                    && headers <= section.load_address
-                    && !(separate && code);
+                let with_headers =
+                    loads.is_empty() && paged && headers <= room && headers <= section.load_address;
+                // They are no code.
+                let own = with_headers && separate && code;
+                if own {
+                    loads.push(Load {
+                        sections: Vec::new(),
+                        address: section.address - room,
+                        load_address: section.load_address.wrapping_sub(room),
+                        headers: Some(0),
+                        flags: c::PF_R,
+                    });
+                }
                 loads.push(Load {
                     sections: vec![*i],
-                    headers: with_headers.then_some(0),
+                    address: section.address,
+                    load_address: section.load_address,
+                    headers: (with_headers && !own).then_some(0),
                     flags,
                 });
             }
@@ -262,8 +309,7 @@ pub(super) fn assign(
 
 fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shape {
     let order = load_order(sections);
-    let headers = headers_size(args, sections, special, None);
-    let loads = map(args, sections, &order, headers);
+    let (loads, headers) = map_all(args, sections, special, &order);
     let mut end = headers;
     let mut image_base = 0;
     let mut loaded = Vec::new();
@@ -388,6 +434,10 @@ fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64)
     };
     let mut segment = phdr(c::PT_LOAD, load.flags, page);
     let Some(first) = load.sections.first().map(|i| sections[*i].clone()) else {
+        if load.headers.is_some() {
+            (segment.p_vaddr, segment.p_paddr) = (load.address, load.load_address);
+            (segment.p_filesz, segment.p_memsz) = (*end, *end);
+        }
         return segment;
     };
     let start = *end + first.address.wrapping_sub(*end) % page;
@@ -479,6 +529,8 @@ fn by_script(
             };
             let load = Load {
                 sections: members.clone(),
+                address: 0,
+                load_address: 0,
                 headers: start,
                 flags: segment.p_flags,
             };
