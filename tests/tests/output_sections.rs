@@ -208,6 +208,15 @@ fn what_is_about_sections_lives_with_them() {
         assert_eq!(ours[name].bytes, [byte], "{name}");
         assert_eq!(theirs[name], ours[name].clone().at(&theirs[name]), "{name}");
     }
+    // As it does when somebody walks over all that there is, as runtimes of sanitizers do.
+    assemble(
+        &bench,
+        "walks",
+        ".data\n.globl walk\nwalk: .quad __start_about, __stop_about\n",
+    );
+    for sections in link(&bench, "--gc-sections -u walk a.o walks.o") {
+        assert_eq!(sections["about"].bytes, [3]);
+    }
     // Thrown away by a script: what is about it goes as well.
     bench.scratch.write(
         "script.ld",

@@ -93,7 +93,9 @@ impl Tracer<'_, '_> {
                         continue;
                     }
                     let part = self.sections.part[id.index()];
-                    let bounded = part != PartId::NONE && self.bounded[part.index()];
+                    // What is about others is kept with these, also where somebody walks over all of it.
+                    let bounded =
+                        part != PartId::NONE && self.bounded[part.index()] && !self.is_metadata(id);
                     if bits & state::ROOT != 0 || !followed || bounded {
                         kept.push(id);
                     } else {

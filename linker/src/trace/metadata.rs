@@ -49,6 +49,12 @@ impl Tracer<'_, '_> {
         }
     }
 
+    /// Whether a section is about another one.
+    pub(super) fn is_metadata(&self, id: SectionId) -> bool {
+        let found = self.link_order.binary_search_by_key(&id, |(own, _)| *own);
+        found.is_ok()
+    }
+
     fn section_name(&self, id: SectionId) -> String {
         let (file, number) = self.sections.origin(id);
         let object = self.files.object(file);
