@@ -173,8 +173,8 @@ fn undefined(
     if !visible {
         return flag::UNDEFINED;
     }
-    // Left to the dynamic linker, or to nobody.
-    let left = match shared || dynamic && has_dynamic_linker {
+    // Left to the dynamic linker, or, by a program, to nobody.
+    let left = match shared {
         true => flag::IMPORTED,
         false => flag::UNDEFINED_WEAK,
     };

@@ -1039,7 +1039,10 @@ impl Tracer<'_, '_> {
         let Some(symbol) = symbol else { return 0 };
         let key = self.symbols.key(symbol);
         if key.rank() != rank::SHARED {
-            // Undefined and weak, or ignored: the address is zero.
+            // Undefined and weak, or ignored: the address is zero, and how far that is from here only the loader knows.
+            if self.mode.pic {
+                self.needs_pic(id, fixup, Some(symbol));
+            }
             return 0;
         }
         let shared = self.files.get(key.file());

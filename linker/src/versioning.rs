@@ -317,11 +317,12 @@ impl OwnRules {
     fn new(node: &VersionNode) -> OwnRules {
         OwnRules {
             globals: Matcher::of_list(&node.globals),
-            locals: Matcher::of_list(&node.locals),
+            locals: Matcher::of_list(node.locals.iter().filter(|local| local.text != b"*")),
         }
     }
 
-    /// A node's `local:` also takes what was given its version by name, unless its `global:` does (as GNU ld has it).
+    /// A node's `local:` also takes what was given its version by name, unless its `global:` does. `*` means everything
+    /// else, and not what was named; GNU ld hides that, too.
     fn hide(&self, base: &[u8]) -> bool {
         self.locals.matches(base) && !self.globals.matches(base)
     }

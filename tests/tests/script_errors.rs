@@ -218,3 +218,28 @@ fn assertions_and_regions() {
         &["wraps around the address space"],
     );
 }
+
+#[test]
+fn names_of_regions() {
+    let Some(bench) = bench() else { return };
+    let memory = "MEMORY { real (rwx) : ORIGIN = 0, LENGTH = 32K }\n";
+    for (command, words) in [
+        (
+            "REGION_ALIAS(\"a\", real) REGION_ALIAS(\"a\", real)",
+            "redefinition of memory region `a'",
+        ),
+        (
+            "REGION_ALIAS(\"a\", \"none\")",
+            "memory region `none' for alias `a' does not exist",
+        ),
+        (
+            "REGION_ALIAS(\"a\", \"*default*\")",
+            "alias for the default memory region",
+        ),
+    ] {
+        let script = format!("{memory}{command} SECTIONS {{ .text : {{ *(.text) }} > a }}");
+        fails(&bench, &script, &["script.ld:2", words]);
+    }
+    let script = "SECTIONS { .text : ALIGN(16) ALIGN_WITH_INPUT { *(.text) } }";
+    fails(&bench, script, &["ALIGN_WITH_INPUT"]);
+}

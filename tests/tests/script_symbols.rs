@@ -265,3 +265,24 @@ fn addresses_are_aligned() {
         assert_eq!(theirs[name].1, ours[name].1, "{name}");
     }
 }
+
+/// What a script provides may be mentioned by the script itself: in data, in addresses, in regions.
+#[test]
+fn the_script_mentions_what_it_provides() {
+    let Some(bench) = bench(&[("start", ".globl _start\n_start: ret\n.data\n.word 1\n")]) else {
+        return;
+    };
+    bench.scratch.write(
+        "provided.ld",
+        "MEMORY { real (rwx) : ORIGIN = origin, LENGTH = 64K }
+         REGION_ALIAS(\"first\", real) REGION_ALIAS(\"second\", first)
+         PROVIDE(origin = 0x10000); PROVIDE(place = 0x12000);
+         SECTIONS { .text : { *(.text) LONG(later) } > second
+             .data place : { *(.data) PROVIDE(later = .); PROVIDE(never = .); } }",
+    );
+    let [theirs, ours] = both(&bench, "-T provided.ld start.o");
+    for name in ["origin", "place", "later", "never", "_start"] {
+        assert_eq!(theirs.get(name), ours.get(name), "{name}");
+    }
+    assert!(ours.contains_key("later") && !ours.contains_key("never"));
+}

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
-use goblin::elf::sym::{STB_LOCAL, STV_HIDDEN, STV_PROTECTED};
+use goblin::elf::sym::{STB_LOCAL, STV_PROTECTED};
 use goblin::elf::{Elf, Sym};
 use linking::{BOTH, Bench, Linker};
 use repo_tests::tools;
@@ -262,10 +262,8 @@ fn one_file_s_visibility_is_everybody_s() {
     for linker in BOTH {
         let image = link(&bench, linker, "define.s refer.s", "-shared");
         let foo = symbol(&image, "foo").expect("it is there");
-        assert_eq!(
-            foo.st_visibility(),
-            goblin::elf::sym::STV_PROTECTED,
-            "{linker:?}"
-        );
+        assert_eq!(foo.st_visibility(), STV_PROTECTED, "{linker:?}");
+        let bar = symbol(&image, "bar").expect("it is there");
+        assert_eq!(bar.st_bind(), STB_LOCAL, "{linker:?}");
     }
 }

@@ -66,25 +66,30 @@ fn what_is_no_error_is_left_to_the_dynamic_linker() {
         "open",
         ".globl _start\n_start: call absent@PLT\n.data\n.quad absent_data",
     );
-    // GNU ld 2.40 makes empty relocations of these in a position-independent executable; lld does as is done here.
-    for options in [
-        "-pie --unresolved-symbols=ignore-all",
-        "-shared -z defs --warn-unresolved-symbols",
-    ] {
-        // By the older hash table the reader knows how many symbols there are.
-        let arguments = format!("{options} --hash-style=sysv open.o -o output");
-        bench.ld(Linker::Ours, &arguments).ok();
-        let expected = [
-            (reloc::R_X86_64_64, "absent_data".to_owned()),
-            (reloc::R_X86_64_JUMP_SLOT, "absent".to_owned()),
-        ];
-        let found = dynamic_relocations(&bench.read("output"));
-        assert_eq!(found, expected, "{options}");
+    // By the older hash table the reader knows how many symbols there are.
+    let shared = "-shared -z defs --warn-unresolved-symbols --hash-style=sysv";
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments = format!("{shared} open.o -o output");
+        bench.ld(linker, &arguments).ok();
+        dynamic_relocations(&bench.read("output"))
+    });
+    assert_eq!(theirs, ours);
+    let expected = [
+        (reloc::R_X86_64_64, "absent_data".to_owned()),
+        (reloc::R_X86_64_JUMP_SLOT, "absent".to_owned()),
+    ];
+    assert_eq!(ours, expected);
+    // A program does without.
+    for linker in BOTH {
+        let arguments = "-pie --unresolved-symbols=ignore-all open.o -o output";
+        bench.ld(linker, arguments).ok();
+        let image = bench.read("output");
+        let elf = Elf::parse(&image).unwrap();
+        assert!(
+            !elf.dynstrtab.to_vec().unwrap().contains(&"absent"),
+            "{linker:?}"
+        );
     }
-    // A program of its own has no dynamic linker.
-    let arguments = "-static --unresolved-symbols=ignore-all open.o -o output";
-    bench.ld(Linker::Ours, arguments).ok();
-    assert!(Elf::parse(&bench.read("output")).unwrap().dynamic.is_none());
 }
 
 #[test]
@@ -123,6 +128,17 @@ fn words_that_name_what_may_be_missing() {
             kinds
         };
         assert_eq!(named(&theirs), named(&ours), "{options}");
+    }
+    // How far zero is from a place that moves nobody knows.
+    assemble(
+        &bench,
+        "distance",
+        ".globl _start\n.weak absent\n_start: lea absent(%rip), %rax",
+    );
+    for linker in BOTH {
+        let run = bench.ld(linker, "-pie distance.o -o output").failed();
+        assert!(run.errors().contains("R_X86_64_PC32"), "{}", run.report());
+        bench.ld(linker, "-no-pie distance.o -o output").ok();
     }
     // In 32 bits a shared object has no room for what the dynamic linker would say.
     assemble(&bench, "narrow", ".weak absent\n.data\n.long absent");

@@ -65,10 +65,6 @@ fn a_version_s_own_rules_hold_for_those_who_name_it() {
     for (script, expected) in [
         ("V1 { local: t*; _*; }; V2 { };", &["one", "three@@V2"][..]),
         (
-            "V1 { global: one; local: *; }; V2 { };",
-            &["one@@V1", "three@@V2"],
-        ),
-        (
             "V1 { global: one; local: _*; }; V2 { local: three; };",
             &["one@@V1", "two@V1"],
         ),
@@ -169,7 +165,7 @@ fn shared_objects_need_a_node_for_each_version() {
 #[test]
 fn one_symbol_with_many_versions() {
     let Some(bench) = Bench::new() else { return };
-    let script = "V1 { global: f; local: *; }; V2 { }; V3 { };";
+    let script = "V1 { local: *; }; V2 { }; V3 { };";
     bench.scratch.write("two.ver", script);
     bench.scratch.write(
         "two.c",

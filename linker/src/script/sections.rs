@@ -86,6 +86,12 @@ impl Parser<'_, '_> {
                 break;
             }
         }
+        if section.align.is_some() && section.align_with_input {
+            return Err(ScriptError::new(
+                section.pos,
+                "ALIGN_WITH_INPUT and ALIGN contradict each other",
+            ));
+        }
         self.section_body(&mut section)?;
         let tail = self.section_tail()?;
         if section.at.is_some() && tail.lma_region.is_some() {

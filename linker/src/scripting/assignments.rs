@@ -93,6 +93,11 @@ impl<'s> Assignments<'s> {
                 refer_to_mentioned(assignment, symbols);
             }
         }
+        scripts.for_mentions(&mut |name| {
+            if let Some(id) = symbols.find(name) {
+                symbols.add_flags(id, flag::REFERENCED);
+            }
+        });
         // What is provided may be referred to by what else is provided.
         loop {
             let before = assignments.slots.len();

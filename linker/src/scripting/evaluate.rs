@@ -418,8 +418,8 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             .plan
             .aliases
             .iter()
-            .find(|(alias, _, _)| *alias == name)
-            .map_or(name, |(_, region, _)| region);
+            .find(|(alias, _)| *alias == name)
+            .map_or(name, |(_, region)| region);
         self.regions.find(name)
     }
 

@@ -8,7 +8,8 @@ use crate::args::{Args, Entry, OutputFormat};
 use crate::diag::Diagnostics;
 use crate::script::expr::{BinaryOp, SectionQuery};
 use crate::script::{
-    self, AssignOp, Assignment, Command, Expr, Loader, Pos, Script, SectionsCommand, Target,
+    self, AssignOp, Assignment, Command, Expr, Loader, Name, OutputSection, Pos, Script,
+    SectionCommand, SectionsCommand, Target,
 };
 use crate::search::Search;
 use std::ffi::OsStr;
@@ -295,6 +296,39 @@ impl Scripts {
         }
     }
 
+    /// Calls `f` with each symbol that the scripts mention elsewhere than in assignments: in data, in addresses, in
+    /// assertions, in regions.
+    pub fn for_mentions<'s>(&'s self, f: &mut dyn FnMut(&'s Name)) {
+        let mut all = |expr: &'s Expr| expr.for_symbols(f);
+        for command in &self.script.commands {
+            match command {
+                Command::Assert(assertion) => all(&assertion.expr),
+                Command::Memory(regions) => {
+                    for region in regions {
+                        all(&region.origin);
+                        all(&region.length);
+                    }
+                }
+                Command::Sections(commands) => {
+                    for command in commands {
+                        match command {
+                            SectionsCommand::Section(section) => in_section(section, &mut all),
+                            SectionsCommand::Overlay(overlay) => {
+                                overlay.start.iter().chain(&overlay.at).for_each(&mut all);
+                                for section in &overlay.sections {
+                                    in_section(section, &mut all);
+                                }
+                            }
+                            SectionsCommand::Assert(assertion) => all(&assertion.expr),
+                            SectionsCommand::Assign(_) | SectionsCommand::Entry(_) => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Names that must have numbers: those that are assigned to, and those that expressions mention.
     pub fn names(&self) -> Vec<Vec<u8>> {
         let mut names = Vec::new();
@@ -306,6 +340,7 @@ impl Scripts {
                 .expr
                 .for_symbols(&mut |name| names.push(name.clone()));
         });
+        self.for_mentions(&mut |name| names.push(name.clone()));
         for command in &self.script.commands {
             match command {
                 Command::Extern(more) => names.extend(more.iter().cloned()),
@@ -320,6 +355,24 @@ impl Scripts {
             }
         }
         names
+    }
+}
+
+/// Calls `f` with each expression in the description of an output section that is not an assignment's.
+fn in_section<'s>(section: &'s OutputSection, f: &mut dyn FnMut(&'s Expr)) {
+    let own = [
+        &section.address,
+        &section.at,
+        &section.align,
+        &section.subalign,
+    ];
+    own.into_iter().flatten().for_each(&mut *f);
+    for command in &section.commands {
+        match command {
+            SectionCommand::Data { expr, .. } => f(expr),
+            SectionCommand::Assert(assertion) => f(&assertion.expr),
+            _ => {}
+        }
     }
 }
 

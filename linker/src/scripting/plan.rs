@@ -25,8 +25,8 @@ pub struct Plan<'s> {
     pub(super) descriptions: Vec<Description<'s>>,
     /// `MEMORY`.
     pub(super) memory: Vec<&'s MemoryRegion>,
-    /// `REGION_ALIAS`: new name, old name.
-    pub(super) aliases: Vec<(&'s [u8], &'s [u8], Pos)>,
+    /// `REGION_ALIAS`: new name, name in `MEMORY`.
+    pub(super) aliases: Vec<(&'s [u8], &'s [u8])>,
     /// `PHDRS`.
     pub(super) phdrs: Option<&'s [ProgramHeader]>,
     /// `LD_FEATURE("SANE_EXPR")`.
@@ -116,7 +116,7 @@ impl<'s> Plan<'s> {
                 }
                 Command::Memory(regions) => plan.memory.extend(regions),
                 Command::RegionAlias { alias, region, pos } => {
-                    plan.aliases.push((alias, region, *pos))
+                    plan.name_region(alias, region, *pos, diag);
                 }
                 Command::Phdrs(headers) => plan.phdrs = Some(headers),
                 Command::SaneExpr => plan.sane = true,
@@ -132,6 +132,31 @@ impl<'s> Plan<'s> {
             plan.insert(items, after, section, pos, diag);
         }
         Some(plan)
+    }
+
+    /// `REGION_ALIAS`: of a region that there is already, under a name that is new.
+    fn name_region(&mut self, alias: &'s [u8], region: &'s [u8], pos: Pos, diag: &Diagnostics) {
+        let find = |name: &[u8]| {
+            let named = self.aliases.iter().find(|(alias, _)| *alias == name);
+            let declared = || self.memory.iter().find(|region| region.name == name);
+            named
+                .map(|(_, region)| *region)
+                .or_else(|| declared().map(|region| &region.name[..]))
+        };
+        let shown = String::from_utf8_lossy;
+        let why = match find(region) {
+            _ if region == b"*default*" => "alias for the default memory region".to_owned(),
+            _ if find(alias).is_some() => {
+                format!("redefinition of memory region `{}'", shown(alias))
+            }
+            Some(region) => return self.aliases.push((alias, region)),
+            None => format!(
+                "memory region `{}' for alias `{}' does not exist",
+                shown(region),
+                shown(alias)
+            ),
+        };
+        diag.error(format!("{}: {why}", self.scripts.script.place(pos)));
     }
 
     /// Numbers and patterns for the link. The plan's descriptions and the outputs' sections have the same order.
