@@ -277,13 +277,13 @@ fn references_to_what_was_left_out_can_be_forgiven() {
     let group = "one,comdat";
     bench.scratch.write(
         "first.s",
-        &format!(
+        format!(
             ".globl _start\n_start: ret\n.section .data.one,\"awG\",@progbits,{group}\n.quad 1\n"
         ),
     );
     bench.scratch.write(
         "second.s",
-        &format!(
+        format!(
             ".section .data.two,\"awG\",@progbits,{group}\nlocal: .quad 2\n.data\n.quad local\n"
         ),
     );
