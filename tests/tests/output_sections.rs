@@ -49,7 +49,7 @@ fn sections(image: &[u8]) -> BTreeMap<String, Section> {
 
 /// Assembles `text` to `NAME.o`.
 fn assemble(bench: &Bench, name: &str, text: &str) {
-    bench.scratch.write(&format!("{name}.s"), text);
+    bench.scratch.write(format!("{name}.s"), text);
     let line = format!("-c {name}.s -o {name}.o");
     bench.driver(Linker::Reference, "gcc", &line).ok();
 }
