@@ -440,7 +440,7 @@ impl Relocator<'_, '_> {
                         );
                         return store(bytes, offset, Field::Word64, 0);
                     }
-                } else if is(flag::IFUNC) {
+                } else if is(flag::IFUNC) && !(self.mode.pic && is(flag::CANONICAL_PLT)) {
                     if self.mode.pic {
                         let resolver = target.address.wrapping_add(addend);
                         DynamicSlots::take(

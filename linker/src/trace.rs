@@ -877,11 +877,14 @@ impl Tracer<'_, '_> {
                         want.flags |= self.direct(id, fixup, symbol, bits);
                     }
                 } else if is(flag::IFUNC) {
-                    if self.mode.pic {
-                        want.irelative = 1;
+                    if !self.mode.pic {
+                        want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+                    } else if is(flag::CANONICAL_PLT) {
+                        want.relative = 1;
                         self.check_writable(id, fixup, symbol, needs);
                     } else {
-                        want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+                        want.irelative = 1;
+                        self.check_writable(id, fixup, symbol, needs);
                     }
                 } else if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
                     want.relative = 1;

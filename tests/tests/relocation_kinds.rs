@@ -300,8 +300,8 @@ fn indirect_functions_of_the_program_for_its_libraries() {
         "main.c",
         "int call(void); extern int (*pointer)(void); static int impl(void) { return 21; }
          static int (*resolve(void))(void) { return impl; }
-         int chosen(void) __attribute__((ifunc(\"resolve\")));
-         int main(void) { return call() + (pointer == chosen ? 0 : 100); }",
+         int chosen(void) __attribute__((ifunc(\"resolve\"))); int (*volatile word)(void) = chosen;
+         int main(void) { return call() + (pointer == chosen && word == chosen ? 0 : 100); }",
     );
     for options in [
         "-no-pie -fPIE",
