@@ -10,7 +10,8 @@ use repo_tests::binaries::Binaries;
 use repo_tests::process::run;
 
 /// Slots of what is defined here, elsewhere, nowhere, by a resolver, in thread data; of what is local and what is global;
-/// by instructions that could do without one and by others.
+/// by instructions that could do without one and by others. What is ordinary is in functions of its own, whose fixups the
+/// link does not look at but for what their compilation says of them.
 const SOURCE: &str = r#"#include <stdio.h>
 #include <string.h>
     int variable = 3; static int hidden = 4; extern int absent __attribute__((weak));
@@ -20,20 +21,24 @@ const SOURCE: &str = r#"#include <stdio.h>
     int choose(void) __attribute__((ifunc("resolve")));
     __attribute__((noinline)) int callee(int n) { return n + 1; }
     static __attribute__((noinline, used)) int quiet(int n) { return n + 2; }
-    static int by_local_slot(void) {
+    static __attribute__((noinline)) int by_local_slot(void) {
         int (*f)(int); int *p;
         __asm__("mov quiet@GOTPCREL(%%rip), %0" : "=r"(f));
         __asm__("mov hidden@GOTPCREL(%%rip), %0" : "=r"(p) : "m"(hidden));
         return f(10) + *p;
     }
-    static int compares(const void *p) {
+    static __attribute__((noinline)) int compares(const void *p) {
         char equal;
         __asm__("cmp variable@GOTPCREL(%%rip), %1; sete %0" : "=r"(equal) : "r"(p) : "cc");
         return equal;
     }
+    int only_here = 7;
+    static __attribute__((noinline)) int by_global_slot(void) { return only_here; }
+    static __attribute__((noinline)) int by_shared_slot(const char *text) { return strcspn(text, "u"); }
     int main(int argc, char **argv) {
         size_t (*length)(const char *) = strlen;
-        int sum = callee(argc) + variable + by_local_slot() + compares(&variable) + local + choose() + (&absent != 0);
+        int sum = callee(argc) + variable + by_local_slot() + compares(&variable) + local + choose() + (&absent != 0)
+            + by_global_slot() + by_shared_slot(argv[0]);
         printf("%d %d %d\n", sum, (int)length("four"), puts == puts);
         return !(stdout && argv);
     }"#;
