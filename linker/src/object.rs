@@ -23,6 +23,10 @@ pub enum Place {
     Section(u32),
 }
 
+/// A common block of the medium code model that is too large for others' reach (psABI, "Special Section Indexes"). Here
+/// it goes where all do, and the largest go last.
+const SHN_X86_64_LCOMMON: u16 = 0xff02;
+
 /// Section numbers from here on stand for reserved indices (gABI, "Special Section Indexes") that are none of
 /// [`Place`]'s others: no file has so many sections, so that whoever looks for one of them says that it does not exist.
 const RESERVED_SECTION: u32 = 0xffff_0000;
@@ -272,7 +276,7 @@ impl<'a> Object<'a> {
                 let place = match { sym.st_shndx } {
                     c::SHN_UNDEF => Place::Undefined,
                     c::SHN_ABS => Place::Absolute,
-                    c::SHN_COMMON => Place::Common,
+                    c::SHN_COMMON | SHN_X86_64_LCOMMON => Place::Common,
                     c::SHN_XINDEX => Place::Section(elf.extended_index(index)),
                     n if n >= c::SHN_LORESERVE => Place::Section(RESERVED_SECTION | u32::from(n)),
                     n => Place::Section(n.into()),

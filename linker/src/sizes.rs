@@ -16,7 +16,7 @@ use crate::layout::{self, MergeClasses};
 use crate::merge::Merged;
 use crate::output::{MergeKind, OutputSection, Outputs, Std, shf, subpart};
 use crate::relr;
-use crate::resolve::Definitions;
+use crate::resolve::{Common, Definitions};
 use crate::sections::Sections;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag};
@@ -165,7 +165,13 @@ pub fn place_commons(
     symbols: &SymbolTable,
 ) -> Vec<(PartId, (u64, u64))> {
     let mut extents: BTreeMap<PartId, (u64, u64)> = BTreeMap::new();
-    for common in definitions.commons_of(symbols) {
+    // What code of the small model wants to reach is not put behind what that of the medium model calls large.
+    let is_large = |common: &&Common| common.size > LARGE_DATA;
+    let small = definitions
+        .commons_of(symbols)
+        .filter(|common| !is_large(common));
+    let large = definitions.commons_of(symbols).filter(is_large);
+    for common in small.chain(large) {
         let part = definitions.common_part(common.symbol, common.tls);
         let (size, align) = extents.entry(part).or_insert((0, 1));
         let (at, end) = layout::append(*size, common.size, common.align);
@@ -175,6 +181,9 @@ pub fn place_commons(
     }
     extents.into_iter().collect()
 }
+
+/// Size in bytes of the largest data that compilers do not take for large (gcc's `-mlarge-data-threshold`).
+const LARGE_DATA: u64 = 65536;
 
 /// Whether an object refers to `_GLOBAL_OFFSET_TABLE_`.
 fn got_is_mentioned(symbols: &SymbolTable) -> bool {

@@ -185,7 +185,7 @@ fn reserved_section_indices_are_refused_by_name() {
     let (symbols, _, _) = section(&good, ".symtab");
     for (name, index) in [
         ("odd", 0xff00u16),
-        ("odd", 0xff02),
+        ("odd", 0xff03),
         ("odd", 0xff3f),
         ("local", 0xfffe),
         ("odd", 0x77),

@@ -321,3 +321,29 @@ fn indirect_functions_of_the_program_for_its_libraries() {
     bench.driver(Linker::Ours, "gcc", arguments).ok();
     assert_eq!(bench.execute("output").status.code(), Some(42));
 }
+
+#[test]
+fn large_common_blocks() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "large.c",
+        "long large[300 * 1000 * 1000]; void set(void) { large[299999999] = 40; } long get(void) { return large[299999999]; }",
+    );
+    bench.scratch.write(
+        "main.c",
+        "int small[10]; char zone[3]; void set(void); long get(void);
+         int main(void) { small[9] = 2; set(); return small[9] + get() + zone[1]; }",
+    );
+    let compiled = "-O1 -fcommon -fno-pic -mcmodel=medium -c large.c";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    let compiled = "-O1 -fcommon -fno-pic -c main.c";
+    bench.driver(Linker::Reference, "gcc", compiled).ok();
+    for inputs in ["large.o main.o", "main.o large.o"] {
+        bench.same_behaviour("gcc", &format!("-no-pie {inputs}"));
+        assert_eq!(
+            bench.execute("program.Ours").status.code(),
+            Some(42),
+            "{inputs}"
+        );
+    }
+}
