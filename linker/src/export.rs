@@ -29,6 +29,9 @@ pub fn bind(
         let mut ignored = args.ignore_unresolved.iter();
         ignored.any(|name| name == symbols.name(id))
     };
+    let weak_to_dynamic_linker =
+        dynamic && has_dynamic_linker && args.z.dynamic_undefined_weak.unwrap_or(true);
+    let missing = |id, bits| undefined(args, is_ignored(id), bits, shared, weak_to_dynamic_linker);
     // Who means a version must know whose it is.
     let has_version = |id| symbols.name(id).contains(&b'@');
     symbols.ids().for_each(|id| {
@@ -43,25 +46,11 @@ pub fn bind(
                 if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
             {
                 symbols.set_key(id, Key::NONE);
-                undefined(
-                    args,
-                    is_ignored(id),
-                    bits,
-                    dynamic,
-                    shared,
-                    has_dynamic_linker,
-                )
+                missing(id, bits)
             }
             rank::SHARED => flag::IMPORTED,
             _ if bits & flag::REFERENCED_STRONGLY != 0 && has_version(id) => flag::UNDEFINED,
-            _ if bits & flag::REFERENCED != 0 => undefined(
-                args,
-                is_ignored(id),
-                bits,
-                dynamic,
-                shared,
-                has_dynamic_linker,
-            ),
+            _ if bits & flag::REFERENCED != 0 => missing(id, bits),
             _ => 0,
         };
         if add != 0 {
@@ -157,17 +146,13 @@ fn undefined(
     args: &Args,
     is_ignored: bool,
     bits: u32,
-    dynamic: bool,
     shared: bool,
-    has_dynamic_linker: bool,
+    weak_to_dynamic_linker: bool,
 ) -> u32 {
-    let visible = bits & (flag::HIDDEN | flag::INTERNAL | flag::PROTECTED) == 0;
+    let visible = bits & flag::NOT_DEFAULT == 0;
     if bits & flag::REFERENCED_STRONGLY == 0 {
-        let to_dynamic_linker = visible
-            && dynamic
-            && has_dynamic_linker
-            && args.z.dynamic_undefined_weak.unwrap_or(true);
-        return flag::UNDEFINED_WEAK | if to_dynamic_linker { flag::IMPORTED } else { 0 };
+        let imported = visible && weak_to_dynamic_linker;
+        return flag::UNDEFINED_WEAK | if imported { flag::IMPORTED } else { 0 };
     }
     // What must be defined here is missed whatever the options say.
     if !visible {

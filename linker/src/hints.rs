@@ -29,10 +29,9 @@ fn find(
     if let Some(hint) = discarded_definition(files, symbols, sections, name) {
         return Some(hint);
     }
-    let local = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
     if symbols
         .find(name)
-        .is_some_and(|id| symbols.flags(id) & local != 0)
+        .is_some_and(|id| symbols.flags(id) & flag::NOT_DEFAULT != 0)
     {
         return Some(
             "it was declared with a visibility by which only an object of this link can define it"

@@ -99,9 +99,8 @@ pub fn report_undefined(
     needs: &Needs,
     diag: &Diagnostics,
 ) {
-    let local = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
     let severity = |id| match args.unresolved {
-        UnresolvedPolicy::Warn if symbols.flags(id) & local == 0 => Severity::Warning,
+        UnresolvedPolicy::Warn if symbols.flags(id) & flag::NOT_DEFAULT == 0 => Severity::Warning,
         _ => Severity::Error,
     };
     let mut described: HashMap<SymbolId, usize> = HashMap::new();

@@ -543,7 +543,6 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<
 /// Lets variables that have a value in a shared object win over common blocks.
 fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
     let mut shrunk = Vec::new();
-    let own = flag::HIDDEN | flag::INTERNAL | flag::PROTECTED;
     for (id, file) in files.iter() {
         let Some(shared) = file.shared() else {
             continue;
@@ -554,7 +553,7 @@ fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
             }
             let name = symbols.of(file, index);
             let key = symbols.key(name);
-            if key.rank() != rank::COMMON || symbols.flags(name) & own != 0 {
+            if key.rank() != rank::COMMON || symbols.flags(name) & flag::NOT_DEFAULT != 0 {
                 continue;
             }
             let Some(common) = files

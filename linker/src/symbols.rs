@@ -40,6 +40,8 @@ pub mod flag {
     pub const HIDDEN: u32 = 1 << 1;
     /// … `STV_INTERNAL`.
     pub const INTERNAL: u32 = 1 << 2;
+    /// Some linked object says one of these: the symbol is not others' to define.
+    pub const NOT_DEFAULT: u32 = PROTECTED | HIDDEN | INTERNAL;
     /// A linked object refers to it.
     pub const REFERENCED: u32 = 1 << 3;
     /// A linked object refers to it, not weakly.

@@ -326,8 +326,7 @@ pub fn write_file<'a>(
             sym.st_info = symbol.info & 15;
         }
         // Any file may have said so.
-        let said = flag::INTERNAL | flag::HIDDEN | flag::PROTECTED;
-        if bits & said != 0 {
+        if bits & flag::NOT_DEFAULT != 0 {
             sym.st_other = match bits {
                 _ if bits & flag::INTERNAL != 0 => c::STV_INTERNAL,
                 _ if bits & flag::HIDDEN != 0 => c::STV_HIDDEN,

@@ -1049,12 +1049,11 @@ impl Tracer<'_, '_> {
             return 0;
         }
         let shared = self.files.get(key.file());
+        let object = shared.shared();
+        let is_protected = object.is_some_and(|object| object.is_protected(key.index()));
         if self.is_function(key, bits) {
             // The object itself goes on to take the function's own address, and the two would not be equal.
-            if shared
-                .shared()
-                .is_some_and(|object| object.is_protected(key.index()))
-            {
+            if is_protected {
                 self.complain(
                     id,
                     fixup,
@@ -1069,11 +1068,7 @@ impl Tracer<'_, '_> {
         if bits & flag::TLS != 0 {
             return 0;
         }
-        if !self.allow_protected_copies
-            && shared
-                .shared()
-                .is_some_and(|object| object.is_protected(key.index()))
-        {
+        if is_protected && !self.allow_protected_copies {
             self.complain(
                 id,
                 fixup,
@@ -1093,10 +1088,7 @@ impl Tracer<'_, '_> {
                 ),
             );
         }
-        if shared
-            .shared()
-            .is_some_and(|object| object.has_no_extent(key.index()))
-        {
+        if object.is_some_and(|object| object.has_no_extent(key.index())) {
             self.complain(
                 id,
                 fixup,

@@ -718,12 +718,12 @@ impl Parser {
             args.z.copyreloc = false;
             args.z.extern_protected_data = false;
         }
-        if let (Some(common), most) = (args.z.common_page_size, args.z.max_page_size)
-            && common > most.unwrap_or(0x1000).max(0x1000)
+        // With one of them alone the other goes with it.
+        if let (Some(common), Some(most)) = (args.z.common_page_size, args.z.max_page_size)
+            && common > most
         {
             return Err(ArgsError::Conflict(format!(
-                "common page size ({common:#x}) > maximum page size ({:#x})",
-                most.unwrap_or(0x1000)
+                "common page size ({common:#x}) > maximum page size ({most:#x})"
             )));
         }
         args.unresolved = policy(self.report_in_objects);

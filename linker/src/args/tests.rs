@@ -667,4 +667,6 @@ fn page_sizes_fit_each_other() {
         "common page size (0x4000) > maximum page size (0x1000)"
     );
     parse("-z common-page-size=0x4000 -z max-page-size=0x4000 a.o");
+    parse("-z common-page-size=0x4000 a.o");
+    parse("-z max-page-size=0x800 a.o");
 }
