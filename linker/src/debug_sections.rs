@@ -16,8 +16,10 @@ use crate::args::{Args, CompressDebug};
 use crate::debug_compress::{self, Format};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, Shdr, c};
+use crate::elf_object::section_headers;
 use crate::gdb_index::{self, DebugSections};
 use crate::output_file::OutputFile;
+use crate::section_index::TableFields;
 use rayon::prelude::*;
 use std::io;
 
@@ -95,7 +97,7 @@ struct Section {
 /// Of the file system.
 pub fn finish(output: &mut OutputFile, wanted: Wanted, diag: &Diagnostics) -> io::Result<()> {
     let image = output.bytes();
-    let Some((ehdr, headers)) = headers(image) else {
+    let Some((ehdr, headers, own)) = headers(image) else {
         diag.warn(
             "the output has no section headers: its debug sections are not compressed or indexed",
         );
@@ -116,7 +118,7 @@ pub fn finish(output: &mut OutputFile, wanted: Wanted, diag: &Diagnostics) -> io
         );
         return Ok(());
     }
-    let names_header = headers.get(usize::from(ehdr.e_shstrndx)).copied();
+    let names_header = headers.get(own).copied();
     let names = names_header
         .and_then(|header| contents(image, &header))
         .unwrap_or(&[]);
@@ -179,20 +181,19 @@ pub fn finish(output: &mut OutputFile, wanted: Wanted, diag: &Diagnostics) -> io
         ));
     }
     if new_names.len() != names.len() {
-        let own = usize::from(ehdr.e_shstrndx);
         if let Some((_, section)) = sections.iter_mut().find(|(number, _)| *number == own) {
             section.header.sh_size = new_names.len() as u64;
             section.new = Some(new_names);
         }
     }
-    lay_out(output, ehdr, headers, sections, loaded_end)
+    lay_out(output, ehdr, headers, sections, own as u32, loaded_end)
 }
 
-/// The file header and the section headers.
-fn headers(image: &[u8]) -> Option<(Ehdr, Vec<Shdr>)> {
+/// The file header, the section headers, and the number of the section with their names.
+fn headers(image: &[u8]) -> Option<(Ehdr, Vec<Shdr>, usize)> {
     let ehdr: Ehdr = *elf::record(image, 0)?;
-    let table: &[Shdr] = elf::table(image, ehdr.e_shoff, ehdr.e_shnum.into())?;
-    (!table.is_empty()).then(|| (ehdr, table.to_vec()))
+    let (table, names) = section_headers(image, &ehdr).ok()?;
+    (!table.is_empty()).then(|| (ehdr, table.to_vec(), names))
 }
 
 /// Where the file header and the program headers end, which need not be in anything that is loaded.
@@ -313,6 +314,7 @@ fn lay_out(
     mut ehdr: Ehdr,
     mut headers: Vec<Shdr>,
     mut sections: Vec<(usize, Section)>,
+    names: u32,
     loaded_end: u64,
 ) -> io::Result<()> {
     let mut end = loaded_end;
@@ -332,7 +334,9 @@ fn lay_out(
     }
     let shoff = end.next_multiple_of(8);
     ehdr.e_shoff = shoff;
-    ehdr.e_shnum = headers.len() as u16;
+    let fields = TableFields::new(headers.len(), names);
+    (ehdr.e_shnum, ehdr.e_shstrndx) = (fields.e_shnum, fields.e_shstrndx);
+    (headers[0].sh_size, headers[0].sh_link) = (fields.sh_size, fields.sh_link);
     let size = shoff + size_of_val(&headers[..]) as u64;
 
     let old_size = output.bytes().len() as u64;

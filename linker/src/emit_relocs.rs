@@ -26,6 +26,7 @@ use crate::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
 use crate::layout::Placement;
 use crate::object::{Fixup, Fixups, Object, Place, Symbol, Target};
 use crate::output::{OutputSection, Outputs, Std, runs_backwards};
+use crate::section_index::SectionIndex;
 use crate::sections::{Sections, state};
 use crate::symtab::{Chooser, SymtabLayout};
 use rayon::prelude::*;
@@ -109,10 +110,7 @@ impl Kept {
             let target = of_output[0].output;
             let count: usize = of_output.iter().map(|run| run.count).sum();
             let name = [b".rela", &*outputs.sections[target.index()].name].concat();
-            let Ok(id) = u16::try_from(outputs.sections.len()) else {
-                diag.error("too many different output sections");
-                return None;
-            };
+            let id = OutputId(outputs.sections.len() as u32);
             outputs.sections.push(OutputSection {
                 name: Cow::Owned(name),
                 sh_type: c::SHT_RELA,
@@ -129,7 +127,7 @@ impl Kept {
                 relocates: Some(target),
                 linked: None,
             });
-            tables.push((target, OutputId(id)));
+            tables.push((target, id));
         }
         let named: Vec<OutputId> = standing
             .iter()
@@ -147,6 +145,11 @@ impl Kept {
             tables,
             named,
         })
+    }
+
+    /// The sections that have symbols, in their order.
+    pub fn named(&self) -> &[OutputId] {
+        &self.named
     }
 
     /// Writes the tables and the sections' symbols into the image, in which everything else is written.
@@ -188,7 +191,7 @@ impl Kept {
                 st_name: 0,
                 st_info: c::STT_SECTION,
                 st_other: 0,
-                st_shndx: section.header,
+                st_shndx: SectionIndex::of_header(section.header).st_shndx(),
                 st_value: section.address,
                 st_size: 0,
             };

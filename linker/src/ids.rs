@@ -16,11 +16,11 @@ pub struct SectionId(pub u32);
 
 /// An output section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OutputId(pub u16);
+pub struct OutputId(pub u32);
 
 /// A part of an output section: input sections of one rule stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PartId(pub u16);
+pub struct PartId(pub u32);
 
 macro_rules! index {
     ($($name:ident),*) => {$(
@@ -52,5 +52,5 @@ impl SectionId {
 
 impl PartId {
     /// Not copied to the output as bytes of its own.
-    pub const NONE: PartId = PartId(u16::MAX);
+    pub const NONE: PartId = PartId(u32::MAX);
 }

@@ -63,6 +63,7 @@ pub mod retain;
 pub mod script;
 pub mod scripting;
 pub mod search;
+pub mod section_index;
 pub mod sections;
 pub mod segments;
 pub mod shared;

@@ -50,6 +50,7 @@ use crate::report::{
 use crate::resolve::{self, LostGroups};
 use crate::retain::Retained;
 use crate::scripting::{self, Assignments, LaidOut, Placing};
+use crate::section_index;
 use crate::sections::{Sections, Unloaded};
 use crate::segments;
 use crate::shared_checks;
@@ -664,6 +665,10 @@ fn attempt(
             frame_layout: &frame_layout,
         };
         kept.write(&places, &placed, &chooser, symtab, output.bytes());
+    }
+    if let Some(symtab) = &symtab {
+        let named = kept.as_ref().map_or(&[][..], |kept| kept.named());
+        section_index::write(symtab, &chooser, &places, &values, named, output.bytes());
     }
     timing.phase("write");
     if let Some(wanted) = debug_sections::Wanted::from_args(args) {

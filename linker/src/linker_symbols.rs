@@ -161,7 +161,7 @@ pub fn define(
         if !section.is_alloc() || !is_c_identifier(&section.name) {
             continue;
         }
-        let output = OutputId(i as u16);
+        let output = OutputId(i as u32);
         for (prefix, meaning) in [
             (&b"__start_"[..], Meaning::Start(output)),
             (b"__stop_", Meaning::Stop(output)),

@@ -17,6 +17,7 @@ use crate::output::Std;
 use crate::plan::Mode;
 use crate::relocate::DynamicSlots;
 use crate::relr;
+use crate::section_index::TableFields;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, rank};
 use crate::symtab::{SymtabLayout, defined_symbol, external_symbol};
@@ -192,7 +193,7 @@ impl<'a> Made<'_, 'a> {
             key.rank(),
             rank::STRONG | rank::WEAK | rank::COMMON
         ));
-        external_symbol(self.places, self.values, id)
+        external_symbol(self.places, self.values, id).0
     }
 
     fn write_dynamic(&self, out: &mut [u8]) {
@@ -468,6 +469,7 @@ impl<'a> Made<'_, 'a> {
     /// Writes the ELF header and the program headers.
     pub fn write_headers(&self, out: &mut [u8]) {
         let segments = self.places.segments;
+        let table = self.table_fields();
         let mut ident = [0; 16];
         ident[..4].copy_from_slice(&c::ELFMAG);
         ident[4..8].copy_from_slice(&[c::ELFCLASS64, c::ELFDATA2LSB, c::EV_CURRENT, self.os_abi()]);
@@ -488,8 +490,8 @@ impl<'a> Made<'_, 'a> {
             e_phentsize: 56,
             e_phnum: segments.phdrs.len() as u16,
             e_shentsize: size_of::<Shdr>() as u16,
-            e_shnum: segments.sections.len() as u16 + 1,
-            e_shstrndx: self.places.outputs.std(Std::ShStrtab).header,
+            e_shnum: table.e_shnum,
+            e_shstrndx: table.e_shstrndx,
         };
         if !self.args.z.section_header {
             (
@@ -521,12 +523,22 @@ impl<'a> Made<'_, 'a> {
         }
     }
 
+    fn table_fields(&self) -> TableFields {
+        let names = self.places.outputs.std(Std::ShStrtab).header;
+        TableFields::new(self.places.segments.sections.len() + 1, names)
+    }
+
     /// Writes the section header table.
     pub fn write_section_headers(&self, out: &mut [u8]) {
         let shdrs: &mut [Shdr] = bytemuck::cast_slice_mut(out);
         let outputs = self.places.outputs;
-        shdrs[0] = bytemuck::Zeroable::zeroed();
-        let header = |std: Std| u32::from(outputs.std(std).header);
+        let table = self.table_fields();
+        shdrs[0] = Shdr {
+            sh_size: table.sh_size,
+            sh_link: table.sh_link,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let header = |std: Std| outputs.std(std).header;
         for (shdr, id) in shdrs[1..].iter_mut().zip(&self.places.segments.sections) {
             let section = &outputs.sections[id.index()];
             // With a linker script a standard section is a view of the section that its contents are in.
@@ -546,6 +558,7 @@ impl<'a> Made<'_, 'a> {
                         24,
                     );
                 }
+                c::SHT_SYMTAB_SHNDX => (link, entsize) = (header(Std::Symtab), 4),
                 c::SHT_HASH => (link, entsize) = (header(Std::DynSym), 4),
                 c::SHT_GNU_HASH => link = header(Std::DynSym),
                 c::SHT_GNU_VERSYM => (link, entsize) = (header(Std::DynSym), 2),
@@ -563,12 +576,12 @@ impl<'a> Made<'_, 'a> {
                 _ if section.linked.is_some() => {
                     link = section
                         .linked
-                        .map_or(0, |id| outputs.sections[id.index()].header.into());
+                        .map_or(0, |id| outputs.sections[id.index()].header);
                 }
                 c::SHT_RELA if section.relocates.is_some() => {
                     let target = section.relocates.unwrap_or(*id);
                     link = header(Std::Symtab);
-                    info = u32::from(outputs.sections[target.index()].header);
+                    info = outputs.sections[target.index()].header;
                     flags |= u64::from(c::SHF_INFO_LINK);
                 }
                 c::SHT_RELA => {

@@ -261,13 +261,18 @@ impl Map<'_, '_> {
     fn sections(&self, out: &mut impl Write) -> io::Result<()> {
         let outputs = self.places.outputs;
         let symbols = self.defined_symbols();
-        let merged = self.merged_sections();
+        let inputs = self.input_sections();
+        let mut parts_of: Vec<Vec<usize>> = vec![Vec::new(); outputs.sections.len()];
+        for (number, part) in outputs.parts.iter().enumerate() {
+            parts_of[part.output.index()].push(number);
+        }
         for id in &self.places.segments.sections {
             let section = &outputs.sections[id.index()];
             let name = String::from_utf8_lossy(&section.name);
             line(out, &name, section.address, section.size)?;
             writeln!(out)?;
-            let mut entries = self.entries(*id, &symbols, &merged);
+            let parts = std::mem::take(&mut parts_of[id.index()]);
+            let mut entries = self.entries(parts, &symbols, &inputs);
             if entries.is_empty() {
                 // Its size became known late: it is wholly the linker's.
                 entries.push(self.internal(*id, 0, section.size));
@@ -324,38 +329,38 @@ impl Map<'_, '_> {
         found
     }
 
-    /// Sections whose pieces are united, by part.
-    fn merged_sections(&self) -> Vec<(PartId, SectionId)> {
-        let places = self.places;
-        let ids = (0u32..).map(SectionId).zip(&places.sections.part);
-        let mut merged: Vec<(PartId, SectionId)> = ids
-            .filter(|(id, part)| {
-                let part = places.outputs.parts.get(part.index());
-                part.is_some_and(|part| part.merge.is_some()) && places.sections.is_alive(*id)
-            })
+    /// The input sections that are in the output, or of which pieces are, by part.
+    fn input_sections(&self) -> Vec<(PartId, SectionId)> {
+        use rayon::prelude::*;
+        let sections = self.places.sections;
+        let ids = (0u32..).map(SectionId).zip(&sections.part);
+        let mut inputs: Vec<(PartId, SectionId)> = ids
+            .filter(|(id, part)| **part != PartId::NONE && sections.is_alive(*id))
             .map(|(id, part)| (*part, id))
             .collect();
-        merged.sort_unstable();
-        merged
+        inputs.par_sort_unstable();
+        inputs
     }
 
     fn entries(
         &self,
-        output: OutputId,
+        mut parts: Vec<usize>,
         symbols: &[(SectionId, u64, SymbolId)],
-        merged: &[(PartId, SectionId)],
+        inputs: &[(PartId, SectionId)],
     ) -> Vec<Entry> {
         let (outputs, placement) = (self.places.outputs, self.places.placement);
-        let mut parts: Vec<usize> = (0..outputs.parts.len())
-            .filter(|part| outputs.parts[*part].output == output && placement.parts[*part].size > 0)
-            .collect();
+        let sections = self.places.sections;
+        parts.retain(|part| placement.parts[*part].size > 0);
         parts.sort_by_key(|part| placement.parts[*part].offset);
         let mut entries = Vec::new();
         for part in parts {
-            let id = PartId(part as u16);
+            let id = PartId(part as u32);
             let (made, _) = self.made.get(part).copied().unwrap_or((0, 1));
+            let own = inputs.partition_point(|(other, _)| *other < id)
+                ..inputs.partition_point(|(other, _)| *other <= id);
+            let own = &inputs[own];
             if outputs.parts[part].merge.is_some() {
-                self.merged_entries(id, merged, symbols, &mut entries);
+                self.merged_entries(id, own, symbols, &mut entries);
             } else if made > 0 {
                 self.made_entries(id, made, &mut entries);
             }
@@ -364,19 +369,20 @@ impl Map<'_, '_> {
                 .iter()
                 .take_while(|chunk| chunk.part == id)
             {
-                for section in self.places.sections.of_file(chunk.file).map(SectionId) {
-                    let (_, number) = self.places.sections.origin(section);
-                    let is_here = self.places.sections.part[section.index()] == id
-                        && self.places.sections.is_alive(section)
-                        && (chunk.only == 0 || chunk.only == number);
-                    if is_here {
-                        entries.push(self.section_entry(
-                            section,
-                            placement.offset(section),
-                            symbols,
-                        ));
+                let range = match chunk.only {
+                    0 => sections.of_file(chunk.file),
+                    only => {
+                        let section = sections.id(chunk.file, only).0;
+                        section..section + 1
                     }
-                }
+                };
+                let first = own.partition_point(|(_, section)| section.0 < range.start);
+                let here = own[first..]
+                    .iter()
+                    .take_while(|(_, section)| section.0 < range.end);
+                entries.extend(here.map(|(_, section)| {
+                    self.section_entry(*section, placement.offset(*section), symbols)
+                }));
             }
         }
         entries
@@ -412,15 +418,11 @@ impl Map<'_, '_> {
     fn merged_entries(
         &self,
         part: PartId,
-        merged: &[(PartId, SectionId)],
+        own: &[(PartId, SectionId)],
         symbols: &[(SectionId, u64, SymbolId)],
         entries: &mut Vec<Entry>,
     ) {
         let extent = self.places.placement.parts[part.index()];
-        let start = merged.partition_point(|(other, _)| *other < part);
-        let own = merged[start..]
-            .iter()
-            .take_while(|(other, _)| *other == part);
         let mut rest = extent.size;
         for (_, id) in own {
             let mut entry = self.section_entry(*id, extent.offset, &[]);

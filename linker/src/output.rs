@@ -124,16 +124,16 @@ standard! {
 impl Std {
     /// The output section's id.
     pub const fn id(self) -> OutputId {
-        OutputId(self as u16)
+        OutputId(self as u32)
     }
     /// The part that takes the input sections without a special place.
     pub const fn part(self) -> PartId {
-        PartId(self as u16)
+        PartId(self as u32)
     }
 }
 
 /// Number of the standard sections: others follow them.
-pub const STANDARD_COUNT: u16 = STANDARD.len() as u16;
+pub const STANDARD_COUNT: u32 = STANDARD.len() as u32;
 
 macro_rules! subparts {
     ($($name:ident $std:ident $order:expr;)*) => {
@@ -144,7 +144,7 @@ macro_rules! subparts {
             #[repr(u16)]
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
             enum Number { $($name),* }
-            $(#[allow(missing_docs)] pub const $name: PartId = PartId(STANDARD_COUNT + Number::$name as u16);)*
+            $(#[allow(missing_docs)] pub const $name: PartId = PartId(STANDARD_COUNT + Number::$name as u32);)*
         }
         const SUBPARTS: &[(Std, i32)] = &[$((Std::$std, $order)),*];
     };
@@ -241,7 +241,7 @@ pub struct OutputSection<'a> {
     /// Alignment.
     pub align: u64,
     /// Index in the section header table; 0 if it is not in the output.
-    pub header: u16,
+    pub header: u32,
     /// For relocations that `--emit-relocs` keeps: the section that they are about.
     pub relocates: Option<OutputId>,
     /// With `SHF_LINK_ORDER`: where the section is that the first one in it is about.
@@ -334,9 +334,9 @@ pub struct Outputs<'a> {
 #[derive(Default)]
 struct Index<'a> {
     /// The sections of a name, in order.
-    named: FxHashMap<Cow<'a, [u8]>, Vec<u16>>,
+    named: FxHashMap<Cow<'a, [u8]>, Vec<u32>>,
     /// The parts of a section, in order.
-    parts_of: FxHashMap<OutputId, Vec<u16>>,
+    parts_of: FxHashMap<OutputId, Vec<u32>>,
     /// How many sections and parts are in it. Those that came later are added when something is looked up.
     covers: (usize, usize),
 }
@@ -345,11 +345,11 @@ impl<'a> Index<'a> {
     fn update(&mut self, sections: &[OutputSection<'a>], parts: &[Part]) {
         for (number, section) in sections.iter().enumerate().skip(self.covers.0) {
             let same = self.named.entry(section.name.clone()).or_default();
-            same.push(number as u16);
+            same.push(number as u32);
         }
         for (number, part) in parts.iter().enumerate().skip(self.covers.1) {
             let together = self.parts_of.entry(part.output).or_default();
-            together.push(number as u16);
+            together.push(number as u32);
         }
         self.covers = (sections.len(), parts.len());
     }
@@ -430,7 +430,7 @@ impl<'a> Outputs<'a> {
         self.sections
             .iter()
             .position(|section| *section.name == *name)
-            .map(|i| OutputId(i as u16))
+            .map(|i| OutputId(i as u32))
     }
 
     /// The part for input sections of a custom kind, made if need be.
@@ -448,38 +448,38 @@ impl<'a> Outputs<'a> {
             Some(_) => None,
         };
         let found = ruled.or_else(|| {
-            let fits = |number: &u16| match scripted {
+            let fits = |number: &u32| match scripted {
                 true => *number >= STANDARD_COUNT,
                 false => {
-                    let flags = self.sections[usize::from(*number)].flags;
+                    let flags = self.sections[*number as usize].flags;
                     !is_made(*number) && (flags ^ kept) & (shf::ALLOC | shf::TLS) == 0
                 }
             };
-            named?.iter().copied().find(fits).map(usize::from)
+            named?
+                .iter()
+                .copied()
+                .find(fits)
+                .map(|number| number as usize)
         });
         let output = match found {
             Some(i) => {
                 let section = &mut self.sections[i];
                 section.flags |= kept;
                 // Bytes among what has none: then all of it is in the file.
-                if i >= usize::from(STANDARD_COUNT)
+                if i >= STANDARD_COUNT as usize
                     && section.is_nobits()
                     && custom.sh_type != c::SHT_NOBITS
                 {
                     section.sh_type = custom.sh_type;
                     section.rank = orphan_rank(section.sh_type, section.flags, section.relro);
                 }
-                OutputId(i as u16)
+                OutputId(i as u32)
             }
             None => {
                 // The image of thread-local storage is one range, whatever its sections are called.
                 let relro = kept & shf::TLS != 0 || is_relro_name(custom.name);
                 let rank = orphan_rank(custom.sh_type, kept, relro);
-                let id = OutputId(
-                    u16::try_from(self.sections.len())
-                        .ok()
-                        .filter(|n| *n < 0xfe00)?,
-                );
+                let id = OutputId(next_number(self.sections.len())?);
                 self.sections.push(OutputSection {
                     name: Cow::Borrowed(custom.name),
                     sh_type: custom.sh_type,
@@ -507,14 +507,10 @@ impl<'a> Outputs<'a> {
         };
         let together = self.index.parts_of.get(&output);
         let mut together = together.into_iter().flatten().copied();
-        if let Some(known) = together.find(|number| same(&self.parts[usize::from(*number)])) {
+        if let Some(known) = together.find(|number| same(&self.parts[*number as usize])) {
             return Some(PartId(known));
         }
-        let id = PartId(
-            u16::try_from(self.parts.len())
-                .ok()
-                .filter(|n| *n < 0x7fff)?,
-        );
+        let id = PartId(next_number(self.parts.len())?);
         self.parts.push(Part {
             output,
             order: own_place(custom),
@@ -528,8 +524,7 @@ impl<'a> Outputs<'a> {
 
     /// A part for the common blocks that a linker script's rule takes; `None` if there are too many parts.
     pub fn add_commons(&mut self, output: OutputId, rule: u32, tls: bool) -> Option<PartId> {
-        let id = u16::try_from(self.parts.len()).ok();
-        let id = PartId(id.filter(|n| *n < 0x7fff)?);
+        let id = PartId(next_number(self.parts.len())?);
         self.parts.push(Part {
             output,
             // They come behind what has a section.
@@ -573,7 +568,7 @@ impl<'a> Outputs<'a> {
             linked: None,
             header: 0,
         });
-        OutputId((self.sections.len() - 1) as u16)
+        OutputId((self.sections.len() - 1) as u32)
     }
 
     /// Whether an output section holds lists of functions that are run in order, so that the old kind of list must be
@@ -591,10 +586,16 @@ impl<'a> Outputs<'a> {
 
     /// Ids of the output sections in the order of the file.
     pub fn in_order(&self) -> Vec<OutputId> {
-        let mut ids: Vec<OutputId> = (0..self.sections.len() as u16).map(OutputId).collect();
+        let mut ids: Vec<OutputId> = (0..self.sections.len() as u32).map(OutputId).collect();
         ids.sort_by_key(|id| self.sections[id.index()].rank);
         ids
     }
+}
+
+/// The number of the next of `count` sections or parts. They are fewer than 2^24: that is what a place of a merged piece
+/// has room for.
+fn next_number(count: usize) -> Option<u32> {
+    u32::try_from(count).ok().filter(|n| *n < 0xff_ffff)
 }
 
 /// The place of a part that is made for sections of a custom kind, among those of its output section. What is ordered as
@@ -609,7 +610,7 @@ fn own_place(custom: &Custom) -> i32 {
 
 /// Standard sections whose contents are the linker's: an input section that happens to have the name of one is a section
 /// of its own. (`.interp` is not among them: a shared object that can be run may bring its own.)
-fn is_made(number: u16) -> bool {
+fn is_made(number: u32) -> bool {
     use Std::*;
     const MADE: &[Std] = &[
         NoteProperty,
@@ -638,7 +639,7 @@ fn is_made(number: u16) -> bool {
         Strtab,
         ShStrtab,
     ];
-    MADE.iter().any(|std| *std as u16 == number)
+    MADE.iter().any(|std| *std as u32 == number)
 }
 
 fn is_relro_name(name: &[u8]) -> bool {
@@ -650,8 +651,8 @@ fn is_relro_name(name: &[u8]) -> bool {
 
 /// Whether what goes to a standard part may be written to at run time, whatever the input section's own flags say.
 pub fn is_writable(part: PartId) -> bool {
-    let std = match usize::from(part.0).checked_sub(STANDARD.len()) {
-        None => Some(usize::from(part.0)),
+    let std = match part.index().checked_sub(STANDARD.len()) {
+        None => Some(part.index()),
         Some(n) => SUBPARTS.get(n).map(|(std, _)| *std as usize),
     };
     std.and_then(|std| STANDARD.get(std))

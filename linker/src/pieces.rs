@@ -278,11 +278,11 @@ fn first_uses<'a>(
     Ok(groups)
 }
 
-/// Where the pieces of the repositories are in the output: part in the high 16 bits, offset among the part's merged
+/// Where the pieces of the repositories are in the output: part in the high 24 bits, offset among the part's merged
 /// pieces in the others.
 pub struct PiecePlaces(Vec<Vec<AtomicU64>>);
 
-const OFFSET_BITS: u32 = 48;
+const OFFSET_BITS: u32 = 40;
 const NO_PLACE: u64 = u64::MAX;
 
 impl PiecePlaces {
@@ -316,7 +316,7 @@ impl RepositoryPlaces<'_> {
     #[inline(always)]
     pub fn of(self, id: u32) -> Option<(PartId, u64)> {
         let place = self.0.get(id as usize)?.load(Relaxed);
-        let part = PartId((place >> OFFSET_BITS) as u16);
+        let part = PartId((place >> OFFSET_BITS) as u32);
         (place != NO_PLACE).then_some((part, place & ((1 << OFFSET_BITS) - 1)))
     }
 }

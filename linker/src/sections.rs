@@ -147,7 +147,7 @@ impl Unloaded {
 const LARGEST_ALIGNMENT: u64 = 1 << 30;
 
 /// Parts above this are numbers in the file's own list while the table is being built.
-const LOCAL_PART: u16 = 0x8000;
+const LOCAL_PART: u32 = 1 << 31;
 
 impl Sections {
     /// Numbers and classifies the sections of the files that are linked.
@@ -244,7 +244,7 @@ impl Sections {
                 .iter_mut()
                 .filter(|slot| slot.0 >= LOCAL_PART && **slot != PartId::NONE)
             {
-                *slot = global[usize::from(slot.0 - LOCAL_PART)];
+                *slot = global[(slot.0 - LOCAL_PART) as usize];
             }
         }
         (
@@ -816,7 +816,7 @@ fn classify_file<'a>(
         if relocations[number] == 0 || slot.0 < LOCAL_PART || slot == PartId::NONE {
             continue;
         }
-        let mut plain = found.customs.list[usize::from(slot.0 - LOCAL_PART)].clone();
+        let mut plain = found.customs.list[(slot.0 - LOCAL_PART) as usize].clone();
         if plain.merge.take().is_some() {
             part[number] = local_part(&mut found.customs, plain);
         }
@@ -851,8 +851,7 @@ fn local_part<'a>(customs: &mut Customs<'a>, custom: Custom<'a>) -> PartId {
         Some(index) => index,
         None => customs.push(custom),
     };
-    // More kinds than this in one file: the excess is refused when the kinds are brought together.
-    PartId(LOCAL_PART + (index.min(0x7ffe)) as u16)
+    PartId(LOCAL_PART + index as u32)
 }
 
 /// The words that gcc's `crtbegin.o` and `crtend.o` put around the old constructor lists. The lists of other files

@@ -349,7 +349,7 @@ pub fn assign(
     };
     let file_size = shoff + header_count * size_of::<Shdr>() as u64;
     for (i, id) in in_file.iter().enumerate() {
-        outputs.sections[id.index()].header = i as u16 + 1;
+        outputs.sections[id.index()].header = i as u32 + 1;
     }
 
     let mut phdrs = Vec::with_capacity(count);

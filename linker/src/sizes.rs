@@ -17,6 +17,7 @@ use crate::merge::Merged;
 use crate::output::{MergeKind, OutputSection, Outputs, Std, shf, subpart};
 use crate::relr;
 use crate::resolve::{Common, Definitions};
+use crate::section_index;
 use crate::sections::Sections;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag};
@@ -292,6 +293,8 @@ pub fn name_sections(outputs: &mut Outputs, args: &Args) -> Vec<Vec<u8>> {
     if !args.z.section_header {
         return Vec::new();
     }
+    let count = outputs.sections.iter().filter(|section| section.size > 0);
+    section_index::reserve(outputs, count.count());
     outputs.std_mut(Std::ShStrtab).size = 1;
     let names = section_names(outputs.sections.iter().filter(|section| section.size > 0));
     outputs.std_mut(Std::ShStrtab).size =

@@ -14,6 +14,7 @@ use crate::object::{Object, Place, Symbol};
 use crate::output::{Outputs, Std, shf, subpart};
 use crate::resolve::Definitions;
 use crate::retain::Retained;
+use crate::section_index::SectionIndex;
 use crate::sections::{Sections, state};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::unique_symbols::Numbering;
@@ -333,16 +334,7 @@ pub fn write_file<'a>(
                 _ => c::STV_PROTECTED,
             };
         }
-        sym.st_shndx = match symbol.place {
-            Place::Section(number) => {
-                header_of(places, chooser.sections.id(id, number), places.outputs)
-            }
-            Place::Common => {
-                let part = places.common_part(chooser.symbols.of(file, index));
-                places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
-            }
-            _ => c::SHN_ABS,
-        };
+        sym.st_shndx = section_of(chooser, places, id, index, symbol).st_shndx();
         if symbol.place == Place::Common {
             sym.st_info = (sym.st_info & 0xf0)
                 | if symbol.kind() == c::STT_TLS {
@@ -364,6 +356,30 @@ pub fn write_file<'a>(
     });
 }
 
+/// The section of the output that a file's symbol is in.
+pub fn section_of(
+    chooser: &Chooser,
+    places: &Places,
+    id: FileId,
+    index: u32,
+    symbol: Symbol,
+) -> SectionIndex {
+    match symbol.place {
+        Place::Section(number) => header_of(places, chooser.sections.id(id, number)),
+        Place::Common => {
+            let name = chooser.symbols.of(chooser.files.get(id), index);
+            header_of_part(places.outputs, places.common_part(name))
+        }
+        _ => SectionIndex::ABSOLUTE,
+    }
+}
+
+/// The output section of a part.
+fn header_of_part(outputs: &Outputs, part: PartId) -> SectionIndex {
+    let output = outputs.parts[part.index()].output;
+    SectionIndex::of_header(outputs.sections[output.index()].header)
+}
+
 /// A symbol's size in bytes: its object's word for it, unless only a jump is left of its function, or it is a common
 /// block that another object wants larger.
 fn size_of(places: &Places, file: FileId, object: &Object, index: u32, symbol: Symbol) -> u64 {
@@ -381,8 +397,9 @@ fn size_of(places: &Places, file: FileId, object: &Object, index: u32, symbol: S
     jump.map_or(symbol.size, |size| size.min(symbol.size))
 }
 
-/// Index of the section header for an input section's output section.
-pub fn header_of(places: &Places, id: SectionId, outputs: &Outputs) -> u16 {
+/// The output section of an input section.
+fn header_of(places: &Places, id: SectionId) -> SectionIndex {
+    let outputs = places.outputs;
     let part = places.sections.part[id.index()];
     let output = match part {
         PartId::NONE => outputs.parts[Std::EhFrame.part().index()].output,
@@ -392,8 +409,8 @@ pub fn header_of(places: &Places, id: SectionId, outputs: &Outputs) -> u16 {
     match section.header {
         // It is empty: the symbol says where it would be, in the last section before.
         0 if section.is_alloc() => nearest_header(outputs, section.address),
-        0 => c::SHN_ABS,
-        header => header,
+        0 => SectionIndex::ABSOLUTE,
+        header => SectionIndex::of_header(header),
     }
 }
 
@@ -403,8 +420,8 @@ fn is_local(symbols: &SymbolTable, id: SymbolId) -> bool {
         && symbols.flags(id) & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0
 }
 
-/// Index of the section header of the last section before an address, or of the first section.
-fn nearest_header(outputs: &Outputs, address: u64) -> u16 {
+/// The last section before an address, or the first section.
+fn nearest_header(outputs: &Outputs, address: u64) -> SectionIndex {
     let standing = || {
         let sections = outputs.sections.iter();
         sections.filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss())
@@ -413,7 +430,9 @@ fn nearest_header(outputs: &Outputs, address: u64) -> u16 {
     before
         .max_by_key(|section| section.address)
         .or_else(|| standing().min_by_key(|section| section.address))
-        .map_or(c::SHN_ABS, |section| section.header)
+        .map_or(SectionIndex::ABSOLUTE, |section| {
+            SectionIndex::of_header(section.header)
+        })
 }
 
 /// Writes the symbols that no object defines.
@@ -435,7 +454,7 @@ pub fn write_others(
         let name = chooser.symbols.name(*id);
         names[at..at + name.len()].copy_from_slice(name);
         names[at + name.len()] = 0;
-        let symbol = external_symbol(places, values, *id);
+        let (symbol, _) = external_symbol(places, values, *id);
         *slot = Sym {
             st_name: (names_offset + at as u64) as u32,
             ..symbol
@@ -444,8 +463,13 @@ pub fn write_others(
     }
 }
 
-/// The output's symbol for a name that no object defines, without its name.
-pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> Sym {
+/// The output's symbol for a name that no object defines, without its name, and its section.
+pub fn external_symbol(
+    places: &Places,
+    values: &[SymbolValue],
+    id: SymbolId,
+) -> (Sym, SectionIndex) {
+    let mut section = SectionIndex::UNDEFINED;
     let key = places.symbols.key(id);
     let bits = places.symbols.flags(id);
     let mut sym = Sym {
@@ -473,8 +497,7 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
                 if bits & flag::NEEDS_COPY != 0 {
                     let copy = places.got.copy_of(id);
                     let part = copy.map_or(subpart::COPIES, |(part, _)| part);
-                    let output = places.outputs.parts[part.index()].output;
-                    sym.st_shndx = places.outputs.sections[output.index()].header;
+                    section = header_of_part(places.outputs, part);
                     sym.st_size = theirs.st_size;
                     sym.st_value = values[id.index()].address;
                     // `environ` of libc is as weak in the copy.
@@ -488,14 +511,14 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
             }
             if bits & flag::REFERENCED_STRONGLY == 0
                 && bits & flag::REFERENCED != 0
-                && sym.st_shndx == c::SHN_UNDEF
+                && section == SectionIndex::UNDEFINED
             {
                 sym.st_info = (c::STB_WEAK << 4) | (sym.st_info & 15);
             }
         }
         rank::LINKER => {
             sym.st_value = values[id.index()].address;
-            sym.st_shndx = c::SHN_ABS;
+            section = SectionIndex::ABSOLUTE;
             if bits & flag::TLS != 0 {
                 let start = places.segments.tls.map_or(0, |tls| tls.start);
                 sym.st_info |= c::STT_TLS;
@@ -508,7 +531,7 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
             let assigned = places.assigned_output(key);
             let assigned = assigned.map(|output| places.outputs.sections[output.index()].header);
             if let Some(header) = assigned.filter(|header| *header != 0) {
-                sym.st_shndx = header;
+                section = SectionIndex::of_header(header);
             } else if bits & flag::ABSOLUTE == 0 {
                 let at = values[id.index()].address;
                 let inside = |s: &&crate::output::OutputSection| {
@@ -521,10 +544,12 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
                         sections().filter(|s| s.header != 0 && s.is_alloc() && s.address <= at);
                     before.max_by_key(|s| s.address)
                 };
-                sym.st_shndx = sections()
+                section = sections()
                     .find(inside)
                     .or_else(before)
-                    .map_or(c::SHN_ABS, |s| s.header);
+                    .map_or(SectionIndex::ABSOLUTE, |s| {
+                        SectionIndex::of_header(s.header)
+                    });
             }
             if is_local(places.symbols, id) {
                 sym.st_info &= 15;
@@ -547,7 +572,8 @@ pub fn external_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) ->
             }
         }
     }
-    sym
+    sym.st_shndx = section.st_shndx();
+    (sym, section)
 }
 
 /// Whether a script makes the symbol of this key another name of a variable.
@@ -574,13 +600,10 @@ pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> 
     let mut kind = symbol.kind();
     let mut value = values[id.index()].address;
     let mut binding = symbol.binding();
-    let shndx = match symbol.place {
-        Place::Section(_) => header_of(places, section, places.outputs),
-        Place::Common => {
-            let part = places.common_part(id);
-            places.outputs.sections[places.outputs.parts[part.index()].output.index()].header
-        }
-        _ => c::SHN_ABS,
+    let index = match symbol.place {
+        Place::Section(_) => header_of(places, section),
+        Place::Common => header_of_part(places.outputs, places.common_part(id)),
+        _ => SectionIndex::ABSOLUTE,
     };
     if kind == c::STT_GNU_IFUNC && bits & flag::CANONICAL_PLT != 0 {
         // Others take the PLT entry for the function's address.
@@ -604,7 +627,7 @@ pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> 
         st_name: 0,
         st_info: (binding << 4) | kind,
         st_other: visibility,
-        st_shndx: shndx,
+        st_shndx: index.st_shndx(),
         st_value: value,
         st_size: size_of(places, key.file(), object, key.index(), symbol),
     })

@@ -26,6 +26,7 @@ use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -71,6 +72,46 @@ struct Job<'o> {
     globals: &'o mut [Sym],
     names: &'o mut [u8],
     names_offset: u64,
+}
+
+/// Which chunk of a file a section is in.
+struct ChunkOf {
+    /// By part, and the number of the only section or 0.
+    known: FxHashMap<(PartId, u32), usize>,
+    /// The same in order, if there are so few that to look at each is faster.
+    few: Vec<(PartId, u32)>,
+}
+
+impl ChunkOf {
+    /// The most chunks that are looked at in order.
+    const FEW: usize = 32;
+
+    fn new(places: &Places, chunks: &[ChunkBytes]) -> ChunkOf {
+        let keys = chunks.iter().map(|(n, _)| {
+            let chunk = &places.placement.chunks[*n as usize];
+            (chunk.part, chunk.only)
+        });
+        match chunks.len() <= Self::FEW {
+            true => ChunkOf {
+                known: FxHashMap::default(),
+                few: keys.collect(),
+            },
+            false => ChunkOf {
+                known: keys.zip(0..).collect(),
+                few: Vec::new(),
+            },
+        }
+    }
+
+    #[inline]
+    fn find(&self, part: PartId, number: u32) -> Option<usize> {
+        if self.known.is_empty() {
+            let is_it = |key: &(PartId, u32)| key.0 == part && (key.1 == 0 || key.1 == number);
+            return self.few.iter().position(is_it);
+        }
+        let alone = || self.known.get(&(part, number));
+        self.known.get(&(part, 0)).or_else(alone).copied()
+    }
 }
 
 /// Something large that one thread writes at once.
@@ -269,7 +310,7 @@ impl Writer<'_, '_> {
                 pieces.push((
                     start,
                     places.merged.size(*class),
-                    Piece::Merged(PartId(i as u16)),
+                    Piece::Merged(PartId(i as u32)),
                 ));
             }
         }
@@ -411,9 +452,11 @@ impl Writer<'_, '_> {
             );
             let (gap, tail) = rest.split_at_mut((offset - at) as usize);
             if !gap.is_empty() {
-                let in_code = code
-                    .iter()
-                    .any(|(start, end)| *start <= at && offset <= *end);
+                // They do not overlap: the last that begins here or before.
+                let before = code.partition_point(|(start, _)| *start <= at);
+                let in_code = before
+                    .checked_sub(1)
+                    .is_some_and(|last| offset <= code[last].1);
                 if in_code {
                     gap.fill(NOP);
                 } else if !self.zeroed {
@@ -545,6 +588,7 @@ impl Writer<'_, '_> {
     ) {
         let places = self.places;
         let object = places.files.object(file);
+        let chunk_of = ChunkOf::new(places, &chunks);
         // How far each chunk is written, to clear the gaps.
         let mut ends = vec![0usize; chunks.len()];
         let mut coming = places.sections.of_file(file).map(SectionId);
@@ -567,10 +611,7 @@ impl Writer<'_, '_> {
             } = section;
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
-            let found = chunks.iter().position(|(n, _)| {
-                let chunk = &places.placement.chunks[*n as usize];
-                chunk.part == part && (chunk.only == 0 || chunk.only == number)
-            });
+            let found = chunk_of.find(part, number);
             // Without one, the output section has no bytes in the file.
             let Some(found) = found else { continue };
             let (n, out) = &mut chunks[found];

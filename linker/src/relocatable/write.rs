@@ -14,6 +14,7 @@ use crate::output::shf;
 use crate::relocatable::plan::{OutId, Plan};
 use crate::relocatable::references::{Needed, Reference, Referrer};
 use crate::relocatable::symtab::Symtab;
+use crate::section_index::{SectionIndex, TableFields};
 use crate::sections::is_debug;
 use crate::strtab::StringTable;
 use crate::write::{NOP, tombstone};
@@ -221,11 +222,8 @@ impl<'a> Layout<'a> {
         self.add(table(name, c::SHT_STRTAB, size, 0, 0, 0))?;
         self.shoff = self.size.next_multiple_of(8);
         self.size = self.shoff + (self.shdrs.len() * size_of::<Shdr>()) as u64;
-        if self.shdrs.len() >= c::SHN_LORESERVE.into() {
-            // gABI, "Sections": what does not fit into the ELF header stands here.
-            self.shdrs[0].sh_size = self.shdrs.len() as u64;
-            self.shdrs[0].sh_link = tables.shstrtab;
-        }
+        let fields = self.table_fields();
+        (self.shdrs[0].sh_size, self.shdrs[0].sh_link) = (fields.sh_size, fields.sh_link);
         Ok(())
     }
 
@@ -255,12 +253,16 @@ impl<'a> Layout<'a> {
         self.header[out.index()]
     }
 
+    fn table_fields(&self) -> TableFields {
+        TableFields::new(self.shdrs.len(), self.tables.shstrtab)
+    }
+
     /// The ELF header.
     fn ehdr(&self) -> Ehdr {
         let mut ident = [0; 16];
         ident[..4].copy_from_slice(&c::ELFMAG);
         ident[4..8].copy_from_slice(&[c::ELFCLASS64, c::ELFDATA2LSB, c::EV_CURRENT, self.os_abi]);
-        let many = self.shdrs.len() >= c::SHN_LORESERVE.into();
+        let fields = self.table_fields();
         Ehdr {
             e_ident: ident,
             e_type: c::ET_REL,
@@ -274,12 +276,8 @@ impl<'a> Layout<'a> {
             e_phentsize: 0,
             e_phnum: 0,
             e_shentsize: size_of::<Shdr>() as u16,
-            e_shnum: if many { 0 } else { self.shdrs.len() as u16 },
-            e_shstrndx: if many {
-                c::SHN_XINDEX
-            } else {
-                self.tables.shstrtab as u16
-            },
+            e_shnum: fields.e_shnum,
+            e_shstrndx: fields.e_shstrndx,
         }
     }
 }
@@ -416,19 +414,15 @@ impl Writer<'_, '_> {
                 for (sym, section) in symbols.iter_mut().zip(&self.symtab.sections) {
                     if let Some(section) = section {
                         let header = layout.header_of(*section);
-                        sym.st_shndx = u16::try_from(header)
-                            .ok()
-                            .filter(|header| *header < c::SHN_LORESERVE)
-                            .unwrap_or(c::SHN_XINDEX);
+                        sym.st_shndx = SectionIndex::of_header(header).st_shndx();
                     }
                 }
             }
             Piece::SymbolSections => {
                 for (word, section) in out.chunks_exact_mut(4).zip(&self.symtab.sections) {
                     let header = section.map_or(0, |section| layout.header_of(section));
-                    if header >= c::SHN_LORESERVE.into() {
-                        word.copy_from_slice(&header.to_le_bytes());
-                    }
+                    let extended = SectionIndex::of_header(header).extended();
+                    word.copy_from_slice(&extended.to_le_bytes());
                 }
             }
             Piece::SymbolNames => out.copy_from_slice(self.symtab.strings.bytes()),

@@ -105,7 +105,7 @@ impl Arrangement {
 
     /// Number of the output section of a rule, in the script's order.
     pub fn section_of(&self, rule: u32) -> usize {
-        self.rule(rule).output.index() - usize::from(STANDARD_COUNT)
+        self.rule(rule).output.index() - STANDARD_COUNT as usize
     }
 }
 

@@ -477,7 +477,7 @@ impl<'r, 's> Running<'r, 's> {
         let value = self.values[slot]?;
         let output = match value {
             Value::Absolute(_) => None,
-            Value::Relative { section, .. } => Some(OutputId(section as u16)),
+            Value::Relative { section, .. } => Some(OutputId(section as u32)),
         };
         Some(Assigned {
             value: value.resolve(world).ok()?,

@@ -351,9 +351,9 @@ pub(super) fn gather<'a>(
 
     // Orphans are described by their names only.
     let described = plan.descriptions.len();
-    for number in described..outputs.sections.len() - usize::from(STANDARD_COUNT) {
+    for number in described..outputs.sections.len() - STANDARD_COUNT as usize {
         plan.descriptions.push(Description {
-            output: OutputId(STANDARD_COUNT + number as u16),
+            output: OutputId(STANDARD_COUNT + number as u32),
             script: None,
             statements: Vec::new(),
             overlay: None,
@@ -368,10 +368,10 @@ pub(super) fn gather<'a>(
     };
     for i in 0..outputs.parts.len() {
         let part = &outputs.parts[i];
-        let Some(description) = part.output.index().checked_sub(STANDARD_COUNT.into()) else {
+        let Some(description) = part.output.index().checked_sub(STANDARD_COUNT as usize) else {
             continue;
         };
-        let id = PartId(i as u16);
+        let id = PartId(i as u32);
         match part.rule.or(rule_of_made[i]) {
             Some(rule) => content.of_rule[rule as usize].push(id),
             None => content.rest[description].push(id),
@@ -464,10 +464,10 @@ fn named_output(outputs: &mut Outputs, name: &'static [u8]) -> OutputId {
     let found = outputs
         .sections
         .iter()
-        .skip(STANDARD_COUNT.into())
+        .skip(STANDARD_COUNT as usize)
         .position(|section| *section.name == *name);
     match found {
-        Some(i) => OutputId(STANDARD_COUNT + i as u16),
+        Some(i) => OutputId(STANDARD_COUNT + i as u32),
         None => outputs.add(name.into()),
     }
 }
@@ -492,7 +492,7 @@ fn collect_inputs(
         let Some(section) = files.object(file).section(number) else {
             continue;
         };
-        let Some(description) = info.output.index().checked_sub(STANDARD_COUNT.into()) else {
+        let Some(description) = info.output.index().checked_sub(STANDARD_COUNT as usize) else {
             continue;
         };
         if info.rule.is_none() && section.size > 0 {

@@ -991,7 +991,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             }
             Some((_, Meaning::Start(output))) if output.0 >= STANDARD_COUNT => Ok(start(*output)),
             Some((_, Meaning::Stop(output))) if output.0 >= STANDARD_COUNT => {
-                let size = self.placed[usize::from(output.0 - STANDARD_COUNT)].size;
+                let size = self.placed[(output.0 - STANDARD_COUNT) as usize].size;
                 Ok(Value::Relative {
                     section: output.0.into(),
                     offset: size,
@@ -1074,7 +1074,7 @@ impl Environment for Machine<'_, '_, '_, '_> {
     }
 
     fn section_address(&self, section: u32) -> Result<u64, EvalError> {
-        let number = (section as usize).checked_sub(STANDARD_COUNT.into());
+        let number = (section as usize).checked_sub(STANDARD_COUNT as usize);
         let placed = number.and_then(|number| self.placed.get(number));
         placed
             .map(|placed| placed.address)

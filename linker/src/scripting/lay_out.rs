@@ -19,6 +19,7 @@ use crate::merge::Merged;
 use crate::output::{OutputSection, Outputs, STANDARD_COUNT, Std, shf};
 use crate::resolve::Definitions;
 use crate::script::Sort;
+use crate::section_index;
 use crate::sections::Sections;
 use crate::segments::Segments;
 use crate::sizes::section_names;
@@ -129,7 +130,7 @@ impl<'s> Plan<'s> {
         for std in BY_NAME {
             let name = outputs.std(*std).name.clone();
             let named = |output: &OutputSection| output.name == name;
-            let found = outputs.sections[usize::from(STANDARD_COUNT)..]
+            let found = outputs.sections[STANDARD_COUNT as usize..]
                 .iter()
                 .position(named);
             if let Some(number) = found {
@@ -282,7 +283,7 @@ impl<'s> Filled<'s> {
         let rules = outputs.rules.as_deref();
         let mut chunks: Vec<Chunk> = Vec::new();
         for (i, inputs) in self.content.inputs.iter().enumerate() {
-            let part = PartId(i as u16);
+            let part = PartId(i as u32);
             let rule = outputs.parts[i]
                 .rule
                 .and_then(|rule| rules?.rules.get(rule as usize));
@@ -346,8 +347,9 @@ impl<'s> Filled<'s> {
             end = end.next_multiple_of(output.align.max(1));
             output.offset = end;
             end += output.file_size();
-            in_file.push(OutputId(number as u16));
+            in_file.push(OutputId(number as u32));
         }
+        section_index::reserve(outputs, in_file.len() + 1);
         let last = [Std::Symtab, Std::SymtabShndx, Std::Strtab, Std::ShStrtab];
         outputs.std_mut(Std::ShStrtab).size = 1;
         in_file.extend(
@@ -358,7 +360,7 @@ impl<'s> Filled<'s> {
         let names = section_names(in_file.iter().map(|id| &outputs.sections[id.index()]));
         outputs.std_mut(Std::ShStrtab).size =
             1 + names.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
-        for (header, id) in (1u16..).zip(&in_file) {
+        for (header, id) in (1u32..).zip(&in_file) {
             let output = &mut outputs.sections[id.index()];
             output.header = header;
             if id.0 < STANDARD_COUNT {
@@ -401,7 +403,7 @@ impl<'s> Filled<'s> {
         }
         for std in BY_NAME {
             let name = outputs.std(*std).name.clone();
-            let found = outputs.sections[usize::from(STANDARD_COUNT)..]
+            let found = outputs.sections[STANDARD_COUNT as usize..]
                 .iter()
                 .filter(|output| output.name == name)
                 .max_by_key(|output| output.header);
@@ -562,7 +564,7 @@ fn special(facts: &Facts, machine: &Machine) -> Special {
         let description = outputs.parts[part.index()]
             .output
             .index()
-            .checked_sub(STANDARD_COUNT.into())?;
+            .checked_sub(STANDARD_COUNT as usize)?;
         (size > 0).then(|| Range {
             address: machine.placed[description]
                 .address

@@ -79,9 +79,18 @@ impl Group {
     }
 }
 
+/// The orphans of a group that have their place.
+struct Placed {
+    group: Group,
+    /// The last one that is in the list.
+    last: usize,
+    /// Those that come right behind it. They are put there together: there may be tens of thousands.
+    waiting: Vec<usize>,
+}
+
 /// Puts the orphans of these numbers into the plan's list.
 pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orphans: Range<usize>) {
-    let mut last_of: Vec<(Group, usize)> = Vec::new();
+    let mut placed: Vec<Placed> = Vec::new();
     // What the linker makes belongs to the first file, for GNU ld.
     let is_made = |orphan: usize| {
         content.rest[orphan]
@@ -92,35 +101,34 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
     for orphan in made.into_iter().chain(given) {
         let kind = content.kinds[orphan];
         let group = Group::of(&kind);
+        if let Some(known) = placed.iter_mut().find(|known| known.group == group) {
+            known.waiting.push(orphan);
+            continue;
+        }
+        insert_waiting(plan, &mut placed);
         let name =
             |number: usize| &*outputs.sections[plan.descriptions[number].output.index()].name;
-        let at = match last_of.iter().find(|(known, _)| *known == group) {
-            // Right behind the one before.
-            Some((_, before)) => position(&plan.items, *before).map(|at| at + 1),
-            None => {
-                let sections = plan
-                    .items
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, item)| match item {
-                        Item::Section(number) => Some((at, *number)),
-                        _ => None,
-                    });
-                let named = group.leader().and_then(|leader| {
-                    sections.clone().find(|(_, number)| name(*number) == leader)
-                });
-                let like = [true, false].into_iter().find_map(|same_type| {
-                    (0..2).find_map(|width| {
-                        sections.clone().rfind(|(_, number)| {
-                            group.follows(&kind, &content.kinds[*number], width, same_type)
-                        })
-                    })
-                });
-                match group {
-                    Group::NotLoaded => None,
-                    _ => named.or(like).map(|(at, _)| behind(plan, content, at)),
-                }
-            }
+        let sections = plan
+            .items
+            .iter()
+            .enumerate()
+            .filter_map(|(at, item)| match item {
+                Item::Section(number) => Some((at, *number)),
+                _ => None,
+            });
+        let named = group
+            .leader()
+            .and_then(|leader| sections.clone().find(|(_, number)| name(*number) == leader));
+        let like = [true, false].into_iter().find_map(|same_type| {
+            (0..2).find_map(|width| {
+                sections.clone().rfind(|(_, number)| {
+                    group.follows(&kind, &content.kinds[*number], width, same_type)
+                })
+            })
+        });
+        let at = match group {
+            Group::NotLoaded => None,
+            _ => named.or(like).map(|(at, _)| behind(plan, content, at)),
         };
         let at = at.unwrap_or(match group {
             Group::NotLoaded => plan.items.len(),
@@ -128,17 +136,32 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
             _ => behind_first_assignments(plan),
         });
         plan.items.insert(at, Item::Section(orphan));
-        match last_of.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, last)) => *last = orphan,
-            None => last_of.push((group, orphan)),
-        }
+        placed.push(Placed {
+            group,
+            last: orphan,
+            waiting: Vec::new(),
+        });
     }
+    insert_waiting(plan, &mut placed);
 }
 
-fn position(items: &[Item], description: usize) -> Option<usize> {
-    items
-        .iter()
-        .position(|item| matches!(item, Item::Section(number) if *number == description))
+/// Puts the orphans that wait into the list, each right behind the one before.
+fn insert_waiting(plan: &mut Plan, placed: &mut [Placed]) {
+    if placed.iter().all(|group| group.waiting.is_empty()) {
+        return;
+    }
+    for item in std::mem::take(&mut plan.items) {
+        let group = match item {
+            Item::Section(number) => placed.iter_mut().find(|group| group.last == number),
+            _ => None,
+        };
+        plan.items.push(item);
+        if let Some(group) = group {
+            group.last = group.waiting.last().copied().unwrap_or(group.last);
+            plan.items
+                .extend(group.waiting.drain(..).map(Item::Section));
+        }
+    }
 }
 
 /// The place behind the section at `at`, and behind the assignments that belong to it.

@@ -242,7 +242,7 @@ impl<'s> Plan<'s> {
             Some(known) => known,
             None => {
                 self.descriptions.push(Description {
-                    output: OutputId(STANDARD_COUNT + self.descriptions.len() as u16),
+                    output: OutputId(STANDARD_COUNT + self.descriptions.len() as u32),
                     script: Some(section),
                     statements: Vec::new(),
                     overlay,

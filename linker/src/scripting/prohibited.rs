@@ -24,14 +24,14 @@ impl Prohibition {
         let sections = &places.outputs.sections;
         // In a layout by a script, the standard sections are not those that it names.
         let first = match places.outputs.rules {
-            Some(_) => usize::from(STANDARD_COUNT),
+            Some(_) => STANDARD_COUNT as usize,
             None => 0,
         };
         let of_name = |name: &[u8]| {
             let found = sections[first..]
                 .iter()
                 .position(|section| *section.name == *name)?;
-            Some(OutputId((first + found) as u16))
+            Some(OutputId((first + found) as u32))
         };
         let mut members = vec![false; sections.len()];
         for id in names.iter().filter_map(|name| of_name(name)) {
@@ -42,7 +42,7 @@ impl Prohibition {
             // A first section that does not exist is referred to by nobody.
             to: only_to_first.then(|| {
                 let first = names.first().and_then(|name| of_name(name));
-                first.unwrap_or(OutputId(u16::MAX))
+                first.unwrap_or(OutputId(u32::MAX))
             }),
         }
     }
