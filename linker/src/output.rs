@@ -12,7 +12,7 @@ use crate::ids::{OutputId, PartId};
 use crate::scripting::Rules;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// `SHF_*` as they stand in section headers.
 pub mod shf {
@@ -328,6 +328,8 @@ pub struct Outputs<'a> {
     /// what the script's sections hold of its kind.
     pub rules: Option<Arc<Rules>>,
     index: Index<'a>,
+    /// See [`Outputs::by_address`].
+    by_address: OnceLock<Vec<(u64, u32)>>,
 }
 
 /// What [`Outputs::custom`] finds sections and parts by: inputs may have tens of thousands of names.
@@ -397,6 +399,7 @@ impl<'a> Default for Outputs<'a> {
             parts: main.chain(subs).collect(),
             rules: None,
             index: Index::default(),
+            by_address: OnceLock::new(),
         };
         outputs.parts[subpart::TEXT_SORTED.index()].sort = Order::Name;
         for part in [subpart::INIT_ARRAY_SORTED, subpart::FINI_ARRAY_SORTED] {
@@ -582,6 +585,22 @@ impl<'a> Outputs<'a> {
                     &*self.sections[id.index()].name,
                     b".init_array" | b".fini_array"
                 )
+    }
+
+    /// Addresses and header numbers of the sections that have addresses, in the order of the addresses. To be asked for
+    /// when all have theirs.
+    pub fn by_address(&self) -> &[(u64, u32)] {
+        self.by_address.get_or_init(|| {
+            let standing = self
+                .sections
+                .iter()
+                .filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss());
+            let mut list: Vec<(u64, u32)> = standing
+                .map(|section| (section.address, section.header))
+                .collect();
+            list.sort_by_key(|(address, _)| *address);
+            list
+        })
     }
 
     /// Ids of the output sections in the order of the file.

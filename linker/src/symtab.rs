@@ -422,17 +422,12 @@ fn is_local(symbols: &SymbolTable, id: SymbolId) -> bool {
 
 /// The last section before an address, or the first section.
 fn nearest_header(outputs: &Outputs, address: u64) -> SectionIndex {
-    let standing = || {
-        let sections = outputs.sections.iter();
-        sections.filter(|section| section.header != 0 && section.is_alloc() && !section.is_tbss())
-    };
-    let before = standing().filter(|section| section.address <= address);
-    before
-        .max_by_key(|section| section.address)
-        .or_else(|| standing().min_by_key(|section| section.address))
-        .map_or(SectionIndex::ABSOLUTE, |section| {
-            SectionIndex::of_header(section.header)
-        })
+    let sections = outputs.by_address();
+    let before = sections.partition_point(|(start, _)| *start <= address);
+    let nearest = sections.get(before.saturating_sub(1));
+    nearest.map_or(SectionIndex::ABSOLUTE, |(_, header)| {
+        SectionIndex::of_header(*header)
+    })
 }
 
 /// Writes the symbols that no object defines.

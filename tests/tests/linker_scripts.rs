@@ -493,6 +493,55 @@ fn insert_augments_the_default_layout() {
     }
 }
 
+/// "Implicit Linker Scripts": what they say of sections adds to the layout, behind it.
+#[test]
+fn sections_of_an_input_script_add_to_the_layout() {
+    let Some(bench) = bench() else { return };
+    let scratch = &bench.scratch;
+    scratch.write(
+        "main.c",
+        "#include <stdio.h>\nextern int start_of_mine[], end_of_mine[]; extern char behind[], _end[]; int zero[100];\n\
+         __attribute__((section(\"mine.a\"), used)) static int a = 1;\n\
+         __attribute__((section(\"mine.b\"), used)) static int b = 2;\n\
+         int main(void) { printf(\"%d %d %d %d\\n\", (int)(end_of_mine - start_of_mine), start_of_mine[1],\n\
+         start_of_mine > zero, behind >= _end); return 0; }",
+    );
+    scratch.write(
+        "more.ld",
+        "SECTIONS { behind = .; .mine : { start_of_mine = .; *(SORT(mine.*)) end_of_mine = .; } .all : { *(.text) } }",
+    );
+    for kind in ["-no-pie -fno-pie", "-pie -fPIE", "-static -fno-pie"] {
+        // GNU ld makes no whole programs with such a script: it says that a PHDR segment is not covered, or that
+        // `__ehdr_start` is not defined.
+        let arguments = format!("{kind} main.c more.ld -o program");
+        let done = bench.driver(Linker::Ours, "gcc", &arguments).ok();
+        assert!(done.errors().contains("use -T"), "{arguments}");
+        assert_eq!(
+            bench.execute("program").ok().text(),
+            "2 2 1 1\n",
+            "{arguments}"
+        );
+    }
+    // To the layout of another script just as well; without output sections there is nothing to warn of.
+    let script = "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } .data : { *(.data) } .bss : { *(.bss) } }";
+    for more in [
+        "SECTIONS { .table : { *(table) } . = 0x90000; .last : { *(orphan_w) *(.text) } }",
+        "SECTIONS { here = .; PROVIDE(there = 0x100); }",
+        "SECTIONS { }",
+    ] {
+        scratch.write("more.ld", more);
+        let wanted = same(&bench, "-u there more.ld", script);
+        assert_eq!(
+            wanted.sections.contains_key(".last"),
+            more.contains(".last")
+        );
+        let arguments = "-T script.ld -u there more.ld a.o b.o -o out";
+        let done = bench.ld(Linker::Ours, arguments).ok();
+        let warns = done.errors().contains("use -T");
+        assert_eq!(warns, more.contains(".last"), "{more}");
+    }
+}
+
 #[test]
 fn assignments_beside_the_default_layout() {
     let Some(bench) = Bench::new() else { return };

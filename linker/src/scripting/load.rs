@@ -130,19 +130,30 @@ impl Scripts {
         self.script.commands.extend(provided);
     }
 
-    /// Adds the default layout, if commands are about it (`INSERT`, `MEMORY`, `PHDRS`) and no script has another.
+    /// Whether the `SECTIONS` command of this number adds to a layout that another script has, or else the default one:
+    /// "Implicit Linker Scripts" in GNU ld's manual.
+    pub fn augments(&self, number: usize) -> bool {
+        let is_default = self.default_layout.is_some_and(|first| first <= number);
+        number >= self.from_options && !is_default && self.insert_of(number).is_none()
+    }
+
+    /// Adds the default layout, if commands are about it (`INSERT`, `MEMORY`, `PHDRS`, or what adds to it) and no script
+    /// has another.
     pub fn complete(&mut self, args: &Args, diag: &Diagnostics) {
         let commands = &self.script.commands;
-        let about_layout = commands.iter().any(|command| {
-            matches!(
-                command,
-                Command::Insert { .. } | Command::Memory(_) | Command::Phdrs(_)
-            )
+        let about_layout = commands.iter().enumerate().any(|(number, command)| {
+            let adds = |list: &[SectionsCommand]| !list.is_empty() && self.augments(number);
+            match command {
+                Command::Insert { .. } | Command::Memory(_) | Command::Phdrs(_) => true,
+                Command::Sections(list) => adds(list),
+                _ => false,
+            }
         });
         let mut own = commands.iter().enumerate().filter_map(|(number, command)| {
             matches!(command, Command::Sections(_)).then_some(number)
         });
-        if !about_layout || own.any(|number| self.insert_of(number).is_none()) {
+        let is_layout = |number: usize| !self.augments(number) && self.insert_of(number).is_none();
+        if !about_layout || own.any(is_layout) {
             return;
         }
         self.default_layout = Some(commands.len());

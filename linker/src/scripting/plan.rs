@@ -96,22 +96,20 @@ impl<'s> Plan<'s> {
             left_out: HashSet::new(),
         };
         let mut moved: Vec<(Vec<Item<'s>>, bool, &'s [u8], Pos)> = Vec::new();
+        let mut augmenting: Vec<&[SectionsCommand]> = Vec::new();
         let mut seen = false;
         for (number, command) in commands.iter().enumerate() {
             match command {
+                Command::Sections(list) if scripts.augments(number) => augmenting.push(list),
                 Command::Sections(list) => {
                     let from = plan.items.len();
                     plan.add_sections(list, args.sort_section, diag);
-                    let is_default = scripts.default_layout.is_some_and(|first| first <= number);
                     match scripts.insert_of(number) {
                         Some((after, section, pos)) => {
                             let items = plan.items.split_off(from);
                             moved.push((items, after, section, pos));
                         }
-                        None if is_default || number < scripts.from_options => seen = true,
-                        None => diag.error(
-                            "SECTIONS in a linker script that is an input needs INSERT; use -T for a layout",
-                        ),
+                        None => seen = true,
                     }
                 }
                 Command::Memory(regions) => plan.memory.extend(regions),
@@ -127,6 +125,21 @@ impl<'s> Plan<'s> {
         }
         if !seen {
             return None;
+        }
+        for list in augmenting {
+            let first = list.iter().find_map(|command| match command {
+                SectionsCommand::Section(section) => Some(section.pos),
+                SectionsCommand::Overlay(overlay) => Some(overlay.pos),
+                _ => None,
+            });
+            if let Some(pos) = first {
+                diag.warn(format!(
+                    "{}: output sections in a script that is an input go behind those of the layout, and take \
+                     what it leaves; use -T for a layout of its own",
+                    scripts.script.place(pos)
+                ));
+            }
+            plan.add_sections(list, args.sort_section, diag);
         }
         for (items, after, section, pos) in moved {
             plan.insert(items, after, section, pos, diag);
