@@ -781,6 +781,21 @@ fn regions_of_orphans_and_of_sections_with_addresses() {
 }
 
 /// Code that is like nothing in the script comes first.
+/// The next section may be loaded from where the load address of a `.bss` is.
+#[test]
+fn what_has_no_bytes_is_not_loaded_from_anywhere() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        "MEMORY { flash (rx) : ORIGIN = 0x8000000, LENGTH = 100K ram (rw) : ORIGIN = 0x20000000, LENGTH = 100K }\n\
+         SECTIONS { .text : { *(.text) } > flash\n\
+         .bss (NOLOAD) : { *(.bss) *(COMMON) } > ram AT> flash\n\
+         .data : { *(.data) } > ram AT> flash\n\
+         /DISCARD/ : { *(*) } }",
+    );
+}
+
 #[test]
 fn orphans_follow_what_is_like_them() {
     let Some(bench) = bench() else { return };

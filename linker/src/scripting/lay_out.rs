@@ -612,11 +612,15 @@ fn check_overlaps(plan: &Plan, args: &Args, list: &[Section], diag: &Diagnostics
     }
     let overlaid = plan.descriptions.iter().filter(|d| d.overlay.is_some());
     let overlaid: HashSet<OutputId> = overlaid.map(|d| d.output).collect();
-    let check = |what: &str, of: &dyn Fn(&Section) -> u64, in_overlays: bool| {
+    let check = |what: &str, of: &dyn Fn(&Section) -> u64, loaded: bool| {
         let mut sections: Vec<&Section> = list
             .iter()
             .filter(takes_space)
-            .filter(|section| in_overlays || !overlaid.contains(&section.output))
+            .filter(|section| match loaded {
+                // What has no bytes is not loaded from anywhere.
+                true => section.bits,
+                false => !overlaid.contains(&section.output),
+            })
             .collect();
         sections.sort_by_key(|section| of(section));
         for pair in sections.windows(2) {
