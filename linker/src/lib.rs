@@ -46,6 +46,7 @@ pub mod merge;
 pub mod note_property;
 pub mod notes;
 pub mod object;
+pub mod other_linker;
 pub mod output;
 pub mod output_file;
 pub mod pages;

@@ -1,9 +1,10 @@
 //! `repo-ld`, in place of `ld`.
 
-use linker::args::{Args, help};
+use linker::args::{Args, ArgsError, help};
 use linker::diag::{DiagOptions, Diagnostics};
 use linker::host::Host;
 use linker::leave::leave;
+use linker::other_linker;
 use linker::stdout;
 use std::process::ExitCode;
 
@@ -39,7 +40,10 @@ fn main() -> ExitCode {
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(why) => {
-            eprintln!("repo-ld: error: {why}");
+            let other = matches!(why, ArgsError::Emulation(_))
+                .then(|| other_linker::become_it(std::env::args_os().skip(1)));
+            let other = other.map_or_else(String::new, |why| format!("; {why}"));
+            eprintln!("repo-ld: error: {why}{other}");
             return ExitCode::FAILURE;
         }
     };

@@ -101,3 +101,55 @@ fn what_cannot_be_opened_is_named_with_the_systems_words() {
     }
     assert!(!scratch.join("out").exists());
 }
+
+/// Other emulations are for the system's linker, whatever this program is called.
+#[test]
+fn what_is_not_x86_64_is_linked_by_another_linker() {
+    let [gcc, ld] = require!("gcc", "ld");
+    let scratch = Scratch::new();
+    scratch.write(
+        "a.s",
+        ".globl _start\n_start: mov $1, %eax\nmov $42, %ebx\nint $0x80\n",
+    );
+    run(scratch
+        .command(&gcc)
+        .args(["-Wa,--32", "-c", "a.s", "-o", "a.o"]))
+    .ok();
+    let link = ["-m", "elf_i386", "a.o", "-o"];
+    run(scratch.command(&ld).args(link).arg("theirs")).ok();
+    std::fs::create_dir(scratch.join("bin")).expect("a directory can be made");
+    let own = scratch.join("bin/ld");
+    std::os::unix::fs::symlink(Binaries::get().path("repo-ld"), &own).expect("a link can be made");
+    for path in [
+        format!("{}:/usr/bin:/bin", scratch.join("bin").display()),
+        "/nowhere".to_owned(),
+    ] {
+        run(scratch
+            .command(&own)
+            .args(link)
+            .arg("ours")
+            .env("PATH", path))
+        .ok();
+        assert_eq!(
+            std::fs::read(scratch.join("ours")).expect("it was made"),
+            std::fs::read(scratch.join("theirs")).expect("it was made")
+        );
+    }
+    // A script around this program is not another linker.
+    let around = format!("#!/bin/sh\nexec {} \"$@\"\n", own.display());
+    scratch.write("bin/ld.bfd", around);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(scratch.join("bin/ld.bfd"), mode).expect("it can be run");
+    let path = format!("{}:/usr/bin:/bin", scratch.join("bin").display());
+    let done = run(scratch
+        .command(&own)
+        .args(link)
+        .arg("ours")
+        .env("PATH", path))
+    .failed();
+    assert_eq!(
+        done.errors(),
+        "repo-ld: error: emulation 'elf_i386' is not supported: this linker makes x86-64 ELF only (elf_x86_64); the other \
+         linker that was found calls this one\n"
+    );
+}

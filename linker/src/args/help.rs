@@ -5,13 +5,19 @@ use std::fmt::Write;
 use super::Args;
 use super::options::{IGNORED, SPECS, Takes};
 
-/// The line that `--version`, `-v` and `-V` begin with.
+/// The release of GNU ld whose options and scripts there are.
+const AS_GNU_LD: &str = "2.40";
+
+/// The line that `--version`, `-v` and `-V` begin with. It has the form of GNU ld's, as build systems take it apart and
+/// must find what they would use of GNU ld:
 ///
-/// libtool looks for `GNU` in the output of `-v`, autoconf and CMake for "GNU ld" or "compatible with GNU ld", meson
-/// for `GNU` in that of `--version`.
+/// - Linux's and glibc's want `GNU ld` at its beginning and a release at its end, and take no other linkers but lld;
+/// - libtool looks for `GNU` in it, and takes a word that begins with `0.` or `1.` for a release that cannot do version
+///   scripts: so there is no space before ours;
+/// - autoconf and CMake look for "GNU ld" or "compatible with GNU ld", meson for `GNU`.
 pub fn version() -> String {
     format!(
-        "repo-ld {} (compatible with GNU ld)\n",
+        "GNU ld (repo-ld/{}, compatible with GNU ld) {AS_GNU_LD}\n",
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -106,7 +106,7 @@ options! {
         JustSymbols ["R", "just-symbols"] Value("FILE"), "take only FILE's symbols; a directory is added to -rpath";
         Script ["T", "script"] Value("FILE"), "lay out the output by the linker script FILE";
         DefaultScript ["dT", "default-script"] Value("FILE"), "a linker script for when there is no -T";
-        Emulation ["m"] Value("EMULATION"), "elf_x86_64 is the only one";
+        Emulation ["m"] Value("EMULATION"), "elf_x86_64; for others, another linker of the system is run";
         CopyDtNeeded ["copy-dt-needed-entries", "add-needed"] Nothing, "resolve through DT_NEEDED of shared objects too";
         NoCopyDtNeeded ["no-copy-dt-needed-entries", "no-add-needed"] Nothing, "name each library oneself (default)";
         Plugin ["plugin"] Value("FILE"), "load a linker plugin, as gcc does for LTO";

@@ -549,11 +549,19 @@ fn response_files() {
 
 #[test]
 fn the_version_is_recognised() {
-    // libtool and autoconf look for *GNU* in the output of -v, mold's and lld's users for "compatible with GNU ld".
-    assert!(
-        help::version().starts_with("repo-ld ")
-            && help::version().contains("compatible with GNU ld")
-    );
+    let version = help::version();
+    let words: Vec<&str> = version.split_whitespace().collect();
+    // What Linux's scripts/ld-version.sh and glibc's configure take apart.
+    assert_eq!(words[..2], ["GNU", "ld"]);
+    let release: Vec<u32> = words[words.len() - 1]
+        .split('.')
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    assert!(release >= vec![2, 30], "{version}");
+    // libtool takes these for releases without anonymous version nodes.
+    let is_old = |word: &&str| word.starts_with("0.") || word.starts_with("1.");
+    assert_eq!(words.iter().find(|word| is_old(word)), None);
+    assert!(version.contains("repo-ld") && version.contains("compatible with GNU ld"));
     let told = |line: &str| help::information(&parse(line), "ld");
     assert_eq!(told("-v a.o"), help::version());
     assert!(told("-V").contains("elf_x86_64"));
