@@ -337,6 +337,8 @@ impl<'a> Archive<'a> {
         };
         let (long_name, nested) = match header.name {
             [b'/', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => {
+                // GNU ar leaves a slash at the end of the field where an archive's member had a name with one.
+                let digits = digits.strip_suffix(b"/").unwrap_or(digits).trim_ascii_end();
                 let (digits, nested) = match memchr::memchr(b':', digits) {
                     Some(colon) => (&digits[..colon], Some(&digits[colon + 1..])),
                     None => (digits, None),
@@ -605,7 +607,7 @@ mod tests {
                 ("//", long),
                 ("short.o/", b"odd"),
                 ("/0", b"even"),
-                ("/29", b""),
+                ("/29            /", b""),
                 ("bare.o", b"x"),
             ],
         );
