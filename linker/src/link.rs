@@ -36,7 +36,7 @@ use crate::map::Map;
 use crate::mentions::{bounded_parts, has_start, looked_for, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::object::Object;
-use crate::output::{Outputs, Std};
+use crate::output::{Outputs, Std, shf};
 use crate::output_file::{OutputFile, Use};
 use crate::pieces::UsedPieces;
 use crate::plan::{self, Mode};
@@ -49,7 +49,7 @@ use crate::report::{
 };
 use crate::resolve::{self, LostGroups};
 use crate::retain::Retained;
-use crate::scripting::{self, Assignments, LaidOut, Placing};
+use crate::scripting::{self, Assignments, FileNames, LaidOut, Placing};
 use crate::section_index;
 use crate::sections::{Sections, Unloaded};
 use crate::segments;
@@ -198,7 +198,7 @@ fn attempt(
     timing.phase("resolve symbols");
 
     // What objects do not define the linker may; then every symbol's binding is known.
-    let dynamic_output = is_dynamic(args, &files);
+    let dynamic_output = is_dynamic(args, &files) && !gives_dynamic_up(args, &files, &outputs);
     let mut linker_symbols = LinkerSymbols::new();
     let assignments = Assignments::define(
         &scripts,
@@ -801,6 +801,16 @@ pub(crate) fn is_dynamic(args: &Args, files: &Files) -> bool {
         OutputKind::StaticExec | OutputKind::Relocatable => false,
         OutputKind::DynamicExec => files.iter().any(|(_, file)| file.shared().is_some()),
     }
+}
+
+/// Whether a script discards `.dynamic` of an executable that needs no shared objects, as that of the kernel's decompressor
+/// does: it places itself, and there is nothing that would read the other tables.
+fn gives_dynamic_up(args: &Args, files: &Files, outputs: &Outputs) -> bool {
+    let rules = outputs.rules.as_deref();
+    let flags = shf::ALLOC | shf::WRITE;
+    args.kind != OutputKind::Shared
+        && files.iter().all(|(_, file)| file.shared().is_none())
+        && rules.is_some_and(|rules| rules.discards(FileNames::NONE, b".dynamic", flags))
 }
 
 /// Brings the relocations that name symbols into the dynamic linker's favourite order.

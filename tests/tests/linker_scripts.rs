@@ -796,6 +796,58 @@ fn what_has_no_bytes_is_not_loaded_from_anywhere() {
     );
 }
 
+/// As the kernel's decompressor: a PIE that places itself, and has no use for what a dynamic linker reads.
+#[test]
+fn a_script_may_discard_the_dynamic_section() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.s",
+        ".globl _start, exported\n.text\n_start: lea value(%rip), %rax\nmov (%rax), %edi\nmov $60, %eax\nsyscall\n\
+         .hidden value\n.data\n.globl value\nvalue: .long 42\nexported: .long 1\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { . = 0x1000; .text : { *(.text) } . = ALIGN(0x1000); .data : { *(.data) }\n\
+         /DISCARD/ : { *(.dynamic) *(.dynsym) *(.dynstr) *(.hash) *(.gnu.hash) *(.note.*) }\n\
+         .got.plt : { *(.got.plt) } .rela.dyn : { *(.rela.*) }\n\
+         ASSERT(SIZEOF(.rela.dyn) == 0, \"there are relocations\") }",
+    );
+    for options in [
+        "-pie --no-dynamic-linker",
+        "-pie -z notext -z noexecstack",
+        "-static",
+    ] {
+        let [theirs, ours] = BOTH.map(|linker| {
+            let line = format!("{options} -T script.ld a.o -o program");
+            bench.ld(linker, &line).ok();
+            bench.execute("program").code(42);
+            let image = bench.read("program");
+            let elf = Elf::parse(&image).expect("an ELF file");
+            let loaded = elf.section_headers.iter().filter(|s| s.sh_flags & 2 != 0);
+            let names = loaded.map(|s| elf.shdr_strtab.get_at(s.sh_name).unwrap_or("").to_owned());
+            let kinds = elf.program_headers.iter().map(|p| p.p_type);
+            let kinds = kinds.filter(|kind| *kind != program_header::PT_GNU_STACK);
+            (names.collect::<Vec<_>>(), kinds.collect::<Vec<_>>())
+        });
+        assert_eq!(theirs, ours, "{options}");
+    }
+    // What needs shared objects needs the tables that name them.
+    bench.scratch.write("b.s", ".globl f\nf: ret\n");
+    bench
+        .driver(Linker::Ours, "gcc", "-shared b.s -nostdlib -o libb.so")
+        .ok();
+    let done = bench
+        .ld(Linker::Ours, "-pie -T script.ld a.o libb.so -o program")
+        .failed();
+    assert!(
+        done.errors()
+            .contains("the linker script discards .dynamic, which this link needs"),
+        "{}",
+        done.errors()
+    );
+}
+
 #[test]
 fn orphans_follow_what_is_like_them() {
     let Some(bench) = bench() else { return };
