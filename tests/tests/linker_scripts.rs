@@ -815,7 +815,7 @@ fn a_script_may_discard_the_dynamic_section() {
     );
     for options in [
         "-pie --no-dynamic-linker",
-        "-pie -z notext -z noexecstack",
+        "-pie --no-dynamic-linker --no-eh-frame-hdr -O2",
         "-static",
     ] {
         let [theirs, ours] = BOTH.map(|linker| {
