@@ -180,11 +180,11 @@ pub fn finish(output: &mut OutputFile, wanted: Wanted, diag: &Diagnostics) -> io
             },
         ));
     }
-    if new_names.len() != names.len() {
-        if let Some((_, section)) = sections.iter_mut().find(|(number, _)| *number == own) {
-            section.header.sh_size = new_names.len() as u64;
-            section.new = Some(new_names);
-        }
+    if new_names.len() != names.len()
+        && let Some((_, section)) = sections.iter_mut().find(|(number, _)| *number == own)
+    {
+        section.header.sh_size = new_names.len() as u64;
+        section.new = Some(new_names);
     }
     lay_out(output, ehdr, headers, sections, own as u32, loaded_end)
 }

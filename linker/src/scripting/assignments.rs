@@ -477,7 +477,7 @@ impl<'r, 's> Running<'r, 's> {
         let value = self.values[slot]?;
         let output = match value {
             Value::Absolute(_) => None,
-            Value::Relative { section, .. } => Some(OutputId(section as u32)),
+            Value::Relative { section, .. } => Some(OutputId(section)),
         };
         Some(Assigned {
             value: value.resolve(world).ok()?,
@@ -520,7 +520,7 @@ impl AfterLayout<'_, '_, '_, '_, '_> {
         let output = self.places.outputs.parts[part.index()].output;
         let within = self.places.placement.parts[part.index()].offset;
         Some(Value::Relative {
-            section: output.0.into(),
+            section: output.0,
             offset: within.wrapping_add(offset),
         })
     }
@@ -532,7 +532,7 @@ impl AfterLayout<'_, '_, '_, '_, '_> {
             Some(output) => {
                 let start = places.outputs.sections[output.index()].address;
                 Value::Relative {
-                    section: output.0.into(),
+                    section: output.0,
                     offset: address.wrapping_sub(start),
                 }
             }
@@ -593,7 +593,7 @@ impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
         let section = &outputs.sections[id.index()];
         Ok(match query {
             SectionQuery::Address => Value::Relative {
-                section: id.0.into(),
+                section: id.0,
                 offset: 0,
             },
             SectionQuery::LoadAddress => Value::Absolute(section.address),

@@ -547,7 +547,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     }
 
     fn output_number(&self, description: usize) -> u32 {
-        self.plan.descriptions[description].output.0.into()
+        self.plan.descriptions[description].output.0
     }
 
     fn section(&mut self, number: usize) {
@@ -935,7 +935,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             rank::STRONG | rank::WEAK | rank::COMMON => {
                 match section_offset(located, &self.offset, &self.extents, id, key) {
                     Some((output, offset)) if output.0 >= STANDARD_COUNT => Ok(Value::Relative {
-                        section: output.0.into(),
+                        section: output.0,
                         offset,
                     }),
                     Some(_) => Err(EvalError::NotYet(
@@ -958,7 +958,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     fn in_part(&self, part: PartId, offset: u64) -> Value {
         let output = self.located.outputs.parts[part.index()].output;
         Value::Relative {
-            section: output.0.into(),
+            section: output.0,
             offset: self.extents[part.index()].offset.wrapping_add(offset),
         }
     }
@@ -972,7 +972,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     /// A symbol of the linker's own.
     fn linker_symbol(&self, id: SymbolId, key: Key) -> Result<Value, EvalError> {
         let start = |output: crate::ids::OutputId| Value::Relative {
-            section: output.0.into(),
+            section: output.0,
             offset: 0,
         };
         match self.linker_symbols.get(key.index() as usize) {
@@ -993,7 +993,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             Some((_, Meaning::Stop(output))) if output.0 >= STANDARD_COUNT => {
                 let size = self.placed[(output.0 - STANDARD_COUNT) as usize].size;
                 Ok(Value::Relative {
-                    section: output.0.into(),
+                    section: output.0,
                     offset: size,
                 })
             }
