@@ -295,6 +295,61 @@ END
         outcomes: &[Format::Automake],
     },
     Package {
+        name: "linux",
+        about: "a kernel with modules, by its own linker scripts: it is started in an emulator (qemu-system-x86)",
+        language: Language::C,
+        source: Source::Debian("linux"),
+        // The smallest kernel, with what is special about links: a place that is known at the start only (relocations
+        // that are kept, a PIE that unpacks it), modules, the page that programs take the time from, 16-bit code.
+        build: r#"
+            make tinyconfig
+            for option in 64BIT PRINTK TTY SERIAL_8250 SERIAL_8250_CONSOLE BLK_DEV_INITRD RD_GZIP BINFMT_ELF MODULES \
+                MODULE_UNLOAD RELOCATABLE RANDOMIZE_BASE RANDOMIZE_MEMORY KALLSYMS KALLSYMS_ALL FUTEX EPOLL PROC_FS SYSFS \
+                DEVTMPFS MULTIUSER SMP HYPERVISOR_GUEST JUMP_LABEL EFI EFI_STUB ACPI PCI IA32_EMULATION POSIX_TIMERS; do
+                ./scripts/config -e $option
+            done
+            ./scripts/config -m CRC7 -m CRC_ITU_T
+            make CC="$CC" HOSTCC="$CC" olddefconfig
+            make -j$JOBS CC="$CC" HOSTCC="$CC"
+            # What was made of links by objcopy.
+            rm -f arch/x86/entry/vdso/*.so arch/x86/boot/compressed/vmlinux.bin
+        "#,
+        test: r#"
+cat > init.c <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/reboot.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static void told(int good, const char *what) { printf("%s: %s\n", good ? "PASS" : "FAIL", what); }
+static void load(const char *name) { told(syscall(SYS_finit_module, open(name, O_RDONLY), "", 0) == 0, name); }
+int main(void) {
+    struct timespec now;
+    const char *page = (const char *)getauxval(AT_SYSINFO_EHDR);
+    told(1, "the kernel runs its first program");
+    told(page && page[0] == 127 && page[1] == 'E', "it has a vDSO");
+    told(clock_gettime(CLOCK_MONOTONIC, &now) == 0, "the clock");
+    load("crc7.ko");
+    load("crc-itu-t.ko");
+    fflush(stdout);
+    reboot(RB_AUTOBOOT);
+}
+END
+            command -v qemu-system-x86_64 cpio || { echo "SKIP: the kernel runs its first program"; exit; }
+            rm -rf root; mkdir root; cp lib/crc7.ko lib/crc-itu-t.ko root
+            $CC -static init.c -o root/init
+            (cd root; find . | cpio -o -H newc | gzip) > root.gz
+            timeout 300 qemu-system-x86_64 -m 512 -nographic -no-reboot -kernel arch/x86/boot/bzImage -initrd root.gz \
+                -append "console=ttyS0 panic=-1" < /dev/null > boot.log 2>&1 || true
+            tr -d '\r' < boot.log
+            grep -q PASS boot.log || echo "FAIL: the kernel runs its first program"
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
         name: "ripgrep",
         about: "a Rust program, debug",
         language: Language::Rust,
