@@ -441,6 +441,14 @@ impl Writer<'_, '_> {
                 .map(|section| (section.offset, section.offset + section.size))
                 .collect();
             ranges.sort_unstable();
+            // With a linker script there are views of parts of others.
+            ranges.dedup_by(|next, last| {
+                let is_inside = next.0 < last.1;
+                if is_inside {
+                    last.1 = last.1.max(next.1);
+                }
+                is_inside
+            });
             ranges
         };
         let mut rest = image;

@@ -522,6 +522,15 @@ fn sections_of_an_input_script_add_to_the_layout() {
             "{arguments}"
         );
     }
+    // Relocatable objects have none to add to.
+    let refused = bench.ld(Linker::Ours, "-r a.o b.o more.ld -o out").failed();
+    assert!(
+        refused
+            .errors()
+            .contains("is not supported with -r; use -T"),
+        "{}",
+        refused.errors()
+    );
     // To the layout of another script just as well; without output sections there is nothing to warn of.
     let script = "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } .data : { *(.data) } .bss : { *(.bss) } }";
     for more in [
@@ -793,6 +802,43 @@ fn what_has_no_bytes_is_not_loaded_from_anywhere() {
          .bss (NOLOAD) : { *(.bss) *(COMMON) } > ram AT> flash\n\
          .data : { *(.data) } > ram AT> flash\n\
          /DISCARD/ : { *(*) } }",
+    );
+}
+
+/// Also where the linker's own code stands between.
+#[test]
+fn gaps_in_code_can_be_run_through() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.s",
+        ".globl _start\n.text\n_start: call f@PLT\nret\n.section .text.z, \"ax\"\n.p2align 6\nret\n",
+    );
+    bench.scratch.write("b.s", ".globl f\nf: ret\n");
+    for line in ["-c a.s -o a.o", "-shared -nostdlib b.s -o libb.so"] {
+        bench.driver(Linker::Reference, "gcc", line).ok();
+    }
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { . = 0x400000 + SIZEOF_HEADERS; .text : { *(.text) *(.plt) *(.text.z) } . = ALIGN(0x1000); }",
+    );
+    bench
+        .ld(Linker::Ours, "-T script.ld a.o libb.so -o program")
+        .ok();
+    let image = bench.read("program");
+    let elf = Elf::parse(&image).expect("an ELF file");
+    let text = elf.section_headers.iter().find(|header| {
+        let name = elf.shdr_strtab.get_at(header.sh_name);
+        name == Some(".text")
+    });
+    let text = &image[text
+        .and_then(|text| text.file_range())
+        .expect("it is there")];
+    // The stub ends with a jump backwards; behind it there is nothing until `.text.z`.
+    let stub = text.windows(2).rposition(|bytes| bytes == [0xff, 0xff]);
+    let gap = &text[stub.expect("it jumps") + 2..text.len() - 1];
+    assert!(
+        gap.len() > 8 && gap.iter().all(|byte| *byte == 0x90),
+        "{gap:x?}"
     );
 }
 

@@ -152,7 +152,8 @@ impl Scripts {
         let mut own = commands.iter().enumerate().filter_map(|(number, command)| {
             matches!(command, Command::Sections(_)).then_some(number)
         });
-        let is_layout = |number: usize| !self.augments(number) && self.insert_of(number).is_none();
+        let is_layout =
+            |number: usize| number < self.from_options && self.insert_of(number).is_none();
         if !about_layout || own.any(is_layout) {
             return;
         }

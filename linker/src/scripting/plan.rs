@@ -124,6 +124,12 @@ impl<'s> Plan<'s> {
             }
         }
         if !seen {
+            // There is no default layout of relocatable objects to add to.
+            if augmenting.iter().any(|list| !list.is_empty()) {
+                diag.error(
+                    "SECTIONS in a linker script that is an input is not supported with -r; use -T for a layout",
+                );
+            }
             return None;
         }
         for list in augmenting {
