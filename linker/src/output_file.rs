@@ -8,7 +8,9 @@
 //! less than allocating new ones. It is safe if the file is an executable (not
 //! a shared object, which running processes may have mapped without any
 //! protection), has no other hard link (cargo makes them), and nobody runs it
-//! (the kernel then refuses to open it for writing with `ETXTBSY`).
+//! (the kernel then refuses to open it for writing with `ETXTBSY`). An old output
+//! whose pages are *not* in the page cache is not worth having: what shall be written over
+//! would first be read from the disk.
 //!
 //! A store into a mapped page for which there is no room on the disk is
 //! `SIGBUS`; therefore the blocks are reserved with `fallocate` first, and where
@@ -83,7 +85,10 @@ impl OutputFile {
             && old.is_some_and(|m| {
                 m.is_file() && m.nlink() == 1 && m.len() > 0 && m.mode() & 0o700 == 0o700
             });
-        if reusable && let Some(file) = take_away(path, &temporary) {
+        if reusable
+            && let Some(file) = open_cached(path)
+            && take_away(path, &temporary, &file)
+        {
             return Self::prepare(path, temporary, file, len, false);
         }
         let file = OpenOptions::new()
@@ -213,19 +218,42 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Renames the old output away and opens it for writing; `None` if it is in use or
-/// anything else is unusual, and then it stands where it stood.
-fn take_away(path: &Path, temporary: &Path) -> Option<File> {
-    // Opened before the rename, so that a running executable is not disturbed at all...
+/// Opens the old output for writing; `None` if that cannot be done (somebody runs it), or if its pages are not in the page
+/// cache.
+fn open_cached(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-    fs::rename(path, temporary).ok()?;
+    // SAFETY: not one byte of the mapping is looked at.
+    let map = unsafe { MmapMut::map_mut(&file) }.ok()?;
+    is_cached(&map).then_some(file)
+}
+
+/// Whether a mapped file's pages are in the page cache, by those of them that a sample is.
+fn is_cached(map: &MmapMut) -> bool {
+    let sample = (0..map.len()).step_by(CHUNK_BYTES).chain([map.len() - 1]);
+    sample.into_iter().all(|offset| {
+        let page = map[offset & !(PAGE - 1)..].as_ptr();
+        let mut is_resident = 0u8;
+        // SAFETY: the address is that of a page of the mapping, the one byte that is written is a variable's.
+        let result = unsafe { libc::mincore(page.cast_mut().cast(), 1, &raw mut is_resident) };
+        result == 0 && is_resident & 1 != 0
+    })
+}
+
+/// Renames the old output, which is open, away; if anything is unusual, it stands where it stood.
+fn take_away(path: &Path, temporary: &Path, file: &File) -> bool {
+    // Opened before the rename, so that a running executable is not disturbed at all...
+    if fs::rename(path, temporary).is_err() {
+        return false;
+    }
     // ...and compared after it: someone may have replaced the file in between.
-    let (opened, renamed) = (file.metadata().ok()?, fs::symlink_metadata(temporary).ok()?);
-    if (opened.dev(), opened.ino()) == (renamed.dev(), renamed.ino()) && opened.nlink() == 1 {
-        return Some(file);
+    if let (Ok(opened), Ok(renamed)) = (file.metadata(), fs::symlink_metadata(temporary))
+        && (opened.dev(), opened.ino()) == (renamed.dev(), renamed.ino())
+        && opened.nlink() == 1
+    {
+        return true;
     }
     let _ = fs::rename(temporary, path);
-    None
+    false
 }
 
 /// Reserves the blocks of a file. `false` if the file system cannot.
@@ -256,26 +284,31 @@ fn map(file: &File) -> io::Result<MmapMut> {
 }
 
 /// Bytes that are populated by one system call. As much at once as a page table's page maps: with
-/// more, the kernel (6.18, ext4) took five times as long.
-const POPULATE_BYTES: usize = 2 << 20;
+/// more, the kernel (6.18, ext4) took five times as long. So much is a huge page, too.
+const CHUNK_BYTES: usize = 2 << 20;
+
+const PAGE: usize = 4096;
 
 /// Has the kernel map all pages for writing. Linkers write all over their output; a page fault for
 /// each page, one after another, costs more than the copying, and the file gets
-/// many small folios, which make the next link slow as well.
+/// many small folios, which make the next link slow as well: where the file system can (ext4 since
+/// Linux 6.16), the file is given huge ones, each of which is mapped at once, now and by the next link.
 fn populate(map: &MmapMut) {
-    let chunks = map.len().div_ceil(POPULATE_BYTES);
+    // Advice: kernels before 5.14 do not know how to populate, and some have no huge pages.
+    let _ = map.advise(Advice::HugePage);
+    let chunks = map.len().div_ceil(CHUNK_BYTES);
     (0..chunks).into_par_iter().for_each(|chunk| {
-        let start = chunk * POPULATE_BYTES;
-        let length = POPULATE_BYTES.min(map.len() - start);
-        // Advice: kernels before 5.14 do not know it.
+        let start = chunk * CHUNK_BYTES;
+        let length = CHUNK_BYTES.min(map.len() - start);
         let _ = map.advise_range(Advice::PopulateWrite, start, length);
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Image, OutputFile, Use};
+    use super::{Image, OutputFile, Use, open_cached};
     use std::fs;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::Path;
 
@@ -301,6 +334,23 @@ mod tests {
         write(&path, 3, 20_000, Use::Shared);
         assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_old_output_that_would_be_read_from_the_disk_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        write(&path, 1, 5_000_000, Use::Executable);
+        let old = fs::metadata(&path).unwrap().ino();
+        assert!(open_cached(&path).is_some());
+        let file = fs::File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        // SAFETY: a system call on an open descriptor, no memory involved.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 3_000_000, 0, libc::POSIX_FADV_DONTNEED) };
+        // File systems in memory do not follow the advice.
+        let is_cached = open_cached(&path).is_some();
+        write(&path, 2, 5_000_000, Use::Executable);
+        assert_eq!(fs::metadata(&path).unwrap().ino() == old, is_cached);
     }
 
     #[test]
