@@ -37,6 +37,8 @@ pub struct Places<'l, 'a> {
     pub folds: &'l Folds,
     /// Where they are.
     pub placement: &'l Placement,
+    /// Addresses of most of them.
+    pub starts: &'l Starts,
     /// The output sections.
     pub outputs: &'l Outputs<'a>,
     /// The merged pieces.
@@ -57,6 +59,40 @@ pub struct Places<'l, 'a> {
     pub ibt: bool,
     /// Number of `R_X86_64_IRELATIVE` relocations at the end of `.rela.dyn`; only in static programs, else 0.
     pub static_irelative: u64,
+}
+
+/// Where the input sections that are copied as they are begin: what most relocations against sections need, in one place,
+/// because for most references that place is a cache miss.
+pub struct Starts(Vec<u64>);
+
+impl Starts {
+    /// Stands for sections that are not in the output, or not in one piece.
+    const NONE: u64 = u64::MAX;
+
+    /// Looks at all sections; the output sections have their addresses.
+    pub fn new(sections: &Sections, placement: &Placement, outputs: &Outputs) -> Starts {
+        let bases = outputs.parts.iter().map(|part| {
+            let address = outputs.sections[part.output.index()].address;
+            part.merge.is_none().then_some(address)
+        });
+        let bases: Vec<_> = bases.collect();
+        let start = |(index, part): (usize, &PartId)| {
+            let id = SectionId(index as u32);
+            let base = bases.get(part.index()).copied().flatten();
+            match base {
+                Some(base) if sections.is_alive(id) => base.wrapping_add(placement.offset(id)),
+                _ => Starts::NONE,
+            }
+        };
+        let parts = sections.part.par_iter().enumerate();
+        Starts(parts.with_min_len(1 << 14).map(start).collect())
+    }
+
+    #[inline]
+    fn get(&self, id: SectionId) -> Option<u64> {
+        let start = *self.0.get(id.index())?;
+        (start != Starts::NONE).then_some(start)
+    }
 }
 
 /// A global symbol as references see it: what most relocations need, in one place, because for most references
@@ -156,9 +192,21 @@ impl Places<'_, '_> {
         self.definitions.common_part(id, tls)
     }
 
+    /// Address of a byte of an input section that is copied as it is; `None` if it is another one.
+    #[inline]
+    pub fn in_copied(&self, id: SectionId, offset: u64) -> Option<u64> {
+        Some(self.starts.get(id)?.wrapping_add(offset))
+    }
+
     /// Address of a byte of an input section; `None` if the section is not in the output.
     #[inline]
     pub fn in_section(&self, id: SectionId, offset: u64) -> Option<u64> {
+        self.in_copied(id, offset)
+            .or_else(|| self.in_other(id, offset))
+    }
+
+    /// The same for a section that is not copied as it is.
+    fn in_other(&self, id: SectionId, offset: u64) -> Option<u64> {
         let part = self.sections.part[id.index()];
         let bits = self.sections.state(id);
         if bits & state::ALIVE == 0 {
@@ -172,20 +220,11 @@ impl Places<'_, '_> {
             let place = place_in_frames(self.frame_offsets, file, offset)?;
             return Some(self.outputs.std(Std::EhFrame).address.wrapping_add(place));
         }
-        let info = &self.outputs.parts[part.index()];
-        let base = self.outputs.sections[info.output.index()].address;
-        if info.merge.is_some() {
-            let piece = self
-                .merged
-                .place(self.placement.offset(id) as usize, offset)?;
-            let part = self.placement.parts[part.index()].offset;
-            // A symbol may say that it is anywhere.
-            return Some(base.wrapping_add(part).wrapping_add(piece));
-        }
-        Some(
-            base.wrapping_add(self.placement.offset(id))
-                .wrapping_add(offset),
-        )
+        let piece = self
+            .merged
+            .place(self.placement.offset(id) as usize, offset)?;
+        // A symbol may say that it is anywhere.
+        Some(self.part(part).wrapping_add(piece))
     }
 
     /// Address of a mergeable piece of a repository.
@@ -209,11 +248,9 @@ impl Places<'_, '_> {
     /// Says that a section's address will be needed soon.
     #[inline]
     pub fn fetch(&self, id: SectionId) {
-        if let Some(part) = self.sections.part.get(id.index()) {
-            prefetch(part);
+        if let Some(start) = self.starts.0.get(id.index()) {
+            prefetch(start);
         }
-        self.sections.fetch(id);
-        self.placement.fetch(id);
     }
 
     /// Whether relocations against a section must look at single pieces of it.

@@ -6,7 +6,7 @@
 //! kinds of marks that phases add up with atomics: the symbols' flags and the
 //! sections' states.
 
-use crate::addresses::Places;
+use crate::addresses::{Places, Starts};
 use crate::args::{Args, OutputFormat, OutputKind, PackDynRelocs};
 use crate::build_id;
 use crate::cross_reference;
@@ -538,6 +538,7 @@ fn attempt(
     } else {
         u64::from(relocation_counts(&got, &needs)[2])
     };
+    let starts = Starts::new(&sections, &placement, &outputs);
     let places = Places {
         files: &files,
         symbols: &symbols,
@@ -545,6 +546,7 @@ fn attempt(
         sections: &sections,
         folds: &folds,
         placement: &placement,
+        starts: &starts,
         outputs: &outputs,
         merged: &merged,
         pieces: &pieces.repository,

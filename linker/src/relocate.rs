@@ -180,7 +180,9 @@ impl Relocator<'_, '_> {
             }
         };
         let section = self.places.sections.get(site.file_id, number)?;
-        let address = if is_section && self.places.is_merged(section) {
+        let address = if let Some(address) = self.places.in_copied(section, value) {
+            Some(address)
+        } else if is_section && self.places.is_merged(section) {
             // The addend chooses the piece.
             found.addend = 0;
             let offset = value.wrapping_add(fixup.addend as u64);
@@ -348,27 +350,35 @@ impl Relocator<'_, '_> {
         }
     }
 
-    /// Applies the most frequent sorts of fixups: the distance, in 32 bits, to a global symbol that
-    /// is defined here and is nothing special, or to its slot. `false` if it is another one, or does not fit.
+    /// Applies the most frequent sorts of fixups: the distance, in 32 bits, to a place in the output, to a global symbol
+    /// that is defined here and is nothing special, or to its slot. `false` if it is another one, or does not fit.
     #[inline(always)]
     fn distance(&self, site: &Site, bytes: &mut [u8], fixup: &Fixup) -> bool {
-        let first_global = site.object.first_global();
-        let Target::Symbol(index) = fixup.target else {
-            return false;
-        };
         let is_slot = fixup.r_type == reloc::R_X86_64_GOTPCREL;
-        if index < first_global || !(is_slot || is_distance(fixup.r_type)) {
+        if !(is_slot || is_distance(fixup.r_type)) {
             return false;
         }
-        let symbols = self.places.symbols;
-        let symbol = symbols.at(site.file.slot_base, first_global, index);
-        let Some(value) = self.values.get(symbol.index()) else {
-            return false;
-        };
-        let address = match is_slot {
-            true if value.got != NONE => self.places.slot(value.got),
-            false if value.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0 => value.address,
-            _ => return false,
+        let first_global = site.object.first_global();
+        let address = match fixup.target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbols = self.places.symbols;
+                let symbol = symbols.at(site.file.slot_base, first_global, index);
+                let Some(value) = self.values.get(symbol.index()) else {
+                    return false;
+                };
+                match is_slot {
+                    true if value.got != NONE => self.places.slot(value.got),
+                    false if value.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0 => {
+                        value.address
+                    }
+                    _ => return false,
+                }
+            }
+            _ if is_slot => return false,
+            target => match self.plain(site, target) {
+                Some(address) => address,
+                None => return false,
+            },
         };
         let offset = fixup.offset.wrapping_sub(site.skipped);
         let place = site.address.wrapping_add(offset);
@@ -388,6 +398,32 @@ impl Relocator<'_, '_> {
             }
             None => false,
         }
+    }
+
+    /// Address of a local target that is nothing special.
+    #[inline(always)]
+    fn plain(&self, site: &Site, target: Target) -> Option<u64> {
+        let (number, value) = match target {
+            Target::Section(number) => (number, 0),
+            Target::Piece(id) => {
+                let Object::Ticket(ticket) = site.object else {
+                    return None;
+                };
+                return self.places.piece(ticket.repository, id);
+            }
+            Target::Symbol(index) => {
+                let symbol = site.object.symbol(index)?;
+                let Place::Section(number) = symbol.place else {
+                    return None;
+                };
+                if matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC) {
+                    return None;
+                }
+                (number, symbol.value)
+            }
+        };
+        let section = self.places.sections.get(site.file_id, number)?;
+        self.places.in_copied(section, value)
     }
 
     #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
