@@ -133,6 +133,18 @@ pub struct Fixup {
     pub target: Target,
 }
 
+impl From<&Rela> for Fixup {
+    #[inline(always)]
+    fn from(rela: &Rela) -> Fixup {
+        Fixup {
+            offset: rela.r_offset,
+            addend: rela.r_addend,
+            r_type: rela.r_type(),
+            target: Target::Symbol(rela.symbol()),
+        }
+    }
+}
+
 /// The fixups of one section.
 #[derive(Clone, Copy)]
 pub enum Fixups<'a> {
@@ -149,38 +161,11 @@ impl Fixups<'_> {
         match self {
             Fixups::Elf(relas) => {
                 for rela in relas {
-                    f(Fixup {
-                        offset: rela.r_offset,
-                        addend: rela.r_addend,
-                        r_type: rela.r_type(),
-                        target: Target::Symbol(rela.symbol()),
-                    });
+                    f(Fixup::from(rela));
                 }
             }
             Fixups::Ticket(fixups) => fixups.for_each(f),
         }
-    }
-
-    /// The same, and of each of a ticket, `distance` before, `later` is told the target, to fetch what it needs. (What
-    /// ELF's relocations refer to is found in fewer steps: there the processor is ahead by itself, and this costs time.)
-    #[inline(always)]
-    pub fn for_each_ahead(
-        self,
-        distance: usize,
-        mut later: impl FnMut(Target),
-        mut f: impl FnMut(Fixup),
-    ) {
-        let Fixups::Ticket(fixups) = self else {
-            return self.for_each(f);
-        };
-        let mut index = distance;
-        fixups.for_each(|fixup| {
-            if let Some(target) = fixups.target(index) {
-                later(target);
-            }
-            index += 1;
-            f(fixup);
-        });
     }
 
     /// How many there are.
@@ -199,12 +184,7 @@ impl Fixups<'_> {
     /// The fixup of this index.
     pub fn get(self, index: usize) -> Option<Fixup> {
         match self {
-            Fixups::Elf(relas) => relas.get(index).map(|rela| Fixup {
-                offset: rela.r_offset,
-                addend: rela.r_addend,
-                r_type: rela.r_type(),
-                target: Target::Symbol(rela.symbol()),
-            }),
+            Fixups::Elf(relas) => relas.get(index).map(Fixup::from),
             Fixups::Ticket(fixups) => fixups.get(index),
         }
     }

@@ -109,6 +109,15 @@ pub struct Site<'s, 'a> {
     pub reversed: Option<u64>,
 }
 
+/// How far the fixups of a section are applied.
+#[derive(Default)]
+struct Progress {
+    /// Of the next one.
+    index: usize,
+    /// It was used up by the last one.
+    skip: bool,
+}
+
 impl Relocator<'_, '_> {
     #[inline(always)]
     fn resolve(&self, site: &Site, fixup: &Fixup) -> Option<Resolved> {
@@ -221,8 +230,14 @@ impl Relocator<'_, '_> {
 
     /// Says that a fixup with this target will be applied soon.
     #[inline(always)]
-    pub fn fetch(&self, id: FileId, file: &File, object: &Object, target: Target) {
-        let first_global = object.first_global();
+    pub fn fetch(
+        &self,
+        id: FileId,
+        file: &File,
+        object: &Object,
+        first_global: u32,
+        target: Target,
+    ) {
         match target {
             Target::Symbol(index) if index >= first_global => {
                 let symbol = self.places.symbols.at(file.slot_base, first_global, index);
@@ -253,72 +268,143 @@ impl Relocator<'_, '_> {
         fixups: Fixups,
         dynamic: &mut DynamicSlots,
     ) {
-        let mut skip = false;
-        let mut index = 0;
-        let later = |target| self.fetch(site.file_id, site.file, site.object, target);
-        fixups.for_each_ahead(FETCHED, later, |fixup| {
-            index += 1;
-            if std::mem::take(&mut skip) {
-                return;
-            }
-            if site.reversed.is_none() && self.distance(site, bytes, &fixup) {
-                return;
-            }
-            // What has no target was reported by the scan.
-            let Some(target) = self.resolve(site, &fixup) else {
-                return;
-            };
-            let offset = match site.reversed {
-                None => fixup.offset.wrapping_sub(site.skipped),
-                Some(last) => last.wrapping_sub(fixup.offset),
-            };
-            let place = site.address.wrapping_add(offset);
-            let next = || {
-                let next = fixups.get(index)?;
-                Some(NextReloc {
-                    offset: next.offset.wrapping_sub(site.skipped),
-                    r_type: next.r_type,
-                })
-            };
-            let plan = plan(
-                self.mode,
-                bytes,
-                offset,
-                fixup.r_type,
-                fixup.addend,
-                target.flags,
-                next,
-            );
-            skip = plan.takes_next();
-            let value = target.address.wrapping_add(target.addend as u64);
-            let simple = target.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0;
-            let result = match plan {
-                Plan::PcRelative(field) | Plan::Plt(field) if simple => {
-                    store(bytes, offset, field, value.wrapping_sub(place))
-                }
-                Plan::Absolute(Field::Word64) if simple => {
-                    if self.mode.pic
-                        && !target.dead
-                        && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
-                        && !(site.packs && relr::is_packed(fixup.offset))
-                    {
-                        let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
-                        DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
-                    }
-                    store(
+        let mut progress = Progress::default();
+        let first_global = site.object.first_global();
+        match fixups {
+            // What ELF's relocations refer to is found in fewer steps: there the processor is ahead by itself, and
+            // fetching costs time.
+            Fixups::Elf(relas) => {
+                for rela in relas {
+                    self.step(
+                        site,
+                        first_global,
                         bytes,
-                        offset,
-                        Field::Word64,
-                        if target.dead { 0 } else { value },
-                    )
+                        fixups,
+                        &rela.into(),
+                        dynamic,
+                        &mut progress,
+                    );
                 }
-                Plan::None => Ok(()),
-                _ => self.other(site, bytes, &fixup, &target, plan, offset, place, dynamic),
-            };
-            if let Err(why) = result {
-                self.failed_at(site, &fixup, &target, plan, why, bytes, offset);
             }
-        });
+            Fixups::Ticket(narrow) => {
+                let later = |target| {
+                    self.fetch(site.file_id, site.file, site.object, first_global, target);
+                };
+                let step = |fixup| {
+                    self.step(
+                        site,
+                        first_global,
+                        bytes,
+                        fixups,
+                        &fixup,
+                        dynamic,
+                        &mut progress,
+                    );
+                };
+                if !narrow.for_each_narrow(FETCHED, later, step) {
+                    fixups.for_each(|fixup| {
+                        self.step(
+                            site,
+                            first_global,
+                            bytes,
+                            fixups,
+                            &fixup,
+                            dynamic,
+                            &mut progress,
+                        );
+                    });
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // what a loop needs
+    fn step(
+        &self,
+        site: &Site,
+        first_global: u32,
+        bytes: &mut [u8],
+        fixups: Fixups,
+        fixup: &Fixup,
+        dynamic: &mut DynamicSlots,
+        progress: &mut Progress,
+    ) {
+        progress.index += 1;
+        if progress.skip {
+            progress.skip = false;
+            return;
+        }
+        if site.reversed.is_some() || !self.distance(site, first_global, bytes, fixup) {
+            let next = || fixups.get(progress.index);
+            progress.skip = self.apply(site, bytes, fixup, next, dynamic);
+        }
+    }
+
+    /// Applies a fixup of any sort. Returns whether the next one is used up by that.
+    #[inline(never)]
+    fn apply(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        next: impl FnOnce() -> Option<Fixup>,
+        dynamic: &mut DynamicSlots,
+    ) -> bool {
+        // What has no target was reported by the scan.
+        let Some(target) = self.resolve(site, fixup) else {
+            return false;
+        };
+        let offset = match site.reversed {
+            None => fixup.offset.wrapping_sub(site.skipped),
+            Some(last) => last.wrapping_sub(fixup.offset),
+        };
+        let place = site.address.wrapping_add(offset);
+        let next = || {
+            let next = next()?;
+            Some(NextReloc {
+                offset: next.offset.wrapping_sub(site.skipped),
+                r_type: next.r_type,
+            })
+        };
+        let plan = plan(
+            self.mode,
+            bytes,
+            offset,
+            fixup.r_type,
+            fixup.addend,
+            target.flags,
+            next,
+        );
+        let value = target.address.wrapping_add(target.addend as u64);
+        let simple = target.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0;
+        let result = match plan {
+            Plan::PcRelative(field) | Plan::Plt(field) if simple => {
+                store(bytes, offset, field, value.wrapping_sub(place))
+            }
+            Plan::Absolute(Field::Word64) if simple => {
+                if self.mode.pic
+                    && !target.dead
+                    && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
+                    && !(site.packs && relr::is_packed(fixup.offset))
+                {
+                    let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
+                    DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
+                }
+                store(
+                    bytes,
+                    offset,
+                    Field::Word64,
+                    if target.dead { 0 } else { value },
+                )
+            }
+            Plan::None => Ok(()),
+            _ => self.other(site, bytes, fixup, &target, plan, offset, place, dynamic),
+        };
+        if let Err(why) = result {
+            self.failed_at(site, fixup, &target, plan, why, bytes, offset);
+        }
+        plan.takes_next()
     }
 
     /// Reports that a value does not fit, unless that shall not be checked.
@@ -353,12 +439,11 @@ impl Relocator<'_, '_> {
     /// Applies the most frequent sorts of fixups: the distance, in 32 bits, to a place in the output, to a global symbol
     /// that is defined here and is nothing special, or to its slot. `false` if it is another one, or does not fit.
     #[inline(always)]
-    fn distance(&self, site: &Site, bytes: &mut [u8], fixup: &Fixup) -> bool {
+    fn distance(&self, site: &Site, first_global: u32, bytes: &mut [u8], fixup: &Fixup) -> bool {
         let is_slot = fixup.r_type == reloc::R_X86_64_GOTPCREL;
         if !(is_slot || is_distance(fixup.r_type)) {
             return false;
         }
-        let first_global = site.object.first_global();
         let address = match fixup.target {
             Target::Symbol(index) if index >= first_global => {
                 let symbols = self.places.symbols;

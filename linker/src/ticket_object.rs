@@ -652,6 +652,27 @@ impl TicketFixups<'_> {
         }
     }
 
+    /// Calls `f` with each, in order, and `later`, `distance` before, with the target. That is for loops of which every
+    /// instruction counts: if the fixups are of the usual sort, which says the result; else, nothing is done.
+    #[inline(always)]
+    pub fn for_each_narrow(
+        &self,
+        distance: usize,
+        mut later: impl FnMut(Target),
+        mut f: impl FnMut(Fixup),
+    ) -> bool {
+        let FixupsView::Narrow(fixups) = self.fixups else {
+            return false;
+        };
+        for (index, fixup) in fixups.iter().enumerate() {
+            if let Some(coming) = fixups.get(index + distance) {
+                later(self.targets.narrow(coming).target);
+            }
+            f(self.targets.narrow(fixup));
+        }
+        true
+    }
+
     /// The same for fixups that are mostly about pieces: `piece` gets those, with the piece's dense id, and says whether that
     /// was all, and `rest` all others; both get what the fixups are applied `to`. Of each, `distance` before, `later` is
     /// told the target.

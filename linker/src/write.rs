@@ -710,9 +710,13 @@ impl Writer<'_, '_> {
         let (bytes, fixups) = object.contents(number, relocations);
         if let Fixups::Ticket(fixups) = fixups {
             let input = places.files.get(file);
+            let first_global = object.first_global();
             (0..relocate::FETCHED)
                 .map_while(|index| fixups.target(index))
-                .for_each(|target| self.relocator.fetch(file, input, object, target));
+                .for_each(|target| {
+                    self.relocator
+                        .fetch(file, input, object, first_global, target);
+                });
         }
         Some(Opened {
             id,

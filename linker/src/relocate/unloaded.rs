@@ -238,9 +238,10 @@ impl Relocator<'_, '_> {
             return fixups.for_each(|fixup| rest(bytes, fixup));
         };
         let pieces = self.places.pieces.of_repository(ticket.repository);
+        let first_global = site.object.first_global();
         let later = |target| match target {
             Target::Piece(id) => pieces.fetch(id),
-            target => self.fetch(site.file_id, site.file, site.object, target),
+            target => self.fetch(site.file_id, site.file, site.object, first_global, target),
         };
         // The part that the last piece was in, and its address.
         let mut last = None;
