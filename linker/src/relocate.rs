@@ -109,6 +109,12 @@ pub struct Site<'s, 'a> {
     pub reversed: Option<u64>,
 }
 
+/// Flags of symbols whose address is not all that relocations need to know.
+const SPECIAL: u32 = flag::IMPORTED | flag::IFUNC | flag::TLS;
+
+/// Flags of symbols whose value does not move with the output, or that are nowhere.
+const NUMBER: u32 = flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::UNDEFINED;
+
 /// How far the fixups of a section are applied.
 #[derive(Default)]
 struct Progress {
@@ -279,7 +285,7 @@ impl Relocator<'_, '_> {
                         site,
                         first_global,
                         bytes,
-                        fixups,
+                        &fixups,
                         &rela.into(),
                         dynamic,
                         &mut progress,
@@ -295,7 +301,7 @@ impl Relocator<'_, '_> {
                         site,
                         first_global,
                         bytes,
-                        fixups,
+                        &fixups,
                         &fixup,
                         dynamic,
                         &mut progress,
@@ -307,7 +313,7 @@ impl Relocator<'_, '_> {
                             site,
                             first_global,
                             bytes,
-                            fixups,
+                            &fixups,
                             &fixup,
                             dynamic,
                             &mut progress,
@@ -325,7 +331,7 @@ impl Relocator<'_, '_> {
         site: &Site,
         first_global: u32,
         bytes: &mut [u8],
-        fixups: Fixups,
+        fixups: &Fixups,
         fixup: &Fixup,
         dynamic: &mut DynamicSlots,
         progress: &mut Progress,
@@ -335,7 +341,10 @@ impl Relocator<'_, '_> {
             progress.skip = false;
             return;
         }
-        if site.reversed.is_some() || !self.distance(site, first_global, bytes, fixup) {
+        let is_done = site.reversed.is_none()
+            && (self.distance(site, first_global, bytes, fixup)
+                || self.word(site, first_global, bytes, fixup, dynamic));
+        if !is_done {
             let next = || fixups.get(progress.index);
             progress.skip = self.apply(site, bytes, fixup, next, dynamic);
         }
@@ -444,44 +453,73 @@ impl Relocator<'_, '_> {
         if !(is_slot || is_distance(fixup.r_type)) {
             return false;
         }
-        let address = match fixup.target {
-            Target::Symbol(index) if index >= first_global => {
-                let symbols = self.places.symbols;
-                let symbol = symbols.at(site.file.slot_base, first_global, index);
-                let Some(value) = self.values.get(symbol.index()) else {
-                    return false;
-                };
-                match is_slot {
-                    true if value.got != NONE => self.places.slot(value.got),
-                    false if value.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0 => {
-                        value.address
-                    }
-                    _ => return false,
-                }
-            }
-            _ if is_slot => return false,
-            target => match self.plain(site, target) {
-                Some(address) => address,
-                None => return false,
-            },
+        let address = match self.value(site, first_global, fixup.target) {
+            Some(value) if is_slot && value.got != NONE => self.places.slot(value.got),
+            Some(value) if !is_slot && value.flags & SPECIAL == 0 => value.address,
+            _ => return false,
         };
         let offset = fixup.offset.wrapping_sub(site.skipped);
         let place = site.address.wrapping_add(offset);
         let distance = address
             .wrapping_add(fixup.addend as u64)
             .wrapping_sub(place) as i64;
-        if distance != i64::from(distance as i32) {
-            return false;
-        }
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|at| bytes.get_mut(at..));
-        match rest.and_then(|rest| rest.first_chunk_mut::<4>()) {
-            Some(field) => {
-                *field = (distance as i32).to_le_bytes();
+        let field = field_at::<4>(bytes, offset);
+        match (i32::try_from(distance), field) {
+            (Ok(distance), Some(field)) => {
+                *field = distance.to_le_bytes();
                 true
             }
-            None => false,
+            _ => false,
+        }
+    }
+
+    /// The second sort: the address, in 64 bits, of such a place or symbol.
+    #[inline(always)]
+    fn word(
+        &self,
+        site: &Site,
+        first_global: u32,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        dynamic: &mut DynamicSlots,
+    ) -> bool {
+        if fixup.r_type != reloc::R_X86_64_64 {
+            return false;
+        }
+        let Some(target) = self.value(site, first_global, fixup.target) else {
+            return false;
+        };
+        let offset = fixup.offset.wrapping_sub(site.skipped);
+        let Some(field) = field_at::<8>(bytes, offset) else {
+            return false;
+        };
+        if target.flags & (SPECIAL | NUMBER) != 0 {
+            return false;
+        }
+        let value = target.address.wrapping_add(fixup.addend as u64);
+        *field = value.to_le_bytes();
+        if self.mode.pic && !(site.packs && relr::is_packed(fixup.offset)) {
+            let place = site.address.wrapping_add(offset);
+            let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
+            DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
+        }
+        true
+    }
+
+    /// What a target is, if that is known without much ado.
+    #[inline(always)]
+    fn value(&self, site: &Site, first_global: u32, target: Target) -> Option<SymbolValue> {
+        match target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbols = self.places.symbols;
+                let symbol = symbols.at(site.file.slot_base, first_global, index);
+                self.values.get(symbol.index()).copied()
+            }
+            target => Some(SymbolValue {
+                address: self.plain(site, target)?,
+                flags: 0,
+                got: NONE,
+            }),
         }
     }
 
@@ -774,6 +812,13 @@ impl Relocator<'_, '_> {
 #[inline(always)]
 pub fn is_distance(r_type: u32) -> bool {
     r_type == reloc::R_X86_64_PC32 || r_type == reloc::R_X86_64_PLT32
+}
+
+/// The bytes of a field, if they are there.
+#[inline(always)]
+fn field_at<const SIZE: usize>(bytes: &mut [u8], offset: u64) -> Option<&mut [u8; SIZE]> {
+    let at = usize::try_from(offset).ok()?;
+    bytes.get_mut(at..)?.first_chunk_mut()
 }
 
 #[inline(always)]

@@ -216,9 +216,11 @@ fn one_large_transaction() {
                 .unwrap(),
         );
         let earlier = number / 3;
-        let found = transaction.get(0, &digest(earlier)).unwrap().unwrap();
-        assert_eq!(found.value, value(earlier));
-        assert_eq!(found.address, addresses[earlier as usize]);
+        for known in [number, earlier] {
+            let found = transaction.get(0, &digest(known)).unwrap().unwrap();
+            assert_eq!(found.value, value(known));
+            assert_eq!(found.address, addresses[known as usize]);
+        }
         let again = transaction.insert(0, &digest(earlier), b"other").unwrap();
         assert_eq!(again, addresses[earlier as usize]);
         assert!(transaction.get(0, &digest(number + 1)).unwrap().is_none());

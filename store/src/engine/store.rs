@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// See [`Store::write_table`].
-const HUGE_PAGE: u64 = 2 << 20;
+/// A huge page of x86-64, in bytes; see [`Store::write_table`].
+pub(super) const HUGE_PAGE: u64 = 2 << 20;
 /// Likewise.
 const TABLE_PIECE: u64 = 64 << 10;
 

@@ -20,7 +20,7 @@ use super::lock::WriteLock;
 use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
-use super::store::Store;
+use super::store::{HUGE_PAGE, Store};
 use super::table;
 use super::update::{self, Plan};
 use format_spec::digest::Digest;
@@ -45,13 +45,11 @@ pub enum Durability {
     Durable,
 }
 
-/// Items are written when so many bytes of them have gathered.
+/// Items are written when so many bytes of them have gathered: up to a multiple of [`HUGE_PAGE`]. What is written
+/// whole, in one call, comes to lie in huge pages of the page cache where the file system has them (ext4 since Linux 6.16), and
+/// to map it, a reader needs one page fault and one entry of the translation cache instead of hundreds: links from tickets took
+/// a fourteenth less.
 const FLUSH_AT: usize = 4 << 20;
-
-/// They are written up to a multiple of this, a huge page of x86-64. What is written whole, in one call, comes to lie in huge
-/// pages of the page cache where the file system has them (ext4 since Linux 6.16), and to map it, a reader needs one page fault
-/// and one entry of the translation cache instead of hundreds: links from tickets took a twelfth less.
-const HUGE_PAGE: u64 = 2 << 20;
 
 /// A transaction: what it adds is seen by nobody else before it is committed.
 /// Dropped without a commit, it leaves nothing behind.
