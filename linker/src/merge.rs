@@ -15,7 +15,9 @@
 //! Then the pieces get their places: those of a chunk that are the first of their kind stand together, in their order,
 //! and the chunks follow one another. So what is near in an input stays near in the output, nothing depends on the
 //! number of threads, of waves or of shards, and writing is copying long runs of each input.
-//! Where all pieces of a class come from one repository, which has each of them once, they only get their places.
+//! Where all pieces of a class come from one repository, which has each of them once, they only get their places. (Those
+//! of equal bytes that it has in sections of several names, or with several alignments, are several pieces, as
+//! they would be if they were in several sections of objects for GNU ld and lld, which compare sections of one alignment only.)
 //! Of each piece there remain twelve bytes: where it began in its input, and its place.
 //!
 //! A piece is aligned as it was in its section: to the smaller of the
@@ -51,7 +53,8 @@ pub struct MergeInput<'a> {
     pub entsize: u32,
     /// Alignment of the section, in bytes.
     pub align: u64,
-    /// Where the pieces come from. Those of one source are all different, or differ in their alignment at least.
+    /// Where the pieces come from. Those of one source are not compared with each other: they are all different, or in
+    /// something besides their bytes at least.
     pub source: Option<Source>,
 }
 
@@ -255,7 +258,7 @@ pub fn merge(inputs: Vec<MergeInput<'_>>) -> Result<Merged<'_>, (usize, MergeErr
 
 /// The pieces of a class while equal ones are being found.
 struct Class<'a> {
-    /// None if all of its pieces are known to be different.
+    /// None if all of its pieces come from one source.
     shards: Vec<Shard<'a>>,
     /// Some piece is aligned to more than one byte.
     aligned: bool,
@@ -289,7 +292,7 @@ fn classes<'a>(inputs: &[MergeInput], sizes: &[(usize, bool)]) -> Vec<Class<'a>>
     let most = (SHARDS * rayon::current_num_threads()).next_power_of_two();
     let class = |sum: Sum| {
         let shards = match sum.source {
-            Some(Some(_)) if !sum.aligned => 0,
+            Some(Some(_)) => 0,
             // One shard for every 64 KiB.
             _ => (sum.size >> 16).next_power_of_two().clamp(1, most),
         };
@@ -351,15 +354,10 @@ impl Chunk {
     ) -> Result<Extent, TooMany> {
         let mut extent = Extent { size: 0, align: 1 };
         if class.shards.is_empty() {
-            // All of them, as they come.
-            for (input, ends) in self.inputs.iter().zip(self.firsts.windows(2)) {
-                for piece in ends[0] as usize..ends[1] as usize {
-                    let place = extent.size + u64::from(self.starts[piece]);
-                    self.places[piece].store(FIRST | place, Relaxed);
-                }
-                extent.size += inputs[*input as usize].size() as u64;
-            }
-            return Ok(extent);
+            return Ok(match class.aligned {
+                false => self.arrange_all(inputs),
+                true => self.arrange_all_aligned(inputs),
+            });
         }
         let mut put = |shard: usize, token: u32, len: u64, align: u64| {
             let offset = extent.size.next_multiple_of(align);
@@ -390,6 +388,40 @@ impl Chunk {
             put(shard, token, it.len(token), it.align(token))?;
         }
         Ok(extent)
+    }
+
+    /// The same where all pieces are different: all of them, as they come.
+    fn arrange_all(&self, inputs: &[MergeInput<'_>]) -> Extent {
+        let mut size = 0;
+        for (input, ends) in self.inputs.iter().zip(self.firsts.windows(2)) {
+            for piece in ends[0] as usize..ends[1] as usize {
+                let place = size + u64::from(self.starts[piece]);
+                self.places[piece].store(FIRST | place, Relaxed);
+            }
+            size += inputs[*input as usize].size() as u64;
+        }
+        Extent { size, align: 1 }
+    }
+
+    /// The same with alignments.
+    fn arrange_all_aligned(&self, inputs: &[MergeInput<'_>]) -> Extent {
+        let pieces = |input: &u32| match &inputs[*input as usize].contents {
+            Contents::Pieces(pieces) => pieces.as_slice(),
+            // Sections are of no source.
+            Contents::Section(_) => &[],
+        };
+        let sizes = self.inputs.iter().flat_map(pieces);
+        let sizes = sizes.map(|(bytes, align)| ((*align).max(1), bytes.len() as u64));
+        let mut order: Vec<_> = sizes.zip(&self.places).collect();
+        order.sort_by_key(|((align, _), _)| std::cmp::Reverse(*align));
+        let mut extent = Extent { size: 0, align: 1 };
+        for ((align, len), place) in order {
+            let offset = extent.size.next_multiple_of(align);
+            place.store(FIRST | offset, Relaxed);
+            extent.size = offset + len;
+            extent.align = extent.align.max(align);
+        }
+        extent
     }
 
     /// All chunks have their `bases`: tells every piece its place.

@@ -7,7 +7,7 @@
 //! the output does not depend on the ids, that is, on what else the repository has seen.
 
 use crate::elf::c;
-use crate::file::Files;
+use crate::file::{File, Files};
 use crate::ids::{FileId, PartId};
 use crate::merge::{Contents, MergeInput, Merged, Source};
 use crate::object::{Object, Section};
@@ -144,7 +144,6 @@ impl PieceInputs {
                 let known = parts
                     .iter()
                     .position(|(r, kind, _)| (*r, *kind) == (repository, group.kind));
-                let source = known.unwrap_or(parts.len());
                 let part = match known {
                     Some(known) => parts[known].2,
                     None => {
@@ -180,7 +179,7 @@ impl PieceInputs {
                     strings: kind.strings,
                     entsize: kind.entsize,
                     align: 1,
-                    source: Some(Source(source as u32)),
+                    source: Some(Source(repository.0)),
                 });
             }
         }
@@ -213,11 +212,12 @@ impl PieceInputs {
 
 /// What the tickets' members use, in shares of about the same size.
 fn shares<'a>(files: &Files<'a>) -> Vec<Share<'a>> {
-    let mut shares = Vec::new();
-    for (file, input) in files.iter() {
+    let of_file = |(number, input): (usize, &File<'a>)| {
+        let mut shares = Vec::new();
         let Some(Object::Ticket(ticket)) = input.object() else {
-            continue;
+            return shares;
         };
+        let file = FileId(number as u32);
         let mut room = 0;
         for member in 0..ticket.member_count() {
             for uses in ticket.pieces_of(member).chunks(SHARE) {
@@ -232,8 +232,11 @@ fn shares<'a>(files: &Files<'a>) -> Vec<Share<'a>> {
                 }
             }
         }
-    }
-    shares
+        shares
+    };
+    let files = files.0.par_iter().enumerate();
+    let shares: Vec<_> = files.map(of_file).collect();
+    shares.into_iter().flatten().collect()
 }
 
 /// Those pieces of a share that no earlier member uses, in the order of the members.

@@ -108,15 +108,47 @@ fn pieces_of_one_source_are_not_compared() {
     .unwrap();
     assert_eq!(written(&merged, 0), b"two\0one\0three\0");
     assert_eq!(merged.place(1, 0), Some(8));
-    // Two sources may have the same, and so may one with different alignments.
-    for other in [
-        input(&[(b"one\0", 1)], Some(Source(1))),
-        input(&[(b"one\0", 1)], None),
-        input(&[(b"one\0", 4)], ours),
-    ] {
+    // Two sources may have the same.
+    for other in [Some(Source(1)), None] {
+        let other = input(&[(b"one\0", 1)], other);
         let merged = merge(vec![first.clone(), other]).unwrap();
         assert_eq!(merged.place(1, 0), merged.place(0, 4));
     }
+    // One with alignments has them once with each; the largest come first.
+    let merged = merge(vec![
+        first,
+        input(&[(b"one\0", 4), (b"6\0", 8), (b"7\0", 8)], ours),
+    ])
+    .unwrap();
+    assert_eq!(
+        written(&merged, 0),
+        b"6\0\0\0\0\0\0\0\x37\0\0\0one\0two\0one\0"
+    );
+    let places = [0, 4, 6].map(|offset| merged.place(1, offset));
+    assert_eq!(places, [Some(12), Some(0), Some(8)]);
+    assert_eq!(merged.place(0, 4), Some(20));
+}
+
+#[test]
+fn chunks_of_one_source_keep_their_alignment() {
+    // More than one chunk holds, so that the second one's place is that of an aligned piece.
+    let long = vec![b'x'; 1 << 20];
+    let inputs: Vec<_> = (0..8)
+        .map(|number| MergeInput {
+            class: MergeClass(0),
+            contents: Contents::Pieces(vec![(&long[number..], 1), (&long[..24], 16)]),
+            strings: false,
+            entsize: 1,
+            align: 1,
+            source: Some(Source(0)),
+        })
+        .collect();
+    let merged = merge(inputs).unwrap();
+    for number in 0..8 {
+        let offset = ((1 << 20) - number) as u64;
+        assert_eq!(merged.place(number, offset).unwrap() % 16, 0);
+    }
+    assert_eq!(merged.align(MergeClass(0)), 16);
 }
 
 #[test]
