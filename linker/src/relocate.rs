@@ -324,6 +324,7 @@ impl Relocator<'_, '_> {
         }
     }
 
+    /// Applies the next fixup, or passes over it. Inlined into each loop, so that the frequent sorts need no call.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // what a loop needs
     fn step(
@@ -386,7 +387,7 @@ impl Relocator<'_, '_> {
             next,
         );
         let value = target.address.wrapping_add(target.addend as u64);
-        let simple = target.flags & (flag::IMPORTED | flag::IFUNC | flag::TLS) == 0;
+        let simple = target.flags & SPECIAL == 0;
         let result = match plan {
             Plan::PcRelative(field) | Plan::Plt(field) if simple => {
                 store(bytes, offset, field, value.wrapping_sub(place))
