@@ -3,7 +3,8 @@
 
 /// What the program that links wants to do meanwhile.
 pub trait Host {
-    /// It is known how much work there is: about so many bytes of inputs. No threads have been used so far.
+    /// It is known how much work there is: about so many bytes of inputs. No threads have been used so far,
+    /// unless this is not the first time: a link can be done again without what it could not keep to.
     fn opened(&self, bytes: u64);
 
     /// The output is complete and all reports are made. A program that has nothing else to do ends here, and need not

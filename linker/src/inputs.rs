@@ -165,8 +165,9 @@ pub fn open<'a>(
         opened,
         ..
     } = opener;
+    // Before anything that is parallel.
+    host.opened(found.iter().map(Input::work).sum());
     let found = list_archives(found, diag);
-    host.opened(found.par_iter().map(Found::work).sum());
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
     let linker = File {
         path: Path::new(""),
@@ -592,6 +593,28 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 }
 
+impl Input<'_> {
+    /// Bytes that the link will have to do with, about: of libraries most are not needed.
+    fn work(&self) -> u64 {
+        // Of an archive the symbols' names are looked at, and some members; of a shared object only its table of symbols.
+        const ARCHIVE: u64 = 4;
+        const SHARED: u64 = 16;
+        let (data, lazy) = match self {
+            Input::Found(found) => (found.data, found.lazy),
+            Input::Archive(library) => (library.data, !library.state.whole_archive),
+        };
+        let bytes = data.len() as u64;
+        let ehdr = elf::record::<Ehdr>(data, 0);
+        if ehdr.is_some_and(|ehdr| ehdr.e_type == c::ET_DYN) {
+            return bytes / SHARED;
+        }
+        match lazy {
+            true => bytes / ARCHIVE,
+            false => bytes,
+        }
+    }
+}
+
 /// Puts in each archive's place its members.
 fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a>> {
     let listed: Vec<_> = inputs
@@ -809,18 +832,6 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
 }
 
 impl<'a> Found<'a> {
-    /// Bytes that the link will have to do with, about: of libraries most are not needed.
-    fn work(&self) -> u64 {
-        const PART_OF_LIBRARY: u64 = 16;
-        let is_shared =
-            elf::record(self.data, 0).is_some_and(|ehdr: &Ehdr| ehdr.e_type == c::ET_DYN);
-        let bytes = self.data.len() as u64;
-        match self.lazy || is_shared {
-            true => bytes / PART_OF_LIBRARY,
-            false => bytes,
-        }
-    }
-
     fn file(&self, body: Body<'a>) -> File<'a> {
         File {
             path: self.path,

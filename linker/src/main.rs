@@ -7,6 +7,7 @@ use linker::leave::leave;
 use linker::other_linker;
 use linker::stdout;
 use std::process::ExitCode;
+use std::sync::Once;
 
 /// Bytes of inputs for which one more thread is worth starting.
 const WORK_OF_THREAD: u64 = 1 << 20;
@@ -15,6 +16,8 @@ const WORK_OF_THREAD: u64 = 1 << 20;
 struct Process<'p> {
     args: &'p Args,
     diag: &'p Diagnostics,
+    /// A link that is done again has its threads.
+    threads: Once,
 }
 
 impl Host for Process<'_> {
@@ -23,11 +26,13 @@ impl Host for Process<'_> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let most = self.args.threads.unwrap_or_else(processors);
         let useful = usize::try_from(bytes / WORK_OF_THREAD).unwrap_or(most) + 1;
-        // Fails only if there are threads already, and there are none.
-        let _ = rayon::ThreadPoolBuilder::new()
-            .num_threads(most.min(useful))
-            .use_current_thread()
-            .build_global();
+        self.threads.call_once(|| {
+            let built = rayon::ThreadPoolBuilder::new()
+                .num_threads(most.min(useful))
+                .use_current_thread()
+                .build_global();
+            debug_assert!(built.is_ok(), "threads were used before they were counted");
+        });
     }
 
     fn finished(&self) {
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
         let process = Process {
             args: &args,
             diag: &diag,
+            threads: Once::new(),
         };
         if linker::link::link(&args, &diag, &process).is_err() {
             linker::log::failed(&args);
