@@ -179,31 +179,21 @@ pub fn open<'a>(
         slot_base: 0,
         mapped: None,
     };
-    let mut files = Files(vec![linker]);
-    let mut intermediate = Vec::new();
-    let mut sonames: HashMap<&[u8], usize> = HashMap::new();
-    for file in parse_all(arena, args, found, diag) {
-        match &file.body {
-            // A shared object that is given twice counts once.
-            Body::Shared(shared) => {
-                if let Some(first) = sonames.get(shared.soname) {
-                    files.0[*first].as_needed &= file.as_needed;
-                    continue;
-                }
-                sonames.insert(shared.soname, files.0.len());
-            }
-            Body::Object(Object::Elf(elf)) if elf.intermediate => {
-                intermediate.push((FileId(files.0.len() as u32), elf.data));
-            }
-            _ => {}
-        }
-        files.0.push(file);
-    }
+    let mut files = parse_all(arena, args, Some(linker), found, diag);
+    unite_shared(&mut files);
+    let intermediate = files
+        .iter()
+        .enumerate()
+        .filter_map(|(n, file)| match file.object()? {
+            Object::Elf(elf) if elf.intermediate => Some((FileId(n as u32), elf.data)),
+            _ => None,
+        });
+    let intermediate = locate(arena, &opened, intermediate.collect());
     Opened {
-        files,
+        files: Files(files),
         scripts,
         version_scripts,
-        intermediate: locate(arena, &opened, intermediate),
+        intermediate,
     }
 }
 
@@ -245,12 +235,12 @@ pub fn open_produced<'a>(
         .iter()
         .filter_map(|(_, file)| file.shared().map(|shared| shared.soname))
         .collect();
-    let mut libraries = parse_all(arena, args, libraries, diag);
+    let mut libraries = parse_all(arena, args, None, libraries, diag);
     libraries.retain(|file| {
         file.shared()
             .is_none_or(|shared| !sonames.contains(shared.soname))
     });
-    (parse_all(arena, args, objects, diag), libraries)
+    (parse_all(arena, args, None, objects, diag), libraries)
 }
 
 /// Finds out where in which file the bytes of inputs lie.
@@ -282,18 +272,41 @@ fn locate<'a>(
         .collect()
 }
 
+/// Parses `found`. What is not for this link is left out. Files are large: they stay where they are made, after `first`.
 fn parse_all<'a>(
     arena: &'a InputArena,
     args: &Args,
+    first: Option<File<'a>>,
     found: Vec<Found<'a>>,
     diag: &Diagnostics,
 ) -> Vec<File<'a>> {
-    let parsed: Vec<Option<Parsed<'a>>> = found
-        .into_par_iter()
-        .map(|found| parse(found, args, diag))
-        .collect();
-    let files = open_tickets(arena, args, parsed, diag);
-    files.into_iter().flatten().collect()
+    let mut parsed = Vec::with_capacity(found.len() + 1);
+    parsed.extend(first.map(|file| Some(Parsed::File(file))));
+    parsed.par_extend(found.into_par_iter().map(|found| parse(found, args, diag)));
+    open_tickets(arena, args, &mut parsed, diag);
+    let files = parsed.into_iter().filter_map(|parsed| match parsed? {
+        Parsed::File(file) => Some(file),
+        Parsed::Ticket(..) => None,
+    });
+    files.collect()
+}
+
+/// A shared object that is given twice counts once.
+fn unite_shared(files: &mut Vec<File>) {
+    let mut as_needed: HashMap<&[u8], bool> = HashMap::new();
+    for file in files.iter() {
+        if let Some(shared) = file.shared() {
+            *as_needed.entry(shared.soname).or_insert(true) &= file.as_needed;
+        }
+    }
+    files.retain_mut(|file| {
+        let Some(shared) = file.shared() else {
+            return true;
+        };
+        let first = as_needed.remove(shared.soname);
+        file.as_needed = first.unwrap_or(file.as_needed);
+        first.is_some()
+    });
 }
 
 impl<'a, 'l> Opener<'a, 'l> {
@@ -624,7 +637,8 @@ fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a
             Input::Archive(library) => library.members(diag),
         })
         .collect();
-    let mut found = Vec::with_capacity(listed.len());
+    let count = listed.iter().flatten().map(Vec::len).sum();
+    let mut found = Vec::with_capacity(count);
     for input in listed {
         match input {
             Ok(members) => found.extend(members),
@@ -729,22 +743,37 @@ enum Parsed<'a> {
     Ticket(Found<'a>, Ticket),
 }
 
-/// Opens the compilations of all tickets: each repository once, then in parallel.
+/// A repository that a ticket has named.
+struct KnownRepository<'a> {
+    path: PathBuf,
+    uuid: [u8; 16],
+    id: RepositoryId,
+    programs: Programs<'a>,
+}
+
+impl KnownRepository<'_> {
+    /// Whether it is `ticket`'s. A path on the command line counts for all tickets.
+    fn is_of(&self, ticket: &Ticket, args: &Args) -> bool {
+        self.uuid == ticket.uuid
+            && (args.repo.is_some() || self.path.as_os_str() == ticket.repository.as_os_str())
+    }
+}
+
+/// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.
 fn open_tickets<'a>(
     arena: &'a InputArena,
     args: &Args,
-    parsed: Vec<Option<Parsed<'a>>>,
+    parsed: &mut [Option<Parsed<'a>>],
     diag: &Diagnostics,
-) -> Vec<Option<File<'a>>> {
+) {
     let first = arena.repositories.len() as u32;
-    let mut known: HashMap<(PathBuf, [u8; 16]), (RepositoryId, Programs<'a>)> = HashMap::new();
-    for parsed in &parsed {
+    // There is hardly ever more than one, and there are as many tickets as objects.
+    let mut known: Vec<KnownRepository> = Vec::new();
+    for parsed in parsed.iter() {
         let Some(Parsed::Ticket(found, ticket)) = parsed else {
             continue;
         };
-        let path = args.repo.as_deref().unwrap_or(&ticket.repository);
-        let key = (path.to_path_buf(), ticket.uuid);
-        if known.contains_key(&key) {
+        if known.iter().any(|known| known.is_of(ticket, args)) {
             continue;
         }
         let opened = ticket
@@ -755,34 +784,36 @@ fn open_tickets<'a>(
                 Ok(repository.programs()?)
             });
         match opened {
-            Ok(programs) => {
-                let id = RepositoryId(first + known.len() as u32);
-                known.insert(key, (id, programs));
-            }
+            Ok(programs) => known.push(KnownRepository {
+                path: ticket.repository.clone(),
+                uuid: ticket.uuid,
+                id: RepositoryId(first + known.len() as u32),
+                programs,
+            }),
             Err(why) => {
                 diag.error(format!("{}: {why}", describe(found)));
-                return Vec::new();
+                return;
             }
         }
     }
-    parsed
-        .into_par_iter()
-        .map(|parsed| {
-            let (found, ticket) = match parsed? {
-                Parsed::File(file) => return Some(file),
-                Parsed::Ticket(found, ticket) => (found, ticket),
-            };
-            let path = args.repo.as_deref().unwrap_or(&ticket.repository);
-            let (id, programs) = known.get(&(path.to_path_buf(), ticket.uuid))?;
-            match TicketObject::open(*id, *programs, &ticket.compilation) {
-                Ok(object) => Some(found.file(Body::Object(Object::Ticket(object)))),
-                Err(why) => {
-                    diag.error(format!("{}: {why}", describe(&found)));
-                    None
-                }
+    if known.is_empty() {
+        return;
+    }
+    parsed.par_iter_mut().for_each(|parsed| {
+        let Some(Parsed::Ticket(found, ticket)) = parsed else {
+            return;
+        };
+        let Some(known) = known.iter().find(|known| known.is_of(ticket, args)) else {
+            return;
+        };
+        match TicketObject::open(known.id, known.programs, &ticket.compilation) {
+            Ok(object) => {
+                let file = found.file(Body::Object(Object::Ticket(object)));
+                *parsed = Some(Parsed::File(file));
             }
-        })
-        .collect()
+            Err(why) => diag.error(format!("{}: {why}", describe(found))),
+        }
+    });
 }
 
 /// A ticket has few sections; an object that has more is none, and need not be searched for the note.

@@ -232,10 +232,10 @@ impl Writer<'_, '_> {
             rest = tail;
         }
         let mut large: Vec<Task> = large.into_iter().map(Task::Chunk).collect();
-        let (files, small) = jobs
-            .into_iter()
-            .partition::<Vec<_>, _>(|job| job.size() >= LARGE);
-        large.extend(files.into_iter().map(Task::File));
+        large.extend(
+            jobs.extract_if(.., |job| job.size() >= LARGE)
+                .map(Task::File),
+        );
         large.sort_by_cached_key(|task| std::cmp::Reverse(task.size()));
         rayon::join(
             || {
@@ -244,8 +244,7 @@ impl Writer<'_, '_> {
                     Task::Chunk(chunk) => self.write_large(chunk),
                     Task::File(job) => self.write_file(job),
                 });
-                small
-                    .into_par_iter()
+                jobs.into_par_iter()
                     .with_max_len(FILES)
                     .for_each(|job| self.write_file(job));
             },

@@ -46,6 +46,8 @@ pub fn exchange(
     let mut exchanged: HashMap<PathBuf, OsString> = HashMap::new();
     let mut is_static = false;
     let mut result = Vec::new();
+    // Of the libraries: linker scripts ask for them by name (`libgcc_s.so` for `-lgcc`).
+    let mut places = Vec::new();
     let mut bytes_in_all = 0;
     let mut is_value = false;
     for word in words {
@@ -77,6 +79,11 @@ pub fn exchange(
                     let new = exchange_file(&path, repository, directory, number)?;
                     if new.is_some() {
                         bytes_in_all += fs::metadata(&path)?.len();
+                        if bytes.starts_with(b"-l") {
+                            let mut place = OsString::from("-L");
+                            place.push(directory.join(number.to_string()));
+                            places.push(place);
+                        }
                     }
                     exchanged.extend(new.clone().map(|new| (path, new)));
                     new
@@ -85,8 +92,9 @@ pub fn exchange(
         };
         result.push(new.unwrap_or_else(|| word.clone()));
     }
+    places.append(&mut result);
     Ok(Exchanged {
-        words: result,
+        words: places,
         bytes: bytes_in_all,
     })
 }
