@@ -79,7 +79,7 @@ struct Found<'a> {
     member: Option<&'a [u8]>,
     data: &'a [u8],
     lazy: bool,
-    state: InputState,
+    as_needed: bool,
     exclude: bool,
     /// Named by its path, not found as a library: the path then stands for a missing `DT_SONAME`.
     by_path: bool,
@@ -437,7 +437,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 member: None,
                 data,
                 lazy: state.lib.is_some(),
-                state,
+                as_needed: state.as_needed,
                 exclude: false,
                 by_path: false,
                 mapped: in_mapping(data),
@@ -459,7 +459,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             member: None,
             data: self.arena.bytes(object),
             lazy: false,
-            state,
+            as_needed: state.as_needed,
             exclude: false,
             by_path: false,
             mapped: None,
@@ -653,7 +653,9 @@ impl<'a> Library<'a> {
     fn members(&self, diag: &Diagnostics) -> Result<Vec<Found<'a>>, String> {
         let broken = |why: ArchiveError| format!("{}: {why}", self.path.display());
         let archive = Archive::parse(self.data).map_err(broken)?;
-        let mut found = Vec::new();
+        // Few members are smaller; memory that is only reserved costs nothing.
+        const MEMBER: usize = 1024;
+        let mut found = Vec::with_capacity(self.data.len() / MEMBER);
         for member in archive.members() {
             let member = member.map_err(broken)?;
             let Some(data) = archive.inline_data(&member) else {
@@ -681,7 +683,7 @@ impl<'a> Library<'a> {
             member: Some(name),
             data,
             lazy: !self.state.whole_archive,
-            state: self.state,
+            as_needed: self.state.as_needed,
             exclude: self.exclude,
             by_path: false,
             mapped: in_mapping(data),
@@ -869,7 +871,7 @@ impl<'a> Found<'a> {
             member: self.member,
             body,
             lazy: self.lazy,
-            as_needed: self.state.as_needed,
+            as_needed: self.as_needed,
             exclude: self.exclude,
             slot_base: 0,
             mapped: self.mapped,

@@ -45,7 +45,7 @@ pub struct TicketObject<'a> {
     /// The names of the sections, by shape. Empty until the compilation is known to be linked.
     shape_names: Vec<&'a [u8]>,
     /// What was found to be wrong with the repository where there is no way to say so.
-    damage: OnceLock<ProgramError>,
+    damage: OnceLock<Box<ProgramError>>,
 }
 
 impl<'a> TicketObject<'a> {
@@ -96,7 +96,7 @@ impl<'a> TicketObject<'a> {
 
     /// The damage of the repository that an accessor came upon which cannot report it.
     pub fn damage(&self) -> Option<&ProgramError> {
-        self.damage.get()
+        self.damage.get().map(Box::as_ref)
     }
 
     /// The compilation as an ELF object again.
@@ -159,7 +159,7 @@ impl<'a> TicketObject<'a> {
             return b"";
         };
         self.programs.name(record.name).unwrap_or_else(|why| {
-            let _ = self.damage.set(why);
+            let _ = self.damage.set(Box::new(why));
             b""
         })
     }
@@ -230,7 +230,7 @@ impl<'a> TicketObject<'a> {
                 Some((open, targets))
             }
             Err(why) => {
-                let _ = self.damage.set(why);
+                let _ = self.damage.set(Box::new(why));
                 None
             }
         }
@@ -269,7 +269,7 @@ impl<'a> TicketObject<'a> {
         match self.programs.name(member.suffix) {
             Ok(suffix) => Some(suffix),
             Err(why) => {
-                let _ = self.damage.set(why);
+                let _ = self.damage.set(Box::new(why));
                 None
             }
         }

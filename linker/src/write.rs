@@ -28,6 +28,7 @@ use crate::trace::{DynamicCounts, Needs};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What a piece of the image is for.
@@ -72,6 +73,46 @@ struct Job<'o> {
     globals: &'o mut [Sym],
     names: &'o mut [u8],
     names_offset: u64,
+}
+
+/// Jobs by file, of those for which there is something to write.
+struct Jobs<'o> {
+    /// By file.
+    numbers: Vec<Option<NonZeroU32>>,
+    /// What is counted from 1.
+    list: Vec<Job<'o>>,
+}
+
+impl<'o> Jobs<'o> {
+    fn new(files: usize) -> Self {
+        Jobs {
+            numbers: vec![None; files],
+            list: Vec::new(),
+        }
+    }
+
+    /// The job of a file.
+    fn of(&mut self, file: u32) -> &mut Job<'o> {
+        let number = &mut self.numbers[file as usize];
+        let at = match number {
+            Some(number) => number.get() as usize - 1,
+            None => {
+                self.list.push(Job {
+                    file,
+                    ..Job::default()
+                });
+                *number = NonZeroU32::new(self.list.len() as u32);
+                self.list.len() - 1
+            }
+        };
+        &mut self.list[at]
+    }
+
+    /// All of them in the order of the files.
+    fn in_order(mut self) -> Vec<Job<'o>> {
+        self.list.sort_unstable_by_key(|job| job.file);
+        self.list
+    }
 }
 
 /// Which chunk of a file a section is in.
@@ -177,60 +218,41 @@ impl Writer<'_, '_> {
         let pieces = self.pieces();
         let mut entries = vec![TableEntry { pc: 0, fde: 0 }; self.fde_count()];
         let mut header_table: &mut [u8] = &mut [];
-        let mut jobs: Vec<Job> = (0..self.places.files.0.len() as u32)
-            .map(|file| Job {
-                file,
-                ..Job::default()
-            })
-            .collect();
+        let mut jobs = Jobs::new(self.places.files.0.len());
         let mut made: Vec<(Piece, &mut [u8])> = Vec::new();
         let mut large: Vec<ChunkBytes> = Vec::new();
-        let mut names_offset = 1;
-        for (job, share) in jobs
-            .iter_mut()
-            .zip(self.symtab.map_or(&[][..], |symtab| &symtab.shares))
-        {
-            job.names_offset = names_offset;
-            names_offset += share.names;
-        }
         let mut got_dynamic = DynamicSlots::default();
         for (piece, bytes) in self.carve(image, pieces) {
             match piece {
                 Piece::Chunk(n) if bytes.len() >= LARGE && !self.is_loaded(n) => {
                     large.push((n, bytes));
                 }
-                Piece::Chunk(n) => jobs[self.places.placement.chunks[n as usize].file.index()]
+                Piece::Chunk(n) => jobs
+                    .of(self.places.placement.chunks[n as usize].file.0)
                     .chunks
                     .push((n, bytes)),
-                Piece::Frames(file) => jobs[file as usize].frames = bytes,
+                Piece::Frames(file) => jobs.of(file).frames = bytes,
                 Piece::Relative(0) => got_dynamic.relative = bytemuck::cast_slice_mut(bytes),
                 Piece::Symbolic(0) => got_dynamic.symbolic = bytemuck::cast_slice_mut(bytes),
                 Piece::Irelative(0) => got_dynamic.irelative = bytemuck::cast_slice_mut(bytes),
                 Piece::Relative(file) => {
-                    jobs[file as usize].dynamic.relative = bytemuck::cast_slice_mut(bytes)
+                    jobs.of(file).dynamic.relative = bytemuck::cast_slice_mut(bytes)
                 }
                 Piece::Symbolic(file) => {
-                    jobs[file as usize].dynamic.symbolic = bytemuck::cast_slice_mut(bytes)
+                    jobs.of(file).dynamic.symbolic = bytemuck::cast_slice_mut(bytes)
                 }
                 Piece::Irelative(file) => {
-                    jobs[file as usize].dynamic.irelative = bytemuck::cast_slice_mut(bytes)
+                    jobs.of(file).dynamic.irelative = bytemuck::cast_slice_mut(bytes)
                 }
-                Piece::Locals(file) => jobs[file as usize].locals = bytemuck::cast_slice_mut(bytes),
-                Piece::Globals(file) => {
-                    jobs[file as usize].globals = bytemuck::cast_slice_mut(bytes)
-                }
-                Piece::Names(file) => jobs[file as usize].names = bytes,
+                Piece::Locals(file) => jobs.of(file).locals = bytemuck::cast_slice_mut(bytes),
+                Piece::Globals(file) => jobs.of(file).globals = bytemuck::cast_slice_mut(bytes),
+                Piece::Names(file) => jobs.of(file).names = bytes,
                 Piece::Made(id) if id == Std::EhFrameHdr.id() => header_table = bytes,
                 _ => made.push((piece, bytes)),
             }
         }
-        let mut rest = &mut entries[..];
-        for (i, job) in jobs.iter_mut().enumerate() {
-            let counts = &self.frame_layout.fde_counts;
-            let (head, tail) = rest.split_at_mut((counts[i + 1] - counts[i]) as usize);
-            job.table = head;
-            rest = tail;
-        }
+        let mut jobs = jobs.in_order();
+        self.divide(&mut jobs, &mut entries);
         let mut large: Vec<Task> = large.into_iter().map(Task::Chunk).collect();
         large.extend(
             jobs.extract_if(.., |job| job.size() >= LARGE)
@@ -265,6 +287,23 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Gives each job its part of the table of frames, and the offset of its names.
+    fn divide<'o>(&self, jobs: &mut [Job<'o>], mut entries: &'o mut [TableEntry]) {
+        let shares = self.symtab.map_or(&[][..], |symtab| &symtab.shares);
+        let counts = &self.frame_layout.fde_counts;
+        let (mut names_offset, mut before) = (1, 0);
+        for job in jobs {
+            let file = job.file as usize;
+            // All files between have neither names nor frames: they would have a job.
+            job.names_offset = names_offset;
+            names_offset += shares.get(file).map_or(0, |share| share.names);
+            let count = (counts[file + 1] - counts[file]) as usize;
+            (job.table, entries) = entries.split_at_mut(count);
+            debug_assert_eq!(counts[file], before);
+            before = counts[file + 1];
+        }
+    }
+
     /// Whether a chunk is loaded at run time.
     fn is_loaded(&self, chunk: u32) -> bool {
         let outputs = self.places.outputs;
@@ -292,25 +331,31 @@ impl Writer<'_, '_> {
         let outputs = places.outputs;
         let mut pieces =
             Vec::with_capacity(places.placement.chunks.len() + 8 * places.files.0.len());
+        // Of most files of a library nothing is linked.
+        let mut add = |offset: u64, size: u64, piece: Piece| {
+            if size > 0 {
+                pieces.push((offset, size, piece));
+            }
+        };
         for (i, chunk) in places.placement.chunks.iter().enumerate() {
             let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
             if !section.is_nobits() {
-                pieces.push((
+                add(
                     section.offset + chunk.offset,
                     chunk.size,
                     Piece::Chunk(i as u32),
-                ));
+                );
             }
         }
         for (i, class) in self.merge_classes.iter().enumerate() {
             if let Some(class) = class {
                 let section = &outputs.sections[outputs.parts[i].output.index()];
                 let start = section.offset + places.placement.parts[i].offset;
-                pieces.push((
+                add(
                     start,
                     places.merged.size(*class),
                     Piece::Merged(PartId(i as u32)),
-                ));
+                );
             }
         }
         let frames = outputs.std(Std::EhFrame);
@@ -321,7 +366,7 @@ impl Writer<'_, '_> {
             .map(|cie| u64::from(cie.offset) + self.cie_size(cie))
             .max()
             .unwrap_or(0);
-        pieces.push((frames.offset, cies, Piece::Cies));
+        add(frames.offset, cies, Piece::Cies);
         for i in 0..layout.file_offsets.len() {
             let end = layout
                 .file_offsets
@@ -334,14 +379,14 @@ impl Writer<'_, '_> {
             } else {
                 size
             };
-            pieces.push((
+            add(
                 frames.offset + layout.file_offsets[i],
                 size,
                 Piece::Frames(i as u32),
-            ));
+            );
             if i + 1 == layout.file_offsets.len() {
                 let at = layout.file_offsets[i] + size;
-                pieces.push((frames.offset + at, layout.size - at, Piece::FramesEnd));
+                add(frames.offset + at, layout.size - at, Piece::FramesEnd);
             }
         }
         let rela = outputs.std(Std::RelaDyn);
@@ -364,27 +409,27 @@ impl Writer<'_, '_> {
             for (i, counts) in self.needs.dynamic.iter().enumerate() {
                 let count = if i == 0 { own } else { count(counts) };
                 let size = 24 * u64::from(count);
-                pieces.push((at, size, kind(i as u32)));
+                add(at, size, kind(i as u32));
                 at += size;
             }
         }
         if let Some(symtab) = self.symtab {
             let section = outputs.std(Std::Symtab);
             let first = 24 * (1 + u64::from(symtab.section_symbols));
-            pieces.push((section.offset, first, Piece::FirstSymbol));
+            add(section.offset, first, Piece::FirstSymbol);
             let (mut local, mut global) = (
                 section.offset + first,
                 section.offset + 24 * u64::from(symtab.local_count),
             );
             let mut name = outputs.std(Std::Strtab).offset;
-            pieces.push((name, 1, Piece::FirstName));
+            add(name, 1, Piece::FirstName);
             name += 1;
             for (i, share) in symtab.shares.iter().enumerate() {
                 let (locals, globals) =
                     (24 * u64::from(share.locals), 24 * u64::from(share.globals));
-                pieces.push((local, locals, Piece::Locals(i as u32)));
-                pieces.push((global, globals, Piece::Globals(i as u32)));
-                pieces.push((name, share.names, Piece::Names(i as u32)));
+                add(local, locals, Piece::Locals(i as u32));
+                add(global, globals, Piece::Globals(i as u32));
+                add(name, share.names, Piece::Names(i as u32));
                 local += locals;
                 global += globals;
                 name += share.names;
@@ -392,17 +437,16 @@ impl Writer<'_, '_> {
         }
         for id in self.made.sections() {
             let section = &outputs.sections[id.index()];
-            pieces.push((section.offset, self.made.size(id), Piece::Made(id)));
+            add(section.offset, self.made.size(id), Piece::Made(id));
         }
         let segments = places.segments;
         let headers = 64 + 56 * segments.phdrs.len() as u64;
-        pieces.push((0, headers, Piece::Headers));
-        pieces.push((
+        add(0, headers, Piece::Headers);
+        add(
             segments.shoff,
             segments.file_size - segments.shoff,
             Piece::SectionHeaders,
-        ));
-        pieces.retain(|(_, size, _)| *size > 0);
+        );
         pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
         pieces
     }
