@@ -282,6 +282,19 @@ impl Diagnostics {
         self.report(Diagnostic::warning(message));
     }
 
+    /// Reports a warning about what is at a place.
+    pub fn warn_at(&self, message: impl Display, place: &Place) {
+        let described = place.describe(&self.names());
+        let warning = Diagnostic::warning(message);
+        let warning = match &place.source {
+            Some(source) => warning
+                .note(format!("referenced by {source}"))
+                .note(format!("              {described}")),
+            None => warning.note(format!("referenced by {described}")),
+        };
+        self.report(warning.at(place.order.input, place.order.offset));
+    }
+
     /// Reports a message.
     pub fn report(&self, diagnostic: Diagnostic) {
         let Some(severity) = self.count(diagnostic.severity, diagnostic.pardonable) else {

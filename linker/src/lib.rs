@@ -74,6 +74,7 @@ mod source_lines;
 pub mod split;
 pub mod stdout;
 pub mod strtab;
+pub mod symbol_warnings;
 pub mod symbols;
 pub mod symtab;
 pub mod ticket;

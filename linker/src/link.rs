@@ -59,6 +59,7 @@ use crate::sizes::{
     settle_links, settle_types,
 };
 use crate::strtab::StringTable;
+use crate::symbol_warnings;
 use crate::symbols::SymbolTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
@@ -178,6 +179,10 @@ fn attempt(
     if args.z.keep_text_section_prefix {
         sections.keep_text_prefixes(&files, &mut outputs);
     }
+    if args.kind != OutputKind::Shared {
+        // Whoever links the output refers to none of its symbols.
+        sections.discard(&facts.warnings);
+    }
     let sections = sections;
     timing.phase("number sections");
 
@@ -257,6 +262,7 @@ fn attempt(
     };
     let needs = tracer.run(&roots(args, &assignments, &symbols));
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
+    symbol_warnings::report(&files, &symbols, &sections, &facts.warnings, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
     check(diag)?;
     print_relative(&files, &symbols, &sections, &needs, diag);

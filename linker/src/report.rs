@@ -132,7 +132,7 @@ pub fn report_undefined(
 }
 
 /// Adds the function and the source line of a place.
-fn describe(
+pub(crate) fn describe(
     place: &mut MessagePlace,
     files: &Files,
     sections: &Sections,

@@ -20,6 +20,7 @@ use crate::output::{
 use crate::prefetch::prefetch;
 use crate::scripting::{FileNames, Route, Rules};
 use crate::split::piece_section_name;
+use crate::symbol_warnings;
 use crate::ticket_object::TicketObject;
 use crate::unique::Unique;
 use rayon::prelude::*;
@@ -67,6 +68,7 @@ struct Found<'a> {
     properties: Vec<u32>,
     frames: Vec<u32>,
     link_order: Vec<(u32, u32)>,
+    warnings: Vec<u32>,
     /// What standard parts hold whose [`shf::REMARKS`] concern the output section, each once.
     remarks: Vec<(PartId, u64)>,
 }
@@ -114,6 +116,8 @@ pub struct SectionFacts {
     pub frames: Vec<SectionId>,
     /// Sections with `SHF_LINK_ORDER`, each with the section that it is about, in order.
     pub link_order: Vec<(SectionId, SectionId)>,
+    /// Sections that hold warnings about symbols (see [`symbol_warnings`]).
+    pub warnings: Vec<SectionId>,
 }
 
 /// Addresses that are significant, for identical code folding (LLVM's extension).
@@ -204,6 +208,7 @@ impl Sections {
             properties: Vec::new(),
             frames: Vec::new(),
             link_order: Vec::new(),
+            warnings: Vec::new(),
         };
         for (id, found, part) in found {
             facts.loaded_size = facts.loaded_size.saturating_add(found.loaded_size);
@@ -223,6 +228,9 @@ impl Sections {
             facts
                 .link_order
                 .extend(link_order.map(|(section, about)| (global(section), global(about))));
+            facts
+                .warnings
+                .extend(found.warnings.into_iter().map(global));
             if found.customs.list.is_empty() {
                 continue;
             }
@@ -284,6 +292,7 @@ impl Sections {
             properties: Vec::new(),
             frames: Vec::new(),
             link_order: Vec::new(),
+            warnings: Vec::new(),
         };
         for (file, input) in files.iter() {
             let range = sections.of_file(file);
@@ -393,6 +402,15 @@ impl Sections {
                 };
                 self.part[index] = outputs.custom(&own).unwrap_or(part);
             }
+        }
+    }
+
+    /// Leaves sections out of the output.
+    pub fn discard(&mut self, ids: &[SectionId]) {
+        for id in ids {
+            let state = self.state[id.index()].get_mut();
+            *state = *state & state::ALLOC | state::DISCARDED;
+            self.part[id.index()] = PartId::NONE;
         }
     }
 
@@ -508,6 +526,8 @@ pub fn why_discarded(section: &Section) -> &'static str {
         "its flag SHF_EXCLUDE keeps it out of linked files"
     } else if section.flags & shf::GROUP != 0 {
         "another file's COMDAT group was taken in place of its own"
+    } else if section.name.starts_with(symbol_warnings::PREFIX) {
+        "it holds a warning for the linker"
     } else {
         "the linker script says so"
     }
@@ -653,6 +673,7 @@ fn classify_file<'a>(
         properties: Vec::new(),
         frames: Vec::new(),
         link_order: Vec::new(),
+        warnings: Vec::new(),
         remarks: Vec::new(),
     };
     let mut known = KnownShapes::new(object, rules.is_some() || unique.is_some());
@@ -718,6 +739,9 @@ fn classify_file<'a>(
         if section.name == b".note.GNU-stack" {
             found.executable_stack = Some(section.flags & shf::EXEC != 0);
             continue;
+        }
+        if section.name.starts_with(symbol_warnings::PREFIX) {
+            found.warnings.push(number);
         }
         let route = rules.map(|rules| rules.route_section(file, object, number, &section));
         if route == Some(Route::Discard) {

@@ -33,7 +33,10 @@ pub struct Shared<'a> {
     versions: Vec<&'a [u8]>,
     /// Number of versions that it defines: indices below this.
     defined_versions: usize,
+    data: &'a [u8],
     shdrs: &'a [Shdr],
+    /// Number of the section that holds the sections' names.
+    names: usize,
     /// Addresses that are read-only after relocation.
     relro: std::ops::Range<u64>,
 }
@@ -42,6 +45,19 @@ pub struct Shared<'a> {
 const HIDDEN: u16 = 0x8000;
 
 impl<'a> Shared<'a> {
+    /// Names and bytes of its sections, as far as they can be read: nothing that a program needs is found by them.
+    pub fn sections(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let bytes = |shdr: &Shdr| match shdr.sh_type {
+            c::SHT_NOBITS => None,
+            _ => elf::bytes(self.data, shdr.sh_offset, shdr.sh_size),
+        };
+        let names = self.shdrs.get(self.names).and_then(bytes);
+        self.shdrs.iter().filter_map(move |shdr| {
+            let name = elf::string(names?, shdr.sh_name)?;
+            Some((name, bytes(shdr)?))
+        })
+    }
+
     /// Whether it defines a version of such a name.
     pub fn defines_version(&self, wanted: impl Fn(&[u8]) -> bool) -> bool {
         let defined = &self.versions[..self.defined_versions.min(self.versions.len())];
@@ -53,7 +69,7 @@ impl<'a> Shared<'a> {
         let outside = |what, offset| Malformed::Outside { what, offset };
         let ehdr: &Ehdr = elf::record(data, 0).ok_or(outside("ELF header", 0))?;
         check_ident(ehdr)?;
-        let (shdrs, _) = section_headers(data, ehdr)?;
+        let (shdrs, names) = section_headers(data, ehdr)?;
         let mut shared = Shared {
             soname: given_name,
             has_soname: false,
@@ -67,7 +83,9 @@ impl<'a> Shared<'a> {
             versym: &[],
             versions: Vec::new(),
             defined_versions: 0,
+            data,
             shdrs,
+            names,
             relro: 0..0,
         };
         let phdrs: &[Phdr] = elf::table(data, ehdr.e_phoff, { ehdr.e_phnum }.into())

@@ -3,7 +3,9 @@
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod linking;
 
+use goblin::elf::Elf;
 use linking::{BOTH, Bench, Linker};
+use repo_tests::process::run;
 
 /// With both linkers: whether these words are said, and whether the link succeeds.
 fn says(bench: &Bench, arguments: &str, words: &str, said: bool, good: bool) {
@@ -116,4 +118,82 @@ fn required_symbols() {
     let arguments = "main.c -Wl,--require-defined=";
     says(&bench, &format!("{arguments}missing"), words, true, false);
     says(&bench, &format!("{arguments}main"), words, false, true);
+}
+
+#[test]
+fn symbols_with_a_warning_of_their_own() {
+    let Some(bench) = Bench::new() else { return };
+    let warning =
+        "const char text[] __attribute__((section(\".gnu.warning.old\"))) = \"old is no good\";";
+    let library = format!("int old(void) {{ return 0; }} int new(void) {{ return 0; }} {warning}");
+    bench.scratch.write("library.c", &library);
+    let uses = "int old(void); int main(void) { return old(); }";
+    bench.scratch.write("uses.c", uses);
+    let not = "int new(void); int main(void) { return new(); }";
+    bench.scratch.write("not.c", not);
+    let own = "int old(void) { return 0; } int main(void) { return old(); }";
+    bench.scratch.write("own.c", own);
+    let words = "old is no good";
+    bench
+        .driver(Linker::Reference, "gcc", "-c library.c -o library.o")
+        .ok();
+    run(bench
+        .scratch
+        .command("ar")
+        .args(["rc", "liblibrary.a", "library.o"]))
+    .ok();
+    let shared = "-shared -fPIC library.c -o liblibrary.so";
+    bench.driver(Linker::Reference, "gcc", shared).ok();
+    for library in ["library.o", "-L. -l:liblibrary.a", "-L. -l:liblibrary.so"] {
+        says(&bench, &format!("uses.c {library}"), words, true, true);
+        says(&bench, &format!("not.c {library}"), words, false, true);
+        let fatal = format!("uses.c {library} -Wl,--fatal-warnings");
+        says(&bench, &fatal, words, true, false);
+        let quiet = format!("uses.c {library} -Wl,-w");
+        says(&bench, &quiet, words, false, true);
+    }
+    // The library's definition is not the one that is used.
+    let other = "own.c -L. -l:liblibrary.so";
+    says(&bench, other, words, false, true);
+    // It stays where another link may want it.
+    for (option, kept) in [("-nostdlib -shared", true), ("-no-pie", false)] {
+        for linker in BOTH {
+            let arguments = format!("{option} -fPIC not.c library.c -o output");
+            bench.driver(linker, "gcc", &arguments).ok();
+            let image = bench.read("output");
+            let elf = Elf::parse(&image).unwrap();
+            let has = elf
+                .section_headers
+                .iter()
+                .any(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(".gnu.warning.old"));
+            assert_eq!(has, kept, "{linker:?} {option}");
+        }
+    }
+    // Where it is referred to.
+    let run = bench.driver(Linker::Ours, "gcc", "-g uses.c library.o -o output");
+    assert!(
+        run.errors()
+            .contains("warning: old is no good\n>>> referenced by")
+            && run.errors().contains("uses.c:1\n")
+            && run.errors().contains("(function main: .text+0x"),
+        "{}",
+        run.report()
+    );
+    // Code that is left out uses nothing.
+    bench.scratch.write(
+        "unused.c",
+        "int old(void); int unused(void) { return old(); } int main(void) { return 0; }",
+    );
+    let run = bench.driver(
+        Linker::Ours,
+        "gcc",
+        "-ffunction-sections -Wl,--gc-sections unused.c library.o -o output",
+    );
+    assert!(!run.errors().contains(words), "{}", run.report());
+    // A section that names no symbol is about its file.
+    bench.scratch.write(
+        "file.c",
+        "const char file[] __attribute__((section(\".gnu.warning\"))) = \"an old file\";",
+    );
+    says(&bench, "not.c library.o file.c", "an old file", true, true);
 }
