@@ -24,8 +24,12 @@ impl Host for Process<'_> {
     /// Chooses the number of threads; this one is one of them. A small link has been done before others would be awake.
     fn opened(&self, bytes: u64) {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        let most = self.args.threads.unwrap_or_else(processors);
-        let useful = usize::try_from(bytes / WORK_OF_THREAD).unwrap_or(most) + 1;
+        let useful = usize::try_from(bytes / WORK_OF_THREAD).map_or(usize::MAX, |more| more + 1);
+        let most = match useful {
+            // To count processors takes a part of such a link's time.
+            1 => 1,
+            _ => self.args.threads.unwrap_or_else(processors),
+        };
         self.threads.call_once(|| {
             let built = rayon::ThreadPoolBuilder::new()
                 .num_threads(most.min(useful))

@@ -9,7 +9,7 @@
 //! With one dash, an exact long name comes first (`-static`), then an option of one letter with its value joined
 //! (`-lfoo`, `-Tscript`), then a beginning of a long name, then a bunch.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -38,14 +38,20 @@ pub(super) struct Known {
 
 /// All names, of one letter and longer.
 static NAMES: LazyLock<FxHashMap<&'static str, Known>> = LazyLock::new(|| {
-    let mut names = FxHashMap::default();
+    let specs = || SPECS.iter().flat_map(|(_, specs)| specs.iter());
+    let count = specs().map(|spec| spec.names.len()).sum::<usize>()
+        + IGNORED
+            .iter()
+            .map(|ignored| ignored.names.len())
+            .sum::<usize>();
+    let mut names = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
     let mut add = |list: &[&'static str], action, takes| {
         for name in list {
             let old = names.insert(*name, Known { action, takes });
             debug_assert!(old.is_none(), "option {name} is in the tables twice");
         }
     };
-    for spec in SPECS.iter().flat_map(|(_, specs)| specs.iter()) {
+    for spec in specs() {
         add(spec.names, Action::Obey(spec.id), spec.takes);
     }
     for ignored in IGNORED {
