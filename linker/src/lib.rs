@@ -62,6 +62,7 @@ pub mod report;
 pub mod resolve;
 pub mod retain;
 pub mod script;
+mod script_text;
 pub mod scripting;
 pub mod search;
 pub mod section_index;

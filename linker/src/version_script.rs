@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use crate::diag::demangle;
 use crate::glob::{Glob, has_wildcard};
+use crate::script_text::{ScriptText, UnclosedComment};
 
 /// A version script, or the `VERSION` command of a linker script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub fn parse(text: &[u8]) -> Result<VersionScript, VersionError> {
 pub fn parse_prefix(text: &[u8]) -> Result<(VersionScript, usize), VersionError> {
     let mut parser = Parser::new(text);
     let script = parser.script()?;
-    Ok((script, parser.at))
+    Ok((script, parser.text.at()))
 }
 
 /// Parses the text of a `--dynamic-list` or `--export-dynamic-symbol-list` file: `{ patterns; };`, once or more.
@@ -147,75 +148,40 @@ impl Token<'_> {
 
 #[derive(Clone, Copy)]
 struct Parser<'a> {
-    text: &'a [u8],
-    at: usize,
-    line: u32,
+    text: ScriptText<'a>,
 }
 
 impl<'a> Parser<'a> {
     fn new(text: &'a [u8]) -> Parser<'a> {
         Parser {
-            text,
-            at: 0,
-            line: 1,
+            text: ScriptText::new(text),
         }
     }
 
     fn error<T>(&self, problem: impl Into<String>) -> Result<T, VersionError> {
         Err(VersionError {
-            line: self.line,
+            line: self.text.line(),
             problem: problem.into(),
         })
     }
 
-    fn rest(&self) -> &'a [u8] {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    fn advance(&mut self, count: usize) -> &'a [u8] {
-        let rest = self.rest();
-        let taken = &rest[..count.min(rest.len())];
-        self.at += taken.len();
-        let lines = memchr::memchr_iter(b'\n', taken).count();
-        self.line = self
-            .line
-            .saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
-        taken
-    }
-
     fn skip_blank(&mut self) -> Result<(), VersionError> {
-        loop {
-            let rest = self.rest();
-            let blank = rest
-                .iter()
-                .take_while(|byte| byte.is_ascii_whitespace() || **byte == b'\x0b')
-                .count();
-            self.advance(blank);
-            let rest = self.rest();
-            if rest.starts_with(b"/*") {
-                match memchr::memmem::find(&rest[2..], b"*/") {
-                    Some(end) => self.advance(end + 4),
-                    None => return self.error("unclosed comment"),
-                };
-            } else if rest.first() == Some(&b'#') {
-                self.advance(memchr::memchr(b'\n', rest).unwrap_or(rest.len()));
-            } else {
-                return Ok(());
-            }
-        }
+        self.text
+            .skip_blank()
+            .or_else(|UnclosedComment| self.error("unclosed comment"))
     }
 
     fn next(&mut self) -> Result<Token<'a>, VersionError> {
         self.skip_blank()?;
-        let rest = self.rest();
+        let rest = self.text.rest();
         match rest.first() {
             None => Ok(Token::End),
             Some(b'"') => match memchr::memchr(b'"', &rest[1..]) {
-                Some(length) => Ok(Token::Quoted(&self.advance(length + 2)[1..=length])),
+                Some(length) => Ok(Token::Quoted(&self.text.advance(length + 2)[1..=length])),
                 None => self.error("unterminated string"),
             },
             Some(byte @ (b'{' | b'}' | b';')) => {
-                self.advance(1);
+                self.text.advance(1);
                 Ok(Token::Punct(*byte))
             }
             Some(_) => {
@@ -231,10 +197,10 @@ impl<'a> Parser<'a> {
                     }
                 }
                 if length == 0 {
-                    self.advance(1);
+                    self.text.advance(1);
                     return Ok(Token::Punct(b':'));
                 }
-                Ok(Token::Word(self.advance(length)))
+                Ok(Token::Word(self.text.advance(length)))
             }
         }
     }
@@ -270,7 +236,7 @@ impl<'a> Parser<'a> {
         let mut script = VersionScript::default();
         loop {
             self.skip_blank()?;
-            let line = self.line;
+            let line = self.text.line();
             let name = match self.peek()? {
                 Token::Word(name) | Token::Quoted(name) => {
                     self.next()?;
@@ -354,7 +320,7 @@ impl<'a> Parser<'a> {
     ) -> Result<(), VersionError> {
         loop {
             self.skip_blank()?;
-            let line = self.line;
+            let line = self.text.line();
             let mut ahead = *self;
             let (text, quoted) = match ahead.next()? {
                 // `global:` and `local:` are labels, but `global;` is a symbol.

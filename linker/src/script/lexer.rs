@@ -5,6 +5,7 @@
 //! in which [`Mode`] it is to be read, and may look ahead in one mode and read in another: the lexer is a position.
 
 use super::{Pos, ScriptError};
+use crate::script_text::{ScriptText, UnclosedComment};
 
 /// How words are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,68 +69,45 @@ const PUNCTUATION: [&str; 28] = [
 /// A position in a script's text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lexer<'a> {
-    text: &'a [u8],
-    at: usize,
-    pos: Pos,
+    text: ScriptText<'a>,
+    file: u32,
 }
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a [u8], file: u32) -> Lexer<'a> {
         Lexer {
-            text,
-            at: 0,
-            pos: Pos { file, line: 1 },
+            text: ScriptText::new(text),
+            file,
         }
     }
 
     /// Where the next token begins.
     pub(super) fn pos(&mut self) -> Result<Pos, ScriptError> {
         self.skip_blank()?;
-        Ok(self.pos)
+        Ok(self.here())
+    }
+
+    fn here(&self) -> Pos {
+        Pos {
+            file: self.file,
+            line: self.text.line(),
+        }
     }
 
     /// The text from here on.
     pub(super) fn rest(&self) -> &'a [u8] {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.rest()
     }
 
     /// Goes over text that something else has read.
     pub(super) fn skip(&mut self, count: usize) {
-        self.advance(count);
+        self.text.advance(count);
     }
 
-    fn advance(&mut self, count: usize) -> &'a [u8] {
-        let taken = &self.rest()[..count.min(self.rest().len())];
-        self.at += taken.len();
-        let lines = memchr::memchr_iter(b'\n', taken).count();
-        self.pos.line = self
-            .pos
-            .line
-            .saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
-        taken
-    }
-
-    /// Skips white space, `/* */`, and `#` to the end of the line.
     fn skip_blank(&mut self) -> Result<(), ScriptError> {
-        loop {
-            let rest = self.rest();
-            let blank = rest
-                .iter()
-                .take_while(|byte| byte.is_ascii_whitespace() || **byte == b'\x0b')
-                .count();
-            self.advance(blank);
-            let rest = self.rest();
-            if rest.starts_with(b"/*") {
-                match memchr::memmem::find(&rest[2..], b"*/") {
-                    Some(end) => self.advance(end + 4),
-                    None => return Err(ScriptError::new(self.pos, "unclosed comment")),
-                };
-            } else if rest.first() == Some(&b'#') {
-                self.advance(memchr::memchr(b'\n', rest).unwrap_or(rest.len()));
-            } else {
-                return Ok(());
-            }
-        }
+        self.text
+            .skip_blank()
+            .map_err(|UnclosedComment| ScriptError::new(self.here(), "unclosed comment"))
     }
 
     /// Reads a token.
@@ -141,9 +119,9 @@ impl<'a> Lexer<'a> {
         };
         if first == b'"' {
             let Some(length) = memchr::memchr(b'"', &rest[1..]) else {
-                return Err(ScriptError::new(self.pos, "unterminated string"));
+                return Err(ScriptError::new(self.here(), "unterminated string"));
             };
-            let quoted = self.advance(length + 2);
+            let quoted = self.text.advance(length + 2);
             return Ok(Token::Quoted(&quoted[1..=length]));
         }
         if mode == Mode::Expr
@@ -154,23 +132,23 @@ impl<'a> Lexer<'a> {
                 .iter()
                 .take_while(|byte| byte.is_ascii_alphanumeric())
                 .count();
-            return Ok(Token::Number(self.advance(length)));
+            return Ok(Token::Number(self.text.advance(length)));
         }
         let length = self.word_length(mode);
         if length != 0 {
-            return Ok(Token::Word(self.advance(length)));
+            return Ok(Token::Word(self.text.advance(length)));
         }
         for operator in ASSIGNMENTS.iter().chain(&PUNCTUATION) {
             // `==` is one operator, `=` another.
             if rest.starts_with(operator.as_bytes())
                 && !(*operator == "=" && rest.starts_with(b"=="))
             {
-                self.advance(operator.len());
+                self.text.advance(operator.len());
                 return Ok(Token::Punct(operator));
             }
         }
         Err(ScriptError::new(
-            self.pos,
+            self.here(),
             format!("unexpected character {}", describe_byte(first)),
         ))
     }
