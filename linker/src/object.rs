@@ -256,6 +256,10 @@ impl<'a> Object<'a> {
                 let place = match { sym.st_shndx } {
                     c::SHN_UNDEF => Place::Undefined,
                     c::SHN_ABS => Place::Absolute,
+                    // A local symbol has no common block: who refers to it is told that it is not defined.
+                    c::SHN_COMMON | SHN_X86_64_LCOMMON if index < elf.first_global => {
+                        Place::Undefined
+                    }
                     c::SHN_COMMON | SHN_X86_64_LCOMMON => Place::Common,
                     c::SHN_XINDEX => Place::Section(elf.extended_index(index)),
                     n if n >= c::SHN_LORESERVE => Place::Section(RESERVED_SECTION | u32::from(n)),

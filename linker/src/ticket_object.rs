@@ -140,6 +140,7 @@ impl<'a> TicketObject<'a> {
             _ if record.bits & SymbolRecord::PIECE != 0 => Place::Undefined,
             SymbolRecord::SECTION_UNDEFINED => Place::Undefined,
             SymbolRecord::SECTION_ABSOLUTE => Place::Absolute,
+            SymbolRecord::SECTION_COMMON if index < self.first_global() => Place::Undefined,
             SymbolRecord::SECTION_COMMON => Place::Common,
             n => Place::Section(n),
         };
