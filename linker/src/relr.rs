@@ -95,7 +95,7 @@ impl Sites {
     /// # Errors
     /// The address of a place that the table cannot have, because its output section was given an odd address.
     pub fn settle(
-        mut self,
+        self,
         outputs: &mut Outputs,
         assign: impl Fn(&mut Outputs) -> Segments,
     ) -> Result<(Segments, Vec<u64>), u64> {
@@ -104,18 +104,7 @@ impl Sites {
             if self.by_output.is_empty() {
                 return Ok((segments, Vec::new()));
             }
-            let address = |id: &OutputId| outputs.sections[id.index()].address;
-            self.by_output.sort_by_key(|(id, _)| address(id));
-            let addresses: Vec<u64> = self
-                .by_output
-                .iter()
-                .flat_map(|(id, offsets)| {
-                    let start = address(id);
-                    offsets
-                        .iter()
-                        .map(move |offset| start.wrapping_add(*offset))
-                })
-                .collect();
+            let addresses = self.addresses(outputs);
             if let Some(odd) = addresses.iter().find(|address| !address.is_multiple_of(2)) {
                 return Err(*odd);
             }
@@ -128,6 +117,24 @@ impl Sites {
             }
             *size = 8 * table.len() as u64;
         }
+    }
+
+    /// The addresses of all places, in order, each once. (Sections that an option or a script puts over each other, or
+    /// past the end of the address space, are reported when all have their places.)
+    fn addresses(&self, outputs: &Outputs) -> Vec<u64> {
+        let mut addresses: Vec<u64> = self
+            .by_output
+            .iter()
+            .flat_map(|(id, offsets)| {
+                let start = outputs.sections[id.index()].address;
+                offsets
+                    .iter()
+                    .map(move |offset| start.wrapping_add(*offset))
+            })
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
     }
 }
 
@@ -177,6 +184,23 @@ pub fn encode(addresses: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// `--section-start` can put them so; that is reported later.
+    #[test]
+    fn places_of_sections_that_overlap() {
+        let mut outputs = Outputs::default();
+        outputs.std_mut(Std::Data).address = 0x1000;
+        outputs.std_mut(Std::Got).address = 0x1008;
+        let sites = Sites {
+            by_output: vec![
+                (Std::Data.id(), vec![0, 8, 32]),
+                (Std::Got.id(), vec![0, 8]),
+            ],
+        };
+        let addresses = sites.addresses(&outputs);
+        assert_eq!(addresses, [0x1000, 0x1008, 0x1010, 0x1020]);
+        assert_eq!(decode(&encode(&addresses)), addresses);
+    }
 
     /// As the gABI says a table is to be read.
     fn decode(table: &[u64]) -> Vec<u64> {
