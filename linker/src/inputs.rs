@@ -20,7 +20,7 @@ use crate::script::{self, Command, FileRef};
 use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, is_ticket};
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
 use memmap2::{Mmap, MmapOptions};
@@ -612,15 +612,27 @@ impl Input<'_> {
         // Of an archive the symbols' names are looked at, and some members; of a shared object only its table of symbols.
         const ARCHIVE: u64 = 4;
         const SHARED: u64 = 16;
-        let (data, lazy) = match self {
-            Input::Found(found) => (found.data, found.lazy),
-            Input::Archive(library) => (library.data, !library.state.whole_archive),
+        // A ticket stands for more than is in it.
+        const TICKET: u64 = 4;
+        let (data, lazy, first) = match self {
+            Input::Found(found) => (found.data, found.lazy, Some(found.data)),
+            Input::Archive(library) => (
+                library.data,
+                !library.state.whole_archive,
+                Archive::parse(library.data)
+                    .ok()
+                    .and_then(|archive| first_object(&archive)),
+            ),
         };
         let bytes = data.len() as u64;
-        let ehdr = elf::record::<Ehdr>(data, 0);
+        let ehdr = first.and_then(|data| elf::record::<Ehdr>(data, 0));
         if ehdr.is_some_and(|ehdr| ehdr.e_type == c::ET_DYN) {
             return bytes / SHARED;
         }
+        let bytes = match first.zip(ehdr) {
+            Some((first, ehdr)) if may_be_ticket(ehdr) && is_ticket(first) => bytes * TICKET,
+            _ => bytes,
+        };
         match lazy {
             true => bytes / ARCHIVE,
             false => bytes,
@@ -711,12 +723,7 @@ fn is_compatible(data: &[u8]) -> bool {
         let Ok(archive) = Archive::parse(data) else {
             return true;
         };
-        let mut members = archive.members().map_while(Result::ok);
-        let first = members.find_map(|member| {
-            let data = archive.inline_data(&member)?;
-            data.starts_with(&c::ELFMAG).then_some(data)
-        });
-        return first.is_none_or(ours);
+        return first_object(&archive).is_none_or(ours);
     }
     // The formats that follow the first are for big- and little-endian output.
     let Some(at) = memchr::memmem::find(data, b"OUTPUT_FORMAT") else {
@@ -818,13 +825,25 @@ fn open_tickets<'a>(
     });
 }
 
+/// The first member that is an ELF file.
+fn first_object<'a>(archive: &Archive<'a>) -> Option<&'a [u8]> {
+    let mut members = archive.members().map_while(Result::ok);
+    members.find_map(|member| {
+        let data = archive.inline_data(&member)?;
+        data.starts_with(&c::ELFMAG).then_some(data)
+    })
+}
+
 /// A ticket has few sections; an object that has more is none, and need not be searched for the note.
-const MOST_SECTIONS_OF_A_TICKET: u16 = 256;
+fn may_be_ticket(header: &Ehdr) -> bool {
+    const MOST_SECTIONS: u16 = 256;
+    header.e_shnum <= MOST_SECTIONS
+}
 
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let header = elf::record::<Ehdr>(found.data, 0);
     // What else is in a ticket than its note is for other tools, and is not looked at.
-    if header.is_some_and(|header| header.e_shnum <= MOST_SECTIONS_OF_A_TICKET) {
+    if header.is_some_and(may_be_ticket) {
         match Ticket::parse(found.data) {
             Ok(Some(ticket)) => return Some(Parsed::Ticket(found, ticket)),
             Ok(None) => {}

@@ -213,6 +213,11 @@ impl Ticket {
     }
 }
 
+/// Whether a file has a ticket's note, damaged or not.
+pub fn is_ticket(bytes: &[u8]) -> bool {
+    find_note(bytes).is_some()
+}
+
 /// The note section of a ticket, and its offset in the file.
 fn find_note(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (header, _) = pod::from_bytes::<FileHeader64<LE>>(bytes).ok()?;
