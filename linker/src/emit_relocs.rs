@@ -468,6 +468,10 @@ impl Writer<'_, '_> {
 
     fn global(&self, id: SymbolId, addend: i64) -> Option<(u32, i64)> {
         let places = self.places;
+        if id == SymbolId::NONE {
+            // Some errors do not stop a link (`--noinhibit-exec`): a relocation can be left whose symbol nothing knows.
+            return None;
+        }
         let key = places.symbols.key(id);
         if !key.in_object() {
             return Some((*self.index.others.get(&id)?, addend));

@@ -279,3 +279,18 @@ pub fn seeds() -> &'static [Line] {
     });
     &SEEDS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a fuzzer has found, and what is mended since.
+    #[test]
+    fn lines_of_earlier_failures() {
+        let lines = corpus("link");
+        assert!(!lines.is_empty());
+        for (_, bytes) in lines {
+            run(&bytes);
+        }
+    }
+}
