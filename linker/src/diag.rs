@@ -120,6 +120,17 @@ impl Place {
         }
     }
 
+    /// The lines of a note that something is referred to from here.
+    fn referred_to(&self, names: &Names, saying: &str) -> String {
+        let described = self.describe(names);
+        match &self.source {
+            Some(source) => {
+                format!("referenced by {source}\n>>>               {described}{saying}")
+            }
+            None => format!("referenced by {described}{saying}"),
+        }
+    }
+
     /// `main.o:(function main: .text.main+0x12)`.
     fn describe(&self, names: &Names) -> String {
         let mut out = self.file.clone();
@@ -284,14 +295,7 @@ impl Diagnostics {
 
     /// Reports a warning about what is at a place.
     pub fn warn_at(&self, message: impl Display, place: &Place) {
-        let described = place.describe(&self.names());
-        let warning = Diagnostic::warning(message);
-        let warning = match &place.source {
-            Some(source) => warning
-                .note(format!("referenced by {source}"))
-                .note(format!("              {described}")),
-            None => warning.note(format!("referenced by {described}")),
-        };
+        let warning = Diagnostic::warning(message).note(place.referred_to(&self.names(), ""));
         self.report(warning.at(place.order.input, place.order.offset));
     }
 
@@ -487,20 +491,9 @@ impl Diagnostics {
         let names = self.names();
         let shown = names.show(symbol);
         let mut text = format!("undefined symbol: {shown}");
+        let saying = format!(": undefined reference to `{shown}'");
         for place in &undefined.references {
-            let described = place.describe(&names);
-            let _ = match &place.source {
-                Some(source) => {
-                    write!(
-                        text,
-                        "\n>>> referenced by {source}\n>>>               {described}: undefined reference to `{shown}'"
-                    )
-                }
-                None => write!(
-                    text,
-                    "\n>>> referenced by {described}: undefined reference to `{shown}'"
-                ),
-            };
+            let _ = write!(text, "\n>>> {}", place.referred_to(&names, &saying));
         }
         let more = undefined.count - undefined.references.len().min(undefined.count);
         if more != 0 {

@@ -36,7 +36,7 @@ pub fn report(
         let text = object.section_bytes(number);
         match about(section.name) {
             Some(b"") => diag.warn(format!("{}: {}", files.get(file), shown(text))),
-            Some(name) => want(&mut wanted, symbols, name, file, text),
+            Some(name) => want(&mut wanted, symbols, symbols.find(name), file, text),
             None => {}
         }
     }
@@ -45,13 +45,11 @@ pub fn report(
             let Some(name) = about(section).filter(|name| !name.is_empty()) else {
                 continue;
             };
-            let is_used = |id: SymbolId| {
-                let key = symbols.key(id);
+            let used = symbols.find(name).filter(|id| {
+                let key = symbols.key(*id);
                 key.rank() == rank::SHARED && key.file() == file
-            };
-            if symbols.find(name).is_some_and(is_used) {
-                want(&mut wanted, symbols, name, file, text);
-            }
+            });
+            want(&mut wanted, symbols, used, file, text);
         }
     }
     if wanted.is_empty() {
@@ -74,14 +72,14 @@ fn about(section: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Notes a warning, if some object refers to the symbol. Of several the first counts.
 fn want<'t>(
     wanted: &mut Wanted<'t>,
     symbols: &SymbolTable,
-    name: &[u8],
+    id: Option<SymbolId>,
     file: FileId,
     text: &'t [u8],
 ) {
-    let id = symbols.find(name);
     if let Some(id) = id.filter(|id| symbols.flags(*id) & flag::REFERENCED != 0) {
         wanted.entry(id).or_insert((file, text));
     }
