@@ -490,6 +490,7 @@ fn attempt(
             }
             if args.check_sections {
                 segments::report_overlap(&segments.phdrs, diag);
+                warnings::image_base(args, diag);
             }
             LaidOut {
                 placement,

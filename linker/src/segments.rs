@@ -109,6 +109,23 @@ fn below_starts(outputs: &Outputs, loads: &[Load], usual: u64, headers: u64, pag
     }
 }
 
+/// The size of a page, as the options have it.
+fn page_size(args: &Args) -> u64 {
+    let size = args.z.max_page_size.unwrap_or(0x1000);
+    size.max(1).next_power_of_two()
+}
+
+/// Where an option has the image begin, and where it can: the headers are at the start of the file, and a segment's place
+/// in the file is congruent to its address (gABI, "Program Loading"). Only what is not paged may begin anywhere.
+pub fn given_base(args: &Args) -> Option<(u64, u64)> {
+    let given = args.image_base.or(args.text_segment)?;
+    let possible = match args.magic {
+        Magic::Normal => given & !(page_size(args) - 1),
+        _ => given,
+    };
+    Some((given, possible))
+}
+
 /// Gives every output section its address and place in the file.
 pub fn assign(
     outputs: &mut Outputs,
@@ -118,13 +135,8 @@ pub fn assign(
 ) -> Segments {
     let order = outputs.in_order();
     let relro_allowed = args.z.relro && args.magic == Magic::Normal;
-    let page = args
-        .z
-        .max_page_size
-        .unwrap_or(0x1000)
-        .max(1)
-        .next_power_of_two();
-    let given_base = args.image_base.or(args.text_segment);
+    let page = page_size(args);
+    let given_base = given_base(args).map(|(_, base)| base);
     let image_base = match (given_base, args.kind) {
         (Some(base), _) => base,
         (None, OutputKind::StaticExec | OutputKind::DynamicExec) => 0x40_0000,

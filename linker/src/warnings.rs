@@ -11,6 +11,7 @@ use crate::ids::{FileId, SymbolId};
 use crate::object::Place;
 use crate::resolve::Shrunk;
 use crate::sections::Sections;
+use crate::segments;
 use crate::symbols::{SymbolTable, rank};
 use std::collections::HashMap;
 
@@ -118,6 +119,17 @@ pub fn rwx_segments(args: &Args, phdrs: &[Phdr], diag: &Diagnostics) {
             )),
             _ => {}
         }
+    }
+}
+
+/// The image is to begin in the middle of a page, and does not.
+pub fn image_base(args: &Args, diag: &Diagnostics) {
+    if let Some((given, base)) = segments::given_base(args)
+        && base != given
+    {
+        diag.warn(format!(
+            "address of `text-segment' isn't multiple of maximum page size: {given:#x}; the image begins at {base:#x}"
+        ));
     }
 }
 

@@ -4,6 +4,7 @@
 mod linking;
 
 use goblin::elf::Elf;
+use goblin::elf::program_header::PT_LOAD;
 use linking::{BOTH, Bench, Linker};
 use repo_tests::process::run;
 
@@ -82,6 +83,23 @@ fn segments_that_can_be_written_and_executed() {
     assert_eq!(bench.execute("output").status.code(), Some(7));
     let quiet = format!("{arguments} -Wl,-N -Wl,--no-warn-rwx-segments");
     says(&bench, &quiet, words, false, true);
+}
+
+#[test]
+fn images_that_begin_in_a_page() {
+    let Some(bench) = Bench::new() else { return };
+    let code = "int value = 7; int main(void) { return value; }";
+    bench.scratch.write("main.c", code);
+    let words = "address of `text-segment' isn't multiple of maximum page size";
+    let at = |base: &str| format!("-no-pie main.c -Wl,-Ttext-segment={base}");
+    says(&bench, &at("0x500000"), words, false, true);
+    says(&bench, &at("0x500010"), words, true, true);
+    // What was written last is ours.
+    assert_eq!(bench.execute("output").status.code(), Some(7));
+    let output = bench.read("output");
+    let first = &Elf::parse(&output).unwrap().program_headers;
+    let first = first.iter().find(|segment| segment.p_type == PT_LOAD);
+    assert_eq!(first.unwrap().p_vaddr, 0x500000);
 }
 
 #[test]
