@@ -95,11 +95,8 @@ impl Reasons {
             reach(FileId::LINKER, *symbol, &mut queue);
         }
         while let Some(id) = queue.pop_front() {
-            for (symbol, mention) in mentions(files.get(id), symbols) {
-                if mention == Mention::Reference {
-                    reach(id, symbol, &mut queue);
-                }
-            }
+            let file = files.get(id);
+            file.for_wanted(|index, _| reach(id, symbols.of(file, index), &mut queue));
         }
         Reasons { by_file }
     }

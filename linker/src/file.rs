@@ -1,7 +1,8 @@
 //! An input file as the phases see it.
 
+use crate::elf::c;
 use crate::ids::FileId;
-use crate::object::Object;
+use crate::object::{Object, Place};
 use crate::pages::MappedBytes;
 use crate::shared::Shared;
 use crate::symbols::{Key, rank};
@@ -82,6 +83,35 @@ impl<'a> File<'a> {
             Body::Linker(names) => names.len() as u32,
             Body::Object(object) => object.symbol_count(),
             Body::Shared(shared) => shared.syms.len() as u32,
+        }
+    }
+
+    /// Calls `f` with each symbol for which a definition in another file is looked for, and whether only one in an object
+    /// will do.
+    #[inline]
+    pub fn for_wanted(&self, mut f: impl FnMut(u32, bool)) {
+        match &self.body {
+            Body::Linker(_) => {}
+            Body::Shared(shared) => {
+                for index in shared.strong_references() {
+                    f(index, false);
+                }
+            }
+            Body::Object(object) => {
+                for index in self.first_global()..self.symbol_count() {
+                    let Some(symbol) = object.symbol(index) else {
+                        continue;
+                    };
+                    match symbol.place {
+                        Place::Undefined if !symbol.is_weak() => {
+                            let visibility = symbol.other & 3;
+                            f(index, matches!(visibility, c::STV_HIDDEN | c::STV_INTERNAL));
+                        }
+                        Place::Common => f(index, false),
+                        _ => {}
+                    }
+                }
+            }
         }
     }
 

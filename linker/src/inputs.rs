@@ -2,7 +2,8 @@
 //!
 //! Files are mapped, never read. The walk over the command line is serial, as what
 //! a linker script names depends on what came before; it finds out what each file
-//! is and lists archive members. Parsing what was found is parallel.
+//! is. Listing archive members and parsing what was found is parallel. Of the members of small links' archives only those are
+//! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
 use crate::archive::{Archive, ArchiveError, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
@@ -13,6 +14,7 @@ use crate::file::{Body, File, Files};
 use crate::host::Host;
 use crate::ids::FileId;
 use crate::lto::Produced;
+use crate::mentions::entry_name;
 use crate::object::Object;
 use crate::pages::MappedBytes;
 use crate::raw_input;
@@ -32,6 +34,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::{Programs, Repository};
 use typed_arena::Arena;
+
+mod candidates;
 
 /// What inputs borrow from: lives as long as the link.
 #[derive(Default)]
@@ -128,6 +132,8 @@ pub struct Opened<'a> {
     pub version_scripts: Vec<VersionScript>,
     /// Files that hold a compiler's intermediate code, in order.
     pub intermediate: Vec<Intermediate<'a>>,
+    /// Members of archives were left out, because the archives' indexes say that nothing can need them.
+    pub by_index: bool,
 }
 
 /// Where a file that holds intermediate code lies.
@@ -166,9 +172,11 @@ pub fn open<'a>(
         ..
     } = opener;
     // Before anything that is parallel.
-    host.opened(found.iter().map(Input::work).sum());
-    let found = list_archives(found, diag);
+    let work = found.iter().map(Input::work).sum();
+    host.opened(work);
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
+    let mut wanted = names.clone();
+    wanted.push(entry_name(args));
     let linker = File {
         path: Path::new(""),
         member: None,
@@ -179,7 +187,15 @@ pub fn open<'a>(
         slot_base: 0,
         mapped: None,
     };
-    let mut files = parse_all(arena, args, Some(linker), found, diag);
+    let mut opening = Opening::new(arena, args, diag);
+    let by_index = candidates::worth_while(&found, work, args);
+    let mut files = match by_index {
+        true => candidates::parse(found, linker, &wanted, &mut opening),
+        false => {
+            let found = list_archives(found, diag);
+            opening.parse_all(Some(linker), found)
+        }
+    };
     unite_shared(&mut files);
     let intermediate = files
         .iter()
@@ -194,6 +210,7 @@ pub fn open<'a>(
         scripts,
         version_scripts,
         intermediate,
+        by_index,
     }
 }
 
@@ -217,6 +234,7 @@ pub fn open_produced<'a>(
     for path in &produced.files {
         opener.file(path.clone(), InputState::default(), 0);
     }
+    let mut opening = Opening::new(arena, args, diag);
     let objects = list_archives(std::mem::take(&mut opener.found), diag);
     let state = InputState {
         static_only: args.inputs.last().is_some_and(|i| i.state.static_only),
@@ -235,12 +253,12 @@ pub fn open_produced<'a>(
         .iter()
         .filter_map(|(_, file)| file.shared().map(|shared| shared.soname))
         .collect();
-    let mut libraries = parse_all(arena, args, None, libraries, diag);
+    let mut libraries = opening.parse_all(None, libraries);
     libraries.retain(|file| {
         file.shared()
             .is_none_or(|shared| !sonames.contains(shared.soname))
     });
-    (parse_all(arena, args, None, objects, diag), libraries)
+    (opening.parse_all(None, objects), libraries)
 }
 
 /// Finds out where in which file the bytes of inputs lie.
@@ -270,25 +288,6 @@ fn locate<'a>(
             })
         })
         .collect()
-}
-
-/// Parses `found`. What is not for this link is left out. Files are large: they stay where they are made, after `first`.
-fn parse_all<'a>(
-    arena: &'a InputArena,
-    args: &Args,
-    first: Option<File<'a>>,
-    found: Vec<Found<'a>>,
-    diag: &Diagnostics,
-) -> Vec<File<'a>> {
-    let mut parsed = Vec::with_capacity(found.len() + 1);
-    parsed.extend(first.map(|file| Some(Parsed::File(file))));
-    parsed.par_extend(found.into_par_iter().map(|found| parse(found, args, diag)));
-    open_tickets(arena, args, &mut parsed, diag);
-    let files = parsed.into_iter().filter_map(|parsed| match parsed? {
-        Parsed::File(file) => Some(file),
-        Parsed::Ticket(..) => None,
-    });
-    files.collect()
 }
 
 /// A shared object that is given twice counts once.
@@ -640,36 +639,23 @@ impl Input<'_> {
     }
 }
 
-/// Puts in each archive's place its members.
-fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a>> {
-    let listed: Vec<_> = inputs
-        .into_par_iter()
-        .map(|input| match input {
-            Input::Found(found) => Ok(vec![found]),
-            Input::Archive(library) => library.members(diag),
-        })
-        .collect();
-    let count = listed.iter().flatten().map(Vec::len).sum();
-    let mut found = Vec::with_capacity(count);
-    for input in listed {
-        match input {
-            Ok(members) => found.extend(members),
-            Err(why) => diag.error(why),
-        }
-    }
-    found
-}
-
 impl<'a> Library<'a> {
     /// The members of an archive that holds them.
-    fn members(&self, diag: &Diagnostics) -> Result<Vec<Found<'a>>, String> {
-        let broken = |why: ArchiveError| format!("{}: {why}", self.path.display());
-        let archive = Archive::parse(self.data).map_err(broken)?;
+    fn members(&self, diag: &Diagnostics) -> Vec<Found<'a>> {
         // Few members are smaller; memory that is only reserved costs nothing.
         const MEMBER: usize = 1024;
         let mut found = Vec::with_capacity(self.data.len() / MEMBER);
+        if let Err(why) = self.list(&mut found, diag) {
+            diag.error(format!("{}: {why}", self.path.display()));
+            found.clear();
+        }
+        found
+    }
+
+    fn list(&self, found: &mut Vec<Found<'a>>, diag: &Diagnostics) -> Result<(), ArchiveError> {
+        let archive = Archive::parse(self.data)?;
         for member in archive.members() {
-            let member = member.map_err(broken)?;
+            let member = member?;
             let Some(data) = archive.inline_data(&member) else {
                 continue;
             };
@@ -684,7 +670,7 @@ impl<'a> Library<'a> {
                 None => {}
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// A member, if it is one for linkers.
@@ -768,61 +754,121 @@ impl KnownRepository<'_> {
     }
 }
 
-/// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.
-fn open_tickets<'a>(
+/// Puts in each archive's place its members.
+fn list_archives<'a>(inputs: Vec<Input<'a>>, diag: &Diagnostics) -> Vec<Found<'a>> {
+    let listed: Vec<_> = inputs
+        .into_par_iter()
+        .map(|input| match input {
+            Input::Found(found) => vec![found],
+            Input::Archive(library) => library.members(diag),
+        })
+        .collect();
+    let mut found = Vec::with_capacity(listed.iter().map(Vec::len).sum());
+    found.extend(listed.into_iter().flatten());
+    found
+}
+
+/// Parses inputs.
+struct Opening<'a, 'l> {
     arena: &'a InputArena,
-    args: &Args,
-    parsed: &mut [Option<Parsed<'a>>],
-    diag: &Diagnostics,
-) {
-    let first = arena.repositories.len() as u32;
-    // There is hardly ever more than one, and there are as many tickets as objects.
-    let mut known: Vec<KnownRepository> = Vec::new();
-    for parsed in parsed.iter() {
-        let Some(Parsed::Ticket(found, ticket)) = parsed else {
-            continue;
-        };
-        if known.iter().any(|known| known.is_of(ticket, args)) {
-            continue;
+    args: &'l Args,
+    diag: &'l Diagnostics,
+    /// Those of the tickets so far. There is hardly ever more than one, and there are as many tickets as objects.
+    repositories: Vec<KnownRepository<'a>>,
+}
+
+impl<'a, 'l> Opening<'a, 'l> {
+    fn new(arena: &'a InputArena, args: &'l Args, diag: &'l Diagnostics) -> Self {
+        Opening {
+            arena,
+            args,
+            diag,
+            repositories: Vec::new(),
         }
-        let opened = ticket
-            .open_repository(args.repo.as_deref())
-            .map_err(Malformed::from)
-            .and_then(|repository| {
-                let repository: &'a Repository = arena.repositories.alloc(repository);
-                Ok(repository.programs()?)
-            });
-        match opened {
-            Ok(programs) => known.push(KnownRepository {
-                path: ticket.repository.clone(),
-                uuid: ticket.uuid,
-                id: RepositoryId(first + known.len() as u32),
-                programs,
-            }),
-            Err(why) => {
-                diag.error(format!("{}: {why}", describe(found)));
+    }
+
+    /// Parses `found`. What is not for this link is left out. Files are large: they stay where they are made, after `first`.
+    fn parse_all(&mut self, first: Option<File<'a>>, found: Vec<Found<'a>>) -> Vec<File<'a>> {
+        self.parse_after(first, found).flatten().collect()
+    }
+
+    /// Parses `found`: gives each one's file, or nothing for what is not for this link.
+    fn parse(&mut self, found: Vec<Found<'a>>) -> impl Iterator<Item = Option<File<'a>>> {
+        self.parse_after(None, found)
+    }
+
+    fn parse_after(
+        &mut self,
+        first: Option<File<'a>>,
+        found: Vec<Found<'a>>,
+    ) -> impl Iterator<Item = Option<File<'a>>> + use<'a> {
+        let mut parsed = Vec::with_capacity(found.len() + 1);
+        parsed.extend(first.map(|file| Some(Parsed::File(file))));
+        let (args, diag) = (self.args, self.diag);
+        parsed.par_extend(found.into_par_iter().map(|found| parse(found, args, diag)));
+        self.open_tickets(&mut parsed);
+        parsed.into_iter().map(|parsed| match parsed? {
+            Parsed::File(file) => Some(file),
+            Parsed::Ticket(..) => None,
+        })
+    }
+
+    /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.
+    fn open_tickets(&mut self, parsed: &mut [Option<Parsed<'a>>]) {
+        let (args, diag) = (self.args, self.diag);
+        let mut any = false;
+        for parsed in parsed.iter() {
+            let Some(Parsed::Ticket(found, ticket)) = parsed else {
+                continue;
+            };
+            any = true;
+            if self
+                .repositories
+                .iter()
+                .any(|known| known.is_of(ticket, args))
+            {
+                continue;
+            }
+            let opened = ticket
+                .open_repository(args.repo.as_deref())
+                .map_err(Malformed::from)
+                .and_then(|repository| {
+                    let repository: &'a Repository = self.arena.repositories.alloc(repository);
+                    Ok(repository.programs()?)
+                });
+            match opened {
+                Ok(programs) => self.repositories.push(KnownRepository {
+                    path: ticket.repository.clone(),
+                    uuid: ticket.uuid,
+                    id: RepositoryId(self.arena.repositories.len() as u32 - 1),
+                    programs,
+                }),
+                Err(why) => {
+                    diag.error(format!("{}: {why}", describe(found)));
+                    return;
+                }
+            }
+        }
+        if !any {
+            return;
+        }
+        let repositories = &self.repositories;
+        parsed.par_iter_mut().for_each(|parsed| {
+            let Some(Parsed::Ticket(found, ticket)) = parsed else {
                 return;
+            };
+            let Some(known) = repositories.iter().find(|known| known.is_of(ticket, args)) else {
+                return;
+            };
+            match TicketObject::open(known.id, known.programs, &ticket.compilation) {
+                Ok(object) => {
+                    let file = found.file(Body::Object(Object::Ticket(object)));
+                    *parsed = Some(Parsed::File(file));
+                }
+                Err(why) => diag.error(format!("{}: {why}", describe(found))),
             }
-        }
+        });
     }
-    if known.is_empty() {
-        return;
-    }
-    parsed.par_iter_mut().for_each(|parsed| {
-        let Some(Parsed::Ticket(found, ticket)) = parsed else {
-            return;
-        };
-        let Some(known) = known.iter().find(|known| known.is_of(ticket, args)) else {
-            return;
-        };
-        match TicketObject::open(known.id, known.programs, &ticket.compilation) {
-            Ok(object) => {
-                let file = found.file(Body::Object(Object::Ticket(object)));
-                *parsed = Some(Parsed::File(file));
-            }
-            Err(why) => diag.error(format!("{}: {why}", describe(found))),
-        }
-    });
 }
 
 /// The first member that is an ELF file.

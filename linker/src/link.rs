@@ -70,33 +70,49 @@ use crate::unsupported;
 use crate::versioning;
 use crate::warnings;
 use crate::write::{self, Writer};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why there is no output; the reasons are in the [`Diagnostics`].
 #[derive(Debug)]
 pub struct Failed;
 
-/// Links. Messages go to `diag`; if any of them is an error there is no output.
-///
-/// Whether a load from a slot can be made an address is decided before anything has its place. Where a script or
-/// an option puts sections too far from each other for that, everything is done again without.
+/// What is believed at first, and whether it may be wrong.
+#[derive(Default)]
+struct Doubts {
+    /// Whether a load from a slot can be made an address is decided before anything has its place; a script or an option
+    /// has put sections too far from each other for that.
+    too_far: AtomicBool,
+    /// Members of archives were not looked at, as the archives' symbol indexes say that nothing needs them.
+    unseen: AtomicBool,
+}
+
+/// Links. Messages go to `diag`; if any of them is an error there is no output. Where what is believed at first proves wrong,
+/// or a link fails that may be because of it, everything is done again without.
 pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Failed> {
-    let too_far = AtomicBool::new(false);
-    let result = attempt(args, diag, host, &too_far);
-    if !args.relax || !too_far.load(Relaxed) {
-        return result;
+    let doubts = Doubts::default();
+    let mut args = Cow::Borrowed(args);
+    loop {
+        let result = attempt(&args, diag, host, &doubts);
+        let too_far = args.relax && doubts.too_far.load(Relaxed);
+        let unseen = args.archive_indexes && result.is_err() && doubts.unseen.load(Relaxed);
+        if !too_far && !unseen {
+            return result;
+        }
+        diag.forget();
+        let again = args.to_mut();
+        again.relax &= !too_far;
+        again.archive_indexes &= !unseen;
+        // The names of the inputs are shown already.
+        again.trace = 0;
     }
-    diag.forget();
-    let mut args = args.clone();
-    args.relax = false;
-    attempt(&args, diag, host, &too_far)
 }
 
 fn attempt(
     args: &Args,
     diag: &Diagnostics,
     host: &dyn Host,
-    too_far: &AtomicBool,
+    doubts: &Doubts,
 ) -> Result<(), Failed> {
     for warning in &args.warnings {
         diag.warn(warning);
@@ -111,6 +127,7 @@ fn attempt(
     // Map all files, list archive members, and find the tables of each object.
     let arena = InputArena::default();
     let inputs = inputs::open(&arena, args, mentioned(args, &arena), host, diag);
+    doubts.unseen.store(inputs.by_index, Relaxed);
     let (mut files, mut scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     scripts.complete(args, diag);
@@ -645,7 +662,7 @@ fn attempt(
             mode,
             dynamic_index: &dynamic_index,
             check_overflow: args.z.reloc_overflow_check,
-            too_far,
+            too_far: &doubts.too_far,
             diag,
         },
         frames: &frames,

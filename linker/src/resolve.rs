@@ -114,29 +114,13 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
             .par_iter()
             .fold(Vec::new, |mut found, id| {
                 let file = files.get(*id);
-                match &file.body {
-                    Body::Linker(_) => {}
-                    Body::Shared(shared) => {
-                        for index in shared.strong_references() {
-                            pull(symbols.of(file, index), &mut found);
-                        }
+                file.for_wanted(|index, in_object| {
+                    let name = symbols.of(file, index);
+                    pull(name, &mut found);
+                    if in_object && is_shared(name) {
+                        hidden.lock().push(name);
                     }
-                    Body::Object(object) => {
-                        for_globals(file, object, |index, symbol| match symbol.place {
-                            Place::Undefined if !symbol.is_weak() => {
-                                let name = symbols.of(file, index);
-                                pull(name, &mut found);
-                                if matches!(symbol.other & 3, c::STV_HIDDEN | c::STV_INTERNAL)
-                                    && is_shared(name)
-                                {
-                                    hidden.lock().push(name);
-                                }
-                            }
-                            Place::Common => pull(symbols.of(file, index), &mut found),
-                            _ => {}
-                        })
-                    }
-                }
+                });
                 found
             })
             .reduce(Vec::new, |mut all, mut some| {

@@ -204,8 +204,9 @@ pub struct SymbolTable<'a> {
 /// Number of names for which one more bucket is worth while.
 const NAMES_PER_BUCKET: usize = 16 * 1024;
 
+/// A hash of a name.
 #[inline]
-fn hash_name(name: &[u8]) -> u64 {
+pub fn hash_name(name: &[u8]) -> u64 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(name);
     hasher.finish()

@@ -165,6 +165,12 @@ impl<'a> TicketObject<'a> {
         })
     }
 
+    /// The dense id, in the repository, of a symbol's name.
+    pub fn name_id(&self, index: u32) -> Option<NameId> {
+        let record = self.compilation.symbols().get(index as usize);
+        record.map(|record| record.name)
+    }
+
     /// The dense ids, in the repository, of the names of the symbols that are not local.
     pub fn global_names(&self) -> impl Iterator<Item = NameId> {
         self.compilation
