@@ -223,8 +223,9 @@ pub struct Args {
     pub ignore_data_address_equality: bool,
     /// `--relax` (the default): instruction sequences are relaxed where the psABI allows it.
     pub relax: bool,
-    /// Archives' symbol indexes are believed: no option, but what the linker does not do again where that has failed.
-    pub archive_indexes: bool,
+    /// Archives' symbol indexes and shared objects' hash tables are believed: no option, but what the linker does not do
+    /// again where that has failed.
+    pub trust_tables: bool,
     /// `--eh-frame-hdr`.
     pub eh_frame_hdr: bool,
     /// `--build-id`.

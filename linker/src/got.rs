@@ -278,7 +278,8 @@ impl Got {
             offset,
             first: true,
         });
-        for (index, alias) in (0..).zip(shared.syms).skip(shared.first_global as usize) {
+        for index in shared.globals() {
+            let alias = &shared.syms[index as usize];
             let same =
                 { alias.st_value } == { sym.st_value } && { alias.st_shndx } == { sym.st_shndx };
             if !same

@@ -147,6 +147,67 @@ impl GnuHash {
     }
 }
 
+/// Linkers make chains of a few symbols.
+const LONGEST_CHAIN: usize = 256;
+
+/// A `.gnu.hash` section that is read.
+#[derive(Clone, Copy)]
+pub struct GnuHashTable<'a> {
+    /// The first symbol that can be found.
+    pub first_symbol: u32,
+    bloom_shift: u32,
+    bloom: &'a [[u8; 8]],
+    buckets: &'a [[u8; 4]],
+    chains: &'a [[u8; 4]],
+}
+
+impl<'a> GnuHashTable<'a> {
+    /// Takes a section apart. `None` if it is not whole, or if to find something in it could take long.
+    pub fn parse(section: &'a [u8]) -> Option<GnuHashTable<'a>> {
+        let (header, rest) = section.split_first_chunk::<GNU_HEADER_SIZE>()?;
+        let field = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let (buckets, first_symbol, words, bloom_shift) = (field(0), field(4), field(8), field(12));
+        let (bloom, rest) = rest.split_at_checked((words as usize).checked_mul(8)?)?;
+        let (buckets, chains) = rest.split_at_checked((buckets as usize).checked_mul(4)?)?;
+        let table = GnuHashTable {
+            first_symbol,
+            bloom_shift,
+            bloom: bloom.as_chunks().0,
+            buckets: buckets.as_chunks().0,
+            chains: chains.as_chunks().0,
+        };
+        let good = words.is_power_of_two() && !table.buckets.is_empty() && bloom_shift < 32;
+        let longest = table
+            .chains
+            .split(|value| value[0] & 1 != 0)
+            .map(<[_]>::len)
+            .max();
+        (good && longest.is_none_or(|longest| longest < LONGEST_CHAIN)).then_some(table)
+    }
+
+    /// The symbols whose names may have this hash: all that have it, and some that have nearly the same.
+    pub fn find(&self, hash: u32) -> impl Iterator<Item = u32> + use<'a> {
+        let word = self.bloom[(hash / 64) as usize & (self.bloom.len() - 1)];
+        let word = u64::from_le_bytes(word);
+        let both = word >> (hash % 64) & word >> ((hash >> self.bloom_shift) % 64) & 1;
+        let bucket = match both {
+            0 => 0,
+            _ => u32::from_le_bytes(self.buckets[hash as usize % self.buckets.len()]),
+        };
+        // An empty bucket has 0, which is before the first symbol.
+        let start = bucket.checked_sub(self.first_symbol).filter(|_| bucket > 0);
+        let chain = start.and_then(|start| self.chains.get(start as usize..));
+        let mut last = false;
+        let chain = chain.unwrap_or_default().iter().zip(0u32..);
+        chain
+            .take_while(move |(value, _)| !std::mem::replace(&mut last, value[0] & 1 != 0))
+            .filter(move |(value, _)| u32::from_le_bytes(**value) | 1 == hash | 1)
+            .map(move |(_, n)| bucket.wrapping_add(n))
+    }
+}
+
 /// Size in bytes of a `.hash` section for a symbol table of `symbol_count` entries,
 /// the null symbol among them.
 pub fn sysv_size(symbol_count: usize) -> usize {
@@ -189,6 +250,32 @@ pub fn write_sysv(out: &mut [u8], hashes: &[u32]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_found(names in prop::collection::btree_set("[a-c]{1,6}", 1..200), first in 1u32..9) {
+            let hashes: Vec<u32> = names.iter().map(|name| gnu_hash(name.as_bytes())).collect();
+            let shape = GnuHash::new(hashes.len()).unwrap();
+            let sorted: Vec<u32> = shape.order(&hashes).iter().map(|n| hashes[*n as usize]).collect();
+            let mut section = vec![0; shape.size()];
+            shape.write(&mut section, first, &sorted);
+            let table = GnuHashTable::parse(&section).unwrap();
+            prop_assert_eq!(table.first_symbol, first);
+            for (index, hash) in (first..).zip(&sorted) {
+                prop_assert!(table.find(*hash).any(|found| found == index));
+            }
+            for hash in [0, 1, gnu_hash(b"d"), u32::MAX] {
+                let alike = |found: u32| sorted[(found - first) as usize] | 1 == hash | 1;
+                prop_assert!(table.find(hash).all(alike));
+            }
+            // What is cut off gives fewer symbols, or no table.
+            for end in [0, 15, 16, section.len() / 2, section.len() - 1] {
+                if let Some(table) = GnuHashTable::parse(&section[..end]) {
+                    sorted.iter().for_each(|hash| table.find(*hash).for_each(drop));
+                }
+            }
+        }
+    }
 
     /// Values that other programs print: `readelf --dyn-syms -D`, and the gABI's
     /// function worked by hand.

@@ -132,6 +132,8 @@ pub struct Opened<'a> {
     pub version_scripts: Vec<VersionScript>,
     /// Files that hold a compiler's intermediate code, in order.
     pub intermediate: Vec<Intermediate<'a>>,
+    /// The paths of the objects, archives and shared objects, in order.
+    pub paths: Vec<&'a Path>,
     /// Members of archives were left out, because the archives' indexes say that nothing can need them.
     pub by_index: bool,
 }
@@ -171,6 +173,9 @@ pub fn open<'a>(
         opened,
         ..
     } = opener;
+    let mut paths: Vec<&'a Path> = found.iter().map(Input::path).collect();
+    // Those of a thin archive's members are the archive's.
+    paths.dedup();
     // Before anything that is parallel.
     let work = found.iter().map(Input::work).sum();
     host.opened(work);
@@ -210,6 +215,7 @@ pub fn open<'a>(
         scripts,
         version_scripts,
         intermediate,
+        paths,
         by_index,
     }
 }
@@ -605,7 +611,14 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    fn path(&self) -> &'a Path {
+        match self {
+            Input::Found(found) => found.path,
+            Input::Archive(library) => library.path,
+        }
+    }
+
     /// Bytes that the link will have to do with, about: of libraries most are not needed.
     fn work(&self) -> u64 {
         // Of an archive the symbols' names are looked at, and some members; of a shared object only its table of symbols.

@@ -70,6 +70,7 @@ pub mod sections;
 pub mod segments;
 pub mod shared;
 mod shared_checks;
+mod shared_names;
 pub mod sizes;
 mod source_lines;
 pub mod split;

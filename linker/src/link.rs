@@ -54,6 +54,7 @@ use crate::section_index;
 use crate::sections::{Sections, Unloaded};
 use crate::segments;
 use crate::shared_checks;
+use crate::shared_names;
 use crate::sizes::{
     self, Wanted, name_sections, place_commons, relocation_counts, section_names_table,
     settle_links, settle_types,
@@ -83,7 +84,7 @@ struct Doubts {
     /// Whether a load from a slot can be made an address is decided before anything has its place; a script or an option
     /// has put sections too far from each other for that.
     too_far: AtomicBool,
-    /// Members of archives were not looked at, as the archives' symbol indexes say that nothing needs them.
+    /// Members of archives and symbols of shared objects were not looked at, as tables of these say that nothing needs them.
     unseen: AtomicBool,
 }
 
@@ -95,14 +96,14 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     loop {
         let result = attempt(&args, diag, host, &doubts);
         let too_far = args.relax && doubts.too_far.load(Relaxed);
-        let unseen = args.archive_indexes && result.is_err() && doubts.unseen.load(Relaxed);
+        let unseen = args.trust_tables && result.is_err() && doubts.unseen.load(Relaxed);
         if !too_far && !unseen {
             return result;
         }
         diag.forget();
         let again = args.to_mut();
         again.relax &= !too_far;
-        again.archive_indexes &= !unseen;
+        again.trust_tables &= !unseen;
         // The names of the inputs are shown already.
         again.trace = 0;
     }
@@ -150,7 +151,13 @@ fn attempt(
     timing.phase("optimise");
 
     // Give every distinct name a number. No names come after this.
-    let symbols = SymbolTable::intern(&mut files, diag);
+    let symbols = match shared_names::may_be_left_out(args) {
+        true => SymbolTable::intern_mentioned(&mut files, diag),
+        false => SymbolTable::intern(&mut files, diag),
+    };
+    if shared_names::are_left_out(&files) {
+        doubts.unseen.store(true, Relaxed);
+    }
     check(diag)?;
     wrap(args, &files, &symbols);
     versioning::unite_default_versions(&files, &symbols);
@@ -604,6 +611,7 @@ fn attempt(
     Map {
         args,
         places: &places,
+        inputs: &inputs.paths,
         linked: &linked,
         required: &required,
         frames: &frame_layout,

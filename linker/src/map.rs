@@ -23,9 +23,10 @@ use crate::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
 use crate::output::{Std, subpart};
 use crate::sections::state;
 use crate::symbols::rank;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the map shows.
 pub struct Map<'l, 'a> {
@@ -33,6 +34,8 @@ pub struct Map<'l, 'a> {
     pub args: &'l Args,
     /// Where everything is.
     pub places: &'l Places<'l, 'a>,
+    /// The paths of the objects, archives and shared objects of the command line and of scripts, in order.
+    pub inputs: &'l [&'a Path],
     /// Which files are linked.
     pub linked: &'l [bool],
     /// Symbols that options need, whoever refers to them.
@@ -247,13 +250,20 @@ impl Map<'_, '_> {
     }
 
     fn inputs(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut last = None;
-        for (id, file) in self.places.files.iter() {
-            if id == FileId::LINKER || last == Some(file.path) {
-                continue;
-            }
-            writeln!(out, "LOAD {}", file.path.display())?;
-            last = file.member.map(|_| file.path);
+        for path in self.inputs {
+            writeln!(out, "LOAD {}", path.display())?;
+        }
+        // What a plugin has made.
+        let given: HashSet<&Path> = self.inputs.iter().copied().collect();
+        let files = self
+            .places
+            .files
+            .iter()
+            .filter(|(id, _)| *id != FileId::LINKER);
+        let mut made: Vec<&Path> = files.map(|(_, file)| file.path).collect();
+        made.dedup();
+        for path in made.iter().filter(|path| !given.contains(*path)) {
+            writeln!(out, "LOAD {}", path.display())?;
         }
         writeln!(out)
     }

@@ -49,7 +49,7 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
         match &file.body {
             Body::Linker(_) => {}
             Body::Shared(shared) => {
-                for index in shared.first_global..file.symbol_count() {
+                for index in shared.globals() {
                     if shared.is_defined(index) && shared.is_default(index) {
                         symbols.offer(
                             symbols.of(file, index),
@@ -463,7 +463,7 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<
         match &file.body {
             Body::Linker(_) => {}
             Body::Shared(shared) => {
-                for index in shared.first_global..file.symbol_count() {
+                for index in shared.globals() {
                     if !shared.is_defined(index) {
                         let plainly = match shared.version(index) {
                             None => flag::NAMED_BY_SHARED,
@@ -531,7 +531,8 @@ fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
         let Some(shared) = file.shared() else {
             continue;
         };
-        for (index, sym) in (0..).zip(shared.syms).skip(shared.first_global as usize) {
+        for index in shared.globals() {
+            let sym = &shared.syms[index as usize];
             if !shared.has_value(index) || !shared.is_defined(index) || !shared.is_default(index) {
                 continue;
             }
@@ -633,7 +634,8 @@ pub fn publish(
             match &file.body {
                 Body::Linker(_) => {}
                 Body::Shared(shared) => {
-                    for (index, sym) in (0..).zip(shared.syms).skip(shared.first_global as usize) {
+                    for index in shared.globals() {
+                        let sym = &shared.syms[index as usize];
                         if !shared.is_defined(index) || !shared.is_default(index) {
                             continue;
                         }

@@ -6,6 +6,7 @@
 
 use crate::elf::{self, Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, c};
 use crate::elf_object::{Malformed, check_ident, section_headers};
+use crate::hash_tables::GnuHashTable;
 
 /// A shared object, borrowed from its mapping.
 pub struct Shared<'a> {
@@ -39,6 +40,10 @@ pub struct Shared<'a> {
     names: usize,
     /// Addresses that are read-only after relocation.
     relro: std::ops::Range<u64>,
+    /// The section `.gnu.hash`.
+    gnu_hash: Option<GnuHashTable<'a>>,
+    /// If not all of its symbols take part in the link, those that do, in order ([`shared_names`](crate::shared_names)).
+    pub mentioned: Option<Vec<u32>>,
 }
 
 /// Bit of a `.gnu.version` entry: not the default version of the name.
@@ -87,6 +92,8 @@ impl<'a> Shared<'a> {
             shdrs,
             names,
             relro: 0..0,
+            gnu_hash: None,
+            mentioned: None,
         };
         let phdrs: &[Phdr] = elf::table(data, ehdr.e_phoff, { ehdr.e_phnum }.into())
             .ok_or(outside("program headers", ehdr.e_phoff))?;
@@ -121,6 +128,10 @@ impl<'a> Shared<'a> {
                 c::SHT_GNU_VERSYM => {
                     shared.versym = elf::table(data, offset, size / 2)
                         .ok_or(outside("version table", offset))?;
+                }
+                c::SHT_GNU_HASH => {
+                    let section = elf::bytes(data, offset, size);
+                    shared.gnu_hash = section.and_then(GnuHashTable::parse);
                 }
                 _ => {}
             }
@@ -207,6 +218,23 @@ impl<'a> Shared<'a> {
             at = at.checked_add({ need.vn_next }.into())?;
         }
         Some(())
+    }
+
+    /// The symbols that are not local and take part in the link.
+    pub fn globals(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = match self.mentioned {
+            None => self.first_global..self.syms.len() as u32,
+            Some(_) => 0..0,
+        };
+        all.chain(self.mentioned.iter().flatten().copied())
+    }
+
+    /// The hash table by which all of its definitions can be found, if there is one.
+    pub fn hash_table(&self) -> Option<GnuHashTable<'a>> {
+        let table = self.gnu_hash?;
+        let before = self.first_global..table.first_symbol.min(self.syms.len() as u32);
+        let found = |index| !self.is_defined(index);
+        before.into_iter().all(found).then_some(table)
     }
 
     /// A symbol's name.

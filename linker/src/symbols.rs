@@ -25,6 +25,7 @@ use crate::distinct::{Distinct, Keyed};
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SymbolId};
 use crate::object::Object;
+use crate::shared_names;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use format_spec::ids::NameId;
 use rayon::prelude::*;
@@ -185,6 +186,52 @@ type RepositoryNames = Vec<AtomicU32>;
 
 const NO_SLOT: u32 = u32::MAX;
 
+/// The names as long as more come.
+pub struct Names<'n, 'a> {
+    buckets: &'n mut [Distinct<'a>],
+    bucket_bits: u32,
+}
+
+impl<'a> Names<'_, 'a> {
+    /// The names with their ids, but for the first so many of each bucket; these numbers are brought up to date.
+    pub fn since(&self, seen: &mut Vec<u32>) -> Vec<(SymbolId, &'a [u8])> {
+        seen.resize(self.buckets.len(), 0);
+        let mut new = Vec::new();
+        for (number, (bucket, seen)) in (0u32..).zip(self.buckets.iter().zip(seen)) {
+            let tokens = std::mem::replace(seen, bucket.len() as u32)..bucket.len() as u32;
+            let ids = tokens.map(|token| (SymbolId(token << self.bucket_bits | number), token));
+            new.extend(ids.filter_map(|(id, token)| Some((id, bucket.get(token)?))));
+        }
+        new
+    }
+
+    /// The id of a name, which is added if it is not there.
+    pub fn add(&mut self, name: &'a [u8]) -> SymbolId {
+        let hash = hash_name(name);
+        let number = bucket_of(hash, self.bucket_bits);
+        let mention = Mention {
+            name,
+            hash: hash as u32,
+            slot: 0,
+        };
+        let mut id = SymbolId::NONE;
+        let added = self.buckets[number].add_all(&[mention], |_, token, _| {
+            id = SymbolId(token << self.bucket_bits | number as u32);
+        });
+        added.expect("there are fewer names than slots, which 32 bits count");
+        id
+    }
+}
+
+/// The bucket of the names of a hash.
+#[inline]
+fn bucket_of(hash: u64, bucket_bits: u32) -> usize {
+    match bucket_bits {
+        0 => 0,
+        bits => (hash >> (64 - bits)) as usize,
+    }
+}
+
 /// All global symbols.
 pub struct SymbolTable<'a> {
     /// Slots whose names in their objects have a version (`f@V`, `f@@V`), in order.
@@ -226,6 +273,12 @@ impl<'a> SymbolTable<'a> {
     /// Interns the global names of all files, and gives each file its slots.
     pub fn intern(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
         SymbolTable::intern_as(files, interned_name, diag)
+    }
+
+    /// As [`SymbolTable::intern`], but of names that only shared objects define some may be left out, if that is less work.
+    pub fn intern_mentioned(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        shared_names::hide(files);
+        SymbolTable::intern(files, diag)
     }
 
     /// Interns the names as they are written: `f` and `f@@V` are two for whoever only joins objects.
@@ -280,12 +333,7 @@ impl<'a> SymbolTable<'a> {
                                 versioned.push(slot);
                             }
                             let hash = hash_name(name);
-                            let bucket = if bucket_bits == 0 {
-                                0
-                            } else {
-                                (hash >> (64 - bucket_bits)) as usize
-                            };
-                            buckets[bucket].push(Mention {
+                            buckets[bucket_of(hash, bucket_bits)].push(Mention {
                                 name,
                                 hash: hash as u32,
                                 slot,
@@ -297,7 +345,7 @@ impl<'a> SymbolTable<'a> {
             })
             .collect();
 
-        let buckets: Vec<Distinct<'a>> = (0..bucket_count)
+        let mut buckets: Vec<Distinct<'a>> = (0..bucket_count)
             .into_par_iter()
             .map(|number| {
                 let count: usize = mentions.iter().map(|(run, _)| run[number].len()).sum();
@@ -330,6 +378,14 @@ impl<'a> SymbolTable<'a> {
                     slots[slot as usize].store(symbol.load(Relaxed), Relaxed);
                 }
             }
+        });
+
+        let mut names = Names {
+            buckets: &mut buckets,
+            bucket_bits,
+        };
+        shared_names::find(files, &mut names, |slot, symbol| {
+            slots[slot as usize].store(symbol.0, Relaxed);
         });
 
         let ids = buckets.iter().map(Distinct::len).max().unwrap_or(0) << bucket_bits;
@@ -423,11 +479,7 @@ impl<'a> SymbolTable<'a> {
     /// The id of a name, if any file mentions it.
     pub fn find(&self, name: &[u8]) -> Option<SymbolId> {
         let hash = hash_name(name);
-        let number = if self.bucket_bits == 0 {
-            0
-        } else {
-            (hash >> (64 - self.bucket_bits)) as usize
-        };
+        let number = bucket_of(hash, self.bucket_bits);
         let local = self.buckets[number].find(hash as u32, name)?;
         Some(SymbolId((local << self.bucket_bits) | number as u32))
     }
@@ -600,16 +652,17 @@ fn mention<'a>(
         }
         return;
     }
-    for index in first..file.symbol_count() {
-        // A shared object's symbol that is not the default version of its name is found by version only.
-        if let Body::Shared(shared) = &file.body {
-            if shared.is_defined(index) && !shared.is_default(index) {
-                continue;
+    if let Body::Shared(shared) = &file.body {
+        for index in shared.globals() {
+            // What is not the default version of its name is found by version only.
+            if !shared.is_defined(index) || shared.is_default(index) {
+                f(shared.name(index), false, file.slot_base + (index - first));
             }
-            f(shared.name(index), false, file.slot_base + (index - first));
-        } else {
-            let (name, has_version) = known_as(file.symbol_name(index));
-            f(name, has_version, file.slot_base + (index - first));
         }
+        return;
+    }
+    for index in first..file.symbol_count() {
+        let (name, has_version) = known_as(file.symbol_name(index));
+        f(name, has_version, file.slot_base + (index - first));
     }
 }

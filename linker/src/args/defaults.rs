@@ -76,7 +76,7 @@ impl Default for Args {
             print_icf_sections: false,
             ignore_data_address_equality: false,
             relax: true,
-            archive_indexes: true,
+            trust_tables: true,
             eh_frame_hdr: false,
             build_id: super::BuildId::None,
             compress_debug: super::CompressDebug::None,

@@ -33,7 +33,7 @@ const MOST_WORK: u64 = 16 << 20;
 /// Whether to look for candidates.
 pub(super) fn worth_while(inputs: &[Input], work: u64, args: &Args) -> bool {
     // Who wants all that fits a pattern has to see all names. Objects that are only joined are few.
-    if !args.archive_indexes
+    if !args.trust_tables
         || work > MOST_WORK
         || args.kind == OutputKind::Relocatable
         || !args.undefined_glob.is_empty()
