@@ -451,6 +451,11 @@ pub fn has_bits(
     placement: &Placement,
     output: OutputId,
 ) -> bool {
+    // Of pieces the bytes are always written.
+    let mut parts = outputs.parts.iter().filter(|part| part.output == output);
+    if parts.any(|part| part.merge.is_some()) {
+        return true;
+    }
     placement
         .chunks
         .iter()
