@@ -193,10 +193,11 @@ pub fn open<'a>(
         mapped: None,
     };
     let mut opening = Opening::new(arena, args, diag);
-    let by_index = candidates::worth_while(&found, work, args);
-    let mut files = match by_index {
-        true => candidates::parse(found, linker, &wanted, &mut opening),
-        false => {
+    let indexed = candidates::indexed_names(&found, work, args);
+    let by_index = indexed.is_some();
+    let mut files = match indexed {
+        Some(indexed) => candidates::parse(found, indexed, linker, &wanted, &mut opening),
+        None => {
             let found = list_archives(found, diag);
             opening.parse_all(Some(linker), found)
         }
@@ -751,6 +752,23 @@ enum Parsed<'a> {
     Ticket(Found<'a>, Ticket),
 }
 
+impl<'a> Parsed<'a> {
+    /// The file; a ticket that is still one could not be opened.
+    fn into_file(parsed: Option<Self>) -> Option<File<'a>> {
+        match parsed? {
+            Parsed::File(file) => Some(file),
+            Parsed::Ticket(..) => None,
+        }
+    }
+
+    fn file(&self) -> Option<&File<'a>> {
+        match self {
+            Parsed::File(file) => Some(file),
+            Parsed::Ticket(..) => None,
+        }
+    }
+}
+
 /// A repository that a ticket has named.
 struct KnownRepository<'a> {
     path: PathBuf,
@@ -802,28 +820,18 @@ impl<'a, 'l> Opening<'a, 'l> {
 
     /// Parses `found`. What is not for this link is left out. Files are large: they stay where they are made, after `first`.
     fn parse_all(&mut self, first: Option<File<'a>>, found: Vec<Found<'a>>) -> Vec<File<'a>> {
-        self.parse_after(first, found).flatten().collect()
-    }
-
-    /// Parses `found`: gives each one's file, or nothing for what is not for this link.
-    fn parse(&mut self, found: Vec<Found<'a>>) -> impl Iterator<Item = Option<File<'a>>> {
-        self.parse_after(None, found)
-    }
-
-    fn parse_after(
-        &mut self,
-        first: Option<File<'a>>,
-        found: Vec<Found<'a>>,
-    ) -> impl Iterator<Item = Option<File<'a>>> + use<'a> {
         let mut parsed = Vec::with_capacity(found.len() + 1);
         parsed.extend(first.map(|file| Some(Parsed::File(file))));
+        self.parse_onto(&mut parsed, found);
+        parsed.into_iter().filter_map(Parsed::into_file).collect()
+    }
+
+    /// Parses `found` onto the end of `parsed`, each file or nothing for what is not for this link.
+    fn parse_onto(&mut self, parsed: &mut Vec<Option<Parsed<'a>>>, found: Vec<Found<'a>>) {
+        let before = parsed.len();
         let (args, diag) = (self.args, self.diag);
         parsed.par_extend(found.into_par_iter().map(|found| parse(found, args, diag)));
-        self.open_tickets(&mut parsed);
-        parsed.into_iter().map(|parsed| match parsed? {
-            Parsed::File(file) => Some(file),
-            Parsed::Ticket(..) => None,
-        })
+        self.open_tickets(&mut parsed[before..]);
     }
 
     /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.

@@ -8,13 +8,13 @@
 //! resolution takes one. Resolution, which is exact, then sees the same files in the same order as if all had been opened,
 //! without those that it would not have linked.
 //!
-//! Names are compared by 32 bits of their hashes: that may make a member a candidate in vain, and nothing worse.
+//! Names are compared by some 30 bits of their hashes: that may make a member a candidate in vain, and nothing worse.
 //!
 //! An index can be wrong: a member was replaced and `ranlib` not run. GNU ld goes by the index, and so do we; but a link that
 //! fails is done again with all members ([`link`](crate::link::link)). For large inputs, where most members are needed, this
 //! would cost more than it saves: there all members are opened at once.
 
-use super::{Found, Input, Library, Opening};
+use super::{Found, Input, Library, Opening, Parsed};
 use crate::archive::{Archive, ArchiveError, Symbols};
 use crate::args::{Args, OutputKind};
 use crate::elf_object::is_bitcode;
@@ -27,24 +27,28 @@ use rustc_hash::FxHashSet;
 /// With more names in all indexes together, these are not used.
 const MOST_NAMES: usize = 1 << 15;
 
+/// The half of a hash that a word of the table holds; in the other is the number of a member.
+const UPPER: u32 = 0xffff_0000;
+const _: () = assert!(MOST_NAMES < 0xffff);
+
 /// With more bytes of inputs, as [`Input::work`] counts them, indexes are not used.
 const MOST_WORK: u64 = 16 << 20;
 
-/// Whether to look for candidates.
-pub(super) fn worth_while(inputs: &[Input], work: u64, args: &Args) -> bool {
+/// How many names are in the indexes of all archives, if candidates are to be looked for.
+pub(super) fn indexed_names(inputs: &[Input], work: u64, args: &Args) -> Option<usize> {
     // Who wants all that fits a pattern has to see all names. Objects that are only joined are few.
     if !args.trust_tables
         || work > MOST_WORK
         || args.kind == OutputKind::Relocatable
         || !args.undefined_glob.is_empty()
     {
-        return false;
+        return None;
     }
     let names = inputs.iter().map(|input| match input {
         Input::Archive(library) => index(library).map_or(0, |(_, symbols)| symbols.len()),
         Input::Found(_) => 0,
     });
-    (1..=MOST_NAMES).contains(&names.sum())
+    Some(names.sum()).filter(|names| (1..=MOST_NAMES).contains(names))
 }
 
 /// The index of an archive by which its members can be chosen.
@@ -64,17 +68,18 @@ fn index<'a>(library: &Library<'a>) -> Option<(Archive<'a>, Symbols<'a>)> {
 }
 
 /// Parses `inputs` but for members of archives that nothing can want. `names` are wanted in any case. The files are in
-/// the order of the inputs, after `linker`.
+/// the order of the inputs, after `linker`. `indexed` is what [`indexed_names`] has counted.
 pub(super) fn parse<'a>(
     inputs: Vec<Input<'a>>,
+    indexed: usize,
     linker: File<'a>,
     names: &[&[u8]],
     opening: &mut Opening<'a, '_>,
 ) -> Vec<File<'a>> {
-    let mut indexes = Indexes::default();
-    let mut places = Vec::new();
+    let mut indexes = Indexes::with_room_for(indexed);
+    let mut places = vec![Place { input: 0, at: 0 }];
     let mut batch = Vec::new();
-    for (input, number) in inputs.into_iter().zip(0..) {
+    for (input, number) in inputs.into_iter().zip(1..) {
         let listed = match input {
             Input::Found(found) => vec![found],
             Input::Archive(library) => match indexes.add(number, library) {
@@ -85,21 +90,22 @@ pub(super) fn parse<'a>(
         places.extend((0..listed.len() as u64).map(|at| Place { input: number, at }));
         batch.extend(listed);
     }
+    // Files are large. Memory that is only reserved costs nothing, so that they stay where they are made.
+    let mut parsed = Vec::with_capacity(places.len() + indexes.members.len());
+    parsed.push(Some(Parsed::File(linker)));
     let mut wanted = Wanted::default();
     for name in names {
         indexes.want(name, &mut wanted.members);
     }
-    let mut files: Vec<Option<File<'a>>> = Vec::new();
     while !batch.is_empty() || !wanted.members.is_empty() {
-        let new = files.len();
-        files.extend(opening.parse(std::mem::take(&mut batch)));
-        if files[new..].iter().flatten().any(is_intermediate) {
+        let before = parsed.len();
+        opening.parse_onto(&mut parsed, std::mem::take(&mut batch));
+        let files = || parsed[before..].iter().flatten().filter_map(Parsed::file);
+        if files().any(is_intermediate) {
             // What its compiler will want is not known yet.
             wanted.members = indexes.all();
         } else {
-            for file in files[new..].iter().flatten() {
-                wanted.by_file(file, &indexes);
-            }
+            files().for_each(|file| wanted.by_file(file, &indexes));
         }
         for member in std::mem::take(&mut wanted.members) {
             match indexes.take(member) {
@@ -112,12 +118,17 @@ pub(super) fn parse<'a>(
             }
         }
     }
-    let mut order: Vec<usize> = (0..files.len()).filter(|n| files[*n].is_some()).collect();
+    let mut order: Vec<usize> = (0..parsed.len()).collect();
     order.sort_unstable_by_key(|n| places[*n]);
-    let mut sorted = Vec::with_capacity(order.len() + 1);
-    sorted.push(linker);
-    sorted.extend(order.into_iter().filter_map(|n| files[n].take()));
-    sorted
+    for n in 0..parsed.len() {
+        // What was there before has been exchanged for what is there now.
+        let mut from = order[n];
+        while from < n {
+            from = order[from];
+        }
+        parsed.swap(n, from);
+    }
+    parsed.into_iter().filter_map(Parsed::into_file).collect()
 }
 
 fn is_intermediate(file: &File) -> bool {
@@ -132,14 +143,12 @@ struct Place {
 }
 
 /// The indexes of all archives.
-#[derive(Default)]
 struct Indexes<'a> {
     libraries: Vec<Indexed<'a>>,
     members: Vec<Member>,
-    /// Open addressing: in the upper half of a word 32 bits of a name's hash, in the lower half the number of a member that
-    /// defines it, plus one. A name has as many words as members.
-    table: Vec<u64>,
-    names: usize,
+    /// Open addressing by the lower bits of a name's hash: in the upper half of a word the upper half of the hash, in the lower
+    /// half the number of a member that defines the name, plus one. A name has as many words as members.
+    table: Vec<u32>,
     /// The headers of the members that are candidates already.
     taken: FxHashSet<(u32, u64)>,
 }
@@ -159,12 +168,21 @@ struct Member {
 }
 
 impl<'a> Indexes<'a> {
+    fn with_room_for(names: usize) -> Self {
+        Indexes {
+            libraries: Vec::new(),
+            members: Vec::new(),
+            // At most half of the words are in use.
+            table: vec![0; (2 * names.max(1)).next_power_of_two()],
+            taken: FxHashSet::default(),
+        }
+    }
+
     /// Adds an archive's index; gives the archive back if it has none that can be used.
     fn add(&mut self, input: u32, library: Library<'a>) -> Result<(), Library<'a>> {
         let Some((archive, symbols)) = index(&library) else {
             return Err(library);
         };
-        self.reserve(symbols.len());
         let number = self.libraries.len() as u32;
         let before = self.members.len();
         for symbol in symbols {
@@ -193,39 +211,24 @@ impl<'a> Indexes<'a> {
         Ok(())
     }
 
-    /// Makes room for so many more names: at most half of the words are in use.
-    fn reserve(&mut self, names: usize) {
-        self.names += names;
-        let size = (2 * self.names).next_power_of_two();
-        if size > self.table.len() {
-            for word in std::mem::replace(&mut self.table, vec![0; size]) {
-                if word != 0 {
-                    self.insert((word >> 32) as u32, word as u32);
-                }
-            }
-        }
-    }
-
     fn insert(&mut self, hash: u32, member: u32) {
         let mask = self.table.len() - 1;
         let mut at = hash as usize & mask;
         while self.table[at] != 0 {
             at = (at + 1) & mask;
         }
-        self.table[at] = u64::from(hash) << 32 | u64::from(member);
+        self.table[at] = hash & UPPER | member;
     }
 
     /// Adds to `found` the members that define a name.
     fn want(&self, name: &[u8], found: &mut Vec<Member>) {
         let hash = hash(name);
-        let Some(mask) = self.table.len().checked_sub(1) else {
-            return;
-        };
+        let mask = self.table.len() - 1;
         let mut at = hash as usize & mask;
         while self.table[at] != 0 {
             let word = self.table[at];
-            if (word >> 32) as u32 == hash {
-                found.push(self.members[word as u32 as usize - 1]);
+            if word & UPPER == hash & UPPER {
+                found.push(self.members[(word & !UPPER) as usize - 1]);
             }
             at = (at + 1) & mask;
         }
