@@ -1008,7 +1008,11 @@ fn custom<'a>(
             }
         }
     };
-    let keep = shf::LOADING | shf::REMARKS;
+    let mut keep = shf::LOADING | shf::REMARKS;
+    if section.flags & shf::ALLOC == 0 {
+        // What is not in memory is in no thread's.
+        keep &= !shf::TLS;
+    }
     let sh_type = match section.sh_type {
         c::SHT_NOTE
         | c::SHT_NOBITS
