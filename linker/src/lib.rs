@@ -34,6 +34,7 @@ pub mod import;
 pub mod inputs;
 pub mod join;
 pub mod layout;
+mod least;
 pub mod leave;
 pub mod link;
 pub mod linker_symbols;

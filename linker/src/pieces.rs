@@ -9,6 +9,7 @@
 use crate::elf::c;
 use crate::file::{File, Files};
 use crate::ids::{FileId, PartId};
+use crate::least::{Least32, Least64};
 use crate::merge::{Contents, MergeInput, Merged, Source};
 use crate::object::{Object, Section};
 use crate::output::{MergeKind, Outputs};
@@ -17,16 +18,13 @@ use crate::sections::merge_part;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use format_spec::ids::{Address, NameId, PieceId};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use store::program::{ProgramError, Programs};
-
-/// The mark of a piece that nothing uses.
-const UNUSED: u32 = u32::MAX;
 
 /// Marks for the pieces of each repository.
 #[derive(Default)]
 pub struct UsedPieces<'a> {
-    repositories: Vec<(Programs<'a>, Vec<AtomicU32>)>,
+    /// By piece the first member that uses it.
+    repositories: Vec<(Programs<'a>, Least32)>,
     /// By file: how many members the tickets before it have.
     first_member: Vec<u32>,
 }
@@ -46,9 +44,7 @@ impl<'a> UsedPieces<'a> {
             if ticket.repository.0 as usize == used.repositories.len() {
                 let programs = ticket.programs();
                 let count = usize::try_from(programs.piece_count()).unwrap_or(usize::MAX);
-                let marks = (0..count).into_par_iter().with_min_len(1 << 16);
-                let marks = marks.map(|_| AtomicU32::new(UNUSED)).collect();
-                used.repositories.push((programs, marks));
+                used.repositories.push((programs, Least32::new(count)));
             }
         }
         used
@@ -63,14 +59,8 @@ impl<'a> UsedPieces<'a> {
     #[inline]
     pub fn mark(&self, ticket: &TicketObject, id: u32, file: FileId, member: u32) -> bool {
         let marks = self.repositories.get(ticket.repository.0 as usize);
-        let Some(mark) = marks.and_then(|(_, marks)| marks.get(id as usize)) else {
-            return false;
-        };
         let member = self.first_member[file.index()].saturating_add(member);
-        if mark.load(Relaxed) > member {
-            mark.fetch_min(member, Relaxed);
-        }
-        true
+        marks.is_some_and(|(_, marks)| marks.lower(id, member))
     }
 }
 
@@ -188,14 +178,13 @@ impl PieceInputs {
 
     /// Where the pieces went.
     pub fn places(&self, used: &UsedPieces, merged: &Merged) -> PiecePlaces {
-        let places = |(taken, (_, marks)): (&Vec<Taken>, &(Programs, Vec<AtomicU32>))| {
-            let places = (0..marks.len()).into_par_iter().with_min_len(1 << 16);
-            let places: Vec<AtomicU64> = places.map(|_| AtomicU64::new(NO_PLACE)).collect();
+        let places = |(taken, (_, marks)): (&Vec<Taken>, &(Programs, Least32))| {
+            let places = Least64::new(marks.len());
             taken.par_iter().for_each(|taken| {
                 let part = u64::from(taken.part.0) << OFFSET_BITS;
                 for (id, offset) in taken.pieces.iter().zip(merged.places(taken.input)) {
                     // If a member lists a piece twice, it may be there twice; everybody means the first.
-                    places[*id as usize].fetch_min(part | offset, Relaxed);
+                    places.lower(*id, part | offset);
                 }
             });
             places
@@ -256,8 +245,7 @@ fn first_uses<'a>(
     for (member, uses) in &share.uses {
         let number = first_member.saturating_add(*member);
         for id in *uses {
-            let mark = marks.get(id.0 as usize).map(|mark| mark.load(Relaxed));
-            if mark != Some(number) || number == UNUSED {
+            if marks.get(id.0) != number || number == Least32::NONE {
                 continue;
             }
             let piece = programs.piece(*id)?;
@@ -283,16 +271,15 @@ fn first_uses<'a>(
 
 /// Where the pieces of the repositories are in the output: part in the high 24 bits, offset among the part's merged
 /// pieces in the others.
-pub struct PiecePlaces(Vec<Vec<AtomicU64>>);
+pub struct PiecePlaces(Vec<Least64>);
 
 const OFFSET_BITS: u32 = 40;
-const NO_PLACE: u64 = u64::MAX;
 
 impl PiecePlaces {
     /// Those of one repository.
     #[inline]
     pub fn of_repository(&self, repository: RepositoryId) -> RepositoryPlaces<'_> {
-        RepositoryPlaces(self.0.get(repository.0 as usize).map_or(&[], Vec::as_slice))
+        RepositoryPlaces(self.0.get(repository.0 as usize))
     }
 
     /// Part of a piece, and its offset among the part's merged pieces.
@@ -304,13 +291,13 @@ impl PiecePlaces {
 
 /// Where the pieces of one repository are in the output.
 #[derive(Clone, Copy)]
-pub struct RepositoryPlaces<'p>(&'p [AtomicU64]);
+pub struct RepositoryPlaces<'p>(Option<&'p Least64>);
 
 impl RepositoryPlaces<'_> {
     /// Says that the place of a piece will be needed soon.
     #[inline(always)]
     pub fn fetch(self, id: u32) {
-        if let Some(place) = self.0.get(id as usize) {
+        if let Some(place) = self.0.and_then(|places| places.place(id)) {
             prefetch(place);
         }
     }
@@ -318,8 +305,8 @@ impl RepositoryPlaces<'_> {
     /// Part of a piece, and its offset among the part's merged pieces.
     #[inline(always)]
     pub fn of(self, id: u32) -> Option<(PartId, u64)> {
-        let place = self.0.get(id as usize)?.load(Relaxed);
+        let place = self.0?.get(id);
         let part = PartId((place >> OFFSET_BITS) as u32);
-        (place != NO_PLACE).then_some((part, place & ((1 << OFFSET_BITS) - 1)))
+        (place != Least64::NONE).then_some((part, place & ((1 << OFFSET_BITS) - 1)))
     }
 }

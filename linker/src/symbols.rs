@@ -24,6 +24,7 @@ use crate::diag::Diagnostics;
 use crate::distinct::{Distinct, Keyed};
 use crate::file::{Body, File, Files};
 use crate::ids::{FileId, SymbolId};
+use crate::least::Least32;
 use crate::object::Object;
 use crate::shared_names;
 use crate::ticket_object::{RepositoryId, TicketObject};
@@ -181,10 +182,8 @@ impl<'a> Keyed<'a> for Mention<'a> {
 type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
 
 /// What became of the names of one repository, by [`NameId`]: first the least slot that has
-/// the name, or [`NO_SLOT`]; in the end that slot's symbol, or [`SymbolId::NONE`].
-type RepositoryNames = Vec<AtomicU32>;
-
-const NO_SLOT: u32 = u32::MAX;
+/// the name; in the end that slot's symbol.
+type RepositoryNames = Least32;
 
 /// The names as long as more come.
 pub struct Names<'n, 'a> {
@@ -247,6 +246,10 @@ pub struct SymbolTable<'a> {
     /// [`flag`]s, by id.
     flags: Vec<AtomicU32>,
 }
+
+/// If a repository knows so many times as many names as the files mention, those that are mentioned are gathered to be
+/// looked at, not all.
+const RARE: usize = 8;
 
 /// Number of names for which one more bucket is worth while.
 const NAMES_PER_BUCKET: usize = 16 * 1024;
@@ -363,20 +366,27 @@ impl<'a> SymbolTable<'a> {
 
         let mut versioned: Vec<u32> = mentions.into_iter().flat_map(|(_, slots)| slots).collect();
         all_mentions(files, &repositories, &mut versioned);
-        for names in &repositories {
-            names.par_iter().with_min_len(1 << 16).for_each(|name| {
-                if let Some(symbol) = slots.get(name.load(Relaxed) as usize) {
-                    name.store(symbol.load(Relaxed), Relaxed);
+        for (repository, names) in (0..).map(RepositoryId).zip(&repositories) {
+            let settle = |name: u32| {
+                if let Some(symbol) = slots.get(names.get(name) as usize) {
+                    names.set(name, symbol.load(Relaxed));
                 }
-            });
+            };
+            match names.len() / RARE > total {
+                true => firsts(files, repository, names)
+                    .into_par_iter()
+                    .for_each(settle),
+                false => (0..names.len() as u32)
+                    .into_par_iter()
+                    .with_min_len(1 << 16)
+                    .for_each(settle),
+            }
         }
         files.0.par_iter().for_each(|file| {
             let Some(ticket) = ticket(file) else { return };
             let names = &repositories[ticket.repository.0 as usize];
             for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
-                if let Some(symbol) = names.get(name.0 as usize) {
-                    slots[slot as usize].store(symbol.load(Relaxed), Relaxed);
-                }
+                slots[slot as usize].store(names.get(name.0), Relaxed);
             }
         });
 
@@ -434,11 +444,13 @@ impl<'a> SymbolTable<'a> {
                 slot.store(to.0, Relaxed);
             }
         });
-        self.repositories.par_iter().flatten().for_each(|name| {
-            if name.load(Relaxed) == from.0 {
-                name.store(to.0, Relaxed);
-            }
-        });
+        for names in &self.repositories {
+            (0..names.len() as u32).into_par_iter().for_each(|name| {
+                if names.get(name) == from.0 {
+                    names.set(name, to.0);
+                }
+            });
+        }
     }
 
     /// One past the largest id. Not every number below is a symbol: see [`SymbolTable::name`].
@@ -487,7 +499,7 @@ impl<'a> SymbolTable<'a> {
     /// The id of a name of a repository, if a ticket mentions it as that of a global symbol.
     pub fn of_name(&self, repository: RepositoryId, name: NameId) -> Option<SymbolId> {
         let names = self.repositories.get(repository.0 as usize)?;
-        let id = SymbolId(names.get(name.0 as usize)?.load(Relaxed));
+        let id = SymbolId(names.get(name.0));
         (id != SymbolId::NONE).then_some(id)
     }
 
@@ -580,31 +592,38 @@ fn first_mentions(files: &Files, diag: &Diagnostics) -> Vec<RepositoryNames> {
     for ticket in files.0.iter().filter_map(ticket) {
         let index = ticket.repository.0 as usize;
         if index >= repositories.len() {
-            repositories.resize_with(index + 1, Vec::new);
+            repositories.resize_with(index + 1, || Least32::new(0));
         }
-        if repositories[index].is_empty() {
+        if repositories[index].len() == 0 {
             let count = usize::try_from(ticket.programs().name_count()).unwrap_or(usize::MAX);
-            let names = (0..count).into_par_iter().with_min_len(1 << 16);
-            repositories[index] = names.map(|_| AtomicU32::new(NO_SLOT)).collect();
+            repositories[index] = Least32::new(count);
         }
     }
     files.0.par_iter().for_each(|file| {
         let Some(ticket) = ticket(file) else { return };
         let names = &repositories[ticket.repository.0 as usize];
         for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
-            match names.get(name.0 as usize) {
-                Some(first) if first.load(Relaxed) > slot => {
-                    first.fetch_min(slot, Relaxed);
-                }
-                Some(_) => {}
-                None => diag.error(format!(
+            if !names.lower(name.0, slot) {
+                diag.error(format!(
                     "{file}: the repository has no name {}, which a symbol should have",
                     name.0
-                )),
+                ));
             }
         }
     });
     repositories
+}
+
+/// The names of a repository that any ticket mentions, by the least slot of each, which is in `names`.
+fn firsts(files: &Files, repository: RepositoryId, names: &RepositoryNames) -> Vec<u32> {
+    let of_file = |file: &File| {
+        let ticket = ticket(file).filter(|ticket| ticket.repository == repository);
+        let globals = ticket.into_iter().flat_map(TicketObject::global_names);
+        let first = (file.slot_base..).zip(globals);
+        let first = first.filter(|(slot, name)| names.get(name.0) == *slot);
+        first.map(|(_, name)| name.0).collect::<Vec<u32>>()
+    };
+    files.0.par_iter().flat_map_iter(of_file).collect()
 }
 
 /// To `slots`, those of some names, adds those of the tickets' other mentions of the same names.
@@ -617,8 +636,8 @@ fn all_mentions(files: &Files, repositories: &[RepositoryNames], slots: &mut Vec
         let Some(ticket) = ticket(file) else { continue };
         let names = &repositories[ticket.repository.0 as usize];
         for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
-            let least = names.get(name.0 as usize).map(|name| name.load(Relaxed));
-            if least.is_some_and(|least| least != slot && first.contains(&least)) {
+            let least = names.get(name.0);
+            if least != slot && first.contains(&least) {
                 slots.push(slot);
             }
         }
@@ -639,8 +658,7 @@ fn mention<'a>(
     if let Some(ticket) = ticket(file) {
         let names = &repositories[ticket.repository.0 as usize];
         for (slot, id) in (file.slot_base..).zip(ticket.global_names()) {
-            let least = names.get(id.0 as usize).map(|name| name.load(Relaxed));
-            if least == Some(slot) {
+            if names.get(id.0) == slot {
                 match ticket.name(id) {
                     Ok(name) => {
                         let (name, has_version) = known_as(name);

@@ -110,3 +110,48 @@ fn slots_from_tickets_are_those_from_objects() {
     });
     assert_eq!(object, ticket);
 }
+
+/// A program of three tickets from a repository that knows nothing else and from one that knows much more, where what the link
+/// has to do with the repository's names and pieces is done in other ways: the same bytes.
+#[test]
+fn what_else_a_repository_knows_does_not_matter() {
+    let Some(bench) = Bench::new() else { return };
+    let mut crowd = String::new();
+    for n in 0..4000 {
+        crowd += &format!("const char *stranger_{n}(void) {{ return \"stranger {n}\"; }}\n");
+    }
+    bench.scratch.write("crowd.c", crowd);
+    let other = r#"int wrapped(void); const char *said(void) { return "stranger 7"; }
+        int other(void) { return wrapped(); } "#;
+    bench.scratch.write("other.c", other);
+    let main = r#"#include <stdio.h>
+        int other(void), wrapped(void), __real_wrapped(void); const char *said(void);
+        int __wrap_wrapped(void) { return 40 + __real_wrapped(); }
+        int main(void) { printf("%s %d %d\n", said(), other(), wrapped()); puts("only here"); }"#;
+    bench
+        .scratch
+        .write("third.c", "int wrapped(void) { return 1; }");
+    bench.scratch.write("main.c", main);
+    let images = ["alone", "crowded"].map(|place| {
+        let compile = |name: &str| {
+            let mut command = bench.scratch.command(Binaries::get().path("repo-cc"));
+            let arguments = format!("--repo {place}.repo gcc -O1 -c {name}.c -o {name}.o");
+            run(command.args(arguments.split(' '))).ok();
+            assert!(repo_tests::compare::is_ticket_file(
+                bench.path(&format!("{name}.o"))
+            ));
+        };
+        if place == "crowded" {
+            compile("crowd");
+        }
+        ["other", "main", "third"].into_iter().for_each(compile);
+        let arguments = "main.o other.o third.o -Wl,--wrap=wrapped -o program";
+        bench.driver(Linker::Ours, "gcc", arguments).ok();
+        assert_eq!(
+            bench.execute("program").text(),
+            "stranger 7 41 41\nonly here\n"
+        );
+        bench.read("program")
+    });
+    assert!(images[0] == images[1]);
+}

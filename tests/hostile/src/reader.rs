@@ -107,8 +107,9 @@ fn check_segments(
         if segment.p_filesz(LE) > segment.p_memsz(LE) {
             return describe("more bytes in the file than in memory");
         }
-        // Scripts with PHDRS say themselves in which order.
-        if args.scripts.is_empty() && segment.p_vaddr(LE) < end && args.check_sections {
+        // Scripts with PHDRS say themselves in which order, and options may have sections that lie over each other kept.
+        let in_order = args.scripts.is_empty() && args.check_sections && !args.noinhibit_exec;
+        if in_order && segment.p_vaddr(LE) < end {
             return describe("before the end of the one before it");
         }
         end = segment.p_vaddr(LE) + segment.p_memsz(LE);
