@@ -194,12 +194,11 @@ pub fn open<'a>(
     };
     let mut opening = Opening::new(arena, args, diag);
     let indexed = candidates::indexed_names(&found, work, args);
-    let by_index = indexed.is_some();
-    let mut files = match indexed {
+    let (mut files, by_index) = match indexed {
         Some(indexed) => candidates::parse(found, indexed, linker, &wanted, &mut opening),
         None => {
             let found = list_archives(found, diag);
-            opening.parse_all(Some(linker), found)
+            (opening.parse_all(Some(linker), found), false)
         }
     };
     unite_shared(&mut files);

@@ -104,8 +104,9 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         let again = args.to_mut();
         again.relax &= !too_far;
         again.trust_tables &= !unseen;
-        // The names of the inputs are shown already.
+        // The names of the inputs are shown already, and what was passed over.
         again.trace = 0;
+        again.warn_search_mismatch = false;
     }
 }
 
@@ -151,7 +152,7 @@ fn attempt(
     timing.phase("optimise");
 
     // Give every distinct name a number. No names come after this.
-    let symbols = match shared_names::may_be_left_out(args) {
+    let symbols = match compiled.is_none() && shared_names::may_be_left_out(args) {
         true => SymbolTable::intern_mentioned(&mut files, diag),
         false => SymbolTable::intern(&mut files, diag),
     };
@@ -289,6 +290,8 @@ fn attempt(
     symbol_warnings::report(&files, &symbols, &sections, &facts.warnings, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
     check(diag)?;
+    // Nothing was missing. What fails from here on would fail again.
+    doubts.unseen.store(false, Relaxed);
     print_relative(&files, &symbols, &sections, &needs, diag);
     if args.print_gc_sections {
         print_unused(&files, &sections);

@@ -200,8 +200,9 @@ fn indexes_that_are_wrong() {
     );
     bench.scratch.write("lib.a", good);
     let run = bench
-        .driver(Linker::Ours, "gcc", "main.o lib.a -o program")
+        .driver(Linker::Ours, "gcc", "main.o lib.a -o program -Wl,-t")
         .failed();
+    assert_eq!(run.text().matches("main.o").count(), 1, "{}", run.report());
     assert_eq!(
         run.errors().matches("undefined symbol: valeu").count(),
         1,

@@ -67,15 +67,15 @@ fn index<'a>(library: &Library<'a>) -> Option<(Archive<'a>, Symbols<'a>)> {
         .then_some((archive, symbols))
 }
 
-/// Parses `inputs` but for members of archives that nothing can want. `names` are wanted in any case. The files are in
-/// the order of the inputs, after `linker`. `indexed` is what [`indexed_names`] has counted.
+/// Parses `inputs` but for members of archives that nothing can want, and tells whether there are such. `names` are wanted in
+/// any case. The files are in the order of the inputs, after `linker`. `indexed` is what [`indexed_names`] has counted.
 pub(super) fn parse<'a>(
     inputs: Vec<Input<'a>>,
     indexed: usize,
     linker: File<'a>,
     names: &[&[u8]],
     opening: &mut Opening<'a, '_>,
-) -> Vec<File<'a>> {
+) -> (Vec<File<'a>>, bool) {
     let mut indexes = Indexes::with_room_for(indexed);
     let mut places = vec![Place { input: 0, at: 0 }];
     let mut batch = Vec::new();
@@ -93,6 +93,7 @@ pub(super) fn parse<'a>(
     // Files are large. Memory that is only reserved costs nothing, so that they stay where they are made.
     let mut parsed = Vec::with_capacity(places.len() + indexes.members.len());
     parsed.push(Some(Parsed::File(linker)));
+    let mut left_out = true;
     let mut wanted = Wanted::default();
     for name in names {
         indexes.want(name, &mut wanted.members);
@@ -104,6 +105,7 @@ pub(super) fn parse<'a>(
         if files().any(is_intermediate) {
             // What its compiler will want is not known yet.
             wanted.members = indexes.all();
+            left_out = false;
         } else {
             files().for_each(|file| wanted.by_file(file, &indexes));
         }
@@ -128,7 +130,8 @@ pub(super) fn parse<'a>(
         }
         parsed.swap(n, from);
     }
-    parsed.into_iter().filter_map(Parsed::into_file).collect()
+    let files = parsed.into_iter().filter_map(Parsed::into_file);
+    (files.collect(), left_out)
 }
 
 fn is_intermediate(file: &File) -> bool {
