@@ -152,7 +152,7 @@ fn attempt(
     timing.phase("optimise");
 
     // Give every distinct name a number. No names come after this.
-    let symbols = match compiled.is_none() && shared_names::may_be_left_out(args) {
+    let symbols = match compiled.is_none() && shared_names::may_be_left_out(args, &scripts) {
         true => SymbolTable::intern_mentioned(&mut files, diag),
         false => SymbolTable::intern(&mut files, diag),
     };

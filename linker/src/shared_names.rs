@@ -14,14 +14,18 @@ use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::hash_tables::gnu_hash;
 use crate::ids::SymbolId;
+use crate::scripting::Scripts;
 use crate::shared::Shared;
 use crate::symbols::Names;
+use memchr::memmem;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-/// Whether anything but the files' mentions can ask for names.
-pub fn may_be_left_out(args: &Args) -> bool {
-    args.trust_tables && args.undefined_glob.is_empty() && args.trace_symbols.is_empty()
+/// Whether nothing but the files' mentions can ask for names.
+pub fn may_be_left_out(args: &Args, scripts: &Scripts) -> bool {
+    let mut assigns = false;
+    scripts.for_assignments(&mut |_, _| assigns = true);
+    args.trust_tables && args.undefined_glob.is_empty() && args.trace_symbols.is_empty() && !assigns
 }
 
 /// Whether some are.
@@ -36,7 +40,7 @@ pub fn hide(files: &mut Files) {
     let (mut mentions, mut hidden) = (0, 0);
     for file in &files.0 {
         let globals = (file.symbol_count() - file.first_global()) as usize;
-        match file.shared().filter(|shared| shared.hash_table().is_some()) {
+        match file.shared().filter(|shared| can_be_hidden(shared)) {
             Some(_) => hidden += globals,
             None => mentions += globals,
         }
@@ -46,12 +50,19 @@ pub fn hide(files: &mut Files) {
     }
     for file in &mut files.0 {
         if let Body::Shared(shared) = &mut file.body
-            && shared.hash_table().is_some()
+            && can_be_hidden(shared)
         {
             let undefined = shared.globals().filter(|index| !shared.is_defined(*index));
             shared.mentioned = Some(undefined.collect());
         }
     }
+}
+
+/// Whether all that can be wanted of a shared object's definitions is in its hash table. Of sections' bounds those that it knows
+/// are the program's own, though nothing there mentions them (`__start_` and the name of a section).
+fn can_be_hidden(shared: &Shared) -> bool {
+    let mentions = |text: &[u8]| memmem::find(shared.strtab, text).is_some();
+    shared.hash_table().is_some() && !mentions(b"__start_") && !mentions(b"__stop_")
 }
 
 /// Finds the names that are there in the shared objects whose definitions are left out. `found` is told the slot and the

@@ -73,6 +73,24 @@ fn definitions_that_take_the_place_of_others() {
 }
 
 #[test]
+fn bounds_of_sections() {
+    let Some(bench) = Bench::new() else { return };
+    let library = r#"__attribute__((section("own"), used)) static int theirs = 1;
+        extern int __start_own[] __attribute__((visibility("protected"))), __stop_own[];
+        int *start(void) { return __start_own; } int *stop(void) { return __stop_own; }"#;
+    let main = r#"#include <dlfcn.h>
+        #include <stdio.h>
+        __attribute__((section("own"), used)) static int ours = 6;
+        int *start(void);
+        int main(void) { int *p = dlsym(RTLD_DEFAULT, "__start_own"); printf("%d %d\n", p && *p == 6, *start()); }"#;
+    bench.scratch.write("main.c", main);
+    assert_eq!(
+        says(&bench, &[("own", library)], "main.c -L. -lown"),
+        "1 1\n"
+    );
+}
+
+#[test]
 fn versions_of_names() {
     let Some(bench) = Bench::new() else { return };
     let source = r#"__asm__(".symver old, f@V1"); __asm__(".symver new, f@@V2");
