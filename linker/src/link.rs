@@ -61,7 +61,7 @@ use crate::sizes::{
 };
 use crate::strtab::StringTable;
 use crate::symbol_warnings;
-use crate::symbols::SymbolTable;
+use crate::symbols::{Key, SymbolTable};
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::trace::groups::Groups;
@@ -169,6 +169,13 @@ fn attempt(
     scripting::define_assigned(&scripts, &symbols);
     let required = required(args, &scripts, &symbols);
     let linked = resolve::extract(&files, &symbols, &required);
+    if args.trust_tables
+        && inputs.by_index
+        && required.iter().any(|id| symbols.key(*id) == Key::NONE)
+    {
+        // An archive may have it, and its index be wrong: nobody would complain.
+        return Err(Failed);
+    }
     trace_members(args, &files, &linked);
     timing.phase("extract members");
 

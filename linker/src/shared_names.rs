@@ -65,15 +65,19 @@ fn can_be_hidden(shared: &Shared) -> bool {
     shared.hash_table().is_some() && !mentions(b"__start_") && !mentions(b"__stop_")
 }
 
-/// Finds the names that are there in the shared objects whose definitions are left out. `found` is told the slot and the
-/// symbol of each.
+/// Finds the names that are there in the shared objects whose definitions are left out, or leaves nothing out if objects say
+/// `versions` of names, of which the tables know nothing. `found` is told the slot and the symbol of each.
 pub fn find<'a>(
     files: &mut Files<'a>,
     names: &mut Names<'_, 'a>,
+    versions: bool,
     mut found: impl FnMut(u32, SymbolId),
 ) {
     if !are_left_out(files) {
         return;
+    }
+    if versions {
+        return find_all(files, names, found);
     }
     let mut seen = Vec::new();
     loop {
@@ -116,6 +120,27 @@ pub fn find<'a>(
             // An alias has been found once by its address, and again by its name.
             mentioned.sort_unstable();
             mentioned.dedup();
+        }
+    }
+}
+
+fn find_all<'a>(
+    files: &mut Files<'a>,
+    names: &mut Names<'_, 'a>,
+    mut found: impl FnMut(u32, SymbolId),
+) {
+    for file in &mut files.0 {
+        let slot_base = file.slot_base;
+        let Body::Shared(shared) = &mut file.body else {
+            continue;
+        };
+        if shared.mentioned.take().is_some() {
+            for index in shared.globals() {
+                if shared.is_defined(index) && shared.is_default(index) {
+                    let symbol = names.add(shared.name(index));
+                    found(slot_base + (index - shared.first_global), symbol);
+                }
+            }
         }
     }
 }

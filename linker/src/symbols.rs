@@ -394,7 +394,7 @@ impl<'a> SymbolTable<'a> {
             buckets: &mut buckets,
             bucket_bits,
         };
-        shared_names::find(files, &mut names, |slot, symbol| {
+        shared_names::find(files, &mut names, !versioned.is_empty(), |slot, symbol| {
             slots[slot as usize].store(symbol.0, Relaxed);
         });
 

@@ -5,6 +5,7 @@
 mod linking;
 
 use linking::{Bench, Linker};
+use object::Object as _;
 use repo_tests::process::run;
 use std::process::Command;
 
@@ -192,6 +193,16 @@ fn indexes_that_are_wrong() {
         assert_eq!(run.errors(), "", "byte {at}");
         assert_eq!(bench.execute("program").status.code(), Some(6));
     }
+    // What only an option asks for is found, too.
+    let mut bad = good.clone();
+    bad[name] = b'V';
+    bench.scratch.write("lib.a", bad);
+    compile(&bench, "empty", "int main(void) { return 0; }");
+    let arguments = "empty.o -Wl,-u,value lib.a -o program";
+    bench.driver(Linker::Ours, "gcc", arguments).ok();
+    let program = bench.read("program");
+    let program = object::File::parse(&*program).unwrap();
+    assert!(program.symbol_by_name("value").is_some());
     // Without a definition anywhere that is said, once, with all members in view: one's name is nearly the same.
     compile(
         &bench,

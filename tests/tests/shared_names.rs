@@ -94,21 +94,27 @@ fn bounds_of_sections() {
 fn versions_of_names() {
     let Some(bench) = Bench::new() else { return };
     let source = r#"__asm__(".symver old, f@V1"); __asm__(".symver new, f@@V2");
-        int old(void) { return 1; } int new(void) { return 2; }"#;
+        int old(void) { return 1; } int new(void) { return 2; }
+        int old_value = 7; extern int new_value[2] __attribute__((alias("old_value")));
+        __asm__(".symver old_value, v@V1"); __asm__(".symver new_value, v@@V2");"#;
     bench.scratch.write("versioned.c", source);
-    bench.scratch.write("versions", "V1 {}; V2 { f; } V1;");
+    bench.scratch.write("versions", "V1 {}; V2 { f; v; } V1;");
     let main = r#"#include <stdio.h>
         __asm__(".symver former, f@V1"); int former(void), f(void);
-        int main(void) { printf("%d %d\n", former(), f()); }"#;
+        __asm__(".symver former_value, v@V1"); extern int former_value;
+        int main(void) { printf("%d %d %d\n", former(), f(), former_value); }"#;
     bench.scratch.write("main.c", main);
-    for style in ["gnu", "sysv"] {
+    let exported = ["gnu", "sysv"].map(|style| {
         let arguments = format!(
             "-shared -fPIC versioned.c -Wl,--hash-style={style} -Wl,--version-script=versions -o libv.so"
         );
         bench.driver(Linker::Reference, "gcc", &arguments).ok();
-        bench.same_behaviour("gcc", "main.c -L. -lv -Wl,-rpath,.");
-        assert_eq!(bench.execute("program.Ours").text(), "1 2\n");
-    }
+        bench.same_behaviour("gcc", "main.c -no-pie -fno-pie -L. -lv -Wl,-rpath,.");
+        assert_eq!(bench.execute("program.Ours").text(), "1 2 7\n");
+        exports(&Elf::parse(&bench.read("program.Ours")).unwrap())
+    });
+    // A copy has the other versions of its name as well.
+    assert_eq!(exported[0], exported[1]);
 }
 
 #[test]
