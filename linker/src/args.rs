@@ -438,6 +438,18 @@ pub struct ZOptions {
 }
 
 impl Args {
+    /// Whether names may be looked for in archives' symbol indexes and shared objects' hash tables only. Not by who wants all
+    /// names of a kind, lists files or what is in them as it goes, or is shown what undefined names may mean and goes on:
+    /// then nothing must be done again.
+    pub fn may_trust_tables(&self) -> bool {
+        self.trust_tables
+            && self.undefined_glob.is_empty()
+            && self.trace_symbols.is_empty()
+            && self.trace == 0
+            && self.unresolved != UnresolvedPolicy::Warn
+            && !self.noinhibit_exec
+    }
+
     /// Whether a dynamic list says what can be preempted.
     pub fn has_dynamic_list(&self) -> bool {
         !self.dynamic_lists.is_empty()

@@ -22,6 +22,7 @@ use crate::script::{self, Command, FileRef};
 use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
+use crate::stream;
 use crate::ticket::{Ticket, is_ticket};
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
@@ -29,7 +30,6 @@ use memmap2::{Mmap, MmapOptions};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::{Programs, Repository};
@@ -54,20 +54,24 @@ impl InputArena {
     }
 
     fn map(&self, path: &Path) -> std::io::Result<&[u8]> {
+        let opened = || self.opened.borrow_mut().push(path.to_path_buf());
+        if let Some(bytes) = stream::said(path) {
+            opened();
+            return Ok(self.bytes(bytes));
+        }
         let mut file = std::fs::File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             // A pipe or `/dev/null`; a directory says so itself.
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            self.opened.borrow_mut().push(path.to_path_buf());
+            let bytes = stream::read_open(path, &mut file)?;
+            opened();
             return Ok(self.bytes(bytes));
         }
         let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
         let map = unsafe { MmapOptions::new().len(len).map(&file)? };
-        self.opened.borrow_mut().push(path.to_path_buf());
+        opened();
         Ok(self.maps.alloc(map))
     }
 

@@ -76,6 +76,7 @@ pub mod sizes;
 mod source_lines;
 pub mod split;
 pub mod stdout;
+mod stream;
 pub mod strtab;
 pub mod symbol_warnings;
 pub mod symbols;

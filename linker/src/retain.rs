@@ -13,7 +13,7 @@ impl Retained {
     /// Reads the file that the command line names, if it names one. One that cannot be read is an error.
     pub fn read(args: &Args, diag: &Diagnostics) -> Option<Retained> {
         let path = args.retain_symbols_file.as_ref()?;
-        match std::fs::read(path) {
+        match crate::stream::read(path) {
             Ok(text) => Some(Retained::parse(&text)),
             Err(why) => {
                 diag.error(format!(

@@ -14,6 +14,7 @@ use crate::elf::c;
 use crate::file::{Body, File, Files};
 use crate::hash_tables::gnu_hash;
 use crate::ids::SymbolId;
+use crate::script::Command;
 use crate::scripting::Scripts;
 use crate::shared::Shared;
 use crate::symbols::Names;
@@ -23,9 +24,15 @@ use rustc_hash::FxHashSet;
 
 /// Whether nothing but the files' mentions can ask for names.
 pub fn may_be_left_out(args: &Args, scripts: &Scripts) -> bool {
-    let mut assigns = false;
-    scripts.for_assignments(&mut |_, _| assigns = true);
-    args.trust_tables && args.undefined_glob.is_empty() && args.trace_symbols.is_empty() && !assigns
+    // Scripts can ask whether a name is defined anywhere.
+    let mut asks = scripts.script.commands.iter().any(|command| {
+        matches!(
+            command,
+            Command::Assert(_) | Command::Sections(_) | Command::Memory(_)
+        )
+    });
+    scripts.for_assignments(&mut |_, _| asks = true);
+    args.may_trust_tables() && !asks
 }
 
 /// Whether some are.

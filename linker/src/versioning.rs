@@ -46,7 +46,7 @@ pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Ve
         });
     }
     let search = Search::new(args, Environment::of_process());
-    let load = |path: &std::path::Path| match std::fs::read(
+    let load = |path: &std::path::Path| match crate::stream::read(
         search.script(path).as_deref().unwrap_or(path),
     ) {
         Ok(text) => Some(text),

@@ -203,6 +203,26 @@ fn indexes_that_are_wrong() {
     let program = bench.read("program");
     let program = object::File::parse(&*program).unwrap();
     assert!(program.symbol_by_name("value").is_some());
+    // What a pipe has said is there when the link is done again.
+    bench
+        .scratch
+        .write("version", "V1 { global: main; local: *; };");
+    let arguments = "cat version | gcc -Bours -shared main.o lib.a -Wl,-z,defs -o program -Wl,--version-script=/dev/stdin";
+    run(bench.scratch.command("sh").args(["-c", arguments])).ok();
+    let library = bench.read("program");
+    let library = goblin::elf::Elf::parse(&library).unwrap();
+    let names: Vec<_> = linking::exports(&library)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("main")),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name.starts_with("value")),
+        "{names:?}"
+    );
     // Without a definition anywhere that is said, once, with all members in view: one's name is nearly the same.
     compile(
         &bench,

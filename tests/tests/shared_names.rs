@@ -91,6 +91,22 @@ fn bounds_of_sections() {
 }
 
 #[test]
+fn what_scripts_ask_for() {
+    let Some(bench) = Bench::new() else { return };
+    let library = "int given = 7, known = 1; int get(void) { return given; }";
+    let main = r#"#include <stdio.h>
+        int get(void), mine = 42; extern char result[] __attribute__((weak));
+        int main(void) { printf("%d %d\n", get(), (int)(long)result); }"#;
+    bench.scratch.write("main.c", main);
+    bench.scratch.write(
+        "extra.ld",
+        "PROVIDE(given = mine); result = DEFINED(known) ? 111 : 222;",
+    );
+    let arguments = "-no-pie main.c extra.ld -L. -lasked";
+    assert_eq!(says(&bench, &[("asked", library)], arguments), "42 111\n");
+}
+
+#[test]
 fn versions_of_names() {
     let Some(bench) = Bench::new() else { return };
     let source = r#"__asm__(".symver old, f@V1"); __asm__(".symver new, f@@V2");

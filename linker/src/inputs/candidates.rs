@@ -36,12 +36,8 @@ const MOST_WORK: u64 = 16 << 20;
 
 /// How many names are in the indexes of all archives, if candidates are to be looked for.
 pub(super) fn indexed_names(inputs: &[Input], work: u64, args: &Args) -> Option<usize> {
-    // Who wants all that fits a pattern has to see all names. Objects that are only joined are few.
-    if !args.trust_tables
-        || work > MOST_WORK
-        || args.kind == OutputKind::Relocatable
-        || !args.undefined_glob.is_empty()
-    {
+    // Objects that are only joined are few.
+    if !args.may_trust_tables() || work > MOST_WORK || args.kind == OutputKind::Relocatable {
         return None;
     }
     let names = inputs.iter().map(|input| match input {
@@ -122,13 +118,15 @@ pub(super) fn parse<'a>(
     }
     let mut order: Vec<usize> = (0..parsed.len()).collect();
     order.sort_unstable_by_key(|n| places[*n]);
-    for n in 0..parsed.len() {
-        // What was there before has been exchanged for what is there now.
-        let mut from = order[n];
-        while from < n {
-            from = order[from];
+    // Each cycle of the permutation is followed once.
+    for start in 0..order.len() {
+        let mut at = start;
+        while order[at] != start {
+            let from = std::mem::replace(&mut order[at], at);
+            parsed.swap(at, from);
+            at = from;
         }
-        parsed.swap(n, from);
+        order[at] = at;
     }
     let files = parsed.into_iter().filter_map(Parsed::into_file);
     (files.collect(), left_out)

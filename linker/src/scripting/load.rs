@@ -37,7 +37,7 @@ impl Loader for Includes<'_> {
             .0
             .script(path)
             .ok_or("No such file in the current directory or on the search path")?;
-        let text = std::fs::read(&path).map_err(|why| why.to_string())?;
+        let text = crate::stream::read(&path).map_err(|why| why.to_string())?;
         Ok((path.display().to_string(), text))
     }
 }
@@ -69,9 +69,9 @@ impl Scripts {
         };
         for path in given {
             let text = match search.script(path) {
-                Some(found) => std::fs::read(&found).map(|text| (found, text)),
+                Some(found) => crate::stream::read(&found).map(|text| (found, text)),
                 // Read where it was named, for the system's own words.
-                None => std::fs::read(path).map(|text| (path.clone(), text)),
+                None => crate::stream::read(path).map(|text| (path.clone(), text)),
             };
             match text {
                 Ok((found, text)) => {

@@ -348,7 +348,7 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
             cover(
                 &mut own,
                 start,
-                image_base + start,
+                image_base.wrapping_add(start),
                 headers - start,
                 headers - start,
             );
@@ -576,7 +576,7 @@ fn by_script(
             cover(
                 segment,
                 start,
-                image_base + start,
+                image_base.wrapping_add(start),
                 size - start,
                 size - start,
             );
