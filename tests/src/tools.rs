@@ -36,6 +36,7 @@ pub const TOOLS: &[Tool] = &[
         &["clang++-19", "clang++"],
         &["clang-19", "clang"],
     ),
+    tool("llvm-ar", &["llvm-ar-19", "llvm-ar"], &["llvm-19", "llvm"]),
     tool("ld", &["ld.bfd", "ld"], &["binutils"]),
     tool("ar", &["ar"], &["binutils"]),
     tool("nm", &["nm"], &["binutils"]),
@@ -52,6 +53,8 @@ pub const TOOLS: &[Tool] = &[
     tool("automake", &["automake"], &["automake"]),
     tool("libtoolize", &["libtoolize"], &["libtool"]),
     tool("file", &["file"], &["file"]),
+    tool("gdb", &["gdb"], &["gdb"]),
+    tool("script", &["script"], &["bsdutils"]),
 ];
 
 const fn tool(

@@ -104,8 +104,8 @@ fn a_signal_to_repo_cc_alone_reaches_the_compiler() {
 
 #[test]
 fn an_interrupt_from_the_terminal_reaches_the_compiler_once() {
-    let Some(terminal) = tools::on_path("script") else {
-        return tools::skip("script");
+    let Some([terminal]) = tools::require(["script"]) else {
+        return;
     };
     let scratch = Scratch::new();
     let gcc = script(&scratch, "gcc", WAITING);

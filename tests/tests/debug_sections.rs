@@ -214,10 +214,7 @@ fn an_output_of_debug_sections_alone() {
 
 /// What gdb says to commands.
 fn gdb(bench: &Bench, program: &str, commands: &[&str]) -> Option<String> {
-    let gdb = tools::on_path("gdb").or_else(|| {
-        tools::skip("gdb");
-        None
-    })?;
+    let [gdb] = tools::require(["gdb"])?;
     let mut command = bench.scratch.command(gdb);
     command.env("DEBUGINFOD_URLS", "").args(["-nx", "-batch"]);
     for line in commands {

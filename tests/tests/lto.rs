@@ -38,9 +38,11 @@ fn compilers() -> Vec<Compiler> {
             let Some(bench) = Bench::new() else {
                 return false;
             };
-            if tools::on_path(compiler.c).is_none() || tools::on_path(compiler.archiver).is_none() {
-                tools::skip(compiler.c);
-                return false;
+            for program in [compiler.c, compiler.archiver] {
+                if tools::on_path(program).is_none() {
+                    tools::skip(program);
+                    return false;
+                }
             }
             bench
                 .scratch

@@ -478,10 +478,7 @@ fn timing_for_people_and_programs() {
 
 /// Runs the linker where standard error is a terminal.
 fn on_a_terminal(bench: &Bench, option: &str) -> Option<String> {
-    let script = tools::on_path("script").or_else(|| {
-        tools::skip("script");
-        None
-    })?;
+    let [script] = tools::require(["script"])?;
     let link = format!(
         "gcc -B{} {INPUTS} -o program -Wl,{option}",
         bench.path("ours").display()
