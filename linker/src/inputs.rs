@@ -626,7 +626,7 @@ impl<'a> Input<'a> {
     /// Bytes that the link will have to do with, about: of libraries most are not needed.
     fn work(&self) -> u64 {
         // Of an archive the symbols' names are looked at, and some members; of a shared object only its table of symbols.
-        const ARCHIVE: u64 = 4;
+        const ARCHIVE: u64 = 16;
         const SHARED: u64 = 16;
         // A ticket stands for more than is in it.
         const TICKET: u64 = 4;

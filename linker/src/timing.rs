@@ -1,4 +1,4 @@
-//! `--print-timing`: how long each phase took.
+//! `--print-timing`: how long each phase took, and by how many threads.
 
 use crate::args::{Args, TimingForm};
 use crate::progress::{Position, Progress};
@@ -60,10 +60,11 @@ impl Timing {
     /// Ends the progress display, and prints all phases on standard error.
     pub fn finish(&mut self) {
         self.progress.finish();
+        let threads = rayon::current_num_threads();
         match self.wanted {
             None => {}
-            Some(TimingForm::Table) => eprint!("{}", table(&self.phases, self.total())),
-            Some(TimingForm::Json) => eprintln!("{}", json(&self.phases, self.total())),
+            Some(TimingForm::Table) => eprint!("{}", table(&self.phases, self.total(), threads)),
+            Some(TimingForm::Json) => eprintln!("{}", json(&self.phases, self.total(), threads)),
         }
     }
 }
@@ -72,10 +73,12 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn table(phases: &[(&str, Duration)], total: Duration) -> String {
+fn table(phases: &[(&str, Duration)], total: Duration, threads: usize) -> String {
     let mut text = String::new();
     let share = |time: Duration| 100.0 * time.as_secs_f64() / total.as_secs_f64().max(1e-9);
-    for (name, time) in phases.iter().copied().chain([("total", total)]) {
+    let plural = if threads == 1 { "" } else { "s" };
+    let last = format!("total, {threads} thread{plural}");
+    for (name, time) in phases.iter().copied().chain([(&*last, total)]) {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
@@ -87,14 +90,14 @@ fn table(phases: &[(&str, Duration)], total: Duration) -> String {
     text
 }
 
-/// One line: `{"phases":[{"name":"open inputs","ms":1.234},…],"total_ms":5.678}`. Names of phases need no quoting.
-fn json(phases: &[(&str, Duration)], total: Duration) -> String {
+/// One line: `{"phases":[{"name":"open inputs","ms":1.234},…],"total_ms":5.678,"threads":2}`. Names of phases need no quoting.
+fn json(phases: &[(&str, Duration)], total: Duration, threads: usize) -> String {
     let phases: Vec<String> = phases
         .iter()
         .map(|(name, time)| format!(r#"{{"name":"{name}","ms":{:.3}}}"#, milliseconds(*time)))
         .collect();
     format!(
-        r#"{{"phases":[{}],"total_ms":{:.3}}}"#,
+        r#"{{"phases":[{}],"total_ms":{:.3},"threads":{threads}}}"#,
         phases.join(","),
         milliseconds(total)
     )
@@ -112,12 +115,12 @@ mod tests {
         ];
         let total = Duration::from_millis(3);
         assert_eq!(
-            table(&phases, total),
-            "    1.500 ms  50.0 %  one\n    1.000 ms  33.3 %  two\n    3.000 ms 100.0 %  total\n"
+            table(&phases, total, 1),
+            "    1.500 ms  50.0 %  one\n    1.000 ms  33.3 %  two\n    3.000 ms 100.0 %  total, 1 thread\n"
         );
         assert_eq!(
-            json(&phases, total),
-            r#"{"phases":[{"name":"one","ms":1.500},{"name":"two","ms":1.000}],"total_ms":3.000}"#
+            json(&phases, total, 2),
+            r#"{"phases":[{"name":"one","ms":1.500},{"name":"two","ms":1.000}],"total_ms":3.000,"threads":2}"#
         );
     }
 }

@@ -333,27 +333,6 @@ fn bounds_of_sections() {
 }
 
 #[test]
-fn reproducible_whatever_the_number_of_threads() {
-    let Some(bench) = Bench::new() else { return };
-    bench.scratch.write("a.cc", "#include <iostream>\n#include <regex>\nint main() { std::cout << std::regex_match(\"aab\", std::regex(\"a*b\")); }");
-    let link = |threads: u32| {
-        bench
-            .driver(
-                Linker::Ours,
-                "g++",
-                &format!("-static -g a.cc -Wl,--threads={threads} -o program"),
-            )
-            .ok();
-        bench.read("program")
-    };
-    let one = link(1);
-    assert!(
-        one == link(2) && one == link(5),
-        "the output depends on the number of threads"
-    );
-}
-
-#[test]
 fn constructors_of_both_kinds_in_order() {
     let Some(bench) = Bench::new() else { return };
     bench.scratch.write(

@@ -473,7 +473,9 @@ fn timing_for_people_and_programs() {
             "{name} in\n{table}"
         );
     }
-    assert!(table.lines().last().unwrap().ends_with("total"));
+    // What is small is linked by one thread, however many there may be.
+    assert!(table.trim_end().ends_with("total, 1 thread"), "{table}");
+    assert_eq!(json["threads"], 1);
 }
 
 /// Runs the linker where standard error is a terminal.

@@ -15,7 +15,20 @@ use std::os::unix::fs::symlink;
 const UNITS: usize = 20;
 
 /// Threads of each link. The repeated numbers are repeated runs.
-const THREADS: [&str; 6] = ["1", "2", "7", "7", "2", "16"];
+const THREADS: [u32; 6] = [1, 2, 7, 7, 2, 16];
+
+/// An object that is so large that any number of [`THREADS`] is worth starting: what is small is linked by one. Nothing of
+/// it comes into the output.
+const BULK: &str = ".section .bulk, \"e\", @progbits\n.skip 20 << 20\n";
+
+/// Makes `bulk.o`.
+fn add_bulk(scratch: &Scratch, plain: &Toolchain) {
+    scratch.write("bulk.s", BULK);
+    run(plain
+        .command(scratch, Language::C)
+        .args(["-c", "bulk.s", "-o", "bulk.o"]))
+    .ok();
+}
 
 /// A unit with what linkers keep in hash tables or meet in parallel: strings that
 /// others have too, COMDAT groups, commons, weak and thread-local symbols, constructors,
@@ -72,7 +85,8 @@ const KINDS: [&[&str]; 4] = [
 ];
 
 /// Links everything in every way with `threads` threads; returns the outputs.
-fn link(scratch: &Scratch, toolchain: &Toolchain, threads: &str) -> Vec<Vec<u8>> {
+fn link(scratch: &Scratch, toolchain: &Toolchain, threads: u32) -> Vec<Vec<u8>> {
+    add_bulk(scratch, toolchain);
     let directory = scratch.join("linker");
     if !directory.exists() {
         fs::create_dir(&directory).expect("a directory can be made");
@@ -84,10 +98,12 @@ fn link(scratch: &Scratch, toolchain: &Toolchain, threads: &str) -> Vec<Vec<u8>>
         command.args(*kind);
         command.args([
             format!("-Wl,--threads={threads}"),
-            "-Wl,--build-id".to_owned(),
+            "-Wl,--build-id,--print-timing".to_owned(),
         ]);
         command.args((0..UNITS).map(|number| format!("unit{number}.o")));
-        run(command.args(["main.o", "-o", "program"])).ok();
+        let linked = run(command.args(["main.o", "bulk.o", "-o", "program"])).ok();
+        let used = format!("total, {threads} thread");
+        assert!(linked.errors().contains(&used), "{}", linked.errors());
         fs::read(scratch.join("program")).expect("an output")
     });
     outputs.collect()
@@ -100,7 +116,7 @@ fn objects_make_the_same_bytes_with_any_number_of_threads() {
     };
     let scratch = Scratch::new();
     compile(&plain, &scratch, false);
-    let first = link(&scratch, &plain, "3");
+    let first = link(&scratch, &plain, 3);
     for threads in THREADS {
         let again = link(&scratch, &plain, threads);
         for (kind, (first, again)) in KINDS.iter().zip(first.iter().zip(&again)) {
@@ -117,7 +133,7 @@ fn tickets_make_the_same_bytes_whatever_else_the_repository_has_seen() {
     let toolchain = plain.through_repository(Binaries::get());
     let scratch = Scratch::new();
     compile(&toolchain, &scratch, false);
-    let first = link(&scratch, &plain, "3");
+    let first = link(&scratch, &plain, 3);
     for threads in THREADS {
         let again = link(&scratch, &plain, threads);
         for (kind, (first, again)) in KINDS.iter().zip(first.iter().zip(&again)) {
@@ -134,7 +150,7 @@ fn tickets_make_the_same_bytes_whatever_else_the_repository_has_seen() {
         }
     }
     compile(&toolchain, &scratch, true);
-    let other = link(&scratch, &plain, "2");
+    let other = link(&scratch, &plain, 2);
     for (kind, (first, other)) in KINDS.iter().zip(first.iter().zip(&other)) {
         assert!(first == other, "{kind:?} from another repository differs");
     }
@@ -159,6 +175,8 @@ fn messages_come_in_the_same_order() {
         run(plain.command(&scratch, Language::C).arg("-c").arg(&name)).ok();
         objects.push(format!("wrong{number}.o"));
     }
+    add_bulk(&scratch, &plain);
+    objects.push("bulk.o".to_owned());
     // Duplicates end the link; when they are allowed, undefined symbols do.
     for (duplicates, word) in [("relro", "twice"), ("muldefs", "missing_3")] {
         let mut seen = BTreeSet::new();
