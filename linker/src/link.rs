@@ -32,7 +32,7 @@ use crate::linker_symbols::{self, LinkerSymbols};
 use crate::log;
 use crate::lto;
 use crate::made::{self, Made};
-use crate::map::Map;
+use crate::map;
 use crate::mentions::{bounded_parts, has_start, looked_for, mentioned, required, roots, wrap};
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::object::Object;
@@ -618,15 +618,22 @@ fn attempt(
     }
     timing.phase("compute addresses");
 
-    Map {
-        args,
+    map::image::Map {
+        inputs: map::Inputs {
+            args,
+            files: &files,
+            symbols: &symbols,
+            definitions: &definitions,
+            sections: &sections,
+            paths: &inputs.paths,
+            linked: &linked,
+            required: &required,
+            places_commons: true,
+            diag,
+        },
         places: &places,
-        inputs: &inputs.paths,
-        linked: &linked,
-        required: &required,
         frames: &frame_layout,
         made: &sizes,
-        diag,
     }
     .report();
 

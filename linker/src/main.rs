@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
     let diag = Diagnostics::new(DiagOptions::from_args(&args));
     if args.inputs.is_empty() && args.scripts.is_empty() {
-        if args.info.version {
+        if args.info.version || args.verbose {
             return ExitCode::SUCCESS;
         }
         for warning in &args.warnings {

@@ -39,6 +39,7 @@ use crate::inputs::{self, InputArena};
 use crate::link::{Failed, check, complete};
 use crate::log;
 use crate::lto;
+use crate::map;
 use crate::mentions::{mentioned, required, wrap};
 use crate::notes::{build_id_style, properties};
 use crate::object::Object;
@@ -142,6 +143,23 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         diag,
     );
     check(diag)?;
+    map::relocatable::Map {
+        inputs: map::Inputs {
+            args,
+            files: &files,
+            symbols: &symbols,
+            definitions: &definitions,
+            sections: &sections,
+            paths: &inputs.paths,
+            linked: &linked,
+            required: &required,
+            places_commons: !plan.commons.is_empty(),
+            diag,
+        },
+        plan: &plan,
+        frames: &frames,
+    }
+    .report();
     timing.phase("place sections");
 
     let referrer = references::Referrer {

@@ -54,12 +54,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--gdb-index with -r",
         ),
-        (
-            (args.print_map || args.map_file.is_some() || args.cref)
-                && args.kind == OutputKind::Relocatable,
-            Warn,
-            "a map with -r",
-        ),
         (args.verify_incremental, Warn, "--verify-incremental"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
     ]

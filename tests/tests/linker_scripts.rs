@@ -12,7 +12,7 @@ use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain};
 use repo_tests::process::run;
 use repo_tests::programs::Language;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const A: &str = r#"
 .globl _start
@@ -304,12 +304,11 @@ fn gc_keeps_what_the_script_keeps() {
     assert_eq!(ours.bytes[".i"], 5u64.to_le_bytes());
 }
 
-/// GNU ld's own script for an output of this kind.
-fn own_script(bench: &Bench, options: &str) -> String {
-    let run = bench
-        .ld(Linker::Reference, &format!("{options} --verbose"))
-        .ok();
+/// A linker's own script for an output of this kind.
+fn own_script(bench: &Bench, linker: Linker, options: &str) -> String {
+    let run = bench.ld(linker, &format!("{options} --verbose")).ok();
     let text = run.text();
+    assert!(text.contains("\nusing internal linker script:\n"), "{text}");
     let mut parts = text.split("==================================================\n");
     parts
         .nth(1)
@@ -334,7 +333,7 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn gnu_ld_s_own_scripts_make_working_programs() {
+fn the_linkers_own_scripts_make_working_programs() {
     let Some(bench) = bench() else { return };
     bench.scratch.write("program.c", PROGRAM);
     bench.scratch.write(
@@ -351,33 +350,36 @@ fn gnu_ld_s_own_scripts_make_working_programs() {
         ("-no-pie", "--gc-sections"),
     ] {
         let asked = format!("{} {more}", if kind == "-no-pie" { "" } else { kind });
-        bench.scratch.write(
-            "own.ld",
-            own_script(&bench, asked.replace("--gc-sections", "").trim()),
-        );
+        let asked = asked.replace("--gc-sections", "");
+        for linker in BOTH {
+            bench.scratch.write(
+                format!("own.{linker:?}.ld"),
+                own_script(&bench, linker, asked.trim()),
+            );
+        }
         let passed: String = more
             .split_whitespace()
             .map(|word| format!(" -Wl,{word}"))
             .collect();
         for (driver, source, code) in [("gcc", "program.c", 3), ("g++", "throws.cc", 0)] {
-            let common = format!("-O1 -ffunction-sections {kind}{passed} -Wl,-T,own.ld {source}");
+            let common = format!("-O1 -ffunction-sections {kind}{passed} {source}");
             let pic = if kind == "-pie" { "-fPIE" } else { "-fno-pie" };
-            let [theirs, ours] = BOTH.map(|linker| {
-                let name = format!("program.{linker:?}");
-                bench
-                    .driver(linker, driver, &format!("{pic} {common} -o {name}"))
-                    .ok();
-                bench.execute(&name).code(code)
-            });
-            assert_eq!(theirs.text(), ours.text(), "{common}");
+            let mut said = BTreeSet::new();
+            // Either one's by either one.
+            for (script, linker) in BOTH.into_iter().flat_map(|s| BOTH.map(|l| (s, l))) {
+                let link = format!("{pic} {common} -Wl,-T,own.{script:?}.ld -o program");
+                bench.driver(linker, driver, &link).ok();
+                said.insert(bench.execute("program").code(code).text());
+            }
+            assert_eq!(said.len(), 1, "{common}: {said:?}");
         }
     }
-    // A shared object, as glibc is linked: with GNU ld's script after a change.
-    let script = own_script(&bench, "-shared").replace(
-        ".data           :",
-        "__libc_mine : { mine_start = .; *(__libc_mine) mine_stop = .; }\n .data :",
-    );
-    bench.scratch.write("shared.ld", script);
+}
+
+/// As glibc is linked: with the linker's own script after a change by `sed`, for which patterns stand on lines of their own.
+#[test]
+fn the_linkers_own_scripts_can_be_changed() {
+    let Some(bench) = bench() else { return };
     bench.scratch.write(
         "library.c",
         "extern char mine_start[] __attribute__((visibility(\"hidden\"))), mine_stop[] __attribute__((visibility(\"hidden\")));\n\
@@ -388,17 +390,32 @@ fn gnu_ld_s_own_scripts_make_working_programs() {
         "user.c",
         "#include <stdio.h>\nextern int data; int size(void); int main(void) { printf(\"%d\", size()); printf(\" %d\\n\", data); return 0; }",
     );
-    bench
-        .driver(
-            Linker::Ours,
-            "gcc",
-            "-shared -fPIC library.c -Wl,-T,shared.ld -o libmine.so",
-        )
-        .ok();
-    bench
-        .driver(Linker::Ours, "gcc", "user.c -L. -lmine -o user")
-        .ok();
-    assert_eq!(bench.execute("user").ok().text(), "9 6\n");
+    let own = "mine_start = .; *(__libc_mine) mine_stop = .;";
+    for linker in BOTH {
+        for (line, added) in [
+            ("*(.dynbss)", own.to_owned()),
+            ("*(.jcr)", format!("__libc_mine : {{ {own} }}")),
+        ] {
+            let script: String = own_script(&bench, linker, "-shared")
+                .lines()
+                .map(|text| match text.contains(line) {
+                    true => format!("{text} {added}\n"),
+                    false => format!("{text}\n"),
+                })
+                .collect();
+            assert!(script.contains(own), "{script}");
+            bench.scratch.write("shared.ld", script);
+            let link = "-shared -fPIC library.c -Wl,-T,shared.ld -o libmine.so";
+            bench.driver(Linker::Ours, "gcc", link).ok();
+            let link = "user.c -L. -lmine -o user";
+            bench.driver(Linker::Ours, "gcc", link).ok();
+            assert_eq!(bench.execute("user").ok().text(), "9 6\n", "{line}");
+        }
+    }
+    // What is used instead is printed, too.
+    let told = bench.ld(Linker::Ours, "--verbose -T shared.ld user.o");
+    assert!(told.text().contains("using external linker script:"));
+    assert!(told.text().contains(own));
 }
 
 #[test]
@@ -419,7 +436,8 @@ fn tickets_are_laid_out_as_objects_are() {
         ("-pie -fPIE", "-pie"),
         ("-static -fno-pie", "-static"),
     ] {
-        bench.scratch.write("own.ld", own_script(&bench, asked));
+        let script = own_script(&bench, Linker::Reference, asked);
+        bench.scratch.write("own.ld", script);
         for more in ["", "-Wl,--gc-sections"] {
             let common = format!("-O1 -ffunction-sections {kind} program.c");
             bench

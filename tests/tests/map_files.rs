@@ -451,6 +451,44 @@ fn make_reads_the_dependency_file() {
     }
 }
 
+/// glibc finds out by such a map which members of `libc.a` the dynamic linker needs.
+#[test]
+fn maps_of_relocatable_outputs() {
+    let Some(bench) = Bench::new() else { return };
+    compile(&bench);
+    for options in ["", "-d", "--gc-sections -e main"] {
+        let [theirs, ours] = BOTH.map(|linker| {
+            let line = format!("-r {options} {INPUTS} -o joined.o -Map joined.map --cref");
+            bench.ld(linker, &line).ok();
+            let text = String::from_utf8(bench.read("joined.map")).expect("text");
+            assert_eq!(
+                text.contains("Common symbol"),
+                options == "-d",
+                "{options}: {text}"
+            );
+            let mut table = cross_references(&text);
+            // Whose common block is the definition is a matter of taste.
+            table.remove("common_block").expect("a common block");
+            (parse(&text), table)
+        });
+        assert_eq!(theirs.0.members, ours.0.members, "{options}");
+        assert_eq!(theirs.0.symbols, ours.0.symbols, "{options}");
+        assert_eq!(theirs.1, ours.1, "{options}");
+        let [theirs, ours] = [theirs.0, ours.0].map(|map| {
+            // The last of the frames' lists has the end of all of them in GNU ld's maps, too.
+            let inputs = map.inputs.into_iter();
+            let inputs = inputs.filter(|(_, size, name, _)| *size > 0 && name != ".eh_frame");
+            let outputs = map.outputs.into_iter();
+            let outputs = outputs.filter(|(_, (_, size))| *size > 0);
+            (
+                inputs.collect::<BTreeSet<_>>(),
+                outputs.collect::<BTreeMap<_, _>>(),
+            )
+        });
+        assert_eq!(theirs, ours, "{options}");
+    }
+}
+
 #[test]
 fn timing_for_people_and_programs() {
     let Some(bench) = Bench::new() else { return };

@@ -34,17 +34,14 @@ pub fn information(args: &Args, program: &str) -> String {
     if args.info.version || args.verbose {
         out.push_str(&version());
     }
-    if args.info.emulations {
+    if args.info.emulations || args.verbose {
         out.push_str(emulations());
     }
     if args.info.help {
         out.push_str(&help(program));
     }
-    if args.verbose && !args.nostdlib {
-        // Configure scripts find the default directories by these lines of GNU ld's default script.
-        for directory in crate::search::DEFAULT_DIRECTORIES {
-            let _ = writeln!(out, "SEARCH_DIR(\"={directory}\");");
-        }
+    if args.verbose {
+        out.push_str(&crate::scripting::tell(args));
     }
     if args.info.output_format {
         out.push_str("elf64-x86-64\n");

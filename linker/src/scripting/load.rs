@@ -11,7 +11,7 @@ use crate::script::{
     self, AssignOp, Assignment, Command, Expr, Loader, Name, OutputSection, Pos, Script,
     SectionCommand, SectionsCommand, Target,
 };
-use crate::search::Search;
+use crate::search::{Environment, Search};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -63,17 +63,8 @@ impl Scripts {
             }
             scripts.script.files.push(origin);
         }
-        let given: Vec<&PathBuf> = match args.scripts.is_empty() {
-            false => args.scripts.iter().collect(),
-            true => args.default_script.iter().collect(),
-        };
-        for path in given {
-            let text = match search.script(path) {
-                Some(found) => crate::stream::read(&found).map(|text| (found, text)),
-                // Read where it was named, for the system's own words.
-                None => crate::stream::read(path).map(|text| (path.clone(), text)),
-            };
-            match text {
+        for path in of_options(args) {
+            match read(path, search) {
                 Ok((found, text)) => {
                     let name = found.display().to_string();
                     if let Err(why) =
@@ -158,7 +149,7 @@ impl Scripts {
             return;
         }
         self.default_layout = Some(commands.len());
-        let text = default_script::text(args);
+        let text = default_script::sections(args);
         let name = "the default layout";
         if let Err(why) = script::parse_onto(
             &mut self.script,
@@ -421,4 +412,42 @@ pub(super) fn assigned_expr(assignment: &Assignment) -> Expr {
         Target::Symbol(name) => Expr::Symbol(name.clone()),
     };
     Expr::Binary(op, old.into(), assignment.expr.clone().into())
+}
+
+/// The scripts of `-T`, or else that of `--default-script`.
+fn of_options(args: &Args) -> Vec<&PathBuf> {
+    match args.scripts.is_empty() {
+        false => args.scripts.iter().collect(),
+        true => args.default_script.iter().collect(),
+    }
+}
+
+/// A script of the command line: where it was found, and its text.
+fn read(path: &Path, search: &Search) -> std::io::Result<(PathBuf, Vec<u8>)> {
+    match search.script(path) {
+        Some(found) => crate::stream::read(&found).map(|text| (found, text)),
+        // Read where it was named, for the system's own words.
+        None => crate::stream::read(path).map(|text| (path.to_path_buf(), text)),
+    }
+}
+
+/// `--verbose`: the scripts of the command line, or without any the default layout as a script, in the form of GNU ld's. What
+/// cannot be read is left out: the link says so.
+pub fn tell(args: &Args) -> String {
+    const LINE: &str = "==================================================";
+    let given = of_options(args);
+    if given.is_empty() {
+        let script = default_script::whole(args);
+        return format!("using internal linker script:\n{LINE}\n{script}\n{LINE}\n");
+    }
+    let search = Search::new(args, Environment::of_process());
+    let mut out = String::new();
+    for (_, text) in given
+        .into_iter()
+        .filter_map(|path| read(path, &search).ok())
+    {
+        let text = String::from_utf8_lossy(&text);
+        out += &format!("using external linker script:\n{LINE}\n{text}\n{LINE}\n");
+    }
+    out
 }

@@ -26,7 +26,7 @@ mod segments;
 pub use arrangement::Arrangement;
 pub use assignments::{Assigned, Assignments, define_assigned};
 pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, print_no_memory_usage, write_patches};
-pub use load::{Includes, Scripts, names_binary};
+pub use load::{Includes, Scripts, names_binary, tell};
 pub use plan::Plan;
 pub use prohibited::report as report_prohibited;
 pub use rules::{FileNames, Route, Rules};
