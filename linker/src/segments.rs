@@ -6,7 +6,7 @@
 //! with anything else. Elsewhere two segments may share a page of the file: then
 //! each maps it, at addresses a page apart.
 
-use crate::args::{Args, Magic, OutputKind, SeparateCode};
+use crate::args::{Args, Magic, OutputFormat, OutputKind, SeparateCode};
 use crate::diag::Diagnostics;
 use crate::elf::{Ehdr, Phdr, Shdr, c};
 use crate::ids::OutputId;
@@ -116,12 +116,13 @@ fn page_size(args: &Args) -> u64 {
 }
 
 /// Where an option has the image begin, and where it can: the headers are at the start of the file, and a segment's place
-/// in the file is congruent to its address (gABI, "Program Loading"). Only what is not paged may begin anywhere.
+/// in the file is congruent to its address (gABI, "Program Loading"), with `-n` and `-N`, too. Only what is no ELF file may
+/// begin anywhere.
 pub fn given_base(args: &Args) -> Option<(u64, u64)> {
     let given = args.image_base.or(args.text_segment)?;
-    let possible = match args.magic {
-        Magic::Normal => given & !(page_size(args) - 1),
-        _ => given,
+    let possible = match args.output_format {
+        OutputFormat::Binary => given,
+        _ => given & !(page_size(args) - 1),
     };
     Some((given, possible))
 }

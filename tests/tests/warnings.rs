@@ -100,6 +100,14 @@ fn images_that_begin_in_a_page() {
     let first = &Elf::parse(&output).unwrap().program_headers;
     let first = first.iter().find(|segment| segment.p_type == PT_LOAD);
     assert_eq!(first.unwrap().p_vaddr, 0x500000);
+    // Without pages, too: the kernel loads by pages all the same.
+    for magic in ["-n", "-N"] {
+        let line = format!("{} -Wl,{magic}", at("0x500010"));
+        bench
+            .driver(Linker::Ours, "gcc", &format!("-static {line} -o output"))
+            .ok();
+        assert_eq!(bench.execute("output").status.code(), Some(7), "{magic}");
+    }
 }
 
 #[test]
