@@ -593,6 +593,9 @@ AC_CHECK_SIZEOF([long])
 AC_CHECK_FUNCS([strdup no_such_function])
 AC_SEARCH_LIBS([sqrt], [m])
 AC_C_BIGENDIAN
+# How CPython's configure finds out the order of the words of a double: by the letters that its bytes are.
+AC_COMPILE_IFELSE([AC_LANG_SOURCE([double d@<:@@:>@ = { 90904234967036810337470478905505011476211692735615632014797120844053488865816695273723469097858056257517020191247487429516932130503560650002327564517570778480236724525140520121371739201496540132640109977779420565776568942592.0, 0.0 };])],
+  [grep noonsees conftest.$ac_objext >/dev/null || grep seesnoon conftest.$ac_objext >/dev/null || AC_MSG_ERROR([words in no known order])])
 AC_CONFIG_HEADERS([config.h])
 AC_CONFIG_FILES([Makefile])
 AC_OUTPUT

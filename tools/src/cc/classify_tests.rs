@@ -179,6 +179,8 @@ fn everything_else_passes() {
         "-m32 -c a.c",
         "-m32 a.o",
         "-foffload=nvptx-none -c a.c",
+        "-c conftest.c",
+        "-O2 -o probe.o -c ./conftest.cpp",
     ] {
         assert!(
             matches!(gcc(line), Action::PassThrough(_)),
