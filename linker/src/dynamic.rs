@@ -165,7 +165,7 @@ impl<'a> Dynamic<'a> {
                 dynamic.strings.add(version.name)?;
             }
         }
-        if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
+        if let Some(soname) = &args.soname {
             dynamic.strings.add(soname)?;
         }
         for name in args.auxiliary.iter().chain(&args.filter) {
@@ -261,7 +261,7 @@ impl<'a> Dynamic<'a> {
         for soname in &self.needed {
             entries.push((c::DT_NEEDED, text(soname)));
         }
-        if let (Some(soname), OutputKind::Shared) = (&args.soname, args.kind) {
+        if let Some(soname) = &args.soname {
             entries.push((c::DT_SONAME, text(soname)));
         }
         for (names, tag) in [

@@ -14,6 +14,27 @@ const KINDS: [&str; 4] = [
     "-static-pie -fPIE",
 ];
 
+/// glibc takes a program that has another's name for that one: its own tests link so.
+#[test]
+fn programs_have_names_as_shared_objects_do() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("a.c", "int main(void) { return 7; }");
+    for kind in ["-no-pie", "-pie", "-shared -fPIC", "-static-pie"] {
+        let [theirs, ours] = BOTH.map(|linker| {
+            let line = format!("{kind} a.c -Wl,-soname,libown.so -o program");
+            bench.driver(linker, "gcc", &line).ok();
+            let image = bench.read("program");
+            let soname = Elf::parse(&image).unwrap().soname;
+            if !kind.starts_with("-shared") {
+                bench.execute("program").code(7);
+            }
+            soname.map(str::to_owned)
+        });
+        assert_eq!(theirs.as_deref(), Some("libown.so"), "{kind}");
+        assert_eq!(theirs, ours, "{kind}");
+    }
+}
+
 #[test]
 fn hello_in_c() {
     let Some(bench) = Bench::new() else { return };
