@@ -110,8 +110,11 @@ struct Library<'a> {
     exclude: bool,
 }
 
-/// Linker scripts as inputs include each other at most this deep.
-const SCRIPT_DEPTH: u32 = 16;
+/// Linker scripts as inputs name each other at most this deep.
+const SCRIPT_DEPTH: usize = 16;
+
+/// A link has at most so many linker scripts as inputs.
+const MOST_SCRIPTS: usize = 1 << 13;
 
 struct Opener<'a, 'l> {
     arena: &'a InputArena,
@@ -120,6 +123,10 @@ struct Opener<'a, 'l> {
     search: Search,
     found: Vec<Input<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
+    /// Where the linker scripts begin that are being obeyed, each named by the one before.
+    reading: Vec<*const u8>,
+    /// How many linker scripts were inputs so far.
+    read: usize,
     /// Where the archives begin that were taken apart.
     archives: HashSet<*const u8>,
     scripts: Scripts,
@@ -166,7 +173,7 @@ pub fn open<'a>(
     let search = Search::new(args, Environment::of_process());
     let scripts = Scripts::load(args, &search, diag);
     let mut opener = Opener::new(arena, args, search, scripts, diag);
-    opener.commands(0, InputState::default(), 0);
+    opener.commands(0, InputState::default());
     for input in &args.inputs {
         opener.input(input);
     }
@@ -242,7 +249,7 @@ pub fn open_produced<'a>(
             .add_directory(directory.as_os_str().as_bytes());
     }
     for path in &produced.files {
-        opener.file(path.clone(), InputState::default(), 0);
+        opener.file(path.clone(), InputState::default());
     }
     let mut opening = Opening::new(arena, args, diag);
     let objects = list_archives(std::mem::take(&mut opener.found), diag);
@@ -333,6 +340,8 @@ impl<'a, 'l> Opener<'a, 'l> {
             search,
             found: Vec::new(),
             opened: HashMap::new(),
+            reading: Vec::new(),
+            read: 0,
             archives: HashSet::new(),
             scripts,
             version_scripts: Vec::new(),
@@ -343,7 +352,7 @@ impl<'a, 'l> Opener<'a, 'l> {
         match &input.kind {
             InputKind::File(path) => {
                 let first = self.found.len();
-                self.file(path.clone(), input.state, 0);
+                self.file(path.clone(), input.state);
                 if let Some(Input::Found(found)) = self.found.get_mut(first)
                     && found.path == path.as_path()
                 {
@@ -351,14 +360,14 @@ impl<'a, 'l> Opener<'a, 'l> {
                 }
             }
             InputKind::Library(name) => match self.find_library(name, input.state.static_only) {
-                Some(path) => self.file(path, input.state, 0),
+                Some(path) => self.file(path, input.state),
                 None => self.diag.error(format!(
                     "cannot find -l{}: No such file or directory",
                     name.to_string_lossy()
                 )),
             },
             InputKind::LibraryFile(name) => match self.find_library_file(name) {
-                Some(path) => self.file(path, input.state, 0),
+                Some(path) => self.file(path, input.state),
                 None => self.diag.error(format!(
                     "cannot find -l:{}: No such file or directory",
                     name.to_string_lossy()
@@ -428,7 +437,7 @@ impl<'a, 'l> Opener<'a, 'l> {
         }
     }
 
-    fn file(&mut self, path: PathBuf, state: InputState, depth: u32) {
+    fn file(&mut self, path: PathBuf, state: InputState) {
         let Some(data) = self.map(&path) else { return };
         if state.format == InputFormat::Binary {
             let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);
@@ -457,7 +466,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 kept.display()
             ));
         } else {
-            self.script(kept, data, state, depth);
+            self.script(kept, data, state);
         }
     }
 
@@ -537,38 +546,53 @@ impl<'a, 'l> Opener<'a, 'l> {
         }
     }
 
-    fn script(&mut self, path: &'a Path, data: &'a [u8], state: InputState, depth: u32) {
-        if depth >= SCRIPT_DEPTH {
-            self.diag.error(format!(
-                "{}: linker scripts are nested too deeply",
-                path.display()
-            ));
+    fn script(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
+        self.read += 1;
+        let why = if self.reading.contains(&data.as_ptr()) {
+            "the linker script names itself as an input"
+        } else if self.reading.len() == SCRIPT_DEPTH {
+            "linker scripts are nested too deeply"
+        } else if self.read == MOST_SCRIPTS {
+            "there are too many linker scripts"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
+            self.diag.error(format!("{}: {why}", path.display()));
+        }
+        if !why.is_empty() || self.read > MOST_SCRIPTS {
             return;
         }
+        self.reading.push(data.as_ptr());
+        self.read_script(path, data, state);
+        self.reading.pop();
+    }
+
+    fn read_script(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
         let name = path.display().to_string();
         let first = self.scripts.script.commands.len();
         let mut includes = Includes(&self.search);
         match script::parse_onto(&mut self.scripts.script, data, &name, &mut includes) {
-            Ok(()) => self.commands(first, state, depth),
+            Ok(()) => self.commands(first, state),
             Err(why) => self.diag.error(why),
         }
     }
 
     /// Obeys what the commands from `first` on say about inputs.
-    fn commands(&mut self, first: usize, mut state: InputState, depth: u32) {
+    fn commands(&mut self, first: usize, mut state: InputState) {
         let new = self.scripts.script.commands.split_off(first);
         let startup = new.iter().filter_map(|command| match command {
             Command::Startup(file) => Some(file),
             _ => None,
         });
         for file in startup {
-            self.script_file(file, state, depth);
+            self.script_file(file, state);
         }
         for command in &new {
             match command {
                 Command::Input(files) | Command::Group(files) => {
                     for file in files {
-                        self.script_file(file, state, depth);
+                        self.script_file(file, state);
                     }
                 }
                 // As `-b`, for the files that the script names from here on.
@@ -589,7 +613,7 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     /// A file that a script names.
-    fn script_file(&mut self, file: &FileRef, state: InputState, depth: u32) {
+    fn script_file(&mut self, file: &FileRef, state: InputState) {
         let script = &self.scripts.script;
         let place = script.place(file.pos);
         let script = script.files.get(file.pos.file as usize);
@@ -605,7 +629,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             (false, _) => self.search.script_input(&file.name, &script),
         };
         match found {
-            Some(found) => self.file(found, state, depth + 1),
+            Some(found) => self.file(found, state),
             None => self.diag.error(format!(
                 "{place}: cannot find {}{}",
                 if file.is_library { "-l" } else { "" },

@@ -60,6 +60,16 @@ fn scripts_that_cannot_be_read() {
         "INCLUDE one.ld",
         &["INCLUDE is nested too deeply (does a script include itself?)"],
     );
+    // As inputs, of which each may name others several times.
+    bench.scratch.write("three.ld", "GROUP(four.ld four.ld)");
+    bench
+        .scratch
+        .write("four.ld", "INPUT(three.ld ./three.ld three.ld a.o)");
+    fails(
+        &bench,
+        "INPUT(three.ld)",
+        &["three.ld: the linker script names itself as an input"],
+    );
     fails(
         &bench,
         "INCLUDE missing.ld",
