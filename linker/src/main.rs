@@ -14,7 +14,7 @@ use std::sync::Once;
 const WORK_OF_ONE: u64 = 4 << 20;
 
 /// Bytes of inputs for which one more thread is worth starting.
-const WORK_OF_THREAD: u64 = 1 << 20;
+const WORK_OF_THREAD: u64 = 1 << 19;
 
 /// This process, which links once.
 struct Process<'p> {
