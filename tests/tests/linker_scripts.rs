@@ -412,6 +412,29 @@ fn the_linkers_own_scripts_can_be_changed() {
             assert_eq!(bench.execute("user").ok().text(), "9 6\n", "{line}");
         }
     }
+    // Relocatable outputs have one of their own.
+    bench
+        .scratch
+        .write("own.ld", own_script(&bench, Linker::Ours, "-r"));
+    for linker in BOTH {
+        let sizes = ["", "-T own.ld"].map(|script| {
+            let line = format!("-r {script} a.o b.o -o joined.o");
+            bench.ld(linker, &line).ok();
+            let image = bench.read("joined.o");
+            let elf = Elf::parse(&image).expect("an object");
+            let headers = elf.section_headers.iter();
+            let bits =
+                headers.filter(|s| s.sh_type == section_header::SHT_PROGBITS && s.sh_size > 0);
+            bits.map(|s| {
+                (
+                    elf.shdr_strtab.get_at(s.sh_name).map(str::to_owned),
+                    s.sh_size,
+                )
+            })
+            .collect::<BTreeMap<_, _>>()
+        });
+        assert_eq!(sizes[0], sizes[1], "{linker:?}");
+    }
     // What is used instead is printed, too.
     let told = bench.ld(Linker::Ours, "--verbose -T shared.ld user.o");
     assert!(told.text().contains("using external linker script:"));

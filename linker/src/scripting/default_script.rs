@@ -27,6 +27,21 @@ const BEFORE_CODE: &[&str] = &[
     ".gnu.version_r",
 ];
 
+/// The sections that objects have in any case or nearly, in the order that relocatable outputs have them in.
+const UNITED: &[&str] = &[
+    ".init",
+    ".text",
+    ".fini",
+    ".rodata",
+    ".eh_frame",
+    ".tdata",
+    ".tbss",
+    ".data.rel.ro",
+    ".data",
+    ".bss",
+    ".comment",
+];
+
 /// Lists of functions: first those with priorities, then the others; the old kind of list as well.
 const LISTS: &[(&str, &str)] = &[(".init_array", ".ctors"), (".fini_array", ".dtors")];
 
@@ -38,7 +53,19 @@ pub fn whole(args: &Args) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(out, "SEARCH_DIR(\"={directory}\");");
     }
-    out + &sections(args)
+    out + &match args.kind {
+        OutputKind::Relocatable => united(),
+        _ => sections(args),
+    }
+}
+
+/// The `SECTIONS` of a relocatable output: what has one name is united, and nothing has an address.
+fn united() -> String {
+    let mut out = String::from("SECTIONS\n{\n");
+    for name in UNITED {
+        let _ = writeln!(out, "  {name} : {{ *({name}) }}");
+    }
+    out + "}\n"
 }
 
 /// The `SECTIONS` of an output of this kind.
@@ -200,6 +227,7 @@ mod tests {
             "-pie a.o",
             "-shared -z now a.o",
             "-static -z noseparate-code a.o",
+            "-r a.o",
         ] {
             let words = line.split_whitespace().map(std::ffi::OsString::from);
             let args = Args::parse(words).unwrap();
