@@ -266,8 +266,12 @@ fn attempt(
         shared: args.kind == OutputKind::Shared,
         // A slot can be farther away than what an instruction reaches: loads of such symbols stay loads.
         relax: args.relax && facts.loaded_size < plan::NEAR,
-        // A script says where everything goes without knowing how long the table becomes.
-        pack: args.kind.is_pic() && args.pack_dyn_relocs == PackDynRelocs::Relr && plan.is_none(),
+        pack: args.kind.is_pic()
+            && args.pack_dyn_relocs == PackDynRelocs::Relr
+            && !outputs
+                .rules
+                .as_deref()
+                .is_some_and(|rules| rules.discards(FileNames::NONE, b".relr.dyn", shf::ALLOC)),
     };
     let used_pieces = UsedPieces::new(&files);
     let tracer = Tracer {
@@ -486,7 +490,6 @@ fn attempt(
     }
     let executable_stack = warnings::executable_stack(args, &files, &facts.executable_stack, diag);
     let mut kept = None;
-    let mut relr_table = Vec::new();
     let laid_out = match placing {
         Placing::Default(placement) => {
             let placed = emit_relocs::Placed {
@@ -505,13 +508,10 @@ fn attempt(
             let settled = packed.settle(&mut outputs, |outputs| {
                 segments::assign(outputs, args, dynamic_output, executable_stack)
             });
-            let (segments, table) = settled.map_err(|address| {
-                diag.error(format!(
-                    "the relocation at {address:#x} cannot be packed: a section was given an odd address"
-                ));
+            let (segments, relr_table) = settled.map_err(|address| {
+                diag.error(relr::odd(address));
                 Failed
             })?;
-            relr_table = table;
             if let Some(id) = segments.wrapped {
                 let section = &outputs.sections[id.index()];
                 diag.error(format!(
@@ -532,6 +532,7 @@ fn attempt(
                 names,
                 assigned: None,
                 patches: Vec::new(),
+                relr_table,
             }
         }
         Placing::Scripted(filled) => filled.assign(
@@ -543,6 +544,8 @@ fn attempt(
                 merged: &merged,
                 frame_offsets: &frame_layout.file_offsets,
                 got: &got,
+                needs: &needs,
+                mode,
                 linker_symbols: &linker_symbols,
                 executable_stack,
                 diag,
@@ -569,6 +572,7 @@ fn attempt(
         names: section_names,
         assigned,
         patches,
+        relr_table,
     } = laid_out;
     warnings::rwx_segments(args, &segments.phdrs, diag);
     check(diag)?;
@@ -618,6 +622,9 @@ fn attempt(
     }
     timing.phase("compute addresses");
 
+    for std in [Std::Dynamic, Std::ShStrtab, Std::RelrDyn] {
+        sizes[std.part().index()].0 = outputs.std(std).size;
+    }
     map::image::Map {
         inputs: map::Inputs {
             args,
@@ -640,12 +647,9 @@ fn attempt(
     // Everything has its place: write.
     let names: StringTable =
         section_names_table(&section_names).ok_or_else(|| too_large(diag, ".shstrtab"))?;
-    let mut made_sizes: Vec<u64> = (0..outputs.sections.len())
+    let made_sizes: Vec<u64> = (0..outputs.sections.len())
         .map(|i| sizes.get(i).map_or(0, |(size, _)| *size))
         .collect();
-    for std in [Std::Dynamic, Std::ShStrtab, Std::RelrDyn] {
-        made_sizes[std.id().index()] = outputs.std(std).size;
-    }
     let made = Made {
         places: &places,
         values: &values,

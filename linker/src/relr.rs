@@ -8,7 +8,7 @@
 //! costs 24 bytes.
 
 use crate::got::{Got, NONE, SlotRelocation, slot_relocation};
-use crate::ids::OutputId;
+use crate::ids::{OutputId, SectionId};
 use crate::layout::Placement;
 use crate::object::Object;
 use crate::output::{Outputs, Std, runs_backwards};
@@ -16,6 +16,7 @@ use crate::plan::Mode;
 use crate::sections::{Sections, state};
 use crate::segments::Segments;
 use crate::trace::Needs;
+use rayon::prelude::*;
 
 /// `sh_type` of the table with `--use-android-relr-tags`, from before the gABI had it.
 pub const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
@@ -73,24 +74,19 @@ impl Sites {
                 by_output[part.output.index()].push(placement.offset(*section) + offset);
             }
         }
-        let relative = got.entries.iter().filter(|entry| {
-            entry.got != NONE && slot_relocation(mode, entry.flags) == SlotRelocation::Relative
-        });
-        by_output[Std::Got.id().index()].extend(relative.map(|entry| 8 * u64::from(entry.got)));
+        by_output[Std::Got.id().index()].extend(slots(got, mode));
         let numbered = (0..).map(OutputId).zip(by_output);
         let mut by_output: Vec<(OutputId, Vec<u64>)> = numbered
             .filter(|(_, offsets)| !offsets.is_empty())
             .collect();
-        for (_, offsets) in &mut by_output {
-            offsets.sort_unstable();
-            // Of two relocations of one place the last counts, and that is what stands there.
-            offsets.dedup();
-        }
+        // So that what is sorted by address each time is nearly in order.
+        by_output
+            .par_iter_mut()
+            .for_each(|(_, offsets)| offsets.sort_unstable());
         Sites { by_output }
     }
 
-    /// Lays out until the table has the size that its places give it, and gives the table. It only becomes longer, and
-    /// at most a word for each place: so this ends.
+    /// Lays out until the table has the size that its places give it, and gives the table.
     ///
     /// # Errors
     /// The address of a place that the table cannot have, because its output section was given an odd address.
@@ -105,25 +101,17 @@ impl Sites {
                 return Ok((segments, Vec::new()));
             }
             let addresses = self.addresses(outputs);
-            if let Some(odd) = addresses.iter().find(|address| !address.is_multiple_of(2)) {
-                return Err(*odd);
-            }
-            let mut table = encode(&addresses);
             let size = &mut outputs.std_mut(Std::RelrDyn).size;
-            let reserved = (*size / 8) as usize;
-            if table.len() <= reserved {
-                table.resize(reserved, PADDING);
+            if let Some(table) = fit(addresses, size)? {
                 return Ok((segments, table));
             }
-            *size = 8 * table.len() as u64;
         }
     }
 
-    /// The addresses of all places, in order, each once. (Sections that an option or a script puts over each other, or
-    /// past the end of the address space, are reported when all have their places.)
+    /// The addresses of all places. (Sections that an option puts over each other, or past the end of the address space,
+    /// are reported when all have their places.)
     fn addresses(&self, outputs: &Outputs) -> Vec<u64> {
-        let mut addresses: Vec<u64> = self
-            .by_output
+        self.by_output
             .iter()
             .flat_map(|(id, offsets)| {
                 let start = outputs.sections[id.index()].address;
@@ -131,11 +119,64 @@ impl Sites {
                     .iter()
                     .map(move |offset| start.wrapping_add(*offset))
             })
-            .collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        addresses
+            .collect()
     }
+}
+
+/// The places of input sections and of the GOT by a linker script's layout, where each input section and the GOT have
+/// addresses of their own.
+pub fn scripted(
+    needs: &Needs,
+    got: &Got,
+    mode: Mode,
+    section: impl Fn(SectionId) -> Option<u64>,
+    got_start: u64,
+) -> Vec<u64> {
+    let inputs = needs
+        .packed
+        .iter()
+        .filter_map(|(id, offset)| Some(section(*id)?.wrapping_add(*offset)));
+    let slots = slots(got, mode).map(|offset| got_start.wrapping_add(offset));
+    inputs.chain(slots).collect()
+}
+
+/// Offsets in the GOT of the slots that have relative relocations.
+fn slots(got: &Got, mode: Mode) -> impl Iterator<Item = u64> {
+    got.entries
+        .iter()
+        .filter(move |entry| {
+            entry.got != NONE && slot_relocation(mode, entry.flags) == SlotRelocation::Relative
+        })
+        .map(|entry| 8 * u64::from(entry.got))
+}
+
+/// The table for these places, if it fits into `size` bytes: then it fills them. Else `size` is made what it takes, and
+/// everything is to be laid out again. It only becomes longer, and at most a word for each place: so this ends.
+///
+/// # Errors
+/// The address of a place that the table cannot have.
+pub fn fit(mut addresses: Vec<u64>, size: &mut u64) -> Result<Option<Vec<u64>>, u64> {
+    // Of two relocations of one place the last counts, and that is what stands there.
+    addresses.par_sort_unstable();
+    addresses.dedup();
+    if let Some(odd) = addresses.iter().find(|address| !address.is_multiple_of(2)) {
+        return Err(*odd);
+    }
+    let mut table = encode(&addresses);
+    let reserved = (*size / 8) as usize;
+    if table.len() > reserved {
+        *size = 8 * table.len() as u64;
+        return Ok(None);
+    }
+    table.resize(reserved, PADDING);
+    Ok(Some(table))
+}
+
+/// What to say of a place that the table cannot have.
+pub fn odd(address: u64) -> String {
+    format!(
+        "the relocation at {address:#x} cannot be packed: a section was given an odd address (use '-z nopack-relative-relocs')"
+    )
 }
 
 /// A word that may be added at the end of a table, and relocates nothing: an empty
@@ -198,8 +239,14 @@ mod tests {
             ],
         };
         let addresses = sites.addresses(&outputs);
-        assert_eq!(addresses, [0x1000, 0x1008, 0x1010, 0x1020]);
-        assert_eq!(decode(&encode(&addresses)), addresses);
+        let mut size = 8;
+        assert_eq!(fit(addresses.clone(), &mut size), Ok(None));
+        assert_eq!(size, 16);
+        size = 24;
+        let table = fit(addresses, &mut size).unwrap().unwrap();
+        assert_eq!(table.len(), 3);
+        assert_eq!(decode(&table), [0x1000, 0x1008, 0x1010, 0x1020]);
+        assert_eq!(fit(vec![0x1000, 0x2001], &mut size), Err(0x2001));
     }
 
     /// As the gABI says a table is to be read.

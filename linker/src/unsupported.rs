@@ -5,7 +5,7 @@
 //! asks for something beside the output, or for the same program made smaller, is answered by a warning
 //! ([`Answer::Warn`]).
 
-use crate::args::{Args, OutputKind, PackDynRelocs};
+use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
 
 /// What is done about an option.
@@ -36,9 +36,6 @@ pub fn report(args: &Args, diag: &Diagnostics) {
 
 /// Reports the options that are not obeyed in a link by a script with `SECTIONS`.
 pub fn report_with_sections(args: &Args, diag: &Diagnostics) {
-    if args.pack_dyn_relocs != PackDynRelocs::None {
-        diag.warn("-z pack-relative-relocs has no effect with a linker script that has SECTIONS");
-    }
     if !args.z.section_header {
         diag.error("-z nosectionheader is not supported with a linker script that has SECTIONS");
     }

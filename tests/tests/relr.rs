@@ -198,6 +198,76 @@ fn shared_objects_and_tickets() {
     }
 }
 
+/// The script says where everything goes, and the table's length follows from that: by the linkers' own scripts, and by
+/// one of the test's.
+#[test]
+fn linker_scripts() {
+    let Some(bench) = Bench::new() else { return };
+    write_sources(&bench);
+    let own = "SECTIONS { . = SIZEOF_HEADERS; .interp : { *(.interp) } .dynsym : { *(.dynsym) } \
+        .dynstr : { *(.dynstr) } .gnu.hash : { *(.gnu.hash) } .rela.dyn : { *(.rela.dyn .rela.got .rela.data) } \
+        .rela.plt : { *(.rela.plt) } .relr.dyn : { *(.relr.dyn) } relr_end = .; \
+        .rodata : { *(.rodata .rodata.*) } . = ALIGN(0x1000); .init : { *(.init) } .fini : { *(.fini) } .text : { *(.text .text.* .plt*) } \
+        . = ALIGN(0x1000); .tdata : { *(.tdata) } .data : { *(.got .got.plt) BYTE(1) *(.data.rel.ro*) BYTE(2) *(SORT(.data) .data.*) } \
+        .dynamic : { *(.dynamic) } .bss : { *(.bss) } end = .; ASSERT(relr_end <= ADDR(.rodata), \"moved\") }";
+    bench.scratch.write("own.ld", own);
+    let verbose = |linker: Linker, kind: &str, name: &str| {
+        let said = bench.driver(
+            linker,
+            "gcc",
+            &format!("{kind} -Wl,--verbose a.c b.s -o none"),
+        );
+        let said = said.ok().text();
+        let rule = "=".repeat(50);
+        bench.scratch.write(name, said.split(&rule).nth(1).unwrap());
+    };
+    for (kind, scripts) in [
+        ("-pie -fPIE", ["gnu.pie", "ours.pie", "own.ld"]),
+        ("-shared -fPIC -Wl,-e,main", ["gnu.so", "ours.so", "own.ld"]),
+    ] {
+        verbose(Linker::Reference, kind, scripts[0]);
+        verbose(Linker::Ours, kind, scripts[1]);
+        for script in scripts {
+            let line = format!("{kind} a.c b.s -Wl,-T,{script}");
+            let packing = format!("{line} -Wl,-z,pack-relative-relocs,-Map=map");
+            let run = bench
+                .driver(Linker::Ours, "gcc", &format!("{packing} -o packed"))
+                .ok();
+            assert_eq!(run.text(), "");
+            let map = String::from_utf8(bench.read("map")).unwrap();
+            let sizes: Vec<&str> = map
+                .lines()
+                .filter(|line| line.trim_start().starts_with(".relr.dyn"))
+                .filter_map(|line| line.split_whitespace().nth(2))
+                .collect();
+            assert_eq!(sizes.len(), 2, "{map}");
+            assert_eq!(sizes[0], sizes[1]);
+            bench
+                .driver(Linker::Ours, "gcc", &format!("{line} -o plain"))
+                .ok();
+            let [image, plain] = ["packed", "plain"].map(|name| bench.read(name));
+            check_image(&image);
+            assert_eq!(relative(&image).len(), relative(&plain).len(), "{line}");
+            assert!(packed(&image).len() > 60, "{line}");
+            assert!(packed(&plain).is_empty());
+            if kind.starts_with("-pie") {
+                let said =
+                    ["packed", "plain"].map(|name| bench.execute(name).ok().text().to_owned());
+                assert_eq!(said[0], said[1], "{line}");
+                assert!(said[0].ends_with("end\n"));
+            }
+        }
+    }
+    // Who discards the table wants the usual relocations.
+    bench
+        .scratch
+        .write("without.ld", own.replace(".relr.dyn : {", "/DISCARD/ : {"));
+    let line = "-pie -fPIE a.c b.s -Wl,-T,without.ld,-z,pack-relative-relocs -o without";
+    bench.driver(Linker::Ours, "gcc", line).ok();
+    assert!(packed(&bench.read("without")).is_empty());
+    assert!(bench.execute("without").ok().text().ends_with("end\n"));
+}
+
 #[test]
 fn the_c_library_must_know_the_table() {
     let Some(bench) = Bench::new() else { return };

@@ -17,6 +17,8 @@ use crate::layout::{Chunk, PartExtent, Placement};
 use crate::linker_symbols::LinkerSymbols;
 use crate::merge::Merged;
 use crate::output::{OutputSection, Outputs, STANDARD_COUNT, Std, shf};
+use crate::plan::Mode;
+use crate::relr;
 use crate::resolve::Definitions;
 use crate::script::Sort;
 use crate::section_index;
@@ -25,6 +27,7 @@ use crate::segments::Segments;
 use crate::sizes::section_names;
 use crate::stdout;
 use crate::symbols::SymbolTable;
+use crate::trace::Needs;
 use std::collections::HashSet;
 
 /// A plan whose contents are known.
@@ -65,6 +68,8 @@ pub struct LaidOut {
     pub assigned: Option<Vec<Assigned>>,
     /// What is written over the image.
     pub patches: Vec<Patch>,
+    /// The words of `.relr.dyn`.
+    pub relr_table: Vec<u64>,
 }
 
 /// Writes what the script itself puts into the image: data, and fills of gaps.
@@ -162,6 +167,10 @@ pub struct Facts<'f, 'a> {
     pub frame_offsets: &'f [u64],
     /// Slots, and copies of shared objects' variables.
     pub got: &'f Got,
+    /// What the output must have, among it what `.relr.dyn` is about.
+    pub needs: &'f Needs,
+    /// What kind of output it is.
+    pub mode: Mode,
     /// What linker-defined symbols mean.
     pub linker_symbols: &'f LinkerSymbols,
     /// An input asks for an executable stack.
@@ -180,6 +189,7 @@ struct Settled<'s> {
     placed: Vec<Placed>,
     bytes: Vec<Bytes>,
     gaps: Vec<Gap>,
+    relr_table: Vec<u64>,
 }
 
 impl<'s> Filled<'s> {
@@ -193,8 +203,19 @@ impl<'s> Filled<'s> {
         add: &mut dyn FnMut(&Placement, &[OutputId], &mut Outputs<'a>),
     ) -> LaidOut {
         self.made[Std::Dynamic.part().index()].0 = outputs.std(Std::Dynamic).size;
-        let offset = std::mem::take(&mut self.offset);
-        let settled = self.settle(facts, assignments, outputs, offset);
+        let mut offset = std::mem::take(&mut self.offset);
+        let mut made = std::mem::take(&mut self.made);
+        let settled = loop {
+            let offset = match facts.mode.pack {
+                true => offset.clone(),
+                false => std::mem::take(&mut offset),
+            };
+            match self.settle(facts, assignments, outputs, offset, &made) {
+                Ok(settled) => break settled,
+                Err(relr_size) => made[Std::RelrDyn.part().index()].0 = relr_size,
+            }
+        };
+        self.made = made;
         let placement = Placement {
             chunks: self.chunks(facts.sections, outputs, &settled),
             offset: settled.offset.clone(),
@@ -216,16 +237,22 @@ impl<'s> Filled<'s> {
             names,
             assigned: Some(settled.assigned),
             patches,
+            relr_table: settled.relr_table,
         }
     }
 
+    /// Settles all addresses.
+    ///
+    /// # Errors
+    /// The size that `.relr.dyn` must have, if that is more than `made` says: then everything moves.
     fn settle<'a>(
         &self,
         facts: &Facts<'_, 'a>,
         assignments: &Assignments<'s>,
         outputs: &Outputs<'a>,
         offset: Vec<u64>,
-    ) -> Settled<'s> {
+        made: &[(u64, u64)],
+    ) -> Result<Settled<'s>, u64> {
         let args = facts.args;
         let plan = &self.plan;
         let located = Located {
@@ -244,13 +271,14 @@ impl<'s> Filled<'s> {
             located,
             facts.linker_symbols,
             assignments,
-            &self.made,
+            made,
             offset,
         );
         machine.run(&|machine| {
             let list = list(plan, machine, outputs);
             segments::headers_size(args, &list, &special(facts, machine), plan.phdrs)
         });
+        let relr_table = relr_table(facts, &machine)?;
         machine.report(&args.output.display().to_string(), facts.diag);
         let mut list = list(plan, &machine, outputs);
         check_overlaps(plan, args, &list, facts.diag);
@@ -266,7 +294,7 @@ impl<'s> Filled<'s> {
             stdout::print(format_args!("{}", machine.regions.usage()));
         }
         let values = machine.values();
-        Settled {
+        Ok(Settled {
             list,
             shape,
             assigned: values.into_iter().map(Option::unwrap_or_default).collect(),
@@ -275,7 +303,8 @@ impl<'s> Filled<'s> {
             placed: machine.placed,
             bytes: machine.bytes,
             gaps: machine.gaps,
-        }
+            relr_table,
+        })
     }
 
     /// What the writer copies at once: the sections that a file has in a part, or single ones where parts are sorted.
@@ -553,6 +582,43 @@ fn begins_with_data(description: &Description) -> bool {
     };
     let first = description.statements.iter().find(makes_section);
     first.is_some_and(|first| !matches!(first, Statement::Assign(_)))
+}
+
+/// The words of `.relr.dyn`.
+///
+/// # Errors
+/// The size that it must have, if it has less.
+fn relr_table(facts: &Facts, machine: &Machine) -> Result<Vec<u64>, u64> {
+    if !facts.mode.pack {
+        return Ok(Vec::new());
+    }
+    let output = |part: PartId| {
+        let parts = &machine.located.outputs.parts;
+        let number = parts
+            .get(part.index())?
+            .output
+            .index()
+            .checked_sub(STANDARD_COUNT as usize)?;
+        Some(machine.placed[number].address)
+    };
+    let section = |id: SectionId| {
+        let start = output(facts.sections.part[id.index()])?;
+        Some(start.wrapping_add(machine.offset[id.index()]))
+    };
+    let got = Std::Got.part();
+    let got_start = output(got)
+        .unwrap_or_default()
+        .wrapping_add(machine.extents[got.index()].offset);
+    let addresses = relr::scripted(facts.needs, facts.got, facts.mode, section, got_start);
+    let mut size = machine.made[Std::RelrDyn.part().index()].0;
+    match relr::fit(addresses, &mut size) {
+        Ok(Some(table)) => Ok(table),
+        Ok(None) => Err(size),
+        Err(odd) => {
+            facts.diag.error(relr::odd(odd));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// What has segments of its own.
