@@ -189,9 +189,6 @@ fn attempt(
     complete(&mut files, &linked, &lost_groups, diag);
     let files = files;
     let mut plan = scripting::Plan::new(&scripts, args, diag);
-    if plan.is_some() {
-        unsupported::report_with_sections(args, diag);
-    }
     check(diag)?;
     let mut outputs = match &mut plan {
         None => Outputs::default(),

@@ -34,13 +34,6 @@ pub fn report(args: &Args, diag: &Diagnostics) {
     }
 }
 
-/// Reports the options that are not obeyed in a link by a script with `SECTIONS`.
-pub fn report_with_sections(args: &Args, diag: &Diagnostics) {
-    if !args.z.section_header {
-        diag.error("-z nosectionheader is not supported with a linker script that has SECTIONS");
-    }
-}
-
 /// Whether each option was given, what is done then, and how it is called in the message.
 fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
     use Answer::{Refuse, Warn};

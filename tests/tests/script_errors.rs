@@ -123,26 +123,6 @@ fn expressions_without_a_value() {
 }
 
 #[test]
-fn what_scripts_cannot_do_yet_is_said() {
-    let Some(bench) = bench() else { return };
-    bench
-        .scratch
-        .write("script.ld", "SECTIONS { .text : { *(.text) } }");
-    let mut command = bench.scratch.command(Binaries::get().path("repo-ld"));
-    command.args([
-        "-z",
-        "nosectionheader",
-        "-T",
-        "script.ld",
-        "a.o",
-        "-o",
-        "program",
-    ]);
-    let run = run(&mut command).code(1);
-    assert!(run.errors().contains("not supported"), "{}", run.report());
-}
-
-#[test]
 fn assertions_and_regions() {
     let Some(bench) = bench() else { return };
     fails(

@@ -66,7 +66,28 @@ fn a_program_without_section_headers_runs() {
     let Some(bench) = bench_with(HELLO) else {
         return;
     };
-    for kind in ["-pie", "-no-pie", "-static"] {
+    let script = |kind: &str| {
+        let run = bench.driver(
+            Linker::Ours,
+            "gcc",
+            &format!("{kind} -Wl,--verbose a.c -o none"),
+        );
+        let script = run
+            .ok()
+            .text()
+            .split(&"=".repeat(50))
+            .nth(1)
+            .unwrap()
+            .to_owned();
+        bench.scratch.write("script.ld", &script);
+        format!("{kind} -Wl,-T,script.ld")
+    };
+    let kinds = ["-pie", "-no-pie", "-static"];
+    for kind in kinds
+        .map(str::to_owned)
+        .into_iter()
+        .chain(kinds.map(script))
+    {
         let image = link(
             &bench,
             Linker::Ours,

@@ -221,9 +221,10 @@ impl<'s> Filled<'s> {
             offset: settled.offset.clone(),
             parts: settled.extents.clone(),
         };
-        let (segments, names) = self.write_down(outputs, &settled, &mut |standing, outputs| {
-            add(&placement, standing, outputs);
-        });
+        let (segments, names) =
+            self.write_down(facts.args, outputs, &settled, &mut |standing, outputs| {
+                add(&placement, standing, outputs);
+            });
         if segments.file_size > MOST_BYTES {
             facts.diag.error(format!(
                 "the output would have {} bytes: does the linker script leave a gap in a segment?",
@@ -344,6 +345,7 @@ impl<'s> Filled<'s> {
     /// Writes addresses into the output sections, and lays out what is not loaded.
     fn write_down<'a>(
         &self,
+        args: &Args,
         outputs: &mut Outputs<'a>,
         settled: &Settled,
         add: &mut dyn FnMut(&[OutputId], &mut Outputs<'a>),
@@ -355,7 +357,9 @@ impl<'s> Filled<'s> {
         }
         let mut end = settled.shape.end;
         let mut in_file: Vec<OutputId> = Vec::new();
-        for section in &settled.list {
+        let with_headers =
+            |section: &&Section| args.z.section_header || section.flags & shf::ALLOC != 0;
+        for section in settled.list.iter().filter(with_headers) {
             let output = &mut outputs.sections[section.output.index()];
             output.sh_type = section.sh_type;
             output.flags = section.flags;
@@ -369,6 +373,14 @@ impl<'s> Filled<'s> {
                 end += output.file_size();
             }
             in_file.push(section.output);
+        }
+        if !args.z.section_header {
+            let segments = Self::segments(settled, end, end, in_file);
+            for (header, id) in (1u32..).zip(&segments.sections) {
+                outputs.sections[id.index()].header = header;
+            }
+            self.set_views(outputs, settled);
+            return (segments, Vec::new());
         }
         let own = outputs.sections.len();
         add(&in_file, outputs);
@@ -400,17 +412,27 @@ impl<'s> Filled<'s> {
         }
         self.set_views(outputs, settled);
         let shoff = end.next_multiple_of(8);
-        let segments = Segments {
+        let file_size = shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64;
+        (Self::segments(settled, shoff, file_size, in_file), names)
+    }
+
+    /// The file's shape. `shoff`: where section headers are, if there are any.
+    fn segments(
+        settled: &Settled,
+        shoff: u64,
+        file_size: u64,
+        sections: Vec<OutputId>,
+    ) -> Segments {
+        Segments {
             phdrs: settled.shape.phdrs.clone(),
             shoff,
-            file_size: shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64,
-            sections: in_file,
+            file_size,
+            sections,
             tls: settled.shape.tls,
             image_base: settled.shape.image_base,
             // What wraps around was refused before.
             wrapped: None,
-        };
-        (segments, names)
+        }
     }
 
     /// Standard sections are views of where their contents came to be.
