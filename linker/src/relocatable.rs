@@ -9,7 +9,8 @@
 //!
 //! 1. [`frames`]: `.eh_frame` is taken apart, as descriptions of discarded code go.
 //! 2. [`collect`]: with `--gc-sections`, what nothing reaches goes.
-//! 3. [`plan`]: each input section gets its output section and its place there.
+//! 3. [`plan`]: each input section gets its output section and its place there; [`statements`] are what a script puts
+//!    between them.
 //! 4. [`references`]: what relocations refer to; how many are kept.
 //! 5. [`symtab`]: the symbols.
 //! 6. [`write`]: the file.
@@ -22,6 +23,7 @@ pub mod collect;
 pub mod frames;
 pub mod plan;
 pub mod references;
+pub mod statements;
 pub mod symtab;
 pub mod write;
 
@@ -101,7 +103,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
-    let assigned = assign::define(&scripts, &symbols, diag);
+    let inside = assign::define_inside(&scripts, &symbols);
+    let assigned = assign::define(&scripts, arrangement.is_some(), &symbols, diag);
     let retained = Retained::read(args, diag);
     check(diag)?;
     // Definitions that are thrown away are still those that are meant.
@@ -139,6 +142,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         &sections,
         &frames,
         &definitions,
+        &inside,
         notes,
         diag,
     );

@@ -5,6 +5,7 @@ mod linking;
 
 use goblin::elf::Elf;
 use linking::{BOTH, Bench, Linker};
+use std::collections::BTreeMap;
 
 const SCRIPT: &str = "SECTIONS {
     /DISCARD/ : { *(.discard) *(.discard.*) }
@@ -128,6 +129,121 @@ fn sections_go_together_as_the_script_says() {
     }
 }
 
+/// As the kernel's module.lds marks its tables of allocation tags, and what else a description can hold.
+const MARKS: &str = "SECTIONS {
+    .codetag.tags : { . = ALIGN(8); __start_tags = .; KEEP(*(tags)) __stop_tags = .; }
+    .codetag.none : { . = ALIGN(8); __start_none = .; KEEP(*(none)) __stop_none = .; }
+    .words 0 : { words = .; *(my_words) PROVIDE(words_end = .); PROVIDE(nobody = .); PROVIDE(own = 7); HIDDEN(hidden = 4); }
+    .mixed 0 : { SHORT(0x1234) *(my_bytes) . = ALIGN(16); LONG(7 + 1) after = .; . += 3; ASSERT(. == 23, \"size\"); five = ABSOLUTE(5); }
+    .gap 0x1000 : { . = . + 16; behind = .; }
+    .kept : { . = .; }
+    .zeros 0 : { *(my_zeros) . += 5; }
+    ASSERT(SIZEOF(.mixed) == 23 && ALIGNOF(.zeros) == 1, \"sizes\")
+}";
+
+const MARKED: &str = r#"
+    .section tags, "aw"
+    .p2align 3
+    .quad 1, foo
+    .text
+foo: ret
+    .globl use, own
+use: lea __start_tags(%rip), %rax
+    lea __stop_tags(%rip), %rax
+    lea words_end(%rip), %rax
+own: ret
+    .section my_words, "aMS", @progbits, 1
+    .string "hello"
+    .section my_bytes, "a"
+    .byte 3
+    .section my_zeros, "aw", @nobits
+    .skip 3
+    .section .note.GNU-stack, "", @progbits
+"#;
+
+/// Where each symbol is: section, offset, binding.
+fn marks(image: &[u8]) -> BTreeMap<String, (String, u64, u8)> {
+    let elf = Elf::parse(image).expect("an independent reader understands it");
+    let named = elf.syms.iter().filter_map(|symbol| {
+        let name = elf
+            .strtab
+            .get_at(symbol.st_name)
+            .filter(|name| !name.is_empty())?;
+        let section = elf.section_headers.get(symbol.st_shndx);
+        let section = section.and_then(|section| elf.shdr_strtab.get_at(section.sh_name));
+        let is_file = symbol.st_type() == 4;
+        (!is_file).then(|| {
+            let place = section.unwrap_or("none").to_owned();
+            (name.to_owned(), (place, symbol.st_value, symbol.st_bind()))
+        })
+    });
+    named.collect()
+}
+
+/// Type, flags, address, alignment and bytes of a section.
+fn described(image: &[u8], name: &str) -> (u32, u64, u64, u64, Vec<u8>) {
+    let elf = Elf::parse(image).unwrap();
+    let section = elf
+        .section_headers
+        .iter()
+        .find(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(name));
+    let section = section.unwrap_or_else(|| panic!("no {name}"));
+    let bytes = section.file_range().map_or_else(
+        || vec![0xee; section.sh_size as usize],
+        |range| image[range].to_vec(),
+    );
+    (
+        section.sh_type,
+        section.sh_flags,
+        section.sh_addr,
+        section.sh_addralign,
+        bytes,
+    )
+}
+
+#[test]
+fn symbols_and_data_between_sections() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("module.lds", MARKS);
+    bench.scratch.write("marked.s", MARKED);
+    bench.driver(Linker::Reference, "gcc", "-c marked.s").ok();
+    let [theirs, ours] = BOTH.map(|linker| {
+        let arguments = "-r -nostdlib -T module.lds marked.o -o united.o";
+        bench.driver(linker, "gcc", arguments).ok();
+        bench.read("united.o")
+    });
+    assert_eq!(marks(&ours), marks(&theirs));
+    assert_eq!(
+        marks(&ours)["__stop_tags"],
+        (".codetag.tags".to_owned(), 16, 1)
+    );
+    for name in [".words", ".mixed", ".gap", ".zeros"] {
+        assert_eq!(described(&ours, name), described(&theirs, name), "{name}");
+    }
+    for name in [".kept", ".codetag.none"] {
+        assert!(described(&ours, name).4.is_empty(), "{name}");
+    }
+    // A sum, and a number that is not an offset, of other sections' symbols.
+    let script = "SECTIONS { .a : { *(my_bytes) x = .; } .b : { w = .; *(my_words) y = x + 1; . = MAX(., 0x10); BYTE(. - w) z = 3 * 2; x = .; } }";
+    bench.scratch.write("module.lds", script);
+    bench
+        .driver(
+            Linker::Ours,
+            "gcc",
+            "-r -nostdlib -T module.lds marked.o -o united.o",
+        )
+        .ok();
+    let image = bench.read("united.o");
+    let found = marks(&image);
+    assert_eq!(found["y"], (".a".to_owned(), 2, 1));
+    assert_eq!(found["z"], (".b".to_owned(), 6, 1));
+    assert_eq!(found["x"], (".b".to_owned(), 17, 1));
+    assert_eq!(
+        described(&image, ".b").4,
+        b"hello\0\0\0\0\0\0\0\0\0\0\0\x10"
+    );
+}
+
 #[test]
 fn what_needs_addresses_is_refused_by_name() {
     let Some(bench) = Bench::new() else { return };
@@ -143,16 +259,48 @@ fn what_needs_addresses_is_refused_by_name() {
             "an address in SECTIONS is not supported with -r",
         ),
         (
-            "SECTIONS { .text : { *(.text) end = .; } }",
-            "an assignment in an output section is not supported with -r",
+            "SECTIONS { .text SIZEOF_HEADERS : { *(.text) } }",
+            "an address of an output section that is not a number is not supported with -r",
         ),
         (
-            "SECTIONS { .text 0x1000 : { *(.text) } }",
-            "an address of an output section is not supported with -r",
+            "SECTIONS { .data : { *(.data) QUAD(.) } }",
+            "module.lds:1: an address, with -r, is not known yet at this point of the link",
         ),
         (
-            "SECTIONS { .data : { *(.data) BYTE(1) } }",
-            "data in an output section is not supported with -r",
+            "SECTIONS { .data : { *(.data)\nend = f + 4; } }",
+            "module.lds:2: a symbol that the script has not defined in an output section, with -r, is not known yet",
+        ),
+        (
+            "SECTIONS { .text : { x = .; *(.text) }\n.data : { *(.data) LONG(. - x) } }",
+            "module.lds:2: the address of another section, with -r, is not known yet",
+        ),
+        (
+            "SECTIONS { .data : { *(.data)\nLONG(SIZEOF(.text)) } }",
+            "module.lds:2: what becomes of a section is not known yet",
+        ),
+        (
+            "SECTIONS { .data : { *(.data)\n. = 1; } }",
+            "module.lds:2: cannot move location counter backwards",
+        ),
+        (
+            "SECTIONS { .data : { *(.data)\n. = 1 << 60; } }",
+            "module.lds:2: the output's section would be larger than",
+        ),
+        (
+            "SECTIONS { .data : { *(.data) }\nASSERT(SIZEOF(.data) == 1, \"size\") }",
+            "module.lds:2: assertion failed: size",
+        ),
+        (
+            "SECTIONS { .data : { *(.data)\nASSERT(. < 4, \"end\") } }",
+            "module.lds:2: assertion failed: end",
+        ),
+        (
+            "SECTIONS { .data : ONLY_IF_RW { *(.data) BYTE(1) } }",
+            "data or a symbol under ONLY_IF_RO or ONLY_IF_RW is not supported with -r",
+        ),
+        (
+            "ASSERT(1, \"no\")",
+            "ASSERT without SECTIONS in a linker script is not supported with -r",
         ),
         (
             "MEMORY { ram : ORIGIN = 0, LENGTH = 1M } SECTIONS { .text : { *(.text) } > ram }",

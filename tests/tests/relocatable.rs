@@ -949,7 +949,7 @@ fn mistakes_are_named() {
     );
     bench
         .scratch
-        .write("layout.t", "SECTIONS { .text 0x1000 : { *(.text*) } }\n");
+        .write("layout.t", "SECTIONS { .text SIZEOF_HEADERS : { *(.text*) } }\n");
     let arguments = ["-r", "-T", "layout.t", &twice, "-o", "x.o"];
     let failed = bench.link(Linker::Ours, &arguments).code(1);
     assert!(

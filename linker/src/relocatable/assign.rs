@@ -8,7 +8,8 @@ use crate::ids::{FileId, SymbolId};
 use crate::script::expr::BinaryOp;
 use crate::script::{AssignOp, Command, Expr, Target};
 use crate::scripting::Scripts;
-use crate::symbols::{Key, SymbolTable, rank};
+use crate::symbols::{Key, SymbolTable, flag, rank};
+use std::collections::HashMap;
 
 /// What an assigned symbol stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +20,45 @@ pub enum Assigned {
     Symbol(SymbolId, u64),
 }
 
-/// Defines the symbols that scripts assign, in order. What needs addresses is an error.
+/// The symbols that scripts define in output sections, by name.
+pub type Inside = HashMap<Vec<u8>, InsideSymbol>;
+
+/// A symbol that a script defines in an output section.
+#[derive(Clone, Copy, Debug)]
+pub struct InsideSymbol {
+    /// The symbol.
+    pub id: SymbolId,
+    /// `HIDDEN`: it is local to the output, as with GNU ld.
+    pub hidden: bool,
+}
+
+/// Defines the symbols that scripts define in output sections, whose values come with the layout: those that count, by
+/// name. A `PROVIDE` does not if nothing refers to the symbol, or if an input defines it.
+pub fn define_inside(scripts: &Scripts, symbols: &SymbolTable) -> Inside {
+    let mut inside = Inside::new();
+    scripts.for_assignments(&mut |assignment, is_inside| {
+        let Target::Symbol(name) = &assignment.target else {
+            return;
+        };
+        let Some(id) = symbols.find(name).filter(|_| is_inside) else {
+            return;
+        };
+        let key = symbols.key(id);
+        let referred = symbols.flags(id) & flag::REFERENCED != 0;
+        if assignment.provide && (!referred || key.in_object()) {
+            return;
+        }
+        symbols.set_key(id, Key::new(rank::LINKER, FileId::LINKER, 0));
+        let hidden = assignment.hidden;
+        inside.insert(name.to_vec(), InsideSymbol { id, hidden });
+    });
+    inside
+}
+
+/// Defines the symbols that scripts assign outside of output sections, in order. What needs addresses is an error.
 pub fn define(
     scripts: &Scripts,
+    has_layout: bool,
     symbols: &SymbolTable,
     diag: &Diagnostics,
 ) -> Vec<(SymbolId, Assigned)> {
@@ -51,7 +88,8 @@ pub fn define(
                 defined.retain(|(known, _)| *known != id);
                 defined.push((id, value));
             }
-            Command::Assert(_) => refuse("ASSERT", diag),
+            // Without a layout there is nothing that it could be about.
+            Command::Assert(_) if !has_layout => refuse("ASSERT without SECTIONS", diag),
             Command::Insert { .. } => refuse("INSERT", diag),
             Command::Memory(_) => refuse("MEMORY", diag),
             Command::Phdrs(_) => refuse("PHDRS", diag),

@@ -8,7 +8,7 @@
 //! they are about is.
 //!
 //! A linker script with `SECTIONS` names sections that go together whatever their types and flags, and says in which order
-//! they come ([`Arrangement`]). What it does not name is united as without it.
+//! they come, with data and symbols between them ([`Arrangement`], [`statements`](crate::relocatable::statements)). What it does not name is united as without it.
 //!
 //! Mergeable sections are put one after the other, not merged: whoever links the
 //! output merges. They stay mergeable if all of them have elements of one size, if
@@ -23,9 +23,11 @@ use crate::ids::{FileId, SectionId};
 use crate::inputs::InputArena;
 use crate::object::{Object, Section};
 use crate::output::shf;
+use crate::relocatable::assign::Inside;
 use crate::relocatable::frames::Frames;
+use crate::relocatable::statements::{Effect, Marked, Statements};
 use crate::resolve::Definitions;
-use crate::scripting::{Arrangement, Route};
+use crate::scripting::{Arrangement, Described, Route, Step};
 use crate::sections::{Sections, state};
 use crate::unique::Unique;
 use std::collections::HashMap;
@@ -68,6 +70,10 @@ pub struct OutSection<'a> {
     pub inputs: Vec<SectionId>,
     /// What the linker puts behind the inputs.
     pub made: Vec<u8>,
+    /// What a script puts between them: offset, bytes.
+    pub data: Vec<(u64, Vec<u8>)>,
+    /// `sh_addr`.
+    pub address: u64,
 }
 
 impl OutSection<'_> {
@@ -107,6 +113,8 @@ pub struct Plan<'a> {
     pub groups: Vec<OutGroup>,
     /// By index in [`Definitions::commons`]; empty if they stay common blocks.
     pub commons: Vec<PlacedCommon>,
+    /// The symbols that a script defines in its output sections.
+    pub marked: Vec<Marked>,
     out: Vec<u32>,
     offset: Vec<u64>,
 }
@@ -176,7 +184,8 @@ struct Planner<'l, 'a> {
     diag: &'l Diagnostics,
     known: HashMap<Key<'a>, OutId>,
     unique: Option<Unique>,
-    arrangement: Option<&'l Arrangement>,
+    arrangement: Option<&'l Arrangement<'l>>,
+    statements: Statements<'l>,
     /// The names of the arrangement's sections.
     names: Vec<&'a [u8]>,
 }
@@ -208,6 +217,7 @@ pub fn plan<'a>(
     sections: &Sections,
     frames: &Frames,
     definitions: &Definitions,
+    inside: &Inside,
     notes: Notes,
     diag: &Diagnostics,
 ) -> Plan<'a> {
@@ -216,6 +226,7 @@ pub fn plan<'a>(
             sections: Vec::new(),
             groups: Vec::new(),
             commons: Vec::new(),
+            marked: Vec::new(),
             out: vec![NOWHERE; sections.count()],
             offset: vec![0; sections.count()],
         },
@@ -226,6 +237,7 @@ pub fn plan<'a>(
         known: HashMap::new(),
         unique: Unique::new(args),
         arrangement,
+        statements: Statements::new(args, inside),
         names: arrangement.map_or_else(Vec::new, |arrangement| {
             let described = arrangement.described.iter();
             described
@@ -238,6 +250,7 @@ pub fn plan<'a>(
         planner.groups(&mut group_of);
     }
     planner.place_all(&group_of, !notes.build_id.is_empty());
+    planner.settle_described();
     if args.define_common {
         planner.commons(definitions);
     }
@@ -259,6 +272,10 @@ pub fn plan<'a>(
             });
         }
     }
+    if let Some(arrangement) = planner.arrangement {
+        let sections = &planner.plan.sections;
+        planner.statements.check(arrangement, sections, diag);
+    }
     planner.plan
 }
 
@@ -274,6 +291,8 @@ fn empty(name: &[u8]) -> OutSection<'_> {
         group: None,
         inputs: Vec::new(),
         made: Vec::new(),
+        data: Vec::new(),
+        address: 0,
     }
 }
 
@@ -375,8 +394,14 @@ impl<'a> Planner<'_, 'a> {
             }
         }
         self.arrange(&mut sent);
-        for sent in &sent {
-            self.place(sent.id, &sent.section, None, sent.group);
+        if let Some(arrangement) = self.arrangement {
+            let mut rest = &sent[..];
+            for (number, described) in arrangement.described.iter().enumerate() {
+                let own = rest.partition_point(|sent| sent.described <= number);
+                let (own, others) = rest.split_at(own);
+                self.describe(arrangement, described, self.names[number], own);
+                rest = others;
+            }
         }
         for (id, section, group) in &orphans {
             self.place(*id, section, None, *group);
@@ -410,6 +435,117 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
+    /// Does what a script says of an output section, given the input sections that its rules take.
+    fn describe(
+        &mut self,
+        arrangement: &Arrangement,
+        described: &Described,
+        name: &'a [u8],
+        sent: &[Sent<'a>],
+    ) {
+        for step in &described.steps {
+            if let Step::Rule(rule) = step {
+                for sent in sent.iter().filter(|sent| sent.rule == *rule) {
+                    self.place(sent.id, &sent.section, None, sent.group);
+                }
+                continue;
+            }
+            let (out, dot) = match self.known.get(&Key::named(name, None)) {
+                Some(out) => (*out, self.plan.sections[out.index()].size),
+                None => (OutId(self.plan.sections.len() as u32), 0),
+            };
+            let complain = |why: &dyn std::fmt::Display| {
+                let place = arrangement.place(step.pos());
+                self.diag.error(format!("{place}: {why}"));
+            };
+            let sections = &self.plan.sections;
+            let effect = self
+                .statements
+                .effect(step, sections, (out, described.address), dot);
+            let effect = match effect {
+                Ok(effect) => effect,
+                Err(why) => {
+                    complain(&why);
+                    return;
+                }
+            };
+            match effect {
+                Effect::Take(_) | Effect::None => {}
+                Effect::Move(to) if to == dot && !step.keeps() => {}
+                Effect::Move(to) if to < dot => {
+                    complain(&format_args!(
+                        "cannot move location counter backwards (from {dot:#018x} to {to:#018x})"
+                    ));
+                    return;
+                }
+                Effect::Move(to) if to > MOST_BYTES => {
+                    complain(&format_args!(
+                        "the output's section would be larger than {MOST_BYTES} bytes"
+                    ));
+                    return;
+                }
+                Effect::Move(to) => self.described(described, name).size = to,
+                Effect::Define(symbol, value) => {
+                    self.described(described, name);
+                    self.plan
+                        .marked
+                        .retain(|marked| marked.symbol.id != symbol.id);
+                    self.plan.marked.push(Marked { symbol, value });
+                }
+                Effect::Put(bytes) => {
+                    let place = self.described(described, name);
+                    if place.is_nobits() {
+                        place.sh_type = c::SHT_PROGBITS;
+                    }
+                    (place.flags, place.entsize) = (place.flags & !(shf::MERGE | shf::STRINGS), 0);
+                    place.size += bytes.len() as u64;
+                    place.data.push((dot, bytes));
+                }
+            }
+        }
+    }
+
+    /// The output section that a script describes. If nothing is in it yet it becomes what its first input section is.
+    fn described(&mut self, described: &Described, name: &'a [u8]) -> &mut OutSection<'a> {
+        let key = Key::named(name, None);
+        let out = match self.known.get(&key) {
+            Some(out) => *out,
+            None => {
+                let out = self.push(OutSection {
+                    sh_type: c::SHT_NOBITS,
+                    align: described.align,
+                    address: described.address,
+                    ..empty(name)
+                });
+                self.known.insert(key, out);
+                out
+            }
+        };
+        &mut self.plan.sections[out.index()]
+    }
+
+    /// Sections that only a script's own data and symbols are in get flags.
+    fn settle_described(&mut self) {
+        let Some(arrangement) = self.arrangement else {
+            return;
+        };
+        for (described, name) in arrangement.described.iter().zip(&self.names) {
+            let Some(out) = self.known.get(&Key::named(name, None)) else {
+                continue;
+            };
+            let section = &mut self.plan.sections[out.index()];
+            if section.inputs.is_empty() {
+                section.flags = match described.begins_with_data {
+                    true => shf::ALLOC,
+                    false => shf::ALLOC | shf::WRITE,
+                };
+                if section.size == 0 {
+                    section.sh_type = c::SHT_PROGBITS;
+                }
+            }
+        }
+    }
+
     /// The output section of the script and the rule that take a section, if there are such.
     fn rule_of(&self, file: FileId, section: &Section, group: u32) -> Option<(usize, u32)> {
         let arrangement = self.arrangement?;
@@ -439,20 +575,24 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    /// What a section is united by, and the name and least alignment of its output section.
+    /// What a section is united by, and the name, the least alignment and the address of its output section.
     fn key(
         &self,
         id: SectionId,
         section: &Section<'a>,
         link: Option<OutId>,
         group: u32,
-    ) -> (Key<'a>, &'a [u8], u64) {
+    ) -> (Key<'a>, &'a [u8], [u64; 2]) {
         let (file, _) = self.sections.origin(id);
         let found = self.rule_of(file, section, group).zip(self.arrangement);
         if let Some(((number, _), arrangement)) = found {
             let name = self.names[number];
-            let align = arrangement.described[number].align;
-            return (Key::named(name, link), name, align);
+            let described = &arrangement.described[number];
+            return (
+                Key::named(name, link),
+                name,
+                [described.align, described.address],
+            );
         }
         // What has the name of one of the script's sections goes there too.
         let named = Key::named(section.name, link);
@@ -460,11 +600,11 @@ impl<'a> Planner<'_, 'a> {
             true => named,
             false => key_of(section, link),
         };
-        (key, section.name, 1)
+        (key, section.name, [1, 0])
     }
 
     fn place(&mut self, id: SectionId, section: &Section<'a>, link: Option<OutId>, group: u32) {
-        let (key, name, least_align) = self.key(id, section, link, group);
+        let (key, name, [align, address]) = self.key(id, section, link, group);
         let unique = self.unique.as_ref();
         let alone = group != 0
             || section.name == b".sframe"
@@ -477,7 +617,8 @@ impl<'a> Planner<'_, 'a> {
                     sh_type: section.sh_type,
                     flags: section.flags & !(shf::GROUP | shf::INFO_LINK),
                     entsize: section.entsize,
-                    align: least_align,
+                    align,
+                    address,
                     link,
                     group: group.checked_sub(1),
                     ..empty(name)
@@ -506,6 +647,12 @@ impl<'a> Planner<'_, 'a> {
             ));
             return;
         };
+        if place.inputs.is_empty() && place.size == 0 {
+            // The script may have named it before: for a symbol at its start.
+            place.sh_type = section.sh_type;
+            place.flags = section.flags & !(shf::GROUP | shf::INFO_LINK);
+            place.entsize = section.entsize;
+        }
         place.size = new_end;
         place.align = place.align.max(section.align);
         if section.name == b".note.GNU-stack" {

@@ -15,6 +15,7 @@ use crate::relocatable::assign::Assigned;
 use crate::relocatable::plan::{OutGroup, OutId, Plan};
 use crate::relocatable::references::{Needed, Referrer};
 use crate::retain::Retained;
+use crate::script::Value;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, rank};
 use crate::unique_symbols::Numbering;
@@ -122,6 +123,7 @@ impl<'a> Builder<'_, 'a> {
             let locals = self.locals(file, input, &signatures, numbering.as_mut(), &mut table)?;
             table.of_local.push(locals);
         }
+        self.of_sections(&mut table, true)?;
         table.first_global = table.symbols.len() as u32;
         self.globals(&mut table)?;
         table.signatures = self.signatures(&table);
@@ -389,13 +391,43 @@ impl<'a> Builder<'_, 'a> {
         (other & !3) | narrowest
     }
 
-    /// `--defsym`, assignments of scripts, and `-u`.
+    /// What a script defines in output sections, hidden or not.
+    fn of_sections(&self, table: &mut Symtab<'a>, hidden: bool) -> Result<(), TooLong> {
+        let binding = match hidden {
+            true => c::STB_LOCAL,
+            false => c::STB_GLOBAL,
+        };
+        let marked = self.referrer.plan.marked.iter();
+        for marked in marked.filter(|marked| marked.symbol.hidden == hidden) {
+            let id = marked.symbol.id;
+            let (st_shndx, st_value, section) = match marked.value {
+                Value::Absolute(value) => (c::SHN_ABS, value, None),
+                Value::Relative { section, offset } => (c::SHN_UNDEF, offset, Some(OutId(section))),
+            };
+            let sym = Sym {
+                st_info: binding << 4,
+                st_other: match hidden {
+                    true => c::STV_DEFAULT,
+                    false => self.visibility(id, c::STV_DEFAULT),
+                },
+                st_shndx,
+                st_value,
+                ..NULL
+            };
+            let name = self.referrer.symbols.name(id);
+            table.of_global[id.index()] = table.push(name, sym, section)?;
+        }
+        Ok(())
+    }
+
+    /// What scripts and `--defsym` define, and `-u`.
     fn of_command_line(&self, table: &mut Symtab<'a>) -> Result<(), TooLong> {
         let symbols = self.referrer.symbols;
         let global = Sym {
             st_info: c::STB_GLOBAL << 4,
             ..NULL
         };
+        self.of_sections(table, false)?;
         for (id, assigned) in self.assigned {
             let (sym, section) = match assigned {
                 Assigned::Symbol(target, offset) => {

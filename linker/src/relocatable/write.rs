@@ -159,7 +159,7 @@ impl<'a> Layout<'a> {
                 sh_name: self.name(section.name)?,
                 sh_type: section.sh_type,
                 sh_flags: section.flags | in_group,
-                sh_addr: 0,
+                sh_addr: section.address,
                 sh_offset: 0,
                 sh_size: section.size,
                 sh_link: section.link.map_or(0, |link| self.header[link.index()]),
@@ -290,6 +290,8 @@ enum Piece {
     Relocations(SectionId),
     /// What the linker puts behind the inputs of a section.
     Made(OutId),
+    /// What a script puts into a section, by number.
+    Data(OutId, u32),
     /// The words of a group, by index.
     Group(usize),
     Header,
@@ -346,16 +348,24 @@ impl Writer<'_, '_> {
                 group += 1;
             }
             if !section.is_nobits() {
-                for (n, id) in section.inputs.iter().enumerate() {
-                    // With the padding behind it.
-                    let start = self.referrer.plan.offset(*id);
-                    let end = section
-                        .inputs
-                        .get(n + 1)
-                        .map_or(section.size - section.made.len() as u64, |next| {
-                            self.referrer.plan.offset(*next)
-                        });
-                    let piece = Piece::Contents(*id);
+                let mut starts: Vec<(u64, Piece)> = section
+                    .inputs
+                    .iter()
+                    .map(|id| (plan.offset(*id), Piece::Contents(*id)))
+                    .collect();
+                if !section.data.is_empty() {
+                    let data = section.data.iter().zip(0u32..);
+                    let out = OutId(i as u32);
+                    starts.extend(
+                        data.map(|((offset, _), number)| (*offset, Piece::Data(out, number))),
+                    );
+                    starts.sort_by_key(|(offset, _)| *offset);
+                }
+                // Each with the padding behind it.
+                let last = section.size - section.made.len() as u64;
+                let ends = starts.iter().skip(1).map(|(offset, _)| *offset);
+                let ends: Vec<u64> = ends.chain([last]).collect();
+                for ((start, piece), end) in starts.into_iter().zip(ends) {
                     pieces.push((contents.offset + start, end - start, piece));
                 }
                 let made = section.made.len() as u64;
@@ -401,6 +411,11 @@ impl Writer<'_, '_> {
             Piece::Relocations(id) => self.relocations(id, bytemuck::cast_slice_mut(out)),
             Piece::Made(out_id) => {
                 out.copy_from_slice(&self.referrer.plan.sections[out_id.index()].made)
+            }
+            Piece::Data(out_id, number) => {
+                let section = &self.referrer.plan.sections[out_id.index()];
+                let (_, bytes) = &section.data[number as usize];
+                out[..bytes.len()].copy_from_slice(bytes);
             }
             Piece::Group(index) => {
                 for (slot, word) in out.chunks_exact_mut(4).zip(&layout.groups[index]) {

@@ -628,7 +628,7 @@ impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
 }
 
 /// `CONSTANT(…)`.
-pub(super) fn page_size(args: &Args, constant: Constant) -> u64 {
+pub fn page_size(args: &Args, constant: Constant) -> u64 {
     match constant {
         Constant::MaxPageSize => args.z.max_page_size.unwrap_or(0x1000),
         Constant::CommonPageSize => args.z.common_page_size.unwrap_or(0x1000),

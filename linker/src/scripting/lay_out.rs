@@ -3,7 +3,7 @@
 use super::assignments::{Assigned, Assignments};
 use super::content::{Content, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
-use super::plan::{Description, Item, Plan, Statement};
+use super::plan::{Item, Plan, begins_with_data};
 use super::regions::Regions;
 use super::segments::{self, Range, Section, Shape, Special};
 use crate::addresses::Located;
@@ -591,19 +591,6 @@ fn program_headers<'s>(plan: &Plan<'s>) -> Vec<&'s [Vec<u8>]> {
         headers[number] = current;
     }
     headers
-}
-
-/// Whether data of the script's own comes before assignments: without inputs, that makes the section read-only for GNU
-/// ld.
-fn begins_with_data(description: &Description) -> bool {
-    let makes_section = |statement: &&Statement| {
-        matches!(
-            statement,
-            Statement::Assign(_) | Statement::Data { .. } | Statement::Text(_)
-        )
-    };
-    let first = description.statements.iter().find(makes_section);
-    first.is_some_and(|first| !matches!(first, Statement::Assign(_)))
 }
 
 /// The words of `.relr.dyn`.

@@ -23,8 +23,8 @@ mod regions;
 mod rules;
 mod segments;
 
-pub use arrangement::Arrangement;
-pub use assignments::{Assigned, Assignments, define_assigned};
+pub use arrangement::{Arrangement, Described, Step};
+pub use assignments::{Assigned, Assignments, define_assigned, page_size};
 pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, print_no_memory_usage, write_patches};
 pub use load::{Includes, Scripts, names_binary, tell};
 pub use plan::Plan;

@@ -336,3 +336,16 @@ impl<'s> Plan<'s> {
         self.items.splice(at..at, items);
     }
 }
+
+/// Whether data of the script's own comes before assignments: without inputs, that makes the section read-only for GNU
+/// ld.
+pub(super) fn begins_with_data(description: &Description) -> bool {
+    let makes_section = |statement: &&Statement| {
+        matches!(
+            statement,
+            Statement::Assign(_) | Statement::Data { .. } | Statement::Text(_)
+        )
+    };
+    let first = description.statements.iter().find(makes_section);
+    first.is_some_and(|first| !matches!(first, Statement::Assign(_)))
+}
