@@ -241,7 +241,7 @@ pub fn seeds() -> &'static [Line] {
             }
         }
         for (_, script) in &corpus("script") {
-            for way in [WAYS[0], WAYS[1], WAYS[2]] {
+            for way in [WAYS[0], WAYS[1], WAYS[2], WAYS[4], WAYS[8]] {
                 for (_, object) in &objects {
                     lines.push(Line::of(
                         way,
