@@ -71,7 +71,8 @@ impl Sites {
         for (section, offset) in &needs.packed {
             let part = sections.part[section.index()];
             if let Some(part) = outputs.parts.get(part.index()) {
-                by_output[part.output.index()].push(placement.offset(*section) + offset);
+                let place = placement.offset(*section).wrapping_add(*offset);
+                by_output[part.output.index()].push(place);
             }
         }
         by_output[Std::Got.id().index()].extend(slots(got, mode));
