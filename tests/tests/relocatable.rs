@@ -947,9 +947,10 @@ fn mistakes_are_named() {
         "{}",
         failed.errors()
     );
-    bench
-        .scratch
-        .write("layout.t", "SECTIONS { .text SIZEOF_HEADERS : { *(.text*) } }\n");
+    bench.scratch.write(
+        "layout.t",
+        "SECTIONS { .text SIZEOF_HEADERS : { *(.text*) } }\n",
+    );
     let arguments = ["-r", "-T", "layout.t", &twice, "-o", "x.o"];
     let failed = bench.link(Linker::Ours, &arguments).code(1);
     assert!(
