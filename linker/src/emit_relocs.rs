@@ -126,6 +126,7 @@ impl Kept {
                 header: 0,
                 relocates: Some(target),
                 linked: None,
+                no_load: false,
             });
             tables.push((target, id));
         }

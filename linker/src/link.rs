@@ -72,6 +72,7 @@ use crate::versioning;
 use crate::warnings;
 use crate::write::{self, Writer};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why there is no output; the reasons are in the [`Diagnostics`].
@@ -424,17 +425,24 @@ fn attempt(
             check(diag)?;
             Placing::Default(placement)
         }
-        Some(plan) => Placing::Scripted(Box::new(plan.fill(
-            args,
-            &files,
-            &sections,
-            &mut outputs,
-            &mut sizes,
-            pieces.input_of,
-            dynamic_output,
-            &facts.link_order,
-            diag,
-        ))),
+        Some(plan) => {
+            let filled = plan.fill(
+                args,
+                &files,
+                &sections,
+                &mut outputs,
+                &mut sizes,
+                pieces.input_of,
+                dynamic_output,
+                &facts.link_order,
+                diag,
+            );
+            if build_id_style.is_some() && outputs.std(Std::NoteBuildId).size == 0 {
+                // GNU ld's words.
+                diag.warn(".note.gnu.build-id section discarded, --build-id ignored");
+            }
+            Placing::Scripted(Box::new(filled))
+        }
     };
     let mut facts_of_dynamic = DynamicFacts {
         relative_count: relocation_counts(&got, &needs)[0],
@@ -729,12 +737,13 @@ fn attempt(
     }
 
     // The build id digests everything else.
-    if let Some(style) = &build_id_style {
+    let note = bytes_of(&outputs, Std::NoteBuildId);
+    if let (Some(style), Some(note)) = (&build_id_style, note) {
         let id = style.compute(output.bytes()).map_err(|why| {
             diag.error(why);
             Failed
         })?;
-        let at = outputs.std(Std::NoteBuildId).offset as usize + build_id::NOTE_HEADER_SIZE;
+        let at = note.start + build_id::NOTE_HEADER_SIZE;
         output.bytes()[at..at + id.len()].copy_from_slice(&id);
         timing.phase("build id");
     }
@@ -865,13 +874,25 @@ fn gives_dynamic_up(args: &Args, files: &Files, outputs: &Outputs) -> bool {
         && rules.is_some_and(|rules| rules.discards(FileNames::NONE, b".dynamic", flags))
 }
 
+/// Where a section is in the file. A script may have discarded it, or said that it has no bytes there.
+fn bytes_of(outputs: &Outputs, std: Std) -> Option<Range<usize>> {
+    let section = outputs.std(std);
+    let holder = outputs.parts[std.part().index()].output;
+    let has_bytes = section.size > 0 && !outputs.sections[holder.index()].is_nobits();
+    let start = section.offset as usize;
+    has_bytes.then(|| start..start + section.size as usize)
+}
+
 /// Brings the relocations that name symbols into the dynamic linker's favourite order.
 fn finish_relocations(outputs: &Outputs, got: &Got, needs: &Needs, image: &mut [u8]) {
     let [relative, symbolic, _] = relocation_counts(got, needs);
     if symbolic == 0 {
         return;
     }
-    let start = outputs.std(Std::RelaDyn).offset as usize + 24 * relative as usize;
+    let Some(table) = bytes_of(outputs, Std::RelaDyn) else {
+        return;
+    };
+    let start = table.start + 24 * relative as usize;
     let relas: &mut [Rela] =
         bytemuck::cast_slice_mut(&mut image[start..start + 24 * symbolic as usize]);
     write::sort_symbolic(relas);

@@ -246,6 +246,8 @@ pub struct OutputSection<'a> {
     pub relocates: Option<OutputId>,
     /// With `SHF_LINK_ORDER`: where the section is that the first one in it is about.
     pub linked: Option<OutputId>,
+    /// A script wants none of its bytes in the file (`NOLOAD`).
+    pub no_load: bool,
 }
 
 impl OutputSection<'_> {
@@ -377,6 +379,7 @@ impl<'a> Default for Outputs<'a> {
                 header: 0,
                 relocates: None,
                 linked: None,
+                no_load: false,
             });
         let main = (0..STANDARD_COUNT).map(|i| Part {
             output: OutputId(i),
@@ -498,6 +501,7 @@ impl<'a> Outputs<'a> {
                     header: 0,
                     relocates: None,
                     linked: None,
+                    no_load: false,
                 });
                 id
             }
@@ -569,6 +573,7 @@ impl<'a> Outputs<'a> {
             align: 1,
             relocates: None,
             linked: None,
+            no_load: false,
             header: 0,
         });
         OutputId((self.sections.len() - 1) as u32)

@@ -215,14 +215,16 @@ impl Writer<'_, '_> {
     /// Writes the whole image. What the linker makes from other parts of the image (the build id) comes afterwards.
     pub fn write(&self, image: &mut [u8]) {
         self.position.set_total(image.len() as u64);
-        let pieces = self.pieces();
         let mut entries = vec![TableEntry { pc: 0, fde: 0 }; self.fde_count()];
+        let (pieces, lost) = self.pieces();
+        let mut scratch = vec![0u64; lost.iter().map(|(size, _)| words(*size)).sum()];
         let mut header_table: &mut [u8] = &mut [];
         let mut jobs = Jobs::new(self.places.files.0.len());
         let mut made: Vec<(Piece, &mut [u8])> = Vec::new();
         let mut large: Vec<ChunkBytes> = Vec::new();
         let mut got_dynamic = DynamicSlots::default();
-        for (piece, bytes) in self.carve(image, pieces) {
+        let carved = self.carve(image, pieces);
+        for (piece, bytes) in carved.into_iter().chain(carve_scratch(&mut scratch, lost)) {
             match piece {
                 Piece::Chunk(n) if bytes.len() >= LARGE && !self.is_loaded(n) => {
                     large.push((n, bytes));
@@ -325,22 +327,28 @@ impl Writer<'_, '_> {
             .map_or(0, |count| *count as usize)
     }
 
-    /// All pieces with their file offsets and sizes.
-    fn pieces(&self) -> Vec<(u64, u64, Piece)> {
+    /// All pieces with their file offsets and sizes; and with their sizes those that a script keeps out of the file.
+    fn pieces(&self) -> (Vec<(u64, u64, Piece)>, Vec<(u64, Piece)>) {
         let places = self.places;
         let outputs = places.outputs;
         let mut pieces =
             Vec::with_capacity(places.placement.chunks.len() + 8 * places.files.0.len());
+        let mut lost = Vec::new();
         // Of most files of a library nothing is linked.
-        let mut add = |offset: u64, size: u64, piece: Piece| {
-            if size > 0 {
-                pieces.push((offset, size, piece));
+        let mut add = |holder: Option<PartId>, offset: u64, size: u64, piece: Piece| {
+            let holder =
+                holder.map(|part| &outputs.sections[outputs.parts[part.index()].output.index()]);
+            match holder.is_some_and(|holder| holder.no_load) {
+                _ if size == 0 => {}
+                true => lost.push((size, piece)),
+                false => pieces.push((offset, size, piece)),
             }
         };
         for (i, chunk) in places.placement.chunks.iter().enumerate() {
             let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
-            if !section.is_nobits() {
+            if !section.is_nobits() || section.no_load {
                 add(
+                    Some(chunk.part),
                     section.offset + chunk.offset,
                     chunk.size,
                     Piece::Chunk(i as u32),
@@ -352,6 +360,7 @@ impl Writer<'_, '_> {
                 let section = &outputs.sections[outputs.parts[i].output.index()];
                 let start = section.offset + places.placement.parts[i].offset;
                 add(
+                    Some(PartId(i as u32)),
                     start,
                     places.merged.size(*class),
                     Piece::Merged(PartId(i as u32)),
@@ -366,7 +375,8 @@ impl Writer<'_, '_> {
             .map(|cie| u64::from(cie.offset) + self.cie_size(cie))
             .max()
             .unwrap_or(0);
-        add(frames.offset, cies, Piece::Cies);
+        let frames_part = Some(Std::EhFrame.part());
+        add(frames_part, frames.offset, cies, Piece::Cies);
         for i in 0..layout.file_offsets.len() {
             let end = layout
                 .file_offsets
@@ -380,13 +390,19 @@ impl Writer<'_, '_> {
                 size
             };
             add(
+                frames_part,
                 frames.offset + layout.file_offsets[i],
                 size,
                 Piece::Frames(i as u32),
             );
             if i + 1 == layout.file_offsets.len() {
                 let at = layout.file_offsets[i] + size;
-                add(frames.offset + at, layout.size - at, Piece::FramesEnd);
+                add(
+                    frames_part,
+                    frames.offset + at,
+                    layout.size - at,
+                    Piece::FramesEnd,
+                );
             }
         }
         let rela = outputs.std(Std::RelaDyn);
@@ -409,27 +425,27 @@ impl Writer<'_, '_> {
             for (i, counts) in self.needs.dynamic.iter().enumerate() {
                 let count = if i == 0 { own } else { count(counts) };
                 let size = 24 * u64::from(count);
-                add(at, size, kind(i as u32));
+                add(Some(Std::RelaDyn.part()), at, size, kind(i as u32));
                 at += size;
             }
         }
         if let Some(symtab) = self.symtab {
             let section = outputs.std(Std::Symtab);
             let first = 24 * (1 + u64::from(symtab.section_symbols));
-            add(section.offset, first, Piece::FirstSymbol);
+            add(None, section.offset, first, Piece::FirstSymbol);
             let (mut local, mut global) = (
                 section.offset + first,
                 section.offset + 24 * u64::from(symtab.local_count),
             );
             let mut name = outputs.std(Std::Strtab).offset;
-            add(name, 1, Piece::FirstName);
+            add(None, name, 1, Piece::FirstName);
             name += 1;
             for (i, share) in symtab.shares.iter().enumerate() {
                 let (locals, globals) =
                     (24 * u64::from(share.locals), 24 * u64::from(share.globals));
-                add(local, locals, Piece::Locals(i as u32));
-                add(global, globals, Piece::Globals(i as u32));
-                add(name, share.names, Piece::Names(i as u32));
+                add(None, local, locals, Piece::Locals(i as u32));
+                add(None, global, globals, Piece::Globals(i as u32));
+                add(None, name, share.names, Piece::Names(i as u32));
                 local += locals;
                 global += globals;
                 name += share.names;
@@ -437,18 +453,20 @@ impl Writer<'_, '_> {
         }
         for id in self.made.sections() {
             let section = &outputs.sections[id.index()];
-            add(section.offset, self.made.size(id), Piece::Made(id));
+            let part = Some(PartId(id.0));
+            add(part, section.offset, self.made.size(id), Piece::Made(id));
         }
         let segments = places.segments;
         let headers = 64 + 56 * segments.phdrs.len() as u64;
-        add(0, headers, Piece::Headers);
+        add(None, 0, headers, Piece::Headers);
         add(
+            None,
             segments.shoff,
             segments.file_size - segments.shoff,
             Piece::SectionHeaders,
         );
         pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
-        pieces
+        (pieces, lost)
     }
 
     fn cie_size(&self, cie: &crate::frames::OutputCie) -> u64 {
@@ -879,6 +897,25 @@ struct Opened<'f> {
     bytes: &'f [u8],
     relocations: u32,
     fixups: Fixups<'f>,
+}
+
+/// Words of memory for so many bytes.
+fn words(size: u64) -> usize {
+    size.div_ceil(8) as usize
+}
+
+/// Places that are not in the file for what a script keeps out of it: it is made as everything else, since relocations
+/// that it has are none the less.
+fn carve_scratch(scratch: &mut [u64], lost: Vec<(u64, Piece)>) -> Vec<(Piece, &mut [u8])> {
+    let mut rest = scratch;
+    let mut cut = Vec::with_capacity(lost.len());
+    for (size, piece) in lost {
+        let (own, tail) = rest.split_at_mut(words(size));
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(own);
+        cut.push((piece, &mut bytes[..size as usize]));
+        rest = tail;
+    }
+    cut
 }
 
 /// How many sections ahead of the one that is written are opened.

@@ -935,6 +935,120 @@ fn a_script_may_discard_the_dynamic_section() {
     );
 }
 
+/// The digest that is put in last must not go over something else.
+#[test]
+fn a_script_may_discard_the_build_id() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.s",
+        ".globl _start\n_start: mov $42, %edi\nmov $60, %eax\nsyscall\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+    let notes = [
+        ("/DISCARD/ : { *(.note.gnu.build-id) }", true),
+        (".note (NOLOAD) : { *(.note.gnu.build-id) }", false),
+    ];
+    for (note, discards) in notes {
+        let script = format!(
+            "SECTIONS {{ . = 0x400000 + SIZEOF_HEADERS; {note} . = ALIGN(0x1000); .text : {{ *(.text) }} }}"
+        );
+        bench.scratch.write("script.ld", &script);
+        for linker in BOTH {
+            let said = bench
+                .ld(linker, "--build-id -T script.ld a.o -o program")
+                .ok();
+            let warning = ".note.gnu.build-id section discarded, --build-id ignored";
+            assert_eq!(
+                said.errors().contains(warning),
+                discards,
+                "{}",
+                said.report()
+            );
+            Elf::parse(&bench.read("program")).expect("an ELF file");
+            bench.execute("program").code(42);
+        }
+    }
+    let line = "--build-id --orphan-handling=discard -T script.ld a.o -o program";
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { . = 0x400000 + SIZEOF_HEADERS; .text : { *(.text) } }",
+    );
+    let said = bench.ld(Linker::Ours, line).ok();
+    assert!(
+        said.errors().contains("--build-id ignored"),
+        "{}",
+        said.report()
+    );
+    bench.execute("program").code(42);
+}
+
+/// `NOLOAD` of what the linker makes, and of what has relocations: the bytes are not in the file, the rest is as ever.
+#[test]
+fn a_script_may_keep_bytes_out_of_the_file() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        "const char *const names[] = { \"one\", \"two\" }; int x, *p = &x; \
+         int f(int (*g)(void)) { return g() + *names[1]; } int main(void) { return *p; }",
+    );
+    let without = |name: &str, kind: &str| {
+        let script = format!(
+            "SECTIONS {{ . = SIZEOF_HEADERS; {name} (NOLOAD) : {{ *({name} {name}.*) }} . = ALIGN(0x1000); \
+             .text : {{ *(.text) }} .last : {{ *(.comment) }} }}"
+        );
+        bench.scratch.write("script.ld", &script);
+        let line = format!("{kind} -g a.c -Wl,-T,script.ld,--build-id,--eh-frame-hdr -o program");
+        bench.driver(Linker::Ours, "gcc", &line).ok();
+        bench.read("program")
+    };
+    for kind in ["-pie -fPIE", "-no-pie -fno-pie", "-shared -fPIC"] {
+        let names = [
+            ".eh_frame",
+            ".eh_frame_hdr",
+            ".data",
+            ".rodata",
+            ".got",
+            ".got.plt",
+            ".plt",
+            ".rela.dyn",
+            ".dynsym",
+            ".dynstr",
+            ".note.gnu.build-id",
+            ".dynamic",
+            ".gnu.hash",
+        ];
+        for name in names {
+            let image = without(name, kind);
+            let elf = Elf::parse_header(&image).expect("an ELF file");
+            assert_eq!(elf.e_machine, 62);
+            let headers = goblin::elf::SectionHeader::parse(
+                &image,
+                elf.e_shoff as usize,
+                elf.e_shnum.into(),
+                goblin::container::Ctx::default(),
+            );
+            let headers = headers.expect("section headers");
+            let strings = &headers[usize::from(elf.e_shstrndx)];
+            let named = |header: &&goblin::elf::SectionHeader| {
+                let at = strings.sh_offset as usize + header.sh_name;
+                image[at..].starts_with(name.as_bytes()) && image[at + name.len()] == 0
+            };
+            if let Some(header) = headers.iter().find(named) {
+                assert_eq!(
+                    header.sh_type,
+                    goblin::elf::section_header::SHT_NOBITS,
+                    "{name} {kind}"
+                );
+            }
+            let debug = headers.iter().any(|header| {
+                let at = strings.sh_offset as usize + header.sh_name;
+                image[at..].starts_with(b".debug_info\0")
+            });
+            assert!(debug, "{name} {kind}");
+        }
+    }
+}
+
 #[test]
 fn orphans_follow_what_is_like_them() {
     let Some(bench) = bench() else { return };

@@ -362,6 +362,7 @@ impl<'s> Filled<'s> {
         for section in settled.list.iter().filter(with_headers) {
             let output = &mut outputs.sections[section.output.index()];
             output.sh_type = section.sh_type;
+            output.no_load = section.no_load;
             output.flags = section.flags;
             output.size = section.size;
             output.align = section.align;
@@ -563,6 +564,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             align: placed.align,
             entsize,
             bits: sh_type != c::SHT_NOBITS,
+            no_load: sh_type == c::SHT_NOBITS && kind.bits,
             region: machine.region_of(*number),
             phdrs: program_headers[*number],
             offset: 0,

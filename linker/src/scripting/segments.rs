@@ -26,6 +26,8 @@ pub(super) struct Section<'s> {
     pub align: u64,
     pub entsize: u64,
     pub bits: bool,
+    /// It has none because the script says so.
+    pub no_load: bool,
     /// The memory region that it runs in, by number.
     pub region: usize,
     /// `:phdr …`, its own or that of a section before it.
