@@ -185,6 +185,14 @@ impl Job<'_> {
     }
 }
 
+/// What the image is put together from.
+struct Pieces {
+    /// Offset in the file, size, what.
+    in_file: Vec<(u64, u64, Piece)>,
+    /// What a script keeps out of the file: size, what.
+    lost: Vec<(u64, Piece)>,
+}
+
 /// Everything that the writer needs.
 pub struct Writer<'l, 'a> {
     /// Addresses.
@@ -216,14 +224,14 @@ impl Writer<'_, '_> {
     pub fn write(&self, image: &mut [u8]) {
         self.position.set_total(image.len() as u64);
         let mut entries = vec![TableEntry { pc: 0, fde: 0 }; self.fde_count()];
-        let (pieces, lost) = self.pieces();
+        let Pieces { in_file, lost } = self.pieces();
         let mut scratch = vec![0u64; lost.iter().map(|(size, _)| words(*size)).sum()];
         let mut header_table: &mut [u8] = &mut [];
         let mut jobs = Jobs::new(self.places.files.0.len());
         let mut made: Vec<(Piece, &mut [u8])> = Vec::new();
         let mut large: Vec<ChunkBytes> = Vec::new();
         let mut got_dynamic = DynamicSlots::default();
-        let carved = self.carve(image, pieces);
+        let carved = self.carve(image, in_file);
         for (piece, bytes) in carved.into_iter().chain(carve_scratch(&mut scratch, lost)) {
             match piece {
                 Piece::Chunk(n) if bytes.len() >= LARGE && !self.is_loaded(n) => {
@@ -327,8 +335,8 @@ impl Writer<'_, '_> {
             .map_or(0, |count| *count as usize)
     }
 
-    /// All pieces with their file offsets and sizes; and with their sizes those that a script keeps out of the file.
-    fn pieces(&self) -> (Vec<(u64, u64, Piece)>, Vec<(u64, Piece)>) {
+    /// All pieces.
+    fn pieces(&self) -> Pieces {
         let places = self.places;
         let outputs = places.outputs;
         let mut pieces =
@@ -466,7 +474,10 @@ impl Writer<'_, '_> {
             Piece::SectionHeaders,
         );
         pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
-        (pieces, lost)
+        Pieces {
+            in_file: pieces,
+            lost,
+        }
     }
 
     fn cie_size(&self, cie: &crate::frames::OutputCie) -> u64 {
