@@ -91,6 +91,22 @@ pub fn print_no_memory_usage(args: &Args) {
     }
 }
 
+/// What the kernel, the dynamic linker, or the start code of a static program reads.
+const READ_AT_START: &[Std] = &[
+    Std::Interp,
+    Std::Hash,
+    Std::GnuHash,
+    Std::DynSym,
+    Std::DynStr,
+    Std::VerSym,
+    Std::VerDef,
+    Std::VerNeed,
+    Std::RelaDyn,
+    Std::RelrDyn,
+    Std::RelaPlt,
+    Std::Dynamic,
+];
+
 /// Standard sections that are views of a script's section of the same name: those whose bounds others ask for.
 const BY_NAME: &[Std] = &[
     Std::Text,
@@ -225,6 +241,15 @@ impl<'s> Filled<'s> {
             self.write_down(facts.args, outputs, &settled, &mut |standing, outputs| {
                 add(&placement, standing, outputs);
             });
+        for std in READ_AT_START {
+            let holder = &outputs.sections[outputs.parts[std.part().index()].output.index()];
+            if holder.no_load && self.made[std.part().index()].0 > 0 {
+                facts.diag.error(format!(
+                    "the linker script keeps {}, which the program needs at its start, out of the file (NOLOAD)",
+                    String::from_utf8_lossy(&outputs.std(*std).name)
+                ));
+            }
+        }
         if segments.file_size > MOST_BYTES {
             facts.diag.error(format!(
                 "the output would have {} bytes: does the linker script leave a gap in a segment?",
