@@ -1,7 +1,8 @@
 //! Which files of a build were linked, and whether repo-ld linked them.
 //!
 //! The witness is repo-ld's log: a line names an output as the command line did, and its size. A file is repo-ld's if
-//! its path ends in such a name and it has that size; or if it is a copy of such a file, byte for byte.
+//! its path ends in such a name and it has that size; or if it is a copy of such a file, byte for byte; or if such a file
+//! is gone and was called as this one with a suffix, because a build moved it (`ld.so.new`, then `ld.so`).
 
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
@@ -34,7 +35,13 @@ pub fn find(tree: &Path, begin: SystemTime, log: &Path) -> Result<Outputs> {
     let mut by_size: HashMap<u64, Vec<&Path>> = HashMap::new();
     let mut rest = Vec::new();
     for (path, size) in &files {
-        let explains = |(name, of): &(PathBuf, u64)| of == size && path.ends_with(name);
+        let explains = |(name, of): &(PathBuf, u64)| {
+            let was_moved = |name: &PathBuf| {
+                path.ends_with(name.with_extension(""))
+                    && !files.iter().any(|(path, _)| path.ends_with(name))
+            };
+            of == size && (path.ends_with(name) || was_moved(name))
+        };
         if links.iter().any(explains) {
             outputs.linked += 1;
             by_size.entry(*size).or_default().push(path);
@@ -134,14 +141,19 @@ mod tests {
         fs::write(tree.join("copy"), elf(3, "one")).unwrap();
         fs::write(tree.join("theirs"), elf(2, "two")).unwrap();
         fs::write(tree.join("object.o"), elf(1, "obj")).unwrap();
+        fs::write(tree.join("moved.so"), elf(3, "moved")).unwrap();
+        fs::write(tree.join("other.so"), elf(3, "other")).unwrap();
+        fs::write(tree.join("other.so.1"), elf(3, "long one")).unwrap();
         let log = directory.path().join("log");
         fs::write(
             &log,
-            "repo-ld: ours: full link: 1 objects, 23 bytes, 1 ms\n",
+            "repo-ld: ours: full link: 1 objects, 23 bytes, 1 ms\n\
+             repo-ld: moved.so.new: full link: 1 objects, 25 bytes, 1 ms\n\
+             repo-ld: other.so.1: full link: 1 objects, 25 bytes, 1 ms\n",
         )
         .unwrap();
         let outputs = find(&tree, SystemTime::UNIX_EPOCH, &log).unwrap();
-        assert_eq!(outputs.linked, 2);
-        assert_eq!(outputs.unexplained, ["theirs"]);
+        assert_eq!(outputs.linked, 3);
+        assert_eq!(outputs.unexplained, ["other.so", "other.so.1", "theirs"]);
     }
 }

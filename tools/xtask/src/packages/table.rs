@@ -628,23 +628,25 @@ const GIT_TEST_ALL: &str = r#"
 "#;
 
 /// Its tests of programs' starts, of loading at run time, and of the dynamic linker. Debian's source lacks the manual, which
-/// the tests in a container would install; and two tests are about the order of GNU ld's PLT slots.
+/// the tests in a container would install; and two tests are about the order of GNU ld's PLT slots. What the tests change
+/// by hand after the link is none of a linker's outputs any more.
 const GLIBC_TEST: &str = r#"
     unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
     cd build
     mkdir -p testroot.pristine
     touch testroot.pristine/install.stamp
-    make -k -j$JOBS subdirs="csu dlfcn elf" check || true
+    make -k -j$JOBS subdirs="csu dlfcn elf" check > check.log 2>&1 || true
     for result in csu/*.test-result dlfcn/*.test-result elf/*.test-result; do
         case $result in elf/tst-audit25?.*) ;; *) head -n 1 $result;; esac
     done
+    rm -f elf/tst-p_alignmod?.so elf/tst-debug1mod1.so elf/tst-tls-allocation-failure-static-patched
 "#;
 const GLIBC_TEST_ALL: &str = r#"
     unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
     cd build
     mkdir -p testroot.pristine
     touch testroot.pristine/install.stamp
-    make -k -j$JOBS check || true
+    make -k -j$JOBS check > check.log 2>&1 || true
     head -q -n 1 */*.test-result
 "#;
 
