@@ -759,6 +759,8 @@ fn attempt(
             OutputFile::create(&args.output, flat.len() as u64, Use::Data).map_err(cannot_write)?;
         output.bytes().copy_from_slice(&flat);
     }
+    // Also a warning of the last steps can be an error (`--fatal-warnings`).
+    check(diag)?;
     let output_size = output.bytes().len() as u64;
     let (committed, images) = rayon::join(
         || output.commit(),

@@ -222,6 +222,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     if let Some(wanted) = debug_sections::Wanted::from_args(args) {
         debug_sections::finish(&mut output, wanted, diag).map_err(cannot_write)?;
     }
+    // Also a warning of the last steps can be an error (`--fatal-warnings`).
+    check(diag)?;
     let output_size = output.bytes().len() as u64;
     output.commit().map_err(cannot_write)?;
     dependency_file::write(args, &arena, &scripts).map_err(|why| {
