@@ -145,6 +145,8 @@ pub struct Args {
     pub define_common: bool,
     /// `-z nocommon`/`common`: the type given to commons in a relocatable output is `STT_OBJECT` unless set.
     pub stt_common: bool,
+    /// `--remap-inputs`, `--remap-inputs-file`: inputs that stand for others.
+    pub remaps: Vec<Remap>,
     /// `--retain-symbols-file`: only these names stay in `.symtab`.
     pub retain_symbols_file: Option<PathBuf>,
     /// `-s`, `-S`.

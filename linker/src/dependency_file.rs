@@ -13,7 +13,7 @@
 //! The rules without commands are for files that are gone at the next build: make does
 //! not ask for them then.
 
-use crate::args::Args;
+use crate::args::{Args, Remap};
 use crate::inputs::InputArena;
 use crate::scripting::Scripts;
 use std::os::unix::ffi::OsStrExt;
@@ -35,11 +35,16 @@ pub fn write(args: &Args, arena: &InputArena, scripts: &Scripts) -> Result<(), S
     // Among the places in which commands stand there are options, too.
     let scripts = scripts.script.files.iter().map(Path::new);
     let scripts = scripts.filter(|path| path.is_file());
+    let remaps = args.remaps.iter().filter_map(|remap| match remap {
+        Remap::File(path) => Some(path),
+        Remap::One(_) => None,
+    });
     let opened = arena.opened();
     let all = opened
         .iter()
         .chain(given.into_iter().flatten())
         .chain(&args.retain_symbols_file)
+        .chain(remaps)
         .map(PathBuf::as_path)
         .chain(scripts);
     let mut names: Vec<Vec<u8>> = Vec::new();

@@ -18,6 +18,7 @@ use crate::mentions::entry_name;
 use crate::object::Object;
 use crate::pages::MappedBytes;
 use crate::raw_input;
+use crate::remap::Remaps;
 use crate::script::{self, Command, FileRef};
 use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
@@ -121,6 +122,7 @@ struct Opener<'a, 'l> {
     args: &'l Args,
     diag: &'l Diagnostics,
     search: Search,
+    remaps: Remaps,
     found: Vec<Input<'a>>,
     opened: HashMap<PathBuf, &'a [u8]>,
     /// Where the linker scripts begin that are being obeyed, each named by the one before.
@@ -338,6 +340,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             args,
             diag,
             search,
+            remaps: Remaps::new(args, diag),
             found: Vec::new(),
             opened: HashMap::new(),
             reading: Vec::new(),
@@ -351,8 +354,11 @@ impl<'a, 'l> Opener<'a, 'l> {
     fn input(&mut self, input: &InputArg) {
         match &input.kind {
             InputKind::File(path) => {
+                let Some(path) = self.remaps.apply(path.clone()) else {
+                    return;
+                };
                 let first = self.found.len();
-                self.file(path.clone(), input.state);
+                self.open(path.clone(), input.state);
                 if let Some(Input::Found(found)) = self.found.get_mut(first)
                     && found.path == path.as_path()
                 {
@@ -374,9 +380,12 @@ impl<'a, 'l> Opener<'a, 'l> {
                 )),
             },
             InputKind::JustSymbols(path) => {
-                let Some(data) = self.map(path) else { return };
+                let Some(path) = self.remaps.apply(path.clone()) else {
+                    return;
+                };
+                let Some(data) = self.map(&path) else { return };
                 match raw_input::of_symbols(data) {
-                    Ok(object) => self.made_object(path.clone(), object, input.state),
+                    Ok(object) => self.made_object(path, object, input.state),
                     Err(why) => self.diag.error(format!("{}: {why}", path.display())),
                 }
             }
@@ -438,6 +447,12 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     fn file(&mut self, path: PathBuf, state: InputState) {
+        if let Some(path) = self.remaps.apply(path) {
+            self.open(path, state);
+        }
+    }
+
+    fn open(&mut self, path: PathBuf, state: InputState) {
         let Some(data) = self.map(&path) else { return };
         if state.format == InputFormat::Binary {
             let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);

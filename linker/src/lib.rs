@@ -59,6 +59,7 @@ pub mod raw_input;
 pub mod relocatable;
 pub mod relocate;
 pub mod relr;
+pub mod remap;
 pub mod report;
 pub mod resolve;
 pub mod retain;

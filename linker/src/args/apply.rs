@@ -392,6 +392,8 @@ impl Parser {
         let args = &mut self.args;
         match id {
             Id::Output => args.output = value.path(),
+            Id::RemapInputs => args.remaps.push(super::Remap::One(value.bytes())),
+            Id::RemapInputsFile => args.remaps.push(super::Remap::File(value.path())),
             Id::RetainSymbolsFile => args.retain_symbols_file = Some(value.path()),
             Id::OFormat => {
                 args.output_format = value.one_of(

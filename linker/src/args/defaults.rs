@@ -36,6 +36,7 @@ impl Default for Args {
             warn_common: false,
             define_common: false,
             stt_common: false,
+            remaps: Vec::new(),
             retain_symbols_file: None,
             strip: StripMode::None,
             discard_locals: super::DiscardLocals::SecMerge,

@@ -104,6 +104,8 @@ options! {
         PopState ["pop-state"] Nothing, "restore them";
         Format ["b", "format"] Value("FORMAT"), "format of inputs that follow: elf64-x86-64, default or binary";
         JustSymbols ["R", "just-symbols"] Value("FILE"), "take only FILE's symbols; a directory is added to -rpath";
+        RemapInputs ["remap-inputs"] Value("PATTERN=FILE"), "read FILE for inputs whose path PATTERN matches; /dev/null: none";
+        RemapInputsFile ["remap-inputs-file"] Value("FILE"), "the same, by the lines of FILE";
         Script ["T", "script"] Value("FILE"), "lay out the output by the linker script FILE";
         DefaultScript ["dT", "default-script"] Value("FILE"), "a linker script for when there is no -T";
         Emulation ["m"] Value("EMULATION"), "elf_x86_64; for others, another linker of the system is run";

@@ -368,6 +368,15 @@ pub struct InputState {
     pub lib: Option<u32>,
 }
 
+/// Where it is said that an input stands for another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remap {
+    /// `--remap-inputs=PATTERN=FILE`.
+    One(Vec<u8>),
+    /// `--remap-inputs-file=FILE`.
+    File(PathBuf),
+}
+
 /// What an [`InputArg`] names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum InputKind {

@@ -270,7 +270,8 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
                     for statement in &self.plan.descriptions[*number].statements {
                         if let Statement::Assert(assertion) = statement {
                             self.inside = Some(*number);
-                            self.dot = self.placed[*number].address + self.placed[*number].size;
+                            let placed = self.placed[*number];
+                            self.dot = placed.address.wrapping_add(placed.size);
                             check(scripts, assertion, self, diag);
                             self.inside = None;
                         }
