@@ -22,7 +22,7 @@ fn bench() -> Option<Bench> {
     ] {
         let function = &name[..1];
         let source = format!("int {function}(void) {{ return {value}; }}");
-        bench.scratch.write(&format!("{name}.c"), &source);
+        bench.scratch.write(format!("{name}.c"), source);
     }
     let line = "-fPIC -c main.c f1.c f2.c g1.c g2.c h1.c h2.c";
     bench.driver(Linker::Reference, "gcc", line).ok();
