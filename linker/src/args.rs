@@ -292,6 +292,8 @@ pub struct Args {
     pub warn_textrel: bool,
     /// `--warn-rwx-segments` (the default).
     pub warn_rwx_segments: bool,
+    /// `--error-rwx-segments`.
+    pub error_rwx_segments: bool,
     /// `--warn-section-align`.
     pub warn_section_align: bool,
     /// `--no-warn-mismatch`: mismatched inputs are linked without a word.

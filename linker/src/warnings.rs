@@ -102,19 +102,24 @@ pub fn executable_stack(args: &Args, files: &Files, asking: &[FileId], diag: &Di
     !asking.is_empty()
 }
 
-/// `--warn-rwx-segments`: a segment can be written and executed, or thread-local storage executed.
+/// `--warn-rwx-segments`, `--error-rwx-segments`: a segment can be written and executed, or thread-local storage executed.
 pub fn rwx_segments(args: &Args, phdrs: &[Phdr], diag: &Diagnostics) {
-    if !args.warn_rwx_segments || args.kind == OutputKind::Relocatable {
+    let (warns, fails) = (args.warn_rwx_segments, args.error_rwx_segments);
+    if !(warns || fails) || args.kind == OutputKind::Relocatable {
         return;
     }
+    let say = |text: String| match fails {
+        true => diag.error(text),
+        false => diag.warn(text),
+    };
     let all = c::PF_R | c::PF_W | c::PF_X;
     for phdr in phdrs.iter().filter(|phdr| { phdr.p_memsz } > 0) {
         let output = args.output.display();
         match phdr.p_type {
             c::PT_LOAD if { phdr.p_flags } & all == all => {
-                diag.warn(format!("{output} has a LOAD segment with RWX permissions"))
+                say(format!("{output} has a LOAD segment with RWX permissions"))
             }
-            c::PT_TLS if { phdr.p_flags } & c::PF_X != 0 => diag.warn(format!(
+            c::PT_TLS if { phdr.p_flags } & c::PF_X != 0 => say(format!(
                 "{output} has a TLS segment with execute permission"
             )),
             _ => {}

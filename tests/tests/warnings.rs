@@ -83,6 +83,18 @@ fn segments_that_can_be_written_and_executed() {
     assert_eq!(bench.execute("output").status.code(), Some(7));
     let quiet = format!("{arguments} -Wl,-N -Wl,--no-warn-rwx-segments");
     says(&bench, &quiet, words, false, true);
+    // An option of newer linkers than the reference may be.
+    let line = |options: &str| format!("{arguments} -Wl,-N,{options} -o output");
+    for options in [
+        "--error-rwx-segments",
+        "--no-warn-rwx-segments,--error-rwx-segments",
+    ] {
+        let run = bench.driver(Linker::Ours, "gcc", &line(options)).failed();
+        assert!(run.errors().contains(words), "{}", run.report());
+    }
+    let options =
+        "--error-rwx-segments,--no-error-rwx-segments,--fatal-warnings,--no-warn-rwx-segments";
+    bench.driver(Linker::Ours, "gcc", &line(options)).ok();
 }
 
 #[test]

@@ -311,7 +311,7 @@ impl Parser {
             Id::NoWarnings => args.no_warnings = true,
             Id::NoDemangle => args.demangle = false,
             Id::NoColor => args.color = super::Color::Never,
-            Id::WarnExecstack => args.warn_execstack = true,
+            Id::WarnExecstack | Id::WarnExecstackObjects => args.warn_execstack = true,
             Id::NoWarnExecstack => args.warn_execstack = false,
             Id::ErrorExecstack => args.error_execstack = true,
             Id::NoErrorExecstack => args.error_execstack = false,
@@ -322,6 +322,8 @@ impl Parser {
             }
             Id::WarnRwx => args.warn_rwx_segments = true,
             Id::NoWarnRwx => args.warn_rwx_segments = false,
+            Id::ErrorRwx => args.error_rwx_segments = true,
+            Id::NoErrorRwx => args.error_rwx_segments = false,
             Id::WarnSectionAlign => args.warn_section_align = true,
             Id::NoWarnMismatch => args.no_warn_mismatch = true,
             Id::PrintMap => args.print_map = true,

@@ -108,6 +108,7 @@ impl Default for Args {
             warn_search_mismatch: true,
             warn_textrel: false,
             warn_rwx_segments: true,
+            error_rwx_segments: false,
             warn_section_align: false,
             no_warn_mismatch: false,
             print_map: false,

@@ -234,6 +234,7 @@ options! {
         NoColor ["no-color-diagnostics"] Nothing, "never";
         ErrorLimit ["error-limit"] Value("N"), "show at most N errors (default 20; 0 for all)";
         WarnExecstack ["warn-execstack"] Nothing, "warn about an executable stack (default)";
+        WarnExecstackObjects ["warn-execstack-objects"] Nothing, "warn about objects that ask for an executable stack (default)";
         NoWarnExecstack ["no-warn-execstack"] Nothing, "do not";
         ErrorExecstack ["error-execstack"] Nothing, "an executable stack is an error, unless -z execstack asks for it";
         NoErrorExecstack ["no-error-execstack"] Nothing, "it is not (default)";
@@ -241,6 +242,8 @@ options! {
         WarnTextrel ["warn-textrel", "warn-shared-textrel"] Nothing, "text relocations are a warning";
         WarnRwx ["warn-rwx-segments"] Nothing, "warn about segments that are writable and executable (default)";
         NoWarnRwx ["no-warn-rwx-segments"] Nothing, "do not";
+        ErrorRwx ["error-rwx-segments"] Nothing, "segments that are writable and executable are an error";
+        NoErrorRwx ["no-error-rwx-segments"] Nothing, "they are not (default)";
         WarnSectionAlign ["warn-section-align"] Nothing, "warn if alignment moves a section";
         NoWarnMismatch ["no-warn-mismatch"] Nothing, "say nothing about mismatched inputs";
         PrintMap ["M", "print-map"] Nothing, "print a map of the output";
