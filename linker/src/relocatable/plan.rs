@@ -524,8 +524,13 @@ impl<'a> Planner<'_, 'a> {
         &mut self.plan.sections[out.index()]
     }
 
-    /// Sections that only a script's own data and symbols are in get flags.
+    /// Sections that only a script's own data and symbols are in get flags; and addresses that a script gave fit alignments
+    /// (gABI, "Sections").
     fn settle_described(&mut self) {
+        for section in &mut self.plan.sections {
+            let align = section.align.max(1);
+            section.address = section.address.checked_next_multiple_of(align).unwrap_or(0);
+        }
         let Some(arrangement) = self.arrangement else {
             return;
         };
