@@ -302,7 +302,7 @@ impl<'s> Filled<'s> {
         );
         machine.run(&|machine| {
             let list = list(plan, machine, outputs);
-            segments::headers_size(args, &list, &special(facts, machine), plan.phdrs)
+            segments::headers_size(args, &list, &special(plan, facts, machine), plan.phdrs)
         });
         let relr_table = relr_table(facts, &machine)?;
         machine.report(&args.output.display().to_string(), facts.diag);
@@ -311,7 +311,7 @@ impl<'s> Filled<'s> {
         let shape = segments::assign(
             args,
             &mut list,
-            &special(facts, &machine),
+            &special(plan, facts, &machine),
             plan.phdrs.map(|headers| (headers, &plan.scripts.script)),
             &|expr| expr.resolve(&machine),
             facts.diag,
@@ -569,15 +569,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
         if script.is_some_and(|script| script.readonly) {
             flags &= !shf::WRITE;
         }
-        let given_type = script.and_then(|script| script.elf_type.as_ref());
-        let given_type = given_type.and_then(|expr| expr.resolve(machine).ok());
-        let sh_type = match (given_type, placed.bits, kind.section_type()) {
-            (Some(given), _, _) => given as u32,
-            (None, false, _) => c::SHT_NOBITS,
-            // Bytes that the script itself puts there.
-            (None, true, c::SHT_NOBITS) => c::SHT_PROGBITS,
-            (None, true, sh_type) => sh_type,
-        };
+        let sh_type = section_type(plan, machine, *number);
         list.push(Section {
             output: description.output,
             name: outputs.sections[description.output.index()].name.to_vec(),
@@ -589,13 +581,33 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             align: placed.align,
             entsize,
             bits: sh_type != c::SHT_NOBITS,
-            no_load: sh_type == c::SHT_NOBITS && kind.bits,
+            no_load: is_not_loaded(plan, machine, *number),
             region: machine.region_of(*number),
             phdrs: program_headers[*number],
             offset: 0,
         });
     }
     list
+}
+
+/// The type of a description's output section.
+fn section_type(plan: &Plan, machine: &Machine, number: usize) -> u32 {
+    let (placed, kind) = (machine.placed[number], machine.content.kinds[number]);
+    let script = plan.descriptions[number].script;
+    let given_type = script.and_then(|script| script.elf_type.as_ref());
+    let given_type = given_type.and_then(|expr| expr.resolve(machine).ok());
+    match (given_type, placed.bits, kind.section_type()) {
+        (Some(given), _, _) => given as u32,
+        (None, false, _) => c::SHT_NOBITS,
+        // Bytes that the script itself puts there.
+        (None, true, c::SHT_NOBITS) => c::SHT_PROGBITS,
+        (None, true, sh_type) => sh_type,
+    }
+}
+
+/// Whether a description's output section has no bytes in the file although what is in it has.
+fn is_not_loaded(plan: &Plan, machine: &Machine, number: usize) -> bool {
+    machine.content.kinds[number].bits && section_type(plan, machine, number) == c::SHT_NOBITS
 }
 
 /// The program headers of each description: those that it names, else those of the description before it, whether
@@ -658,7 +670,7 @@ fn relr_table(facts: &Facts, machine: &Machine) -> Result<Vec<u64>, u64> {
 }
 
 /// What has segments of its own.
-fn special(facts: &Facts, machine: &Machine) -> Special {
+fn special(plan: &Plan, facts: &Facts, machine: &Machine) -> Special {
     let outputs = machine.located.outputs;
     let range = |std: Std| {
         let part = std.part();
@@ -667,7 +679,8 @@ fn special(facts: &Facts, machine: &Machine) -> Special {
             .output
             .index()
             .checked_sub(STANDARD_COUNT as usize)?;
-        (size > 0).then(|| Range {
+        let is_there = size > 0 && !is_not_loaded(plan, machine, description);
+        is_there.then(|| Range {
             address: machine.placed[description]
                 .address
                 .wrapping_add(machine.extents[part.index()].offset),
