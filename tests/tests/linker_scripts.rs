@@ -935,6 +935,20 @@ fn a_script_may_discard_the_dynamic_section() {
     );
 }
 
+#[test]
+fn addresses_less_aligned_than_what_is_there() {
+    let Some(bench) = bench() else { return };
+    for address in ["0x10001", "0x10004", "0x10040"] {
+        same(
+            &bench,
+            "",
+            &format!(
+                "SECTIONS {{ .text {address} : {{ *(.text) }} .data : {{ *(.data) }} .bss : {{ *(.bss) *(COMMON) }} }}"
+            ),
+        );
+    }
+}
+
 /// The digest that is put in last must not go over something else.
 #[test]
 fn a_script_may_discard_the_build_id() {

@@ -578,7 +578,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             address: placed.address,
             load_address: placed.load_address,
             size: placed.size,
-            align: placed.align,
+            align: fitting(placed.align, placed.address),
             entsize,
             bits: sh_type != c::SHT_NOBITS,
             no_load: is_not_loaded(plan, machine, *number),
@@ -588,6 +588,14 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
         });
     }
     list
+}
+
+/// The alignment of a section that was given this address: as with GNU ld no more than the address has (gABI, "Sections").
+fn fitting(align: u64, address: u64) -> u64 {
+    match address.is_multiple_of(align.max(1)) {
+        true => align,
+        false => 1 << address.trailing_zeros(),
+    }
 }
 
 /// The type of a description's output section.

@@ -485,6 +485,58 @@ END
         outcomes: &[Format::Automake],
     },
     Package {
+        name: "xen",
+        about: "a hypervisor, by its own linker script: it is started in an emulator (qemu-system-x86)",
+        language: Language::C,
+        source: Source::Debian("xen"),
+        build: r#"
+            cd xen
+            make -j$JOBS XEN_TARGET_ARCH=x86_64 CC="$CC" HOSTCC="$CC" defconfig
+            make -j$JOBS XEN_TARGET_ARCH=x86_64 CC="$CC" HOSTCC="$CC"
+        "#,
+        test: r#"
+            command -v qemu-system-x86_64 || { echo "SKIP: it starts"; exit; }
+            timeout 300 qemu-system-x86_64 -m 512 -nographic -no-reboot -kernel xen/xen \
+                -append "console=com1 com1=115200 loglvl=all" < /dev/null > boot.log 2>&1 || true
+            said() { if grep -q "$2" boot.log; then echo "PASS: $1"; else echo "FAIL: $1"; fi; }
+            said "it starts" "Xen version"
+            said "it finds its build id" "build-id: [0-9a-f]"
+            said "it looks at the machine" "Video information"
+            said "it looks for its first guest" "dom0 kernel not specified"
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
+        name: "edk2",
+        about: "firmware: a hundred modules by -flto, --emit-relocs and a script, made EFI images; started in an emulator",
+        language: Language::C,
+        source: Source::Debian("edk2"),
+        // What becomes an EFI image is changed by objcopy after the link.
+        build: r#"
+            mkdir tools
+            printf '#!/bin/sh\nexec %s "$@"\n' "$CC" > tools/gcc
+            chmod +x tools/gcc
+            for tool in ar as cpp gcc-ar ld nm objcopy strip; do ln -s "$(command -v $tool)" tools/$tool; done
+            make -j$JOBS -C BaseTools ARCH=X64 CC="$CC" CXX="$CXX" BUILD_CC="$CC" BUILD_CXX="$CXX"
+            bash -ec '
+                export WORKSPACE=$PWD GCC5_BIN=$PWD/tools/ PYTHON_COMMAND=python3
+                . ./edksetup.sh
+                build -a X64 -t GCC5 -p OvmfPkg/OvmfPkgX64.dsc -b DEBUG -n $JOBS \
+                    -D DEBUG_ON_SERIAL_PORT -D SECURE_BOOT_ENABLE=TRUE'
+            find Build -name '*.dll' -o -name '*.debug' | xargs rm -f
+        "#,
+        test: r#"
+            command -v qemu-system-x86_64 || { echo "SKIP: the shell"; exit; }
+            timeout 60 qemu-system-x86_64 -m 512 -nographic -no-reboot -net none \
+                -bios Build/OvmfX64/DEBUG_GCC5/FV/OVMF.fd < /dev/null 2>&1 | tr -d '\r' > boot.log || true
+            sed -n 's/^Loading \(PEIM\|driver\) at .* \([A-Za-z0-9]*\)\.efi$/\2/p' boot.log | sort -u | sed 's/^/PASS: /'
+            grep -q "UEFI Interactive Shell" boot.log && echo "PASS: the shell" || echo "FAIL: the shell"
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
         name: "ripgrep",
         about: "a Rust program, debug",
         language: Language::Rust,
