@@ -338,6 +338,12 @@ pub fn assign(
             address = address.wrapping_add(section.size);
             offset += file_size;
         }
+        // The headers stand where the image begins, which may be less aligned than what is behind them. A segment that
+        // says otherwise is not loaded at all.
+        let distance = segment.p_vaddr.wrapping_sub(segment.p_offset);
+        if !distance.is_multiple_of(segment.p_align) {
+            segment.p_align = 1 << distance.trailing_zeros();
+        }
         // A segment without bytes of its own (only `.tbss`) is not loaded.
         phdrs_load.push(segment);
     }

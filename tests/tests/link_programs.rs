@@ -395,3 +395,28 @@ fn alignment_beyond_a_page() {
         assert_eq!(bench.execute("program.Ours").text(), "0 0 0\n");
     }
 }
+
+/// In the segment that the image begins with, which may be at a less aligned address: it must be loaded none the less.
+#[test]
+fn alignment_beyond_that_of_the_image() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.s",
+        ".globl _start\n_start: mov $60, %eax\nmov $42, %edi\nsyscall\n\
+         .section .note.x, \"a\", @note\n.p2align 24\n.long 0, 0, 0\n",
+    );
+    bench.driver(Linker::Reference, "gcc", "-c a.s -o a.o").ok();
+    for options in [
+        "",
+        "-N",
+        "-z noseparate-code",
+        "-Ttext-segment=0x600000",
+        "-pie",
+    ] {
+        bench
+            .ld(Linker::Ours, &format!("{options} a.o -o program"))
+            .ok();
+        check_image(&bench.read("program"));
+        bench.execute("program").code(42);
+    }
+}
