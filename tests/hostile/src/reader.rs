@@ -26,6 +26,16 @@ pub fn read(bytes: &[u8], args: &Args) -> Result<(), String> {
         .program_headers(LE, bytes)
         .map_err(in_("program headers"))?;
     check_segments(bytes, segments, args)?;
+    // A linker script may have put the strings together with something else, and this reader wants them in a section of
+    // their own type.
+    let strings = sections.iter().filter(|section| {
+        let with_strings = [c::SHT_DYNSYM, c::SHT_DYNAMIC];
+        with_strings.contains(&section.sh_type(LE))
+    });
+    let mut strings = strings.map(|section| &sections[section.sh_link(LE) as usize]);
+    if strings.any(|section| section.sh_type(LE) == c::SHT_PROGBITS) {
+        return Ok(());
+    }
     check_symbols(bytes)?;
     if args.kind != OutputKind::Relocatable {
         check_dynamic(bytes, segments)?;
