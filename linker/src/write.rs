@@ -189,7 +189,8 @@ impl Job<'_> {
 struct Pieces {
     /// Offset in the file, size, what.
     in_file: Vec<(u64, u64, Piece)>,
-    /// What a script keeps out of the file: size, what.
+    /// What a script keeps out of the file: size, what. Chunks have no size here: only sections with relocations need
+    /// their bytes, each for as long as it is at work.
     lost: Vec<(u64, Piece)>,
 }
 
@@ -348,6 +349,7 @@ impl Writer<'_, '_> {
                 holder.map(|part| &outputs.sections[outputs.parts[part.index()].output.index()]);
             match holder.is_some_and(|holder| holder.no_load) {
                 _ if size == 0 => {}
+                true if matches!(piece, Piece::Chunk(_)) => lost.push((0, piece)),
                 true => lost.push((size, piece)),
                 false => pieces.push((offset, size, piece)),
             }
@@ -704,17 +706,26 @@ impl Writer<'_, '_> {
                 .folds
                 .extent(id, object, number)
                 .map_or(0, |(size, _)| size) as usize;
-            let (before, out) = out.split_at_mut(start);
-            let gap = &mut before[ends[found]..];
-            if !gap.is_empty() {
-                gap.fill(if section.flags & shf::EXEC != 0 {
-                    NOP
-                } else {
-                    0
-                });
-            }
-            ends[found] = start + size;
-            let out = &mut out[..size];
+            let mut unwritten = Vec::new();
+            let out = if section.no_load {
+                if relocations == 0 || bits & state::BITS == 0 {
+                    continue;
+                }
+                unwritten.resize(size, 0);
+                &mut unwritten[..]
+            } else {
+                let (before, out) = out.split_at_mut(start);
+                let gap = &mut before[ends[found]..];
+                if !gap.is_empty() {
+                    gap.fill(if section.flags & shf::EXEC != 0 {
+                        NOP
+                    } else {
+                        0
+                    });
+                }
+                ends[found] = start + size;
+                &mut out[..size]
+            };
             if let Some(leader) = places.folds.jump(id) {
                 self.write_jump(out, file, section.address + offset, leader);
                 continue;

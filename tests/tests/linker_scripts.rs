@@ -1068,6 +1068,30 @@ fn a_script_may_keep_bytes_out_of_the_file() {
     }
 }
 
+/// Memory that is not in the file may be larger than the machine's.
+#[test]
+fn what_is_kept_out_of_the_file_may_be_huge() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.s",
+        ".globl _start\n_start: ret\n.data\n.quad huge\n.bss\nhuge: .skip 0x400000000000\n.comm common, 0x1000000000\n",
+    );
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { .text : { *(.text) } .memory (NOLOAD) : { *(.data) *(.bss COMMON) } end = .; }",
+    );
+    bench.driver(Linker::Ours, "gcc", "-c a.s").ok();
+    bench.ld(Linker::Ours, "-T script.ld a.o -o program").ok();
+    let image = bench.read("program");
+    assert!(image.len() < 100_000);
+    let elf = Elf::parse(&image).expect("an ELF file");
+    let end = elf
+        .syms
+        .iter()
+        .find(|symbol| elf.strtab.get_at(symbol.st_name) == Some("end"));
+    assert!(end.expect("end").st_value > 0x4010_0000_0000);
+}
+
 #[test]
 fn orphans_follow_what_is_like_them() {
     let Some(bench) = bench() else { return };

@@ -537,6 +537,33 @@ END
         outcomes: &[Format::Automake],
     },
     Package {
+        name: "grub",
+        about: "a boot loader: its kernel and 265 modules are made by -r, and tested inside firmware in an emulator (and ovmf)",
+        language: Language::C,
+        source: Source::Debian("grub2"),
+        build: r#"
+            ./autogen.sh
+            ./configure --with-platform=efi --target=x86_64 --disable-werror --disable-nls \
+                CC="$CC" BUILD_CC="$CC" TARGET_CC="$CC"
+            make -j$JOBS
+        "#,
+        test: r#"
+            make -j$JOBS check TESTS="$(make -pn | sed -n 's/^check_PROGRAMS = //p')" || true
+            for firmware in /usr/share/ovmf/OVMF.fd; do
+                command -v qemu-system-x86_64 && test -e $firmware || { echo "SKIP: functional tests"; exit; }
+                printf 'insmod functional_test\nall_functional_test\nhalt\n' > grub.cfg
+                mkdir -p esp/EFI/BOOT
+                ./grub-mkstandalone -d grub-core -O x86_64-efi --fonts= --locales= --themes= -o esp/EFI/BOOT/BOOTX64.EFI \
+                    boot/grub/grub.cfg=grub.cfg boot/grub/fonts/unicode.pf2=unicode.pf2
+                timeout 300 qemu-system-x86_64 -m 512 -nographic -no-reboot -net none -bios $firmware \
+                    -drive file=fat:rw:esp,format=raw < /dev/null > boot.log 2>&1 || true
+                tr -d '\r' < boot.log | sed -n 's/^\([a-z0-9_]*\): \(PASS\|FAIL\)$/\2: \1 (in the firmware)/p'
+            done
+        "#,
+        thorough: None,
+        outcomes: &[Format::Automake],
+    },
+    Package {
         name: "ripgrep",
         about: "a Rust program, debug",
         language: Language::Rust,
