@@ -314,6 +314,10 @@ pub struct Args {
     pub verbose: bool,
     /// `--stats`.
     pub stats: bool,
+    /// `--discard-sframe`.
+    pub discard_sframe: bool,
+    /// `--gnu2-tls-tag`, `--no-gnu2-tls-tag`.
+    pub gnu2_tls_tag: Option<bool>,
     /// `--print-memory-usage`.
     pub print_memory_usage: bool,
     /// `--version` and its like.
@@ -413,6 +417,12 @@ pub struct ZOptions {
     pub rewrite_endbr: bool,
     /// `x86-64-v2` and its like: bits for `GNU_PROPERTY_X86_ISA_1_NEEDED`.
     pub isa_needed: u32,
+    /// `isa-level-report`: whether to tell the instruction sets that each input needs, and those that it uses.
+    pub isa_level_report: (bool, bool),
+    /// `mark-plt`: the dynamic linker is told where the PLT is.
+    pub mark_plt: bool,
+    /// `memory-seal`.
+    pub memory_seal: bool,
     /// `start-stop-gc`: `__start_`/`__stop_` references do not keep sections.
     pub start_stop_gc: bool,
     /// `start-stop-visibility`.

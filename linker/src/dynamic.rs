@@ -1,6 +1,7 @@
 //! Dynamic linking information: `.dynsym` with its strings, versions and hash
 //! tables, and the entries of `.dynamic`.
 
+use crate::arch::x86_64::plt;
 use crate::args::{Args, OutputKind};
 use crate::elf::c;
 use crate::file::Files;
@@ -18,6 +19,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Flags of the GNU dynamic linker's own.
+/// Address of the PLT that calls go to, its size, and that of an entry (psABI section 5.2, for `-z mark-plt`).
+const DT_X86_64_PLT: u32 = 0x7000_0000;
+const DT_X86_64_PLTSZ: u32 = 0x7000_0001;
+const DT_X86_64_PLTENT: u32 = 0x7000_0003;
 const DT_GNU_FLAGS_1: u32 = 0x6fff_fdf4;
 /// In [`DT_GNU_FLAGS_1`]: loaded once for all namespaces.
 const DF_GNU_1_UNIQUE: u64 = 1;
@@ -60,14 +65,28 @@ pub struct Dynamic<'a> {
     pub depaudit: Vec<Vec<u8>>,
 }
 
+/// What a program asks of glibc besides symbols.
+#[derive(Clone, Copy, Debug)]
+pub struct GlibcAbi {
+    /// There will be a `.relr.dyn`.
+    pub packed: bool,
+    /// There are TLS descriptors. (Those of glibc before 2.42 may not keep all registers.)
+    pub descriptors: bool,
+    /// `--gnu2-tls-tag`: whether to ask for a glibc whose TLS descriptors keep all registers. If it is not said: if the
+    /// glibc here says that it is one.
+    pub tag_descriptors: Option<bool>,
+    /// `-z mark-plt`.
+    pub marked_plt: bool,
+}
+
 impl<'a> Dynamic<'a> {
-    /// Chooses the dynamic symbols and gives them their order. `packed`: there will be a `.relr.dyn`.
+    /// Chooses the dynamic symbols and gives them their order.
     pub fn new(
         files: &Files<'a>,
         symbols: &SymbolTable<'a>,
         versioning: &'a Versioning,
         args: &'a Args,
-        packed: bool,
+        abi: GlibcAbi,
     ) -> Option<Dynamic<'a>> {
         let mut chosen: Vec<SymbolId> = symbols
             .ids()
@@ -156,9 +175,7 @@ impl<'a> Dynamic<'a> {
             dynamic.index[symbol.id.index()] = i as u32 + 1;
             dynamic.strings.add(symbol.name)?;
         }
-        if packed {
-            dynamic.need_relr(files);
-        }
+        dynamic.need_glibc_abi(files, abi);
         for file in &dynamic.needs {
             dynamic.strings.add(file.soname)?;
             for version in &file.versions {
@@ -185,10 +202,10 @@ impl<'a> Dynamic<'a> {
         self.need_version(shared.soname, version)
     }
 
-    /// A C library from before `.relr.dyn` would ignore it, and the program would crash. That this one is too old it
-    /// says if the program needs a version of it that such libraries do not have; and glibc, which knows `.relr.dyn`
-    /// since 2.36, insists on that.
-    fn need_relr(&mut self, files: &Files<'a>) {
+    /// A C library that is older than what the program asks of it would ignore that, and the program would crash. That
+    /// it is too old it says if the program needs a version of it that such libraries do not have: glibc has versions
+    /// without symbols for that, and insists on the one for `.relr.dyn`, which it knows since 2.36.
+    fn need_glibc_abi(&mut self, files: &Files<'a>, abi: GlibcAbi) {
         let libc = files.iter().find_map(|(_, file)| {
             file.shared().filter(|shared| {
                 shared.soname.starts_with(b"libc.so.")
@@ -196,8 +213,20 @@ impl<'a> Dynamic<'a> {
                     && shared.defines_version(|name| name.starts_with(b"GLIBC_2."))
             })
         });
-        if let Some(libc) = libc {
+        let Some(libc) = libc else { return };
+        let defines = |version: &[u8]| libc.defines_version(|name| name == version);
+        if abi.packed {
             self.need_version(libc.soname, b"GLIBC_ABI_DT_RELR");
+        }
+        let descriptors = b"GLIBC_ABI_GNU2_TLS";
+        if abi.descriptors && abi.tag_descriptors.unwrap_or_else(|| defines(descriptors)) {
+            self.need_version(libc.soname, descriptors);
+        }
+        if abi.marked_plt {
+            // Since that version addends of `JUMP_SLOT` are ignored.
+            let marked: [&[u8]; 2] = [b"GLIBC_ABI_DT_X86_64_PLT", b"GLIBC_2.36"];
+            let known = usize::from(!defines(marked[0]));
+            self.need_version(libc.soname, marked[known]);
         }
     }
 
@@ -324,6 +353,16 @@ impl<'a> Dynamic<'a> {
             entries.push((c::DT_PLTRELSZ, size(Std::RelaPlt)));
             entries.push((c::DT_PLTREL, c::DT_RELA.into()));
             entries.push((c::DT_JMPREL, address(Std::RelaPlt)));
+            if args.z.mark_plt {
+                // The table that calls go to.
+                let plt = match size(Std::PltSec) > 0 {
+                    true => Std::PltSec,
+                    false => Std::Plt,
+                };
+                entries.push((DT_X86_64_PLT, address(plt)));
+                entries.push((DT_X86_64_PLTSZ, size(plt)));
+                entries.push((DT_X86_64_PLTENT, plt::LAZY_SIZE as u64));
+            }
         }
         if facts.present(Std::RelaDyn) {
             entries.push((c::DT_RELA, address(Std::RelaDyn)));

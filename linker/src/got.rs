@@ -253,6 +253,11 @@ impl Got {
         self.entries.push(slots);
     }
 
+    /// Whether there are TLS descriptors.
+    pub fn has_descriptors(&self) -> bool {
+        self.entries.iter().any(|slots| slots.descriptor != NONE)
+    }
+
     /// Makes room for a copy of a variable, for all the names that it has in its shared object.
     fn copy(&mut self, files: &Files, symbols: &SymbolTable, id: SymbolId) {
         if self.copies.iter().any(|copied| copied.symbol == id) {

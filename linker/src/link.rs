@@ -13,7 +13,7 @@ use crate::cross_reference;
 use crate::debug_sections;
 use crate::dependency_file;
 use crate::diag::Diagnostics;
-use crate::dynamic::{Dynamic, DynamicFacts};
+use crate::dynamic::{Dynamic, DynamicFacts, GlibcAbi};
 use crate::elf::Rela;
 use crate::elf_object::Malformed;
 use crate::emit_relocs;
@@ -316,7 +316,12 @@ fn attempt(
                 &symbols,
                 &versioning,
                 args,
-                got.counts.packed > 0 || !needs.packed.is_empty(),
+                GlibcAbi {
+                    packed: got.counts.packed > 0 || !needs.packed.is_empty(),
+                    descriptors: got.has_descriptors(),
+                    tag_descriptors: args.gnu2_tls_tag,
+                    marked_plt: args.z.mark_plt,
+                },
             )
             .ok_or_else(|| too_large(diag, ".dynstr"))?,
         ),

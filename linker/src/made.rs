@@ -374,6 +374,11 @@ impl<'a> Made<'_, 'a> {
         self.places.outputs.std(Std::Plt).address + (plt::HEADER_SIZE + n * plt::LAZY_SIZE) as u64
     }
 
+    /// Address of an entry of `.plt.sec`.
+    fn plt_sec_entry(&self, n: usize) -> u64 {
+        self.places.outputs.std(Std::PltSec).address + (n * plt::SECOND_SIZE) as u64
+    }
+
     fn write_got_plt(&self, out: &mut [u8]) {
         out.fill(0);
         let dynamic = self.places.outputs.std(Std::Dynamic);
@@ -416,16 +421,11 @@ impl<'a> Made<'_, 'a> {
     }
 
     fn write_plt_sec(&self, out: &mut [u8]) -> Result<(), reloc::ApplyError> {
-        let base = self.places.outputs.std(Std::PltSec).address;
         for (n, entry) in out.chunks_exact_mut(plt::SECOND_SIZE).enumerate() {
             let entry = entry
                 .first_chunk_mut()
                 .ok_or(reloc::ApplyError::OutsideSection)?;
-            plt::write_second(
-                entry,
-                base + (n * plt::SECOND_SIZE) as u64,
-                self.lazy_slot(n),
-            )?;
+            plt::write_second(entry, self.plt_sec_entry(n), self.lazy_slot(n))?;
         }
         Ok(())
     }
@@ -462,7 +462,18 @@ impl<'a> Made<'_, 'a> {
         let relas: &mut [Rela] = bytemuck::cast_slice_mut(out);
         for (n, (slot, index)) in relas.iter_mut().zip(&got.lazy).enumerate() {
             let symbol = self.index(got.entries[*index as usize].owner);
-            *slot = Rela::new(self.lazy_slot(n), reloc::R_X86_64_JUMP_SLOT, symbol, 0);
+            // Where the entry's jump is that the dynamic linker may make a direct one.
+            let jump = match self.args.z.mark_plt {
+                true if self.places.ibt => self.plt_sec_entry(n) + plt::ENDBR64_SIZE as u64,
+                true => self.lazy_entry(n),
+                false => 0,
+            };
+            *slot = Rela::new(
+                self.lazy_slot(n),
+                reloc::R_X86_64_JUMP_SLOT,
+                symbol,
+                jump as i64,
+            );
         }
     }
 

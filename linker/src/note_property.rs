@@ -25,6 +25,9 @@ pub const GNU_PROPERTY_STACK_SIZE: u32 = 1;
 /// The program must not have copy relocations against protected symbols.
 pub const GNU_PROPERTY_NO_COPY_ON_PROTECTED: u32 = 2;
 
+/// The kernel is to seal the program's segments: their mappings and protections do not change any more.
+pub const GNU_PROPERTY_MEMORY_SEAL: u32 = 3;
+
 /// What the program needs of the dynamic linker.
 pub const GNU_PROPERTY_1_NEEDED: u32 = 0xb000_8000;
 /// In [`GNU_PROPERTY_1_NEEDED`]: function pointers are canonical and there are no copies of others' data.
@@ -65,7 +68,7 @@ impl Rule {
     fn of(number: u32) -> Option<Rule> {
         Some(match number {
             GNU_PROPERTY_STACK_SIZE => Rule::Max,
-            GNU_PROPERTY_NO_COPY_ON_PROTECTED => Rule::Flag,
+            GNU_PROPERTY_NO_COPY_ON_PROTECTED | GNU_PROPERTY_MEMORY_SEAL => Rule::Flag,
             // All machines, then x86.
             0xb000_0000..=0xb000_7fff | 0xc000_0002..=0xc000_7fff => Rule::And,
             0xb000_8000..=0xb000_ffff | 0xc000_8000..=0xc000_ffff => Rule::Or,
@@ -246,6 +249,8 @@ pub struct Forced {
     pub isa_1_needed: u32,
     /// Bits of [`GNU_PROPERTY_1_NEEDED`] that are added: `-z indirect-extern-access`.
     pub needed_1: u32,
+    /// [`GNU_PROPERTY_MEMORY_SEAL`]: `-z memory-seal`. What objects say of it does not matter.
+    pub memory_seal: bool,
 }
 
 /// Merges the properties of all objects of a link.
@@ -300,6 +305,10 @@ impl Merger {
             u64::from(forced.isa_1_needed),
         );
         merged.add(Rule::Or, GNU_PROPERTY_1_NEEDED, u64::from(forced.needed_1));
+        match forced.memory_seal {
+            true => merged.add(Rule::Flag, GNU_PROPERTY_MEMORY_SEAL, 0),
+            false => drop(merged.values.remove(&GNU_PROPERTY_MEMORY_SEAL)),
+        }
         merged
             .values
             .retain(|number, value| match Rule::of(*number) {

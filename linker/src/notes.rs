@@ -7,7 +7,8 @@ use crate::diag::Diagnostics;
 use crate::file::{File, Files};
 use crate::note_property::{
     FEATURE_1_IBT as IBT, FEATURE_1_LAM_U48 as LAM_U48, FEATURE_1_LAM_U57 as LAM_U57,
-    FEATURE_1_SHSTK as SHSTK, Forced, Merger, NEEDED_INDIRECT_EXTERN_ACCESS, Properties,
+    FEATURE_1_SHSTK as SHSTK, Forced, GNU_PROPERTY_X86_ISA_1_NEEDED as ISA_1_NEEDED,
+    GNU_PROPERTY_X86_ISA_1_USED as ISA_1_USED, Merger, NEEDED_INDIRECT_EXTERN_ACCESS, Properties,
 };
 use crate::sections::SectionFacts;
 use crate::warnings;
@@ -32,6 +33,7 @@ pub fn properties(
         report_missing(args, files.get(*file), &own, diag);
         merger.add(&own);
         warnings::missing_features(args, files.get(*file), own.feature_1(), diag);
+        report_instruction_sets(args, files.get(*file), &own);
     }
     let z = &args.z;
     let forced = Forced {
@@ -41,10 +43,31 @@ pub fn properties(
             Some(true) => NEEDED_INDIRECT_EXTERN_ACCESS,
             _ => 0,
         },
+        memory_seal: z.memory_seal,
     };
     let merged = merger.finish(forced);
     let ibt = args.z.ibtplt || merged.has_feature_1(IBT);
     (merged.to_section(), ibt)
+}
+
+/// `-z isa-level-report`: tells the instruction sets that an object needs, and those that it uses.
+fn report_instruction_sets(args: &Args, file: &File, own: &Properties) {
+    let levels = ["x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4"];
+    let (needed, used) = args.z.isa_level_report;
+    for (wanted, number, what) in [(needed, ISA_1_NEEDED, "needed"), (used, ISA_1_USED, "used")] {
+        let bits = own.get(number).unwrap_or(0) as u32;
+        if !wanted || bits == 0 {
+            continue;
+        }
+        let sets = (0..32).filter(|n| bits & 1 << n != 0).map(|n| {
+            let unknown = || format!("<unknown: {:#x}>", 1u32 << n);
+            levels
+                .get(n)
+                .map_or_else(unknown, |name| (*name).to_owned())
+        });
+        let names = sets.collect::<Vec<_>>().join(", ");
+        eprintln!("repo-ld: {file}: x86 ISA {what}: {names}");
+    }
 }
 
 /// `-z force-ibt`, `-z lam-report`: says which objects do not have what the output shall have.

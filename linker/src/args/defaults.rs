@@ -119,6 +119,8 @@ impl Default for Args {
             dependency_file: None,
             verbose: false,
             stats: false,
+            discard_sframe: false,
+            gnu2_tls_tag: None,
             print_memory_usage: false,
             info: InfoRequests::default(),
             repo: None,

@@ -191,6 +191,9 @@ options! {
         NoRelax ["no-relax"] Nothing, "do not";
         EhFrameHdr ["eh-frame-hdr"] Nothing, "make .eh_frame_hdr";
         NoEhFrameHdr ["no-eh-frame-hdr"] Nothing, "do not (default)";
+        DiscardSframe ["discard-sframe"] Nothing, "leave .sframe (stack traces) out of the output";
+        Gnu2TlsTag ["gnu2-tls-tag"] Nothing, "TLS descriptors need a glibc with GLIBC_ABI_GNU2_TLS (default if this one is)";
+        NoGnu2TlsTag ["no-gnu2-tls-tag"] Nothing, "they do not";
         BuildId ["build-id"] Optional("STYLE"), "make a build id: fast, sha1, md5, sha256, uuid, 0xHEX or none";
         NoBuildId ["no-build-id"] Nothing, "do not";
         CompressDebug ["compress-debug-sections"] Value("HOW"), "none, zlib, zlib-gnu or zstd";
@@ -254,6 +257,7 @@ options! {
         DependencyFile ["dependency-file"] Value("FILE"), "write the inputs as a make rule";
         Verbose ["verbose", "dll-verbose"] Optional("LEVEL"), "say what is done";
         Stats ["stats"] Nothing, "print figures at the end";
+        NoStats ["no-stats"] Nothing, "do not (default)";
         PrintMemoryUsage ["print-memory-usage"] Nothing, "print how full the script's MEMORY regions are";
         PrintOutputFormat ["print-output-format"] Nothing, "print the output format and stop";
         PrintSysroot ["print-sysroot"] Nothing, "print the sysroot and stop";
@@ -371,6 +375,16 @@ pub const IGNORED: &[Ignored] = &[
         names: &["accept-unknown-input-arch", "no-accept-unknown-input-arch"],
         takes: Nothing,
         why: "the input's machine is always known",
+    },
+    Ignored {
+        names: &["gnu-tls-tag", "no-gnu-tls-tag"],
+        takes: Nothing,
+        why: "concerns i386",
+    },
+    Ignored {
+        names: &["link-mapless", "no-link-mapless"],
+        takes: Nothing,
+        why: "archives need no index",
     },
     Ignored {
         names: &["disable-multiple-abs-defs"],

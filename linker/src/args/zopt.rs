@@ -60,6 +60,9 @@ impl Default for ZOptions {
             unique_symbol: false,
             reloc_overflow_check: true,
             report_relative_reloc: false,
+            isa_level_report: (false, false),
+            mark_plt: false,
+            memory_seal: false,
         }
     }
 }
@@ -135,6 +138,15 @@ fn apply_valued(z: &mut ZOptions, name: &str, value: &str) -> Outcome {
             }
             if name != "lam-u48-report" {
                 z.lam_u57_report = level;
+            }
+        }
+        "isa-level-report" => {
+            z.isa_level_report = match value {
+                "none" => (false, false),
+                "all" => (true, true),
+                "needed" => (true, false),
+                "used" => (false, true),
+                _ => return Outcome::BadValue("none, all, needed or used"),
             }
         }
         "start-stop-visibility" => {
@@ -222,6 +234,10 @@ fn apply_plain(z: &mut ZOptions, name: &str) -> Outcome {
         "nokeep-text-section-prefix" => z.keep_text_section_prefix = false,
         "sectionheader" => z.section_header = true,
         "nosectionheader" => z.section_header = false,
+        "mark-plt" => z.mark_plt = true,
+        "nomark-plt" => z.mark_plt = false,
+        "memory-seal" => z.memory_seal = true,
+        "nomemory-seal" => z.memory_seal = false,
         "rodynamic" => z.rodynamic = true,
         "unique-symbol" => z.unique_symbol = true,
         "nounique-symbol" => z.unique_symbol = false,

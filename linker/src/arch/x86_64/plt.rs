@@ -23,6 +23,8 @@ pub const HEADER_SIZE: usize = 16;
 pub const LAZY_SIZE: usize = 16;
 /// Size of an entry in `.plt.sec`, in bytes.
 pub const SECOND_SIZE: usize = 16;
+/// Size of the `endbr64` that an entry begins with where IBT is on, in bytes.
+pub const ENDBR64_SIZE: usize = 4;
 /// Size of a direct entry without IBT, in bytes.
 pub const DIRECT_SIZE: usize = 8;
 /// Size of a direct entry with IBT, in bytes.

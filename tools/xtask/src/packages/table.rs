@@ -544,7 +544,7 @@ END
         build: r#"
             ./autogen.sh
             ./configure --with-platform=efi --target=x86_64 --disable-werror --disable-nls \
-                CC="$CC" BUILD_CC="$CC" TARGET_CC="$CC"
+                CC="$CC" BUILD_CC="$CC" TARGET_CC="$CC" HAVE_CXX=yes
             make -j$JOBS
         "#,
         test: r#"
