@@ -2,10 +2,10 @@
 //! they lie within the file, so that everything else can borrow them.
 
 use crate::crel::{self, CrelError};
+use crate::debug_compress::Compressed;
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
 use crate::prefetch::prefetch;
 use std::borrow::Cow;
-use std::io::Read;
 
 /// What is wrong with an input file.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +72,10 @@ pub struct ElfObject<'a> {
     pub strtab: &'a [u8],
     /// Section indices that do not fit in `st_shndx`, by symbol; else empty.
     xindex: &'a [[u8; 4]],
-    /// Expanded contents of `SHF_COMPRESSED` sections, by section number.
+    /// Expanded contents of compressed sections, by section number.
     expanded: Vec<(u32, Vec<u8>)>,
+    /// Some of them are called `.zdebug_*`: compressed as it was done before the gABI knew of it.
+    zdebug: bool,
     /// Relocations that are not used as they lie in the file (`SHT_CREL`, and those of `.eh_frame` out of order), by
     /// the number of their section.
     rewritten: Vec<(u32, Vec<Rela>)>,
@@ -125,6 +127,7 @@ impl<'a> ElfObject<'a> {
             strtab: &[],
             xindex: &[],
             expanded: Vec::new(),
+            zdebug: false,
             rewritten: Vec::new(),
             intermediate: false,
             groups: Vec::new(),
@@ -185,6 +188,7 @@ impl<'a> ElfObject<'a> {
             strtab: &[],
             xindex: &[],
             expanded: Vec::new(),
+            zdebug: false,
             rewritten: Vec::new(),
             intermediate: true,
             groups: Vec::new(),
@@ -198,6 +202,7 @@ impl<'a> ElfObject<'a> {
         if self.has_compressed {
             self.expand_sections()?;
         }
+        self.expand_zdebug()?;
         self.rewrite_relocations()
     }
 
@@ -256,35 +261,59 @@ impl<'a> ElfObject<'a> {
                 section: number,
                 why,
             };
-            let raw = self.raw(shdr);
-            let chdr: &Chdr = elf::record(raw, 0).ok_or_else(|| failed("no header".into()))?;
-            let packed = &raw[size_of::<Chdr>()..];
-            let size = usize::try_from(chdr.ch_size).map_err(|e| failed(e.to_string()))?;
-            let mut bytes = Vec::new();
-            // One more than it says, to see whether there is more.
-            let limit = (size as u64).saturating_add(1);
-            let result = match chdr.ch_type {
-                c::ELFCOMPRESS_ZLIB => flate2::read::ZlibDecoder::new(packed)
-                    .take(limit)
-                    .read_to_end(&mut bytes),
-                c::ELFCOMPRESS_ZSTD => zstd::stream::read::Decoder::new(packed)
-                    .and_then(|decoder| decoder.take(limit).read_to_end(&mut bytes)),
-                other => return Err(failed(format!("unknown compression type {other}"))),
-            };
-            result.map_err(|e| failed(e.to_string()))?;
-            if bytes.len() != size {
-                return Err(failed(format!(
-                    "expands to {} bytes instead of {size}",
-                    bytes.len()
-                )));
-            }
+            let bytes = Compressed::parse(self.raw(shdr))
+                .and_then(|compressed| compressed.decompress())
+                .map_err(|why| failed(why.to_string()))?;
             self.expanded.push((number as u32, bytes));
         }
         Ok(())
     }
 
+    /// Expands sections that begin with `ZLIB`, their size and a stream of zlib, and say so by their name alone: by gas
+    /// until 2.26, and with `-gz=zlib-gnu` until today.
+    fn expand_zdebug(&mut self) -> Result<(), Malformed> {
+        let shdrs = (0u32..).zip(self.shdrs).filter(|(_, shdr)| {
+            let loaded = { shdr.sh_flags } & u64::from(c::SHF_ALLOC | c::SHF_COMPRESSED) != 0;
+            let name = self.shstrtab.get(shdr.sh_name as usize..).unwrap_or(&[]);
+            !loaded && { shdr.sh_type } == c::SHT_PROGBITS && name.starts_with(b".zdebug_")
+        });
+        for (number, shdr) in shdrs.collect::<Vec<_>>() {
+            let failed = |why: String| Malformed::Compressed {
+                section: number as usize,
+                why,
+            };
+            let known = elf::string(self.shstrtab, shdr.sh_name).and_then(plain_name);
+            known.ok_or_else(|| failed("this .zdebug section is not known".into()))?;
+            let bytes = Compressed::parse_zdebug(self.raw(shdr), 1)
+                .and_then(|compressed| compressed.decompress())
+                .map_err(|why| failed(why.to_string()))?;
+            self.expanded.push((number, bytes));
+            self.zdebug = true;
+        }
+        if self.zdebug {
+            self.expanded.sort_unstable_by_key(|(number, _)| *number);
+        }
+        Ok(())
+    }
+
+    /// The name of a section: that of what it holds, if it is compressed.
+    #[inline]
+    pub fn section_name(&self, shdr: &Shdr) -> &'a [u8] {
+        let name = elf::string(self.shstrtab, shdr.sh_name).unwrap_or(b"");
+        match self.zdebug {
+            true => plain_name(name).unwrap_or(name),
+            false => name,
+        }
+    }
+
     /// Size of a section, when it is expanded, and its alignment, both in bytes.
-    pub fn extent(&self, shdr: &Shdr) -> (u64, u64) {
+    #[inline]
+    pub fn extent(&self, number: u32, shdr: &Shdr) -> (u64, u64) {
+        if self.zdebug
+            && let Some(bytes) = of_number(&self.expanded, number)
+        {
+            return (bytes.len() as u64, { shdr.sh_addralign }.max(1));
+        }
         let (size, align) = if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0 {
             let head: Option<&Chdr> = elf::record(self.data, shdr.sh_offset);
             head.map_or((0, 1), |head| (head.ch_size, head.ch_addralign))
@@ -309,6 +338,11 @@ impl<'a> ElfObject<'a> {
         }
         if { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0 {
             return of_number(&self.expanded, number).unwrap_or(&[]);
+        }
+        if self.zdebug
+            && let Some(bytes) = of_number(&self.expanded, number)
+        {
+            return bytes;
         }
         self.raw(shdr)
     }
@@ -340,6 +374,44 @@ impl<'a> ElfObject<'a> {
             .get(symbol as usize)
             .map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
+}
+
+/// What a `.zdebug_*` section is called when it is expanded, of the names of DWARF 5 (figure F.1 and section 7.3) and GNU.
+fn plain_name(name: &[u8]) -> Option<&'static [u8]> {
+    const NAMES: [&[u8]; 28] = [
+        b".debug_abbrev",
+        b".debug_addr",
+        b".debug_aranges",
+        b".debug_cu_index",
+        b".debug_frame",
+        b".debug_funcnames",
+        b".debug_gdb_scripts",
+        b".debug_gnu_pubnames",
+        b".debug_gnu_pubtypes",
+        b".debug_info",
+        b".debug_line",
+        b".debug_line_str",
+        b".debug_loc",
+        b".debug_loclists",
+        b".debug_macinfo",
+        b".debug_macro",
+        b".debug_names",
+        b".debug_pubnames",
+        b".debug_pubtypes",
+        b".debug_ranges",
+        b".debug_rnglists",
+        b".debug_str",
+        b".debug_str_offsets",
+        b".debug_sup",
+        b".debug_tu_index",
+        b".debug_types",
+        b".debug_varnames",
+        b".debug_weaknames",
+    ];
+    let rest = name.strip_prefix(b".zdebug_")?;
+    NAMES
+        .into_iter()
+        .find(|name| name.strip_prefix(b".debug_") == Some(rest))
 }
 
 /// What a section has, in a list by their numbers.

@@ -305,9 +305,9 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => ticket.section(number),
             Object::Elf(elf) => {
                 let shdr = elf.shdrs.get(number as usize)?;
-                let (size, align) = elf.extent(shdr);
+                let (size, align) = elf.extent(number, shdr);
                 Some(Section {
-                    name: elf::string(elf.shstrtab, shdr.sh_name).unwrap_or(b""),
+                    name: elf.section_name(shdr),
                     sh_type: shdr.sh_type,
                     flags: { shdr.sh_flags } & !u64::from(c::SHF_COMPRESSED),
                     size,
@@ -332,7 +332,7 @@ impl<'a> Object<'a> {
     pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
         match self {
             Object::Ticket(ticket) => ticket.extent(number),
-            Object::Elf(elf) => Some(elf.extent(elf.shdrs.get(number as usize)?)),
+            Object::Elf(elf) => Some(elf.extent(number, elf.shdrs.get(number as usize)?)),
         }
     }
 

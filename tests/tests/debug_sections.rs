@@ -48,6 +48,44 @@ fn expanded(image: &[u8]) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// Objects may be compressed too, also in the form that only the sections' names tell (`.zdebug_*`), alone or beside plain
+/// ones.
+#[test]
+fn compressed_objects_are_linked_as_plain_ones() {
+    let Some(bench) = Bench::new() else { return };
+    let link = |options: &str| {
+        bench
+            .driver(Linker::Ours, "g++", &format!("a.o b.o {options}"))
+            .ok();
+        expanded(&bench.read("program"))
+    };
+    compile(&bench, "-O1");
+    let plain = link("-o program");
+    assert!(plain.contains_key(".debug_str"));
+    for how in ["zlib", "zlib-gnu"] {
+        compile(&bench, &format!("-O1 -Wa,--compress-debug-sections={how}"));
+        let object = bench.read("a.o");
+        let file = object::File::parse(&object[..]).expect("an object");
+        let old = file
+            .sections()
+            .any(|section| section.name().is_ok_and(|name| name.starts_with(".zdebug")));
+        assert_eq!(old, how == "zlib-gnu");
+        assert!(link("-o program") == plain, "{how}");
+        // Through one object of both.
+        bench
+            .driver(Linker::Ours, "g++", "-r -nostdlib a.o b.o -o both.o")
+            .ok();
+        bench.driver(Linker::Ours, "g++", "both.o -o program").ok();
+        let both = expanded(&bench.read("program"));
+        assert_eq!(
+            both[".debug_info"].len(),
+            plain[".debug_info"].len(),
+            "{how}"
+        );
+        assert_eq!(both[".debug_str"].len(), plain[".debug_str"].len(), "{how}");
+    }
+}
+
 #[test]
 fn compressed_sections_hold_what_plain_ones_do() {
     let Some(bench) = Bench::new() else { return };

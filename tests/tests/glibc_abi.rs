@@ -121,7 +121,10 @@ fn versions_stand_for_what_an_older_c_library_cannot_do() {
     assert!(versions("").is_empty());
     assert_eq!(versions("-Wl,--gnu2-tls-tag"), ["GLIBC_ABI_GNU2_TLS"]);
     assert_eq!(versions("-Wl,-z,mark-plt"), ["GLIBC_2.36"]);
-    write_libc(&bench, "GLIBC_ABI_GNU2_TLS { }; GLIBC_ABI_DT_X86_64_PLT { };");
+    write_libc(
+        &bench,
+        "GLIBC_ABI_GNU2_TLS { }; GLIBC_ABI_DT_X86_64_PLT { };",
+    );
     assert_eq!(versions(""), ["GLIBC_ABI_GNU2_TLS"]);
     assert!(versions("-Wl,--no-gnu2-tls-tag").is_empty());
     assert!(versions("-Wl,--gnu2-tls-tag -mtls-dialect=gnu").is_empty());
