@@ -70,6 +70,7 @@ pub mod search;
 pub mod section_index;
 pub mod sections;
 pub mod segments;
+pub mod sframe;
 pub mod shared;
 mod shared_checks;
 mod shared_names;

@@ -53,6 +53,7 @@ use crate::scripting::{self, Assignments, FileNames, LaidOut, Placing};
 use crate::section_index;
 use crate::sections::{Sections, Unloaded};
 use crate::segments;
+use crate::sframe::Sframe;
 use crate::shared_checks;
 use crate::shared_names;
 use crate::sizes::{
@@ -366,6 +367,10 @@ fn attempt(
     timing.phase("fold identical code");
 
     let frame_layout = frames.layout(&files, &symbols, &sections);
+    let sframe = match args.discard_sframe {
+        true => None,
+        false => Sframe::collect(&files, &sections, &folds, &facts.sframes, diag),
+    };
     timing.phase("lay out frames");
 
     let retained = Retained::read(args, diag);
@@ -401,6 +406,7 @@ fn attempt(
             dynamic: dynamic.as_ref(),
             symtab: symtab.as_ref(),
             frames: &frame_layout,
+            sframe: sframe.as_ref(),
             merged: &merged,
             merge_classes: &merge_classes,
             commons,
@@ -674,6 +680,7 @@ fn attempt(
         package,
         build_id_len: build_id_style.as_ref().map(build_id::Style::len),
         section_names: names,
+        sframe: sframe.as_ref(),
         relr_table,
         symtab: symtab.as_ref(),
         entry: made::entry_address(args, &places, &values, diag),

@@ -18,6 +18,7 @@ use crate::plan::Mode;
 use crate::relocate::DynamicSlots;
 use crate::relr;
 use crate::section_index::TableFields;
+use crate::sframe::Sframe;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, rank};
 use crate::symtab::{SymtabLayout, defined_symbol, external_symbol};
@@ -42,6 +43,7 @@ const MADE: &[Std] = &[
     Std::PltGot,
     Std::PltSec,
     Std::EhFrameHdr,
+    Std::Sframe,
     Std::Dynamic,
     Std::Got,
     Std::GotPlt,
@@ -72,6 +74,8 @@ pub struct Made<'l, 'a> {
     pub build_id_len: Option<usize>,
     /// Names of the output sections.
     pub section_names: StringTable<'l>,
+    /// `.sframe`.
+    pub sframe: Option<&'l Sframe>,
     /// The words of `.relr.dyn`.
     pub relr_table: Vec<u64>,
     /// The symbol table.
@@ -118,6 +122,12 @@ impl<'a> Made<'_, 'a> {
             () if is(Std::PltSec) => self.checked("PLT", self.write_plt_sec(out)),
             () if is(Std::PltGot) => self.checked("PLT", self.write_direct(out)),
             () if is(Std::RelaPlt) => self.write_rela_plt(out),
+            () if is(Std::Sframe) => {
+                let address = self.places.outputs.std(Std::Sframe).address;
+                if let Some(sframe) = self.sframe {
+                    sframe.write(self.places, address, out, self.diag);
+                }
+            }
             () if is(Std::RelrDyn) => copy(out, bytemuck::cast_slice(&self.relr_table)),
             () => {
                 if let Some(dynamic) = self.dynamic {

@@ -378,6 +378,7 @@ mod tests {
             feature_1: FEATURE_1_IBT,
             isa_1_needed: 4,
             needed_1: 0,
+            memory_seal: false,
         };
         let mut merger = Merger::default();
         merger.add(&properties(&[]));

@@ -99,6 +99,7 @@ standard! {
     Rodata ".rodata" SHT_PROGBITS A, false;
     EhFrameHdr ".eh_frame_hdr" SHT_PROGBITS A, false;
     EhFrame ".eh_frame" SHT_PROGBITS A, false;
+    Sframe ".sframe" SHT_GNU_SFRAME A, false;
     ExceptTable ".gcc_except_table" SHT_PROGBITS A, false;
     Tdata ".tdata" SHT_PROGBITS AWT, true;
     Tbss ".tbss" SHT_NOBITS AWT, true;
@@ -655,6 +656,7 @@ fn is_made(number: u32) -> bool {
         PltSec,
         EhFrameHdr,
         EhFrame,
+        Sframe,
         Dynamic,
         Got,
         GotPlt,

@@ -67,6 +67,7 @@ struct Found<'a> {
     executable_stack: Option<bool>,
     properties: Vec<u32>,
     frames: Vec<u32>,
+    sframes: Vec<u32>,
     link_order: Vec<(u32, u32)>,
     warnings: Vec<u32>,
     /// What standard parts hold whose [`shf::REMARKS`] concern the output section, each once.
@@ -114,6 +115,8 @@ pub struct SectionFacts {
     pub properties: Vec<(FileId, Vec<u32>)>,
     /// `.eh_frame` sections, in order.
     pub frames: Vec<SectionId>,
+    /// `.sframe` sections, in order.
+    pub sframes: Vec<SectionId>,
     /// Sections with `SHF_LINK_ORDER`, each with the section that it is about, in order.
     pub link_order: Vec<(SectionId, SectionId)>,
     /// Sections that hold warnings about symbols (see [`symbol_warnings`]).
@@ -207,6 +210,7 @@ impl Sections {
             executable_stack: Vec::new(),
             properties: Vec::new(),
             frames: Vec::new(),
+            sframes: Vec::new(),
             link_order: Vec::new(),
             warnings: Vec::new(),
         };
@@ -223,6 +227,12 @@ impl Sections {
             facts
                 .frames
                 .extend(found.frames.iter().map(|n| SectionId(base[id.index()] + n)));
+            facts.sframes.extend(
+                found
+                    .sframes
+                    .iter()
+                    .map(|n| SectionId(base[id.index()] + n)),
+            );
             let global = |number: u32| SectionId(base[id.index()] + number);
             let link_order = found.link_order.into_iter();
             facts
@@ -291,6 +301,7 @@ impl Sections {
             executable_stack: Vec::new(),
             properties: Vec::new(),
             frames: Vec::new(),
+            sframes: Vec::new(),
             link_order: Vec::new(),
             warnings: Vec::new(),
         };
@@ -672,6 +683,7 @@ fn classify_file<'a>(
         executable_stack: None,
         properties: Vec::new(),
         frames: Vec::new(),
+        sframes: Vec::new(),
         link_order: Vec::new(),
         warnings: Vec::new(),
         remarks: Vec::new(),
@@ -752,6 +764,13 @@ fn classify_file<'a>(
         match section.name {
             b".note.gnu.property" if section.sh_type == c::SHT_NOTE => {
                 found.properties.push(number);
+                continue;
+            }
+            // Assemblers leave empty ones where there is nothing to tell.
+            b".sframe" if section.flags & shf::ALLOC != 0 => {
+                if section.size != 0 {
+                    found.sframes.push(number);
+                }
                 continue;
             }
             b".eh_frame" if section.flags & shf::ALLOC != 0 => {

@@ -237,6 +237,7 @@ pub fn assign(
     count += if has(Std::Interp) { 2 } else { 0 };
     count += usize::from(dynamic) + usize::from(has_tls) + usize::from(has_relro);
     count += usize::from(has(Std::EhFrameHdr)) + usize::from(has(Std::NoteProperty));
+    count += usize::from(has(Std::Sframe));
     let headers = (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64;
     let image_base = match given_base {
         Some(base) => base,
@@ -440,6 +441,9 @@ pub fn assign(
     }
     if has(Std::EhFrameHdr) {
         phdrs.push(single(Std::EhFrameHdr, c::PT_GNU_EH_FRAME));
+    }
+    if has(Std::Sframe) {
+        phdrs.push(single(Std::Sframe, c::PT_GNU_SFRAME));
     }
     let stack_flags = c::PF_R | c::PF_W | if executable_stack { c::PF_X } else { 0 };
     let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);

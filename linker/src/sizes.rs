@@ -19,6 +19,7 @@ use crate::relr;
 use crate::resolve::{Common, Definitions};
 use crate::section_index;
 use crate::sections::Sections;
+use crate::sframe::Sframe;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag};
 use crate::symtab::SymtabLayout;
@@ -43,6 +44,8 @@ pub struct Wanted<'l, 'a> {
     pub symtab: Option<&'l SymtabLayout>,
     /// Frame descriptions.
     pub frames: &'l FrameLayout,
+    /// `.sframe`, if there is one.
+    pub sframe: Option<&'l Sframe>,
     /// Merged pieces.
     pub merged: &'l Merged<'l>,
     /// Which parts they are in.
@@ -93,6 +96,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
             .map_or(0, |count| *count as usize);
         std(Std::EhFrameHdr, crate::eh_frame::hdr_size(fdes) as u64, 4);
     }
+    std(Std::Sframe, wanted.sframe.map_or(0, Sframe::size), 8);
     let lazy = got.lazy.len() as u64;
     std(Std::Got, 8 * u64::from(got.words), 8);
     if lazy > 0 {

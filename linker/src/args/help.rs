@@ -165,5 +165,6 @@ Keywords of -z:
                                   leave undefined weak symbols to the dynamic linker, or not
   copyreloc, nocopyreloc          allow copy relocations (default), or not
   combreloc, nocombreloc          sort dynamic relocations (default), or not
-  isa-level-report=none|all|needed|used, mark-plt, memory-seal, keep-text-section-prefix, nosectionheader, rodynamic, unique-symbol, common, nocommon
+  isa-level-report=none|all|needed|used, mark-plt, memory-seal, keep-text-section-prefix,
+  nosectionheader, rodynamic, unique-symbol, common, nocommon
 ";

@@ -626,6 +626,7 @@ fn segment_type(name: &[u8]) -> Option<u64> {
         b"PT_GNU_STACK" => 0x6474_e551,
         b"PT_GNU_RELRO" => 0x6474_e552,
         b"PT_GNU_PROPERTY" => 0x6474_e553,
+        b"PT_GNU_SFRAME" => 0x6474_e554,
         _ => return None,
     })
 }

@@ -234,6 +234,14 @@ fn made_parts(dynamic: bool) -> Vec<MadePart> {
         true,
     );
     add(
+        std(Std::Sframe),
+        &[b".sframe"],
+        c::SHT_GNU_SFRAME,
+        A,
+        0,
+        true,
+    );
+    add(
         std(Std::Dynamic),
         &[b".dynamic"],
         c::SHT_DYNAMIC,

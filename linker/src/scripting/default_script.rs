@@ -125,6 +125,7 @@ pub fn sections(args: &Args) -> String {
            .rodata : {{ *(.rodata .rodata.* .rodata1 .gnu.linkonce.r.*) }}\n  \
            .eh_frame_hdr : {{ *(.eh_frame_hdr) }}\n  \
            .eh_frame : {{ KEEP (*(.eh_frame)) }}\n  \
+           .sframe : {{ *(.sframe) }}\n  \
            .gcc_except_table : ONLY_IF_RO {{ *(.gcc_except_table .gcc_except_table.*) }}\n  \
            . = DATA_SEGMENT_ALIGN ({page}, CONSTANT (COMMONPAGESIZE));\n  \
            .gcc_except_table : ONLY_IF_RW {{ *(.gcc_except_table .gcc_except_table.*) }}\n  \

@@ -703,6 +703,7 @@ fn special(plan: &Plan, facts: &Facts, machine: &Machine) -> Special {
         dynamic: range(Std::Dynamic),
         property: range(Std::NoteProperty),
         frames: range(Std::EhFrameHdr),
+        sframe: range(Std::Sframe),
         relro: segment
             .base
             .zip(segment.relro_end)

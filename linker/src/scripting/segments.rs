@@ -67,6 +67,8 @@ pub(super) struct Special {
     pub dynamic: Option<Range>,
     pub property: Option<Range>,
     pub frames: Option<Range>,
+    /// `.sframe`.
+    pub sframe: Option<Range>,
     /// Start and end of what becomes read-only.
     pub relro: Option<(u64, u64)>,
     pub executable_stack: bool,
@@ -160,6 +162,7 @@ fn count_special(sections: &[Section], special: &Special) -> usize {
         + usize::from(special.dynamic.is_some())
         + usize::from(special.property.is_some())
         + usize::from(special.frames.is_some())
+        + usize::from(special.sframe.is_some())
         + usize::from(special.relro.is_some())
         + usize::from(tls)
         + note_runs(sections).len()
@@ -378,6 +381,9 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
     }
     if let Some(range) = &special.frames {
         phdrs.push(single(range, c::PT_GNU_EH_FRAME));
+    }
+    if let Some(range) = &special.sframe {
+        phdrs.push(single(range, c::PT_GNU_SFRAME));
     }
     let stack_flags = c::PF_R | c::PF_W | if special.executable_stack { c::PF_X } else { 0 };
     let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);

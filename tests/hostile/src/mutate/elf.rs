@@ -21,7 +21,7 @@ const RELA: usize = 24;
 const SECTION_NAMES: &[&[u8]] = &[
     b".text", b".text.hot.f", b".text.unlikely", b".rodata.str1.1", b".rodata.cst16", b".data.rel.ro", b".bss", b".tbss", b".tdata",
     b".init", b".fini", b".init_array", b".init_array.7", b".fini_array.65535", b".preinit_array", b".ctors", b".ctors.100",
-    b".dtors", b".eh_frame", b".gcc_except_table", b".gcc_except_table.f", b".note.gnu.property", b".note.GNU-stack",
+    b".dtors", b".eh_frame", b".sframe", b".gcc_except_table", b".gcc_except_table.f", b".note.gnu.property", b".note.GNU-stack",
     b".note.gnu.build-id", b".comment", b".debug_info", b".debug_str", b".debug_line", b".debug_abbrev", b".debug_gnu_pubnames",
     b".debug_aranges", b".zdebug_info", b".stab", b".stabstr", b".interp", b".dynamic", b".got", b".plt", b".symtab", b".strtab",
     b".gnu.warning.fuzzed", b".gnu.linkonce.t.f", b".gnu.lto_.x", b".llvm_addrsig", b".llvm.lto", b".lbss", b".ldata", b"members",
