@@ -312,8 +312,8 @@ pub struct Args {
     pub dependency_file: Option<PathBuf>,
     /// `--verbose`.
     pub verbose: bool,
-    /// `--stats`.
-    pub stats: bool,
+    /// `--stats`, and the file to write them to.
+    pub stats: Option<Option<PathBuf>>,
     /// `--discard-sframe`.
     pub discard_sframe: bool,
     /// `--gnu2-tls-tag`, `--no-gnu2-tls-tag`.

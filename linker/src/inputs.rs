@@ -610,6 +610,17 @@ impl<'a, 'l> Opener<'a, 'l> {
                         self.script_file(file, state);
                     }
                 }
+                // As between `--start-lib` and `--end-lib`.
+                Command::Lib(files) => {
+                    let state = InputState {
+                        // Which range it is does not matter here.
+                        lib: state.lib.or(Some(0)),
+                        ..state
+                    };
+                    for file in files {
+                        self.script_file(file, state);
+                    }
+                }
                 // As `-b`, for the files that the script names from here on.
                 Command::Target(name, _) => {
                     state.format = match scripting::names_binary(name) {

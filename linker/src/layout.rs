@@ -429,17 +429,21 @@ fn place_file(
     chunks
 }
 
-/// The number at the end of a name such as `.init_array.101`; `.ctors.N` counts downwards.
-pub fn priority(name: &[u8]) -> u64 {
+/// The number at the end of a name such as `.init_array.101`; `.ctors.N` counts downwards. Names without one come last.
+fn priority(name: &[u8]) -> u64 {
+    priority_of(name).unwrap_or(65536)
+}
+
+/// The same, if there is a number.
+pub fn priority_of(name: &[u8]) -> Option<u64> {
     let dot = name.iter().rposition(|b| *b == b'.').map_or(0, |i| i + 1);
     let number = std::str::from_utf8(&name[dot..])
         .ok()
         .and_then(|digits| digits.parse::<u64>().ok());
     let counts_down = name.starts_with(b".ctors") || name.starts_with(b".dtors");
-    match number {
-        Some(n) if counts_down => 65535u64.saturating_sub(n),
-        Some(n) => n,
-        None => 65536,
+    match counts_down {
+        true => number.map(|n| 65535u64.saturating_sub(n)),
+        false => number,
     }
 }
 

@@ -800,8 +800,11 @@ fn attempt(
         },
     );
     timing.finish();
-    if args.stats {
-        timing.print_stats(files.0.len() - 1, output_size);
+    if let Some(file) = &args.stats {
+        let written = timing.write_stats(file.as_deref(), files.0.len() - 1, output_size);
+        if let (Err(why), Some(file)) = (written, file) {
+            diag.warn(format!("--stats: cannot write {}: {why}", file.display()));
+        }
     }
     // The plugin takes away its files.
     drop(compiled);

@@ -49,8 +49,10 @@ impl Remaps {
             }
         };
         for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
+            // There is no quoting.
+            let line = line.split(|byte| *byte == b'#').next().unwrap_or(line);
             let line = line.trim_ascii();
-            if line.is_empty() || line.starts_with(b"#") {
+            if line.is_empty() {
                 continue;
             }
             if !self.add(line, |byte| byte == b'=' || byte.is_ascii_whitespace()) {

@@ -164,7 +164,13 @@ impl Search {
     pub fn script_input(&self, file: &[u8], script: &Path) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(file));
         if let Some(rest) = after_sysroot_mark(path) {
-            return Some(self.below_sysroot(&rest)).filter(|path| path.is_file());
+            let inside = self.below_sysroot(&rest);
+            // Without a sysroot it is a name as any other.
+            return match inside.is_file() {
+                true => Some(inside),
+                false if rest.is_relative() => self.library_file(rest.as_os_str()).next(),
+                false => None,
+            };
         }
         if path.is_absolute() {
             if self.is_in_sysroot(script) {

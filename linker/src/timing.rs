@@ -2,7 +2,12 @@
 
 use crate::args::{Args, TimingForm};
 use crate::progress::{Position, Progress};
-use std::fmt::Write;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Collects the time of each phase, and tells the progress display of it.
@@ -47,14 +52,32 @@ impl Timing {
         self.start.elapsed()
     }
 
-    /// `--stats`: the time and the sizes, on standard error.
-    pub fn print_stats(&self, files: usize, output_size: u64) {
-        eprintln!(
-            "repo-ld: total time in link: {:.6}",
+    /// `--stats`: the time and the sizes, on standard error, or in a file as GNU ld (from 2.46) names it.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write_stats(
+        &self,
+        file: Option<&Path>,
+        files: usize,
+        output_size: u64,
+    ) -> io::Result<()> {
+        let text = format!(
+            "repo-ld: total time in link: {:.6}\nrepo-ld: files read: {files}\nrepo-ld: size of the output: {output_size}\n",
             self.start.elapsed().as_secs_f64()
         );
-        eprintln!("repo-ld: files read: {files}");
-        eprintln!("repo-ld: size of the output: {output_size}");
+        let Some(file) = file else {
+            return io::stderr().write_all(text.as_bytes());
+        };
+        match file.as_os_str().as_bytes() {
+            b"-" => io::stdout().write_all(text.as_bytes()),
+            [b'+', name @ ..] => File::options()
+                .append(true)
+                .create(true)
+                .open(OsStr::from_bytes(name))?
+                .write_all(text.as_bytes()),
+            _ => fs::write(file, text),
+        }
     }
 
     /// Ends the progress display, and prints all phases on standard error.

@@ -35,7 +35,7 @@ fn write_libc(bench: &Bench, marks: &str) {
         .write("libc.c", "int puts(const char *s) { return *s; }");
     bench.scratch.write(
         "libc.map",
-        &format!("GLIBC_2.2.5 {{ global: puts; local: *; }}; GLIBC_2.36 {{ }}; {marks}"),
+        format!("GLIBC_2.2.5 {{ global: puts; local: *; }}; GLIBC_2.36 {{ }}; {marks}"),
     );
     let options = "-shared -fPIC -nostdlib libc.c -Wl,-soname,libc.so.6,--version-script,libc.map";
     bench

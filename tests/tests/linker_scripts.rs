@@ -1068,6 +1068,143 @@ fn a_script_may_keep_bytes_out_of_the_file() {
     }
 }
 
+/// The names of an image's symbols by their addresses, without their numbers.
+fn symbols_by_address(image: &[u8]) -> String {
+    let elf = Elf::parse(image).expect("an ELF file");
+    let mut symbols: Vec<(u64, &str)> = elf
+        .syms
+        .iter()
+        .filter(|symbol| symbol.st_shndx != 0 && symbol.st_type() == 0)
+        .map(|symbol| {
+            (
+                symbol.st_value,
+                elf.strtab.get_at(symbol.st_name).expect("a name"),
+            )
+        })
+        .collect();
+    symbols.sort_unstable();
+    let names: Vec<&str> = symbols.iter().map(|(_, name)| *name).collect();
+    names.join(" ")
+}
+
+#[test]
+fn orders_of_input_sections() {
+    let Some(bench) = Bench::new() else { return };
+    for n in 1..3 {
+        let mut text = String::new();
+        for (section, symbol) in [
+            (".text.b", "b"),
+            (".text.a", "a"),
+            (".text.c", "c"),
+            (".init.5", "five"),
+            (".init.100", "hundred"),
+            (".init", "init"),
+        ] {
+            text += &format!(".section {section}, \"ax\"\n.globl {symbol}{n}\n{symbol}{n}: nop\n");
+        }
+        bench.scratch.write(format!("{n}.s"), text);
+        bench
+            .driver(Linker::Reference, "gcc", &format!("-c {n}.s"))
+            .ok();
+    }
+    // The expected ones are GNU ld 2.47's. Older ones do not know `REVERSE`.
+    for (description, expected) in [
+        ("*(SORT(.text*))", "a1 a2 b1 b2 c1 c2"),
+        ("*(REVERSE(.text*))", "c1 c2 b1 b2 a1 a2"),
+        ("*(SORT(REVERSE(.text*)))", "c1 c2 b1 b2 a1 a2"),
+        (
+            "KEEP(*(REVERSE(SORT_BY_NAME(.text*))))",
+            "c1 c2 b1 b2 a1 a2",
+        ),
+        ("REVERSE(*)(.text*)", "b2 a2 c2 b1 a1 c1"),
+        (
+            "SORT(REVERSE(*))(.text* .init)",
+            "b2 a2 c2 init2 b1 a1 c1 init1",
+        ),
+        ("REVERSE(*)(REVERSE(.text*))", "c2 b2 a2 c1 b1 a1"),
+        (
+            "*(SORT_BY_INIT_PRIORITY(.init*))",
+            "init1 init2 five1 five2 hundred1 hundred2",
+        ),
+        (
+            "*(SORT_BY_INIT_PRIORITY(.[it]*))",
+            "init1 init2 five1 five2 hundred1 hundred2 a1 a2 b1 b2 c1 c2",
+        ),
+        (
+            "*(REVERSE(SORT_BY_INIT_PRIORITY(.[it]*)))",
+            "c1 c2 b1 b2 a1 a2 hundred1 hundred2 five1 five2 init1 init2",
+        ),
+    ] {
+        bench.scratch.write(
+            "order.ld",
+            &format!("SECTIONS {{ .x : {{ {description} }} /DISCARD/ : {{ *(*) }} }}"),
+        );
+        for linker in BOTH {
+            if linker == Linker::Reference && description.contains("REVERSE") {
+                continue;
+            }
+            bench.ld(linker, "-T order.ld 1.o 2.o -o order").ok();
+            assert_eq!(
+                symbols_by_address(&bench.read("order")),
+                expected,
+                "{description} {linker:?}"
+            );
+        }
+    }
+    bench.scratch.write(
+        "order.ld",
+        "SECTIONS { .x : { *(REVERSE(SORT_BY_ALIGNMENT(.text*))) } }",
+    );
+    let refused = bench.ld(Linker::Ours, "-T order.ld 1.o -o order").failed();
+    assert!(
+        refused
+            .errors()
+            .contains("order.ld:1: these sorts cannot be nested"),
+        "{}",
+        refused.report()
+    );
+}
+
+/// `LIB` (GNU ld 2.47): what is not needed is not linked.
+#[test]
+fn objects_as_members_of_an_archive() {
+    let Some(bench) = Bench::new() else { return };
+    for (name, text) in [
+        ("start", ".globl _start\n_start: call used\n"),
+        ("used", ".globl used\nused: ret\n"),
+        ("unused", ".globl unused\nunused: call missing\n"),
+    ] {
+        bench.scratch.write(format!("{name}.s"), text);
+        bench
+            .driver(Linker::Reference, "gcc", &format!("-c {name}.s"))
+            .ok();
+    }
+    bench.scratch.write("both.ld", "LIB(unused.o, used.o)");
+    bench.ld(Linker::Ours, "start.o both.ld -o program").ok();
+    assert_eq!(
+        symbols_by_address(&bench.read("program"))
+            .matches("used")
+            .count(),
+        1
+    );
+    bench.scratch.write("both.ld", "INPUT(unused.o used.o)");
+    bench
+        .ld(Linker::Ours, "start.o both.ld -o program")
+        .failed();
+}
+
+/// After an expression `/DISCARD/` is no division, and between regions there may be commas.
+#[test]
+fn what_follows_expressions() {
+    let Some(bench) = bench() else { return };
+    same(
+        &bench,
+        "",
+        "MEMORY { a : ORIGIN = 0x400000, LENGTH = 1M, b : ORIGIN = 0x600000, LENGTH = 1M }\n\
+         SECTIONS { .text : { *(.text*) } > a =0x90 .data : { *(.data*) } > b .bss : { *(.bss) } > b /DISCARD/ : { *(.comment) } }",
+    );
+}
+
 /// Memory that is not in the file may be larger than the machine's.
 #[test]
 fn what_is_kept_out_of_the_file_may_be_huge() {

@@ -329,11 +329,10 @@ impl Parser {
             Id::PrintMap => args.print_map = true,
             Id::Cref => args.cref = true,
             Id::Trace => args.trace += 1,
-            Id::Stats => args.stats = true,
             Id::DiscardSframe => args.discard_sframe = true,
             Id::Gnu2TlsTag => args.gnu2_tls_tag = Some(true),
             Id::NoGnu2TlsTag => args.gnu2_tls_tag = Some(false),
-            Id::NoStats => args.stats = false,
+            Id::NoStats => args.stats = None,
             Id::PrintMemoryUsage => args.print_memory_usage = true,
             Id::PrintOutputFormat => (args.info.output_format, args.info.exit) = (true, true),
             Id::PrintSysroot => (args.info.sysroot, args.info.exit) = (true, true),
@@ -353,10 +352,14 @@ impl Parser {
         match (id, value) {
             (Id::BuildId, None) => args.build_id = super::BuildId::Fast,
             (Id::BuildId, Some(value)) => args.build_id = build_id(&value)?,
+            (Id::Stats, file) => {
+                args.stats = Some(file.map(|file| file.value.into()));
+            }
             (Id::PackageMetadata, None) => args.package_metadata = None,
             (Id::PackageMetadata, Some(value)) => {
-                let json = percent_decode(value.value.as_bytes())
-                    .ok_or_else(|| value.bad("%XX with two hex digits"))?;
+                let json = percent_decode(value.value.as_bytes()).ok_or_else(|| {
+                    value.bad("%XX with two hex digits, or %[comma] and its like")
+                })?;
                 args.package_metadata = Some(json).filter(|json| !json.is_empty());
             }
             (Id::Unique, None) => args.unique_orphans = true,
@@ -800,7 +803,20 @@ fn percent_decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = bytes;
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
-        if byte == b'%' {
+        let named = [
+            (&b"[comma]"[..], b','),
+            (b"[lbrace]", b'{'),
+            (b"[quot]", b'"'),
+            (b"[rbrace]", b'}'),
+            (b"[space]", b' '),
+        ];
+        let named = named
+            .iter()
+            .find_map(|(name, byte)| Some((tail.strip_prefix(*name)?, *byte)));
+        if let (b'%', Some((tail, byte))) = (byte, named) {
+            out.push(byte);
+            rest = tail;
+        } else if byte == b'%' {
             let (high, low, tail) = match tail {
                 [high, low, tail @ ..] => (high, low, tail),
                 _ => return None,

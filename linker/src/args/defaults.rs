@@ -118,7 +118,7 @@ impl Default for Args {
             trace_symbols: Vec::new(),
             dependency_file: None,
             verbose: false,
-            stats: false,
+            stats: None,
             discard_sframe: false,
             gnu2_tls_tag: None,
             print_memory_usage: false,

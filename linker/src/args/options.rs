@@ -256,7 +256,7 @@ options! {
         TraceSymbol ["y", "trace-symbol"] Value("SYMBOL"), "say where SYMBOL is mentioned";
         DependencyFile ["dependency-file"] Value("FILE"), "write the inputs as a make rule";
         Verbose ["verbose", "dll-verbose"] Optional("LEVEL"), "say what is done";
-        Stats ["stats"] Nothing, "print figures at the end";
+        Stats ["stats"] Optional("FILE"), "print figures at the end, or write them to FILE (- is standard output, +FILE appends)";
         NoStats ["no-stats"] Nothing, "do not (default)";
         PrintMemoryUsage ["print-memory-usage"] Nothing, "print how full the script's MEMORY regions are";
         PrintOutputFormat ["print-output-format"] Nothing, "print the output format and stop";

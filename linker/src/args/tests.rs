@@ -303,7 +303,7 @@ fn bad_values() {
         ),
         (
             "--package-metadata=%q",
-            "option '--package-metadata': invalid value '%q': expected %XX with two hex digits",
+            "option '--package-metadata': invalid value '%q': expected %XX with two hex digits, or %[comma] and its like",
         ),
         ("-f x a.o", "-f may not be used without -shared"),
     ] {

@@ -156,6 +156,7 @@ impl Key<'_> {
 }
 
 /// An input section that a script sends somewhere.
+#[derive(Clone, Copy)]
 struct Sent<'a> {
     /// Number of the output section in the script.
     described: usize,

@@ -47,6 +47,8 @@ pub enum Command {
     Input(Vec<FileRef>),
     /// `GROUP(…)`.
     Group(Vec<FileRef>),
+    /// `LIB(file …)`: as members of an archive.
+    Lib(Vec<FileRef>),
     /// `STARTUP(file)`: linked first.
     Startup(FileRef),
     /// `OUTPUT(file)`.
@@ -396,6 +398,10 @@ pub enum Sort {
     AlignmentName,
     /// `SORT_BY_INIT_PRIORITY`.
     InitPriority,
+    /// `REVERSE`, `SORT_BY_NAME(REVERSE(…))`, `REVERSE(SORT_BY_NAME(…))`.
+    NameReversed,
+    /// `SORT_BY_INIT_PRIORITY(REVERSE(…))`, `REVERSE(SORT_BY_INIT_PRIORITY(…))`.
+    InitPriorityReversed,
 }
 
 /// `INPUT_SECTION_FLAGS(A & !B)`: bits of `sh_flags`.
@@ -414,7 +420,8 @@ pub struct InputSpec {
     pub keep: bool,
     /// The files.
     pub file: FilePattern,
-    /// `SORT_BY_NAME(file)`: the order of files; only [`Sort::Default`], [`Sort::None`], [`Sort::Name`].
+    /// `SORT_BY_NAME(file)`: the order of files; only [`Sort::Default`], [`Sort::None`], [`Sort::Name`],
+    /// [`Sort::NameReversed`].
     pub file_sort: Sort,
     /// `EXCLUDE_FILE(…)` before the file: not these.
     pub exclude: Vec<FilePattern>,

@@ -157,6 +157,11 @@ impl<'a> Lexer<'a> {
     fn word_length(&self, mode: Mode) -> usize {
         let rest = self.rest();
         if mode == Mode::Expr {
+            // What follows an expression, and no division.
+            const DISCARD: &[u8] = b"/DISCARD/";
+            if rest.starts_with(DISCARD) {
+                return DISCARD.len();
+            }
             let starts = |byte: &u8| {
                 byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b'$' | b'\\' | 0x80..)
             };

@@ -301,6 +301,7 @@ impl<'a> Parser<'a, '_> {
     fn command(&mut self, keyword: &[u8], pos: Pos) -> Result<Command, ScriptError> {
         Ok(match keyword {
             b"INPUT" => Command::Input(self.files_of_input()?),
+            b"LIB" => Command::Lib(self.files_of_input()?),
             b"GROUP" => Command::Group(self.files_of_input()?),
             b"STARTUP" => {
                 let name = self.bracketed_name(Mode::File, "a file")?;
@@ -498,6 +499,7 @@ impl<'a> Parser<'a, '_> {
             let origin = self.region_value(&[b"ORIGIN", b"org", b"o"], "ORIGIN")?;
             self.take(",")?;
             let length = self.region_value(&[b"LENGTH", b"len", b"l"], "LENGTH")?;
+            self.take(",")?;
             if out.iter().any(|region| region.name == name) {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 return Err(ScriptError::new(

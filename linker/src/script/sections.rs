@@ -281,14 +281,21 @@ impl Parser<'_, '_> {
             match self.peek(Mode::Wild)? {
                 Token::Word(b"EXCLUDE_FILE") => exclude.extend(self.exclude_files()?),
                 Token::Word(b"INPUT_SECTION_FLAGS") => flags = self.section_flags()?,
-                Token::Word(word @ (b"SORT" | b"SORT_BY_NAME" | b"SORT_NONE")) if brackets == 0 => {
+                Token::Word(word @ (b"SORT" | b"SORT_BY_NAME" | b"SORT_NONE" | b"REVERSE")) => {
+                    let sort = match word {
+                        b"SORT_NONE" => Sort::None,
+                        b"REVERSE" => Sort::NameReversed,
+                        _ => Sort::Name,
+                    };
+                    file_sort = match (file_sort, sort) {
+                        (Sort::Default, sort) => sort,
+                        (Sort::Name, Sort::NameReversed) | (Sort::NameReversed, Sort::Name) => {
+                            Sort::NameReversed
+                        }
+                        _ => break,
+                    };
                     self.lexer.next(Mode::Wild)?;
                     self.expect("(")?;
-                    file_sort = if word == b"SORT_NONE" {
-                        Sort::None
-                    } else {
-                        Sort::Name
-                    };
                     brackets += 1;
                 }
                 _ => break,
@@ -352,10 +359,11 @@ impl Parser<'_, '_> {
             Token::Word(b"SORT_BY_ALIGNMENT") => Sort::Alignment,
             Token::Word(b"SORT_BY_INIT_PRIORITY") => Sort::InitPriority,
             Token::Word(b"SORT_NONE") => Sort::None,
+            Token::Word(b"REVERSE") => Sort::NameReversed,
             _ => {
                 let text = self.pattern("a section or a pattern")?;
                 let sort = nested_sort(&sorts).ok_or_else(|| {
-                    ScriptError::new(pos, "these sorts cannot be nested: only SORT_BY_NAME and SORT_BY_ALIGNMENT, once")
+                    ScriptError::new(pos, "these sorts cannot be nested: only SORT_BY_NAME and SORT_BY_ALIGNMENT, or REVERSE and one of the others, once")
                 })?;
                 out.push(SectionPattern {
                     pattern: Pattern::new(&text),
@@ -553,6 +561,10 @@ fn nested_sort(sorts: &[Sort]) -> Option<Sort> {
         [Sort::Alignment, Sort::Alignment] => Sort::Alignment,
         [Sort::Name, Sort::Alignment] => Sort::NameAlignment,
         [Sort::Alignment, Sort::Name] => Sort::AlignmentName,
+        [Sort::Name, Sort::NameReversed] | [Sort::NameReversed, Sort::Name] => Sort::NameReversed,
+        [Sort::InitPriority, Sort::NameReversed] | [Sort::NameReversed, Sort::InitPriority] => {
+            Sort::InitPriorityReversed
+        }
         _ => return None,
     })
 }

@@ -789,7 +789,7 @@ fn errors_name_the_place_and_what_was_expected() {
         ),
         (
             "SECTIONS { .x : { *(SORT_BY_NAME(SORT_BY_INIT_PRIORITY(.x))) } }",
-            "s.ld:1: these sorts cannot be nested: only SORT_BY_NAME and SORT_BY_ALIGNMENT, once",
+            "s.ld:1: these sorts cannot be nested: only SORT_BY_NAME and SORT_BY_ALIGNMENT, or REVERSE and one of the others, once",
         ),
         (
             "SECTIONS { .x : { *(SORT(SORT(SORT(.x)))) } }",

@@ -6,13 +6,13 @@
 use crate::args::SortSection;
 use crate::file::{File, Files};
 use crate::ids::OutputId;
-use crate::layout::priority;
+use crate::layout::priority_of;
 use crate::object::{Object, Section};
 use crate::output::shf;
 use crate::script::{Constraint, InputSpec, SectionPattern, Sort};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Names of a file as patterns see them.
@@ -108,7 +108,7 @@ impl Rule {
 
     /// Brings the rule's sections, which are in the order of the inputs, into its own order. The functions give a section's
     /// name and alignment, and what files are sorted by.
-    pub fn arrange<T, N: Ord + AsRef<[u8]>, F: Ord>(
+    pub fn arrange<T: Copy, N: Ord + AsRef<[u8]>, F: Ord>(
         &self,
         inputs: &mut [T],
         name: impl Fn(&T) -> N,
@@ -125,14 +125,51 @@ impl Rule {
             Sort::AlignmentName => {
                 inputs.sort_by_cached_key(|input| (Reverse(align(input)), name(input)));
             }
-            Sort::InitPriority => {
-                inputs.sort_by_cached_key(|input| priority(name(input).as_ref()));
+            Sort::NameReversed => inputs.sort_by_cached_key(|input| Reverse(name(input))),
+            Sort::InitPriority | Sort::InitPriorityReversed => {
+                let names: Vec<N> = inputs.iter().map(name).collect();
+                let old = inputs.to_vec();
+                let order = by_priority(&names, self.sort == Sort::InitPriorityReversed);
+                for (input, from) in inputs.iter_mut().zip(order) {
+                    *input = old[from];
+                }
             }
         }
-        if self.spec.file_sort == Sort::Name {
-            inputs.sort_by_key(|input| file(input));
+        match self.spec.file_sort {
+            Sort::Name => inputs.sort_by_key(|input| file(input)),
+            Sort::NameReversed => inputs.sort_by_key(|input| Reverse(file(input))),
+            _ => {}
         }
     }
+}
+
+/// The order of names by the numbers that they end in. As with GNU ld those of the same number, and any that has none
+/// compared with any other, are in the order of the names.
+fn by_priority<N: AsRef<[u8]>>(names: &[N], reversed: bool) -> Vec<usize> {
+    let directed = |order: Ordering| match reversed {
+        true => order.reverse(),
+        false => order,
+    };
+    let by_name = |a: usize, b: usize| directed(names[a].as_ref().cmp(names[b].as_ref()));
+    let numbers: Vec<Option<u64>> = names
+        .iter()
+        .map(|name| priority_of(name.as_ref()))
+        .collect();
+    let (mut with, mut without): (Vec<usize>, Vec<usize>) =
+        (0..names.len()).partition(|i| numbers[*i].is_some());
+    with.sort_by(|a, b| directed(numbers[*a].cmp(&numbers[*b])).then_with(|| by_name(*a, *b)));
+    without.sort_by(|a, b| by_name(*a, *b));
+    // Each of those without a number goes before the first of the others whose name comes later.
+    let mut order = Vec::with_capacity(names.len());
+    let mut rest = without.into_iter().peekable();
+    for one in with {
+        while let Some(other) = rest.next_if(|other| by_name(*other, one).is_lt()) {
+            order.push(other);
+        }
+        order.push(one);
+    }
+    order.extend(rest);
+    order
 }
 
 /// All rules, in order.
