@@ -1137,7 +1137,7 @@ fn orders_of_input_sections() {
     ] {
         bench.scratch.write(
             "order.ld",
-            &format!("SECTIONS {{ .x : {{ {description} }} /DISCARD/ : {{ *(*) }} }}"),
+            format!("SECTIONS {{ .x : {{ {description} }} /DISCARD/ : {{ *(*) }} }}"),
         );
         for linker in BOTH {
             if linker == Linker::Reference && description.contains("REVERSE") {
