@@ -905,7 +905,10 @@ impl Tracer<'_, '_> {
                 if matches!(plan, Plan::GotRelative(_)) {
                     needs.got_base.store(true, Relaxed);
                 }
-                if imported && self.mode.shared {
+                // Nothing takes the place of a hidden weak symbol, and how far address zero is only the loader knows.
+                let nowhere =
+                    is(flag::UNDEFINED_WEAK) && self.sections.state(id) & state::WRITE == 0;
+                if self.mode.shared && (imported || nowhere) {
                     self.needs_pic(id, fixup, symbol);
                 } else if imported {
                     want.flags |= self.direct(id, fixup, symbol, bits);

@@ -106,6 +106,40 @@ fn hidden_symbols_are_not_there_for_shared_objects() {
 }
 
 #[test]
+fn hidden_weak_symbols_that_nothing_defines_have_no_address_in_a_shared_object() {
+    let Some(bench) = Bench::new() else { return };
+    for (text, good) in [
+        ("lea foo(%rip), %rax", false),
+        ("movabs $foo@GOTOFF, %rax", false),
+        ("call foo", true),
+        ("mov foo@GOTPCREL(%rip), %rax", true),
+        (".data\n.quad foo", true),
+    ] {
+        bench
+            .scratch
+            .write("weak.s", format!(".weak foo\n.hidden foo\n{text}\n"));
+        bench.driver(Linker::Reference, "gcc", "-c weak.s").ok();
+        for linker in BOTH {
+            let run = bench.ld(linker, "-shared weak.o -o weak.so");
+            assert_eq!(
+                run.status.success(),
+                good,
+                "{linker:?} {text}: {}",
+                run.report()
+            );
+            if !good {
+                assert!(
+                    run.errors()
+                        .contains("can not be used when making a shared object")
+                );
+            }
+            // A program has no other place that it could be loaded at.
+            bench.ld(linker, "weak.o -o weak").ok();
+        }
+    }
+}
+
+#[test]
 fn hidden_references_take_the_member_behind_a_shared_object() {
     let Some(bench) = libraries() else { return };
     bench.scratch.write(
