@@ -251,18 +251,23 @@ pub struct Forced {
     pub needed_1: u32,
     /// [`GNU_PROPERTY_MEMORY_SEAL`]: `-z memory-seal`. What objects say of it does not matter.
     pub memory_seal: bool,
+    /// The least [`GNU_PROPERTY_STACK_SIZE`], if the output has properties: `-z stack-size`.
+    pub stack_size: u64,
 }
 
 /// Merges the properties of all objects of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Merger {
     merged: Option<Properties>,
+    /// An object has properties.
+    seen: bool,
 }
 
 impl Merger {
     /// Adds an object; one without the note has default properties. Shared objects
     /// are not added. The order does not matter.
     pub fn add(&mut self, object: &Properties) {
+        self.seen |= !object.is_empty();
         let Some(merged) = &mut self.merged else {
             self.merged = Some(object.clone());
             return;
@@ -315,6 +320,9 @@ impl Merger {
                 Some(Rule::And | Rule::Or | Rule::Max) => *value != 0,
                 rule => rule.is_some(),
             });
+        if forced.stack_size > 0 && (self.seen || !merged.is_empty()) {
+            merged.add(Rule::Max, GNU_PROPERTY_STACK_SIZE, forced.stack_size);
+        }
         merged
     }
 }
@@ -379,6 +387,7 @@ mod tests {
             isa_1_needed: 4,
             needed_1: 0,
             memory_seal: false,
+            stack_size: 0,
         };
         let mut merger = Merger::default();
         merger.add(&properties(&[]));

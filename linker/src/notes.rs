@@ -44,6 +44,7 @@ pub fn properties(
             _ => 0,
         },
         memory_seal: z.memory_seal,
+        stack_size: z.stack_size.unwrap_or(0),
     };
     let merged = merger.finish(forced);
     let ibt = args.z.ibtplt || merged.has_feature_1(IBT);

@@ -5,7 +5,9 @@
 mod linking;
 
 use goblin::elf::Elf;
-use linking::{Bench, Linker, check_image, tag};
+use linking::{BOTH, Bench, Linker, check_image, tag};
+use repo_tests::process::run;
+use repo_tests::require;
 
 const DT_X86_64_PLT: u64 = 0x7000_0000;
 const DT_X86_64_PLTSZ: u64 = 0x7000_0001;
@@ -198,4 +200,30 @@ fn instruction_sets_of_inputs() {
     bench
         .ld(Linker::Ours, "a.o -z isa-level-report=some -o a")
         .failed();
+}
+
+#[test]
+fn the_stack_that_is_asked_for_is_a_property() {
+    let Some(bench) = Bench::new() else { return };
+    let [readelf] = require!("readelf");
+    let note = |size: &str| {
+        format!(
+            ".section .note.gnu.property, \"a\"\n.p2align 3\n.long 4, 16, 5\n.asciz \"GNU\"\n.long 1, 8\n.quad {size}\n"
+        )
+    };
+    let start = ".globl _start\n_start: ret\n.section .note.GNU-stack, \"\", @progbits\n";
+    for property in [String::new(), note("0x1000"), note("0x900000")] {
+        bench.scratch.write("a.s", format!("{start}{property}"));
+        bench
+            .driver(Linker::Reference, "gcc", "-c -Wa,-mx86-used-note=no a.s")
+            .ok();
+        for options in ["", "-z stack-size=0x2000", "-z stack-size=0x2000 -z ibt"] {
+            let [theirs, ours] = BOTH.map(|linker| {
+                bench.ld(linker, &format!("a.o {options} -o a")).ok();
+                let notes = run(bench.scratch.command(&readelf).args(["-nW", "a"])).ok();
+                notes.text().replace(' ', "")
+            });
+            assert_eq!(ours, theirs, "{property} {options}");
+        }
+    }
 }

@@ -380,6 +380,12 @@ impl<'s> Filled<'s> {
             (output.address, output.size, output.header) = (placed.address, 0, 0);
             output.load_offset = placed.load_address.wrapping_sub(placed.address);
         }
+        // What a script asks for may be larger than anything. That is reported when all is known.
+        let aligned = |offset: u64, align: u64| {
+            offset
+                .checked_next_multiple_of(align.max(1))
+                .unwrap_or(u64::MAX)
+        };
         let mut end = settled.shape.end;
         let mut in_file: Vec<OutputId> = Vec::new();
         let with_headers =
@@ -394,9 +400,9 @@ impl<'s> Filled<'s> {
             output.offset = section.offset;
             output.entsize = section.entsize;
             if section.flags & shf::ALLOC == 0 {
-                end = end.next_multiple_of(section.align.max(1));
+                end = aligned(end, section.align);
                 output.offset = end;
-                end += output.file_size();
+                end = end.saturating_add(output.file_size());
             }
             in_file.push(section.output);
         }
@@ -411,9 +417,9 @@ impl<'s> Filled<'s> {
         let own = outputs.sections.len();
         add(&in_file, outputs);
         for (number, output) in outputs.sections.iter_mut().enumerate().skip(own) {
-            end = end.next_multiple_of(output.align.max(1));
+            end = aligned(end, output.align);
             output.offset = end;
-            end += output.file_size();
+            end = end.saturating_add(output.file_size());
             in_file.push(OutputId(number as u32));
         }
         section_index::reserve(outputs, in_file.len() + 1);
@@ -431,14 +437,15 @@ impl<'s> Filled<'s> {
             let output = &mut outputs.sections[id.index()];
             output.header = header;
             if id.0 < STANDARD_COUNT {
-                end = end.next_multiple_of(output.align.max(1));
+                end = aligned(end, output.align);
                 output.offset = end;
-                end += output.size;
+                end = end.saturating_add(output.size);
             }
         }
         self.set_views(outputs, settled);
-        let shoff = end.next_multiple_of(8);
-        let file_size = shoff + (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64;
+        let shoff = aligned(end, 8);
+        let headers = (in_file.len() as u64 + 1) * size_of::<Shdr>() as u64;
+        let file_size = shoff.saturating_add(headers);
         (Self::segments(settled, shoff, file_size, in_file), names)
     }
 
