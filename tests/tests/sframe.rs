@@ -225,14 +225,23 @@ fn copies_of_a_function_are_described_once() {
     for version in [2, 3] {
         for name in ["one", "two"] {
             let group = format!(
-                ".section .text.same, \"axG\", @progbits, same, comdat\n.weak same\n.type same, @function\n\
+                ".section .text.same, \"axG\", @progbits, same, comdat\n.weak same\nlocal: .type same, @function\n\
                  same: push %rbp\nmov $1, %eax\npop %rbp\nret\n.size same, . - same\n.section .text.{name}, \"ax\"\n\
                  .globl {name}\n.type {name}, @function\n{name}: push %rbp\nmov $1, %eax\npop %rbp\nret\n\
                  .size {name}, . - {name}\n"
             );
             bench.scratch.write(
                 format!("{name}.s"),
-                group + &description(version, &["same", name], "3, 0, -8, 0"),
+                // One copy is named by its symbol, the other by the section or a local one.
+                group
+                    + &description(version, &["same", name], "3, 0, -8, 0").replace(
+                        "same - .",
+                        if name == "two" {
+                            "local - ."
+                        } else {
+                            "same - ."
+                        },
+                    ),
             );
             bench
                 .driver(Linker::Reference, "gcc", &format!("-c {name}.s"))
@@ -243,6 +252,14 @@ fn copies_of_a_function_are_described_once() {
         bench.ld(Linker::Ours, "-r one.o two.o -o both.o").ok();
         bench.ld(Linker::Ours, "-shared both.o -o through").ok();
         assert_eq!(names(&bench.read("through")), ["one", "same", "two"]);
+        bench
+            .ld(
+                Linker::Ours,
+                "-r --gc-sections -e one one.o two.o -o some.o",
+            )
+            .ok();
+        bench.ld(Linker::Ours, "-shared some.o -o through").ok();
+        assert_eq!(names(&bench.read("through")), ["one"]);
         // Code that is the same as other code is not there.
         bench
             .ld(

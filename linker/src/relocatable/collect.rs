@@ -125,6 +125,11 @@ impl Collector<'_, '_> {
             if bits & state::EH_FRAME != 0 {
                 continue;
             }
+            // It describes whatever is kept.
+            if section.name == b".sframe" {
+                self.reached[id.index()] = true;
+                continue;
+            }
             let about = (section.flags & shf::LINK_ORDER != 0)
                 .then(|| self.inputs.sections.get(file, section.link))
                 .flatten();

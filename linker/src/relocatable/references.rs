@@ -138,6 +138,24 @@ impl Referrer<'_, '_> {
         Ok(Reference::Section(out, addend))
     }
 
+    /// What a relocation of section `id` refers to in the output. Readers of `.sframe` expect one for each entry: that of
+    /// a function that is gone has no symbol.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn reference_of(&self, id: SectionId, fixup: &Fixup) -> Result<Reference, String> {
+        let (file, number) = self.sections.origin(id);
+        let reference = self.reference(file, fixup)?;
+        let is_sframe = || {
+            let section = self.files.object(file).section(number);
+            section.is_some_and(|section| section.name == b".sframe")
+        };
+        Ok(match reference {
+            Reference::Gone if is_sframe() => Reference::Nothing,
+            reference => reference,
+        })
+    }
+
     /// Whether a section may refer to what is gone: what only describes the program, and the tables of
     /// functions that are gone.
     fn may_refer_to_gone(&self, id: SectionId) -> bool {
@@ -225,7 +243,7 @@ pub fn scan(referrer: &Referrer, diag: &Diagnostics) -> Needed {
                             reloc::name(fixup.r_type)
                         ));
                     };
-                    match referrer.reference(file, &fixup) {
+                    match referrer.reference_of(id, &fixup) {
                         Ok(Reference::Gone) => {
                             if !referrer.may_refer_to_gone(id) {
                                 complain(&referrer.gone(object, file, &fixup));

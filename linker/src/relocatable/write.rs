@@ -489,7 +489,7 @@ impl Writer<'_, '_> {
         let (file, _) = self.referrer.sections.origin(id);
         let mut slots = out.iter_mut();
         self.referrer.for_each(id, |fixup, place| {
-            let symbol = match self.referrer.reference(file, &fixup) {
+            let symbol = match self.referrer.reference_of(id, &fixup) {
                 Ok(Reference::Nothing) => 0,
                 Ok(Reference::Section(section, addend)) => {
                     let fixup = Fixup { addend, ..fixup };
