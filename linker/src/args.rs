@@ -103,6 +103,8 @@ pub struct Args {
     pub rpath_link: Vec<PathBuf>,
     /// `-T`: linker scripts, in order.
     pub scripts: Vec<PathBuf>,
+    /// `--section-ordering-file`.
+    pub section_ordering: Vec<PathBuf>,
     /// `-dT`: a script used when no `-T` is given.
     pub default_script: Option<PathBuf>,
     /// `-plugin` with its `-plugin-opt`s.

@@ -135,6 +135,7 @@ fn attempt(
     let (mut files, mut scripts) = (inputs.files, inputs.scripts);
     scripts.check(diag);
     scripts.complete(args, diag);
+    scripts.order(args, diag);
     let amended = scripts.amend(args);
     let args = amended.as_ref().unwrap_or(args);
     let mut versioning = versioning::read(args, inputs.version_scripts, diag);

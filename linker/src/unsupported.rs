@@ -44,6 +44,11 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--gdb-index with -r",
         ),
+        (
+            !args.section_ordering.is_empty() && args.kind == OutputKind::Relocatable,
+            Refuse,
+            "--section-ordering-file with -r",
+        ),
         (args.verify_incremental, Warn, "--verify-incremental"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
     ]

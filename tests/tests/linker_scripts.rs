@@ -7,7 +7,7 @@
 mod linking;
 
 use goblin::elf::{Elf, program_header, section_header};
-use linking::{BOTH, Bench, Linker};
+use linking::{BOTH, Bench, Linker, check_image};
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain};
 use repo_tests::process::run;
@@ -1163,6 +1163,92 @@ fn orders_of_input_sections() {
         "{}",
         refused.report()
     );
+}
+
+/// `--section-ordering-file` (GNU ld 2.43).
+#[test]
+fn sections_that_come_first() {
+    let Some(bench) = Bench::new() else { return };
+    for n in 1..3 {
+        let mut text = String::new();
+        for (section, symbol) in [
+            (".text.b, \"ax\"", "b"),
+            (".text.a, \"ax\"", "a"),
+            (".text, \"ax\"", "plain"),
+            (".text.hot.c, \"ax\"", "hot"),
+        ] {
+            text += &format!(".section {section}\n.globl {symbol}{n}\n{symbol}{n}: nop\n");
+        }
+        bench.scratch.write(format!("{n}.s"), text);
+        bench
+            .driver(Linker::Reference, "gcc", &format!("-c {n}.s"))
+            .ok();
+    }
+    let symbols = |options: &str| {
+        bench
+            .ld(Linker::Ours, &format!("{options} 1.o 2.o -o out"))
+            .ok();
+        let image = bench.read("out");
+        check_image(&image);
+        let all = symbols_by_address(&image);
+        let own = all.split(' ').filter(|name| name.ends_with(['1', '2']));
+        own.collect::<Vec<_>>().join(" ")
+    };
+    bench
+        .scratch
+        .write("order", ".text : { *(.text.a)\n 2.o(.text.b) *(.text) }");
+    for options in ["", "-pie", "-shared", "-static"] {
+        assert_eq!(
+            symbols(&format!("{options} --section-ordering-file order")),
+            "a1 a2 b2 plain1 plain2 hot1 hot2 b1",
+            "{options}"
+        );
+        assert!(symbols(options).starts_with("hot1 hot2"), "{options}");
+    }
+    bench.scratch.write(
+        "script.ld",
+        "SECTIONS { .text : { *(.text.b) *(.text*) } /DISCARD/ : { *(.note*) } }",
+    );
+    assert_eq!(
+        symbols("-T script.ld"),
+        "b1 b2 plain1 a1 hot1 plain2 a2 hot2"
+    );
+    assert_eq!(
+        symbols("-T script.ld --section-ordering-file=order"),
+        "a1 a2 b2 plain1 plain2 b1 hot1 hot2"
+    );
+    for (text, options, complaint) in [
+        (
+            ".other : { *(.text.a) }",
+            "",
+            "order:1: the layout has no output section .other",
+        ),
+        (
+            "\n.text : { . = 5; }",
+            "",
+            "order:2: a section ordering file can only say",
+        ),
+        ("a = 5;", "", "order: a section ordering file can only say"),
+        (".text : { *(.text.a }", "", "order:1: expected"),
+        (
+            ".text : { *(.text.a) }",
+            "-r",
+            "--section-ordering-file with -r is not supported yet",
+        ),
+    ] {
+        bench.scratch.write("order", text);
+        let refused = bench
+            .ld(
+                Linker::Ours,
+                &format!("{options} --section-ordering-file order 1.o -o out"),
+            )
+            .failed();
+        assert!(
+            refused.errors().contains(complaint),
+            "{complaint}: {}",
+            refused.report()
+        );
+    }
 }
 
 /// `LIB` (GNU ld 2.47): what is not needed is not linked.

@@ -450,6 +450,7 @@ impl Parser {
                 }
             }
             Id::Script => args.scripts.push(value.path()),
+            Id::SectionOrderingFile => args.section_ordering.push(value.path()),
             Id::DefaultScript => args.default_script = Some(value.path()),
             Id::Emulation => {
                 if value.value != "elf_x86_64" {

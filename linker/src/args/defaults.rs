@@ -17,6 +17,7 @@ impl Default for Args {
             nostdlib: false,
             rpath_link: Vec::new(),
             scripts: Vec::new(),
+            section_ordering: Vec::new(),
             default_script: None,
             plugins: Vec::new(),
             plugin_options: Vec::new(),

@@ -107,6 +107,7 @@ options! {
         RemapInputs ["remap-inputs"] Value("PATTERN=FILE"), "read FILE for inputs whose path PATTERN matches; /dev/null: none";
         RemapInputsFile ["remap-inputs-file"] Value("FILE"), "the same, by the lines of FILE";
         Script ["T", "script"] Value("FILE"), "lay out the output by the linker script FILE";
+        SectionOrderingFile ["section-ordering-file"] Value("FILE"), "input sections that begin the output sections of the layout";
         DefaultScript ["dT", "default-script"] Value("FILE"), "a linker script for when there is no -T";
         Emulation ["m"] Value("EMULATION"), "elf_x86_64; for others, another linker of the system is run";
         CopyDtNeeded ["copy-dt-needed-entries", "add-needed"] Nothing, "resolve through DT_NEEDED of shared objects too";
@@ -620,7 +621,7 @@ pub const UNSUPPORTED: &[Missing] = &[
         reason: "reversed section order",
     },
     Missing {
-        names: &["section-ordering-file", "section-order"],
+        names: &["section-order"],
         takes: Value("FILE"),
         reason: "ordering by file",
     },

@@ -145,6 +145,7 @@ impl Scripts {
         });
         let is_layout =
             |number: usize| number < self.from_options && self.insert_of(number).is_none();
+        let about_layout = about_layout || !args.section_ordering.is_empty();
         if !about_layout || own.any(is_layout) {
             return;
         }
@@ -159,6 +160,78 @@ impl Scripts {
         ) {
             diag.error(why);
         }
+    }
+
+    /// `--section-ordering-file` (GNU ld 2.43): puts what such files say at the start of the layout's output sections.
+    pub fn order(&mut self, args: &Args, diag: &Diagnostics) {
+        if args.section_ordering.is_empty() {
+            return;
+        }
+        let search = Search::new(args, Environment::of_process());
+        for path in &args.section_ordering {
+            let (found, text) = match read(path, &search) {
+                Ok(read) => read,
+                Err(why) => {
+                    let path = path.display();
+                    diag.error(format!("cannot open section ordering file {path}: {why}"));
+                    continue;
+                }
+            };
+            // Such a file is what stands in a `SECTIONS`, which keeps the numbers of its lines.
+            let text = [b"SECTIONS {", &text[..], b"\n}"].concat();
+            let name = found.display().to_string();
+            let parsed = script::parse_onto(&mut self.script, &text, &name, &mut Includes(&search));
+            if let Err(why) = parsed {
+                diag.error(why);
+                continue;
+            }
+            let Some(Command::Sections(orders)) = self.script.commands.pop() else {
+                continue;
+            };
+            for order in orders {
+                if let Err((pos, why)) = self.put_first(order) {
+                    let place = pos.map_or(name.clone(), |pos| self.script.place(pos));
+                    diag.error(format!("{place}: {why}"));
+                }
+            }
+        }
+    }
+
+    fn put_first(&mut self, order: SectionsCommand) -> Result<(), (Option<Pos>, String)> {
+        let SectionsCommand::Section(order) = order else {
+            return Err((
+                None,
+                "a section ordering file can only say which input sections go first".into(),
+            ));
+        };
+        let others = |command: &SectionCommand| !matches!(command, SectionCommand::Input(_));
+        if order.commands.iter().any(others) {
+            return Err((
+                Some(order.pos),
+                "a section ordering file can only say which input sections go first".into(),
+            ));
+        }
+        let lists = self
+            .script
+            .commands
+            .iter_mut()
+            .filter_map(|command| match command {
+                Command::Sections(list) => Some(list),
+                _ => None,
+            });
+        let known = lists.flatten().find_map(|command| match command {
+            SectionsCommand::Section(section) if section.name == order.name => Some(section),
+            _ => None,
+        });
+        let Some(known) = known else {
+            let name = String::from_utf8_lossy(&order.name);
+            return Err((
+                Some(order.pos),
+                format!("the layout has no output section {name}"),
+            ));
+        };
+        known.commands.splice(0..0, order.commands);
+        Ok(())
     }
 
     /// Whether an assignment stands in a `SECTIONS`.
