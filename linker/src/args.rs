@@ -284,8 +284,10 @@ pub struct Args {
     pub color: Color,
     /// `--error-limit`: errors of one kind that are shown; 0 for all.
     pub error_limit: usize,
-    /// `--warn-execstack` (the default).
+    /// `--warn-execstack-objects` (the default): inputs that ask for an executable stack.
     pub warn_execstack: bool,
+    /// `--warn-execstack`: `-z execstack`, too.
+    pub warn_execstack_option: bool,
     /// `--error-execstack`.
     pub error_execstack: bool,
     /// `--no-warn-search-mismatch` is false: say which libraries `-l` passes over.

@@ -86,6 +86,13 @@ pub fn commons(
 /// Decides whether the stack is executable, and says so.
 pub fn executable_stack(args: &Args, files: &Files, asking: &[FileId], diag: &Diagnostics) -> bool {
     if let Some(asked) = args.z.execstack {
+        // In GNU ld's words.
+        let because = "because of -z execstack command line option";
+        match (asked && args.warn_execstack_option, args.error_execstack) {
+            (false, _) => {}
+            (true, false) => diag.warn(format!("enabling an executable stack {because}")),
+            (true, true) => diag.error(format!("creating an executable stack {because}")),
+        }
         return asked;
     }
     for file in asking {

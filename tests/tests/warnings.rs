@@ -63,6 +63,33 @@ fn executable_stacks() {
         false,
         true,
     );
+    let option = "an executable stack because of -z execstack command line option";
+    for (arguments, told) in [
+        ("", false),
+        (",--warn-execstack", true),
+        (",--warn-execstack,--no-warn-execstack", false),
+    ] {
+        let arguments = format!("main.c -Wl,-z,execstack{arguments}");
+        says(
+            &bench,
+            &arguments,
+            &format!("enabling {option}"),
+            told,
+            true,
+        );
+    }
+    let line = "main.c -Wl,-z,execstack,--warn-execstack";
+    for (more, fails) in [
+        (",--error-execstack", true),
+        (",--error-execstack,--warn-execstack-objects", false),
+    ] {
+        let run = bench.driver(Linker::Ours, "gcc", &format!("{line}{more} -o output"));
+        assert_eq!(!run.status.success(), fails, "{}", run.report());
+        assert_eq!(
+            run.errors().contains(&format!("error: creating {option}")),
+            fails
+        );
+    }
     let arguments = "main.c stack.s -Wl,--error-execstack -o output";
     let run = bench.driver(Linker::Ours, "gcc", arguments).failed();
     assert!(run.errors().contains(words), "{}", run.report());

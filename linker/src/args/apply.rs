@@ -311,8 +311,15 @@ impl Parser {
             Id::NoWarnings => args.no_warnings = true,
             Id::NoDemangle => args.demangle = false,
             Id::NoColor => args.color = super::Color::Never,
-            Id::WarnExecstack | Id::WarnExecstackObjects => args.warn_execstack = true,
-            Id::NoWarnExecstack => args.warn_execstack = false,
+            Id::WarnExecstack => {
+                (args.warn_execstack, args.warn_execstack_option) = (true, true);
+            }
+            Id::WarnExecstackObjects => {
+                (args.warn_execstack, args.warn_execstack_option) = (true, false);
+            }
+            Id::NoWarnExecstack => {
+                (args.warn_execstack, args.warn_execstack_option) = (false, false);
+            }
             Id::ErrorExecstack => args.error_execstack = true,
             Id::NoErrorExecstack => args.error_execstack = false,
             Id::NoWarnSearchMismatch => args.warn_search_mismatch = false,

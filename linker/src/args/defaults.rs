@@ -105,6 +105,7 @@ impl Default for Args {
             color: super::Color::Auto,
             error_limit: 20,
             warn_execstack: true,
+            warn_execstack_option: false,
             error_execstack: false,
             warn_search_mismatch: true,
             warn_textrel: false,

@@ -237,10 +237,10 @@ options! {
         Color ["color-diagnostics"] Optional("WHEN"), "auto, always or never";
         NoColor ["no-color-diagnostics"] Nothing, "never";
         ErrorLimit ["error-limit"] Value("N"), "show at most N errors (default 20; 0 for all)";
-        WarnExecstack ["warn-execstack"] Nothing, "warn about an executable stack (default)";
+        WarnExecstack ["warn-execstack"] Nothing, "warn about an executable stack, also by -z execstack";
         WarnExecstackObjects ["warn-execstack-objects"] Nothing, "warn about objects that ask for an executable stack (default)";
         NoWarnExecstack ["no-warn-execstack"] Nothing, "do not";
-        ErrorExecstack ["error-execstack"] Nothing, "an executable stack is an error, unless -z execstack asks for it";
+        ErrorExecstack ["error-execstack"] Nothing, "such a warning is an error";
         NoErrorExecstack ["no-error-execstack"] Nothing, "it is not (default)";
         NoWarnSearchMismatch ["no-warn-search-mismatch"] Nothing, "say nothing of libraries of another machine that -l passes over";
         WarnTextrel ["warn-textrel", "warn-shared-textrel"] Nothing, "text relocations are a warning";
