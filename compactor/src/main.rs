@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let report = match run(&cli) {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("repo-gc: error: {}", store::describe(error.as_ref()));
+            linker::tell!("repo-gc: error: {}", store::describe(error.as_ref()));
             return ExitCode::from(if error.chain().any(store::is_damage) {
                 DAMAGED
             } else {
@@ -29,13 +29,13 @@ fn main() -> ExitCode {
         }
     };
     for warning in &report.warnings {
-        eprintln!("repo-gc: warning: {warning}");
+        linker::tell!("repo-gc: warning: {warning}");
     }
     match print(&report, cli.json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("repo-gc: error: cannot write to standard output: {error}");
+            linker::tell!("repo-gc: error: cannot write to standard output: {error}");
             ExitCode::from(FAILED)
         }
     }

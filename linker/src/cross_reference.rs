@@ -195,7 +195,7 @@ pub fn trace(
                 Mention::Reference => "reference to",
             };
             let name = diag.show_name(symbols.name(symbol));
-            eprintln!("repo-ld: {file}: {what} {name}");
+            crate::tell!("repo-ld: {file}: {what} {name}");
         }
     }
 }

@@ -419,7 +419,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             }
             if self.args.warn_search_mismatch {
                 // As with GNU ld this is no warning: `--fatal-warnings` does not concern it.
-                eprintln!(
+                crate::tell!(
                     "repo-ld: skipping incompatible {} when searching for -l{}",
                     candidate.display(),
                     name.to_string_lossy()

@@ -66,7 +66,7 @@ fn append(args: &Args, what: std::fmt::Arguments<'_>) {
     // Who asks for it on the command line looks there afterwards. The environment is for whole builds, whose probes
     // take any word on standard error for a failure.
     if let (Err(why), true) = (written, args.log.is_some()) {
-        eprintln!(
+        crate::tell!(
             "repo-ld: warning: cannot write the log {}: {why}",
             path.display()
         );

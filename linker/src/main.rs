@@ -57,13 +57,13 @@ fn main() -> ExitCode {
             let other = matches!(why, ArgsError::Emulation(_))
                 .then(|| other_linker::become_it(std::env::args_os().skip(1)));
             let other = other.map_or_else(String::new, |why| format!("; {why}"));
-            eprintln!("repo-ld: error: {why}{other}");
+            linker::tell!("repo-ld: error: {why}{other}");
             return ExitCode::FAILURE;
         }
     };
     let information = help::information(&args, "repo-ld");
     if let Err(why) = stdout::try_print(format_args!("{information}")) {
-        eprintln!("repo-ld: error: cannot write to standard output: {why}");
+        linker::tell!("repo-ld: error: cannot write to standard output: {why}");
         return ExitCode::FAILURE;
     }
     if args.info.exit {

@@ -67,7 +67,7 @@ fn report_instruction_sets(args: &Args, file: &File, own: &Properties) {
                 .map_or_else(unknown, |name| (*name).to_owned())
         });
         let names = sets.collect::<Vec<_>>().join(", ");
-        eprintln!("repo-ld: {file}: x86 ISA {what}: {names}");
+        crate::tell!("repo-ld: {file}: x86 ISA {what}: {names}");
     }
 }
 

@@ -144,7 +144,7 @@ impl Progress {
 
     fn say(&self) {
         if let Drawing::Lines = self.drawing {
-            eprintln!("repo-ld: {}", doing(&self.position));
+            crate::tell!("repo-ld: {}", doing(&self.position));
         }
     }
 

@@ -178,7 +178,7 @@ pub fn print_unused(files: &Files, sections: &Sections) {
             let bits = sections.state(sections.id(id, number));
             let unused = bits & (state::ALIVE | state::ALLOC | state::DISCARDED) == state::ALLOC;
             if let (true, Some(section)) = (unused, object.section(number)) {
-                eprintln!(
+                crate::tell!(
                     "repo-ld: removing unused section '{}' in file '{file}'",
                     String::from_utf8_lossy(&object.full_name(number, &section))
                 );
@@ -205,7 +205,7 @@ pub fn print_relative(
             Some(symbol) => format!("'{}'", diag.show_name(symbols.name(*symbol))),
             None => "a local symbol".into(),
         };
-        eprintln!(
+        crate::tell!(
             "repo-ld: {}:({}+{offset:#x}): R_X86_64_RELATIVE against {target}",
             files.get(file),
             String::from_utf8_lossy(name)

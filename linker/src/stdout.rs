@@ -15,13 +15,27 @@ macro_rules! say {
     };
 }
 
+/// Writes to standard error, as `eprintln!` does. Who cannot be told cannot be told that either: that is no reason to panic.
+#[macro_export]
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::stdout::print_error(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// Writes to standard error, if that is possible.
+pub fn print_error(text: Arguments<'_>) {
+    // At once, for lines of several processes in one log.
+    let _ = io::stderr().write_all(text.to_string().as_bytes());
+}
+
 /// Writes. What fails is told once and does not end the link: the output is another thing.
 pub fn print(text: Arguments<'_>) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if let Err(why) = try_print(text)
         && !TOLD.swap(true, Relaxed)
     {
-        eprintln!("repo-ld: warning: cannot write to standard output: {why}");
+        tell!("repo-ld: warning: cannot write to standard output: {why}");
     }
 }
 

@@ -86,8 +86,11 @@ impl Timing {
         let threads = rayon::current_num_threads();
         match self.wanted {
             None => {}
-            Some(TimingForm::Table) => eprint!("{}", table(&self.phases, self.total(), threads)),
-            Some(TimingForm::Json) => eprintln!("{}", json(&self.phases, self.total(), threads)),
+            Some(TimingForm::Table) => crate::stdout::print_error(format_args!(
+                "{}",
+                table(&self.phases, self.total(), threads)
+            )),
+            Some(TimingForm::Json) => crate::tell!("{}", json(&self.phases, self.total(), threads)),
         }
     }
 }

@@ -73,6 +73,44 @@ fn who_has_seen_enough_may_go_and_a_full_disk_is_told() {
     assert!(scratch.join("out").exists());
 }
 
+/// Nobody reads what cannot be written; what was asked for is done all the same.
+#[test]
+fn standard_error_may_be_full() {
+    let [gcc] = require!("gcc");
+    let scratch = scratch_with_object(&gcc);
+    let silent = |program: &str, arguments: &[&str]| {
+        let mut command = scratch.command(Binaries::get().path(program));
+        let command = command.args(arguments).stdin(Stdio::null());
+        let status = command.stdout(Stdio::null()).stderr(full_disk()).status();
+        status.expect("it can be run").code()
+    };
+    let link = ["-e", "a", "-o", "out", "a.o"];
+    for more in [
+        "-ya",
+        "--stats",
+        "--print-timing",
+        "--print-timing=json",
+        "-M",
+        "--warn-common",
+    ] {
+        let arguments = [&[more][..], &link].concat();
+        assert_eq!(silent("repo-ld", &arguments), Some(0), "{more}");
+    }
+    for (program, arguments, code) in [
+        ("repo-ld", &["no-such.o"][..], 1),
+        ("repo-ld", &["--no-such"], 1),
+        ("repo-cc", &["no-such-compiler"], 127),
+        ("repo-dump", &["--repo", "no-such", "names"], 2),
+        ("repo-gc", &["--repo", "no-such"], 2),
+    ] {
+        assert_eq!(
+            silent(program, arguments),
+            Some(code),
+            "{program} {arguments:?}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_opened_is_named_with_the_systems_words() {
     let [gcc] = require!("gcc");

@@ -795,7 +795,7 @@ extern "C" fn message(
     match level {
         api::LEVEL_ERROR.. => state.errors.push(text),
         api::LEVEL_WARNING => state.warnings.push(text),
-        _ => eprintln!("repo-ld: {}", text.trim_end()),
+        _ => crate::tell!("repo-ld: {}", text.trim_end()),
     }
     api::OK
 }

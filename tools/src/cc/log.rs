@@ -47,7 +47,7 @@ impl Log {
                 .open(path)
                 .and_then(|mut file| file.write_all(line.as_bytes()));
             if let (Err(error), true) = (written, self.asked || self.verbose) {
-                eprintln!(
+                linker::tell!(
                     "repo-cc: warning: cannot write the log {}: {error}",
                     path.display()
                 );

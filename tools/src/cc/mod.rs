@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
 
 /// Says why, and gives the exit code.
 fn fail(code: u8, message: &str) -> ExitCode {
-    eprintln!("repo-cc: error: {message}");
+    linker::tell!("repo-cc: error: {message}");
     ExitCode::from(code)
 }
 

@@ -49,7 +49,7 @@ pub fn main(cli: &Cli) -> ExitCode {
         Ok(false) => ExitCode::from(DAMAGED),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("repo-dump: error: {}", store::describe(error.as_ref()));
+            linker::tell!("repo-dump: error: {}", store::describe(error.as_ref()));
             ExitCode::from(if error.chain().any(store::is_damage) {
                 DAMAGED
             } else {
