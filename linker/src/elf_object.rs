@@ -2,7 +2,7 @@
 //! they lie within the file, so that everything else can borrow them.
 
 use crate::crel::{self, CrelError};
-use crate::debug_compress::Compressed;
+use crate::debug_compress::{Compressed, plain_name};
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
 use crate::prefetch::prefetch;
 use std::borrow::Cow;
@@ -374,44 +374,6 @@ impl<'a> ElfObject<'a> {
             .get(symbol as usize)
             .map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
-}
-
-/// What a `.zdebug_*` section is called when it is expanded, of the names of DWARF 5 (figure F.1 and section 7.3) and GNU.
-fn plain_name(name: &[u8]) -> Option<&'static [u8]> {
-    const NAMES: [&[u8]; 28] = [
-        b".debug_abbrev",
-        b".debug_addr",
-        b".debug_aranges",
-        b".debug_cu_index",
-        b".debug_frame",
-        b".debug_funcnames",
-        b".debug_gdb_scripts",
-        b".debug_gnu_pubnames",
-        b".debug_gnu_pubtypes",
-        b".debug_info",
-        b".debug_line",
-        b".debug_line_str",
-        b".debug_loc",
-        b".debug_loclists",
-        b".debug_macinfo",
-        b".debug_macro",
-        b".debug_names",
-        b".debug_pubnames",
-        b".debug_pubtypes",
-        b".debug_ranges",
-        b".debug_rnglists",
-        b".debug_str",
-        b".debug_str_offsets",
-        b".debug_sup",
-        b".debug_tu_index",
-        b".debug_types",
-        b".debug_varnames",
-        b".debug_weaknames",
-    ];
-    let rest = name.strip_prefix(b".zdebug_")?;
-    NAMES
-        .into_iter()
-        .find(|name| name.strip_prefix(b".debug_") == Some(rest))
 }
 
 /// What a section has, in a list by their numbers.

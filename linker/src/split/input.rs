@@ -3,11 +3,11 @@
 
 use super::elf::{Object, Section, Symbol};
 use super::{SplitError, names, relocs};
+use crate::debug_compress::{Compressed, DecompressError};
 use bumpalo::Bump;
 use object::LittleEndian as LE;
-use object::elf::{self, CompressionHeader64, Rela64};
+use object::elf::{self, Rela64};
 use object::pod;
-use std::io::Read;
 
 /// A section group of the object.
 pub struct InputGroup<'a> {
@@ -404,36 +404,24 @@ fn decompress<'a>(section: &Section<'a>, arena: &'a Bump) -> Result<(u64, &'a [u
             format!("compressed section {}: {message}", section.display_name()),
         )
     };
-    let (header, packed) = pod::from_bytes::<CompressionHeader64<LE>>(section.data)
-        .map_err(|()| damaged("its header is cut off".into()))?;
-    let size = header.ch_size.get(LE);
-    if size > MAX_SECTION as u64 {
-        return Err(SplitError::not_splittable(format!(
-            "section {} has more than {MAX_SECTION} bytes",
-            section.display_name()
-        )));
-    }
-    // One byte more than promised, to see whether there is more. The buffer grows as
-    // bytes come, so that a false size costs nothing.
-    let mut bytes = Vec::new();
-    let result = match header.ch_type.get(LE) {
-        elf::ELFCOMPRESS_ZLIB => flate2::read::ZlibDecoder::new(packed)
-            .take(size + 1)
-            .read_to_end(&mut bytes),
-        elf::ELFCOMPRESS_ZSTD => zstd::Decoder::new(packed)
-            .and_then(|decoder| decoder.take(size + 1).read_to_end(&mut bytes)),
-        unknown => {
+    let compressed = match Compressed::parse(section.data) {
+        Ok(compressed) => compressed,
+        Err(DecompressError::UnknownFormat(unknown)) => {
             return Err(SplitError::not_splittable(format!(
                 "section {} is compressed in a way that is not known ({unknown})",
                 section.display_name()
             )));
         }
+        Err(why) => return Err(damaged(why.to_string())),
     };
-    result.map_err(|error| damaged(error.to_string()))?;
-    if bytes.len() as u64 != size {
-        return Err(damaged(format!(
-            "its header says {size} bytes, but there are not so many or more"
+    if compressed.size > MAX_SECTION as u64 {
+        return Err(SplitError::not_splittable(format!(
+            "section {} has more than {MAX_SECTION} bytes",
+            section.display_name()
         )));
     }
-    Ok((header.ch_addralign.get(LE), arena.alloc_slice_copy(&bytes)))
+    let bytes = compressed
+        .decompress()
+        .map_err(|why| damaged(why.to_string()))?;
+    Ok((compressed.alignment, arena.alloc_slice_copy(&bytes)))
 }
