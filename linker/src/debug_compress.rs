@@ -236,7 +236,7 @@ pub fn to_zdebug(section: Vec<u8>) -> Option<Vec<u8>> {
         return None;
     }
     let mut out = b"ZLIB".to_vec();
-    out.extend((parsed.size as u64).to_be_bytes());
+    out.extend(parsed.size.to_be_bytes());
     out.extend(parsed.stream);
     Some(out)
 }

@@ -18,11 +18,11 @@ use rayon::prelude::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Flags of the GNU dynamic linker's own.
 /// Address of the PLT that calls go to, its size, and that of an entry (psABI section 5.2, for `-z mark-plt`).
 const DT_X86_64_PLT: u32 = 0x7000_0000;
 const DT_X86_64_PLTSZ: u32 = 0x7000_0001;
 const DT_X86_64_PLTENT: u32 = 0x7000_0003;
+/// Flags of the GNU dynamic linker's own.
 const DT_GNU_FLAGS_1: u32 = 0x6fff_fdf4;
 /// In [`DT_GNU_FLAGS_1`]: loaded once for all namespaces.
 const DF_GNU_1_UNIQUE: u64 = 1;

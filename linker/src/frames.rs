@@ -9,7 +9,7 @@ use crate::eh_frame::{self, EhFrameError, Record, RecordKind};
 use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::object::{Fixups, Object, Place, Target, Unwind};
+use crate::object::{Fixups, Object, Target, Unwind};
 use crate::prefetch::prefetch;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
@@ -210,7 +210,8 @@ fn parse_section(
                 let pointer = fixups
                     .get(record.relocs.start)
                     .filter(|fixup| is_cie_pointer(fixup) && fixup.offset == record.id_offset);
-                let section = pointer.and_then(|fixup| target_section(object, fixup.target));
+                let section = pointer.and_then(|fixup| object.place_of(fixup.target));
+                let section = section.map(|(number, _)| number);
                 let cie = frames
                     .cies
                     .iter()
@@ -307,7 +308,7 @@ fn push_fde(
     if pointer_size != 0 && range.is_some_and(|range| range.iter().all(|byte| *byte == 0)) {
         return Ok(());
     }
-    let Some(describes) = target_section(object, fixup.target) else {
+    let Some((describes, _)) = object.place_of(fixup.target) else {
         return Ok(());
     };
     if sections.get(file, describes).is_none() {
@@ -325,17 +326,6 @@ fn push_fde(
         relocations,
     });
     Ok(())
-}
-
-fn target_section(object: &Object, target: Target) -> Option<u32> {
-    match target {
-        Target::Section(number) => Some(number),
-        Target::Symbol(index) => match object.symbol(index)?.place {
-            Place::Section(number) => Some(number),
-            _ => None,
-        },
-        Target::Piece(_) => None,
-    }
 }
 
 /// A CIE as it will stand in the output.

@@ -5,7 +5,7 @@ use linker::diag::{DiagOptions, Diagnostics};
 use linker::host::Host;
 use linker::leave::leave;
 use linker::other_linker;
-use linker::stdout;
+use linker::printing;
 use std::process::ExitCode;
 use std::sync::Once;
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         }
     };
     let information = help::information(&args, "repo-ld");
-    if let Err(why) = stdout::try_print(format_args!("{information}")) {
+    if let Err(why) = printing::try_print(format_args!("{information}")) {
         linker::tell!("repo-ld: error: cannot write to standard output: {why}");
         return ExitCode::FAILURE;
     }

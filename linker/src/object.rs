@@ -368,6 +368,23 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// The section that a fixup's target is in, and its offset there: as this input has it, whatever other definition may
+    /// win. `None` if it is in no section of this input.
+    #[inline]
+    pub fn place_of(&self, target: Target) -> Option<(u32, u64)> {
+        match target {
+            Target::Section(number) => Some((number, 0)),
+            Target::Symbol(index) => {
+                let symbol = self.symbol(index)?;
+                match symbol.place {
+                    Place::Section(number) => Some((number, symbol.value)),
+                    _ => None,
+                }
+            }
+            Target::Piece(_) => None,
+        }
+    }
+
     /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
     #[inline]
     pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {

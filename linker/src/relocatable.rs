@@ -27,7 +27,7 @@ pub mod statements;
 pub mod symtab;
 pub mod write;
 
-use crate::args::{Args, StripMode};
+use crate::args::Args;
 use crate::build_id;
 use crate::cross_reference;
 use crate::debug_sections;
@@ -94,7 +94,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     let files = files;
     let arrangement = Arrangement::new(&scripts, args, &files, &linked, diag);
     check(diag)?;
-    let (sections, facts) = Sections::number(&files, &linked, args.strip != StripMode::None, diag);
+    let (sections, facts) = Sections::number(&files, &linked, args, diag);
     timing.phase("number sections");
 
     resolve::discard_groups(&files, &lost_groups, &sections, diag);

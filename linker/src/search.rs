@@ -486,6 +486,22 @@ mod tests {
         );
     }
 
+    /// Without a sysroot, what follows the mark is a name as any other.
+    #[test]
+    fn marks_without_a_sysroot() {
+        let dir = tree(&["l/sub/a.o"]);
+        let directory = dir.path().join("l");
+        let search = search(
+            &[format!("-L{}", directory.display())],
+            Environment::default(),
+        );
+        for name in ["=sub/a.o", "$SYSROOTsub/a.o"] {
+            let found = search.script_input(name.as_bytes(), Path::new("s"));
+            assert_eq!(relative(&dir, found.into_iter()), ["l/sub/a.o"], "{name}");
+        }
+        assert_eq!(search.script_input(b"=/sub/a.o", Path::new("s")), None);
+    }
+
     #[test]
     fn inputs_of_scripts_are_looked_for_beside_the_script_then_on_the_path() {
         let dir = tree(&["s/script", "s/a.o", "l/b.o"]);

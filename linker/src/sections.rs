@@ -282,9 +282,10 @@ impl Sections {
     pub fn number(
         files: &Files,
         linked: &[bool],
-        strip_debug: bool,
+        args: &Args,
         diag: &Diagnostics,
     ) -> (Sections, SectionFacts) {
+        let strip_debug = args.strip != StripMode::None;
         let (base, total) = bases(files, linked);
         let mut sections = Sections {
             part: vec![PartId::NONE; total as usize],
@@ -334,7 +335,9 @@ impl Sections {
                 let Some(section) = object.section(number) else {
                     continue;
                 };
-                if is_table(&section) || (strip_debug && is_unloaded_debug(&section)) {
+                let is_dropped = strip_debug && is_unloaded_debug(&section)
+                    || args.discard_sframe && is_sframe(&section);
+                if is_table(&section) || is_dropped {
                     continue;
                 }
                 if !has_known_type(input, number, &section, diag)
@@ -608,6 +611,11 @@ fn loaded_bits(section: &Section) -> u8 {
     bits
 }
 
+/// Whether a section holds stack traces in the form that is called SFrame.
+pub fn is_sframe(section: &Section) -> bool {
+    section.name == b".sframe" && section.flags & shf::ALLOC != 0
+}
+
 fn is_unloaded_debug(section: &Section) -> bool {
     section.flags & shf::ALLOC == 0 && is_debug(section.name)
 }
@@ -767,7 +775,7 @@ fn classify_file<'a>(
                 continue;
             }
             // Assemblers leave empty ones where there is nothing to tell.
-            b".sframe" if section.flags & shf::ALLOC != 0 => {
+            _ if is_sframe(&section) => {
                 if section.size != 0 {
                     found.sframes.push(number);
                 }

@@ -20,15 +20,16 @@
 use crate::addresses::Places;
 use crate::arch::x86_64::reloc::{R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64};
 use crate::diag::Diagnostics;
+use crate::elf;
 use crate::file::Files;
 use crate::icf::Folds;
 use crate::ids::{FileId, SectionId};
-use crate::object::{Fixups, Object, Place, Target};
+use crate::object::{Fixups, Object};
 use crate::sections::Sections;
+use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
 
 const MAGIC: u16 = 0xdee2;
-const HEADER_SIZE: usize = 28;
 /// Little-endian x86-64.
 const ABI_AMD64: u8 = 3;
 
@@ -38,6 +39,33 @@ const SORTED: u8 = 1;
 const FRAME_POINTER: u8 = 2;
 /// Distances are from the entry.
 const FROM_ENTRY: u8 = 4;
+
+/// What a section begins with.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, packed)]
+struct Header {
+    /// [`MAGIC`].
+    magic: u16,
+    version: u8,
+    /// [`SORTED`] and its like.
+    flags: u8,
+    /// [`ABI_AMD64`].
+    abi: u8,
+    /// Where the frame pointer and the return address always are, from the frame's start; 0 if that differs.
+    fixed: [u8; 2],
+    /// Bytes between the header and what follows.
+    extra: u8,
+    /// Number of functions, and of rows.
+    functions: u32,
+    rows: u32,
+    /// Bytes of the rows.
+    rows_size: u32,
+    /// Where the index and the rows are, from the end of the header on.
+    index_offset: u32,
+    rows_offset: u32,
+}
+
+const HEADER_SIZE: usize = size_of::<Header>();
 
 /// Sizes of entries, and of what stands before the rows, in bytes.
 const fn sizes_of(version: u8) -> (usize, usize) {
@@ -51,7 +79,7 @@ const fn sizes_of(version: u8) -> (usize, usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     version: u8,
-    /// Where the frame pointer and the return address always are, from the frame's start; 0 if that differs.
+    /// As in the header.
     fixed: [u8; 2],
 }
 
@@ -96,6 +124,8 @@ pub struct Sframe {
 enum SframeError {
     #[error("it ends too early")]
     Truncated,
+    #[error("it has more than 4 GiB")]
+    TooLarge,
     #[error("it does not begin with its magic number")]
     Magic,
     #[error("version {0} of the format is not known")]
@@ -209,22 +239,19 @@ impl Sframe {
         sorted.par_sort_unstable();
         let (header, rest) = out.split_at_mut(HEADER_SIZE);
         let (entries, rows) = rest.split_at_mut(self.functions.len() * entry_size);
-        header[..2].copy_from_slice(&MAGIC.to_le_bytes());
-        header[2] = self.format.version;
-        header[3] = self.flags;
-        header[4] = ABI_AMD64;
-        header[5..7].copy_from_slice(&self.format.fixed);
-        header[7] = 0;
-        let numbers = [
-            self.functions.len() as u32,
-            self.rows.0,
-            self.rows.1,
-            0,
-            entries.len() as u32,
-        ];
-        for (field, number) in header[8..].chunks_exact_mut(4).zip(numbers) {
-            field.copy_from_slice(&number.to_le_bytes());
-        }
+        header.copy_from_slice(bytemuck::bytes_of(&Header {
+            magic: MAGIC,
+            version: self.format.version,
+            flags: self.flags,
+            abi: ABI_AMD64,
+            fixed: self.format.fixed,
+            extra: 0,
+            functions: self.functions.len() as u32,
+            rows: self.rows.0,
+            rows_size: self.rows.1,
+            index_offset: 0,
+            rows_offset: entries.len() as u32,
+        }));
         for (function, at) in self.functions.iter().zip(&self.row_offsets) {
             let bytes = places
                 .files
@@ -267,12 +294,20 @@ fn parse(files: &Files, sections: &Sections, id: SectionId) -> Result<Parsed, Sf
     let (file, number) = sections.origin(id);
     let object = files.object(file);
     let (bytes, fixups) = object.contents(number, sections.relocations[id.index()]);
-    let mut parsed = header(bytes)?;
-    let (entry_size, before_rows) = sizes_of(parsed.format.version);
-    let word = |at: usize| read_u32(bytes, at);
-    let (count, rows_size) = (word(8)?, word(16)? as usize);
-    let start = HEADER_SIZE + usize::from(bytes[7]);
-    let (index, rows) = (start + word(20)? as usize, start + word(24)? as usize);
+    let header = header(bytes)?;
+    let mut parsed = Parsed {
+        format: Format {
+            version: header.version,
+            fixed: header.fixed,
+        },
+        flags: header.flags,
+        functions: Vec::new(),
+    };
+    let (entry_size, before_rows) = sizes_of(header.version);
+    let (count, rows_size) = (header.functions, header.rows_size as usize);
+    let start = HEADER_SIZE + usize::from(header.extra);
+    let index = start + header.index_offset as usize;
+    let rows = start + header.rows_offset as usize;
     let index_end = index + count as usize * entry_size;
     if index_end > bytes.len() || rows + rows_size > bytes.len() {
         return Err(SframeError::Truncated);
@@ -294,9 +329,13 @@ fn parse(files: &Files, sections: &Sections, id: SectionId) -> Result<Parsed, Sf
         let Some(code_id) = sections.get(file, code.0) else {
             return Err(SframeError::Relocation(n));
         };
-        let (offset, row_count, kind) = match parsed.format.version {
+        let word = |offset: usize| {
+            let field = bytes[at + offset..].first_chunk();
+            field.map_or(0, |field| u32::from_le_bytes(*field))
+        };
+        let (offset, row_count, kind) = match header.version {
             3 => {
-                let offset = word(at + 12)? as usize;
+                let offset = word(12) as usize;
                 let info = all_rows
                     .get(offset..)
                     .and_then(|rows| rows.first_chunk::<5>());
@@ -307,7 +346,7 @@ fn parse(files: &Files, sections: &Sections, id: SectionId) -> Result<Parsed, Sf
                     info[2],
                 )
             }
-            _ => (word(at + 8)? as usize, word(at + 12)?, bytes[at + 16]),
+            _ => (word(8) as usize, word(12), bytes[at + 16]),
         };
         let size = all_rows
             .get(offset + before_rows..)
@@ -331,29 +370,22 @@ fn parse(files: &Files, sections: &Sections, id: SectionId) -> Result<Parsed, Sf
 }
 
 /// Checks and reads the header.
-fn header(bytes: &[u8]) -> Result<Parsed, SframeError> {
-    let header = bytes
-        .first_chunk::<HEADER_SIZE>()
-        .ok_or(SframeError::Truncated)?;
-    if u32::try_from(bytes.len()).is_err() {
-        return Err(SframeError::Truncated);
-    }
-    if header[..2] != MAGIC.to_le_bytes() {
+fn header(bytes: &[u8]) -> Result<&Header, SframeError> {
+    let header: &Header = elf::record(bytes, 0).ok_or(SframeError::Truncated)?;
+    if { header.magic } != MAGIC {
         return Err(SframeError::Magic);
     }
-    let version = header[2];
-    if !matches!(version, 2 | 3) {
-        return Err(SframeError::Version(version));
+    if !matches!(header.version, 2 | 3) {
+        return Err(SframeError::Version(header.version));
     }
-    if header[4] != ABI_AMD64 {
+    if header.abi != ABI_AMD64 {
         return Err(SframeError::Machine);
     }
-    let fixed = [header[5], header[6]];
-    Ok(Parsed {
-        format: Format { version, fixed },
-        flags: header[3],
-        functions: Vec::new(),
-    })
+    // Offsets have 32 bits.
+    match u32::try_from(bytes.len()) {
+        Ok(_) => Ok(header),
+        Err(_) => Err(SframeError::TooLarge),
+    }
 }
 
 /// The section and offset of the code that the entry at `at` describes; `None` if it is nowhere in this file. `places`:
@@ -377,16 +409,8 @@ fn code_of(
     if fixup.r_type != wanted {
         return Err(SframeError::Relocation(n));
     }
-    let (section, value) = match fixup.target {
-        Target::Section(number) => (number, 0),
-        Target::Symbol(index) => match object.symbol(index) {
-            Some(symbol) => match symbol.place {
-                Place::Section(number) => (number, symbol.value),
-                _ => return Ok(None),
-            },
-            None => return Err(SframeError::Relocation(n)),
-        },
-        Target::Piece(_) => return Ok(None),
+    let Some((section, value)) = object.place_of(fixup.target) else {
+        return Ok(None);
     };
     let mut offset = value.wrapping_add_signed(fixup.addend);
     if parsed.format.version == 2 && parsed.flags & FROM_ENTRY == 0 {
@@ -417,9 +441,4 @@ fn rows_size_of(rows: &[u8], count: u32, kind: u8) -> Option<usize> {
         at += offset_size + 1 + usize::from(info >> 1 & 15) * word;
     }
     (at <= rows.len()).then_some(at)
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> Result<u32, SframeError> {
-    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    Ok(u32::from_le_bytes(*field.ok_or(SframeError::Truncated)?))
 }

@@ -1,6 +1,7 @@
 //! `--print-timing`: how long each phase took, and by how many threads.
 
 use crate::args::{Args, TimingForm};
+use crate::printing;
 use crate::progress::{Position, Progress};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -55,7 +56,7 @@ impl Timing {
     /// `--stats`: the time and the sizes, on standard error, or in a file as GNU ld (from 2.46) names it.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the file cannot be written.
     pub fn write_stats(
         &self,
         file: Option<&Path>,
@@ -66,18 +67,17 @@ impl Timing {
             "repo-ld: total time in link: {:.6}\nrepo-ld: files read: {files}\nrepo-ld: size of the output: {output_size}\n",
             self.start.elapsed().as_secs_f64()
         );
-        let Some(file) = file else {
-            return io::stderr().write_all(text.as_bytes());
-        };
-        match file.as_os_str().as_bytes() {
-            b"-" => io::stdout().write_all(text.as_bytes()),
-            [b'+', name @ ..] => File::options()
+        match file.map(|file| file.as_os_str().as_bytes()) {
+            None => printing::print_error(format_args!("{text}")),
+            Some(b"-") => printing::print(format_args!("{text}")),
+            Some([b'+', name @ ..]) => File::options()
                 .append(true)
                 .create(true)
                 .open(OsStr::from_bytes(name))?
-                .write_all(text.as_bytes()),
-            _ => fs::write(file, text),
+                .write_all(text.as_bytes())?,
+            Some(name) => fs::write(OsStr::from_bytes(name), text)?,
         }
+        Ok(())
     }
 
     /// Ends the progress display, and prints all phases on standard error.
@@ -86,7 +86,7 @@ impl Timing {
         let threads = rayon::current_num_threads();
         match self.wanted {
             None => {}
-            Some(TimingForm::Table) => crate::stdout::print_error(format_args!(
+            Some(TimingForm::Table) => printing::print_error(format_args!(
                 "{}",
                 table(&self.phases, self.total(), threads)
             )),

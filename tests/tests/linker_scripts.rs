@@ -1228,7 +1228,31 @@ fn sections_that_come_first() {
             "",
             "order:2: a section ordering file can only say",
         ),
-        ("a = 5;", "", "order: a section ordering file can only say"),
+        (
+            "a = 5;",
+            "",
+            "order:1: a section ordering file can only say",
+        ),
+        (
+            "\n.text 0x1000 : { *(.text.a) }",
+            "",
+            "order:2: a section ordering file can only say",
+        ),
+        (
+            ".text : { *(.text.a) } =0x90",
+            "",
+            "order:1: a section ordering file can only say",
+        ),
+        (
+            ".text : { *(.text.a) } } SECTIONS {",
+            "",
+            "order: a section ordering file can only say",
+        ),
+        (
+            ".text : { *(.text.a) } } ENTRY(a) SECTIONS {",
+            "",
+            "order: a section ordering file can only say",
+        ),
         (".text : { *(.text.a }", "", "order:1: expected"),
         (
             ".text : { *(.text.a) }",

@@ -567,3 +567,29 @@ fn progress_is_shown_where_it_is_wanted() {
     );
     assert_eq!(on_a_terminal(&bench, "--no-progress").unwrap(), "");
 }
+
+/// `--stats`: on standard error, or as GNU ld 2.46 has it in a file.
+#[test]
+fn figures_at_the_end() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("a.s", ".globl _start\n_start: ret\n");
+    bench.driver(Linker::Reference, "gcc", "-c a.s").ok();
+    let line = "repo-ld: size of the output: ";
+    let link = |options: &str| bench.ld(Linker::Ours, &format!("a.o {options} -o a")).ok();
+    let read = |name: &str| String::from_utf8(bench.read(name)).expect("text");
+    assert_eq!(link("--stats").errors().matches(line).count(), 1);
+    assert_eq!(link("--stats --no-stats").errors(), "");
+    assert_eq!(link("--stats=-").text().matches(line).count(), 1);
+    bench.scratch.write("figures", "old\n");
+    assert_eq!(link("--stats=figures").errors(), "");
+    assert!(!read("figures").contains("old"));
+    assert_eq!(link("--stats=+figures").errors(), "");
+    assert_eq!(read("figures").matches(line).count(), 2);
+    link("--stats=+other");
+    assert_eq!(read("other").matches(line).count(), 1);
+    let said = link("--stats=no/such").errors();
+    assert!(
+        said.contains("warning: --stats: cannot write no/such: "),
+        "{said}"
+    );
+}

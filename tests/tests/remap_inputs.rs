@@ -49,7 +49,7 @@ fn files_archives_and_shared_objects_stand_for_others() {
     let Some(bench) = bench() else { return };
     bench.scratch.write(
         "map",
-        "# another file\n\nf1.o=f2.o\nlib1/*.a   lib2/libg.a\n",
+        "# another file\n\nf1.o=f2.o # of the other kind\nlib1/*.a   lib2/libg.a# as above\n",
     );
     bench.scratch.write("second", "*h.so = lib2/libh.so\n");
     for (options, code) in [

@@ -26,7 +26,7 @@ fn functions(version: u8, names: &[&str]) -> String {
     text + &description(version, names, "3, 0, -8, 0")
 }
 
-/// The description alone. `kind`: machine, fixed offsets, bytes that follow the header.
+/// The description alone. Distances are from the entries. `kind`: machine, fixed offsets, bytes that follow the header.
 fn description(version: u8, names: &[&str], kind: &str) -> String {
     let mut text = format!(
         ".section .sframe, \"a\", @{SHT_GNU_SFRAME}\n.p2align 3\n.Lstart: .short 0xdee2\n.byte {version}, 4, {kind}\n\
@@ -269,6 +269,31 @@ fn copies_of_a_function_are_described_once() {
             .ok();
         assert_eq!(entries(&bench.read("folded")).len(), 1);
     }
+}
+
+/// As assemblers wrote version 2 at first: the distances are from the section's start.
+#[test]
+fn distances_from_the_sections_start() {
+    let Some(bench) = Bench::new() else { return };
+    let text = functions(2, &["b", "a", "c"]);
+    let text = text.replace(".byte 2, 4,", ".byte 2, 0,");
+    let text = ["a", "b", "c"].iter().fold(text, |text, name| {
+        text.replace(
+            &format!(".long {name} - .,"),
+            &format!(".long {name} - .Lstart,"),
+        )
+    });
+    bench.scratch.write("first.s", text);
+    bench.scratch.write("second.s", functions(2, &["d"]));
+    for name in ["first", "second"] {
+        bench
+            .driver(Linker::Reference, "gcc", &format!("-c {name}.s"))
+            .ok();
+    }
+    bench
+        .ld(Linker::Ours, "-shared second.o first.o -o out")
+        .ok();
+    assert_eq!(names(&bench.read("out")), ["a", "b", "c", "d"]);
 }
 
 #[test]

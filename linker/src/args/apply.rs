@@ -805,34 +805,35 @@ fn hex_byte(high: &u8, low: &u8) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// Decodes `%XX` (GNU ld's manual, `--package-metadata`: "percent-encoded").
+/// Decodes `%XX`, and names as `%[comma]` for what a compiler driver or a shell would take apart (GNU ld's manual,
+/// `--package-metadata`).
 fn percent_decode(bytes: &[u8]) -> Option<Vec<u8>> {
+    const NAMED: [(&[u8], u8); 5] = [
+        (b"[comma]", b','),
+        (b"[lbrace]", b'{'),
+        (b"[quot]", b'"'),
+        (b"[rbrace]", b'}'),
+        (b"[space]", b' '),
+    ];
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
-        let named = [
-            (&b"[comma]"[..], b','),
-            (b"[lbrace]", b'{'),
-            (b"[quot]", b'"'),
-            (b"[rbrace]", b'}'),
-            (b"[space]", b' '),
-        ];
-        let named = named
+        if byte != b'%' {
+            out.push(byte);
+        } else if let Some((byte, tail)) = NAMED
             .iter()
-            .find_map(|(name, byte)| Some((tail.strip_prefix(*name)?, *byte)));
-        if let (b'%', Some((tail, byte))) = (byte, named) {
+            .find_map(|(name, byte)| Some((*byte, tail.strip_prefix(*name)?)))
+        {
             out.push(byte);
             rest = tail;
-        } else if byte == b'%' {
+        } else {
             let (high, low, tail) = match tail {
                 [high, low, tail @ ..] => (high, low, tail),
                 _ => return None,
             };
             out.push(hex_byte(high, low)?);
             rest = tail;
-        } else {
-            out.push(byte);
         }
     }
     Some(out)

@@ -302,6 +302,10 @@ fn bad_values() {
             "option '--oformat': invalid value 'elf32-i386': expected elf64-x86-64 or binary",
         ),
         (
+            "--package-metadata=%[colon]",
+            "option '--package-metadata': invalid value '%[colon]': expected %XX with two hex digits, or %[comma] and its like",
+        ),
+        (
             "--package-metadata=%q",
             "option '--package-metadata': invalid value '%q': expected %XX with two hex digits, or %[comma] and its like",
         ),
@@ -665,6 +669,22 @@ fn hints_about_the_order_of_functions_are_answered_by_a_warning() {
         ["--symbol-ordering-file has no effect: functions are not ordered by a file"]
     );
     assert!(args.unsupported.is_empty());
+}
+
+#[test]
+fn metadata_may_be_encoded() {
+    for (given, decoded) in [
+        (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+        ("%7b%22a%22:%22b%25%22%7D", r#"{"a":"b%"}"#),
+        (
+            "%[lbrace]%[quot]a%[quot]:%[quot]b%[space]c%[quot]%[comma]%[quot]d%[quot]:1%[rbrace]",
+            r#"{"a":"b c","d":1}"#,
+        ),
+        ("[comma]", "[comma]"),
+    ] {
+        let args = parse(&format!("--package-metadata={given} a.o"));
+        assert_eq!(args.package_metadata.as_deref(), Some(decoded.as_bytes()));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::object::{Fixup, Place, Target};
 use crate::output::shf;
 use crate::relocatable::frames::{Description, Frames};
 use crate::resolve::Definitions;
-use crate::sections::{Sections, state};
+use crate::sections::{Sections, is_sframe, state};
 use crate::symbols::SymbolTable;
 use std::collections::HashMap;
 
@@ -126,7 +126,7 @@ impl Collector<'_, '_> {
                 continue;
             }
             // It describes whatever is kept.
-            if section.name == b".sframe" {
+            if is_sframe(&section) {
                 self.reached[id.index()] = true;
                 continue;
             }

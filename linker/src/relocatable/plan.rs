@@ -28,7 +28,7 @@ use crate::relocatable::frames::Frames;
 use crate::relocatable::statements::{Effect, Marked, Statements};
 use crate::resolve::Definitions;
 use crate::scripting::{Arrangement, Described, Route, Step};
-use crate::sections::{Sections, state};
+use crate::sections::{Sections, is_sframe, state};
 use crate::unique::Unique;
 use std::collections::HashMap;
 
@@ -613,7 +613,7 @@ impl<'a> Planner<'_, 'a> {
         let (key, name, [align, address]) = self.key(id, section, link, group);
         let unique = self.unique.as_ref();
         let alone = group != 0
-            || section.name == b".sframe"
+            || is_sframe(section)
             || unique.is_some_and(|unique| unique.covers(section.name));
         let known = if alone { None } else { self.known.get(&key) };
         let out = match known {

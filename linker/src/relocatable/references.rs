@@ -17,7 +17,7 @@ use crate::output::shf;
 use crate::relocatable::frames::Frames;
 use crate::relocatable::plan::{OutId, Plan};
 use crate::resolve::Definitions;
-use crate::sections::{Sections, state};
+use crate::sections::{Sections, is_sframe, state};
 use crate::symbols::SymbolTable;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -146,12 +146,10 @@ impl Referrer<'_, '_> {
     pub fn reference_of(&self, id: SectionId, fixup: &Fixup) -> Result<Reference, String> {
         let (file, number) = self.sections.origin(id);
         let reference = self.reference(file, fixup)?;
-        let is_sframe = || {
-            let section = self.files.object(file).section(number);
-            section.is_some_and(|section| section.name == b".sframe")
-        };
+        let object = self.files.object(file);
+        let of_sframe = || object.section(number).as_ref().is_some_and(is_sframe);
         Ok(match reference {
-            Reference::Gone if is_sframe() => Reference::Nothing,
+            Reference::Gone if of_sframe() => Reference::Nothing,
             reference => reference,
         })
     }

@@ -290,12 +290,7 @@ impl Relocator<'_, '_> {
                 let section = self.places.definitions.section(symbol);
                 return (section != SectionId::NONE).then_some(section);
             }
-            Target::Symbol(index) => match site.object.symbol(index)?.place {
-                Place::Section(number) => number,
-                _ => return None,
-            },
-            Target::Section(number) => number,
-            Target::Piece(_) => return None,
+            target => site.object.place_of(target)?.0,
         };
         self.places.sections.get(site.file_id, number)
     }

@@ -18,6 +18,7 @@ use crate::linker_symbols::LinkerSymbols;
 use crate::merge::Merged;
 use crate::output::{OutputSection, Outputs, STANDARD_COUNT, Std, shf};
 use crate::plan::Mode;
+use crate::printing;
 use crate::relr;
 use crate::resolve::Definitions;
 use crate::script::Sort;
@@ -25,7 +26,6 @@ use crate::section_index;
 use crate::sections::Sections;
 use crate::segments::Segments;
 use crate::sizes::section_names;
-use crate::stdout;
 use crate::symbols::SymbolTable;
 use crate::trace::Needs;
 use std::collections::HashSet;
@@ -87,7 +87,7 @@ pub fn write_patches(patches: &[Patch], image: &mut [u8]) {
 /// `--print-memory-usage` without a script that has `MEMORY`: nothing but the table's head.
 pub fn print_no_memory_usage(args: &Args) {
     if args.print_memory_usage {
-        stdout::print(format_args!("{}", Regions::new().usage()));
+        printing::print(format_args!("{}", Regions::new().usage()));
     }
 }
 
@@ -317,7 +317,7 @@ impl<'s> Filled<'s> {
             facts.diag,
         );
         if args.print_memory_usage && !facts.diag.has_errors() {
-            stdout::print(format_args!("{}", machine.regions.usage()));
+            printing::print(format_args!("{}", machine.regions.usage()));
         }
         let values = machine.values();
         Ok(Settled {

@@ -8,8 +8,8 @@ use crate::args::{Args, Entry, OutputFormat};
 use crate::diag::Diagnostics;
 use crate::script::expr::{BinaryOp, SectionQuery};
 use crate::script::{
-    self, AssignOp, Assignment, Command, Expr, Loader, Name, OutputSection, Pos, Script,
-    SectionCommand, SectionsCommand, Target,
+    self, AssignOp, Assignment, Command, Constraint, Expr, Loader, Name, OutputSection, Pos,
+    Script, SectionCommand, SectionType, SectionsCommand, Target,
 };
 use crate::search::{Environment, Search};
 use std::ffi::OsStr;
@@ -180,45 +180,48 @@ impl Scripts {
             // Such a file is what stands in a `SECTIONS`, which keeps the numbers of its lines.
             let text = [b"SECTIONS {", &text[..], b"\n}"].concat();
             let name = found.display().to_string();
+            let first = self.script.commands.len();
             let parsed = script::parse_onto(&mut self.script, &text, &name, &mut Includes(&search));
+            let added = self.script.commands.split_off(first);
             if let Err(why) = parsed {
                 diag.error(why);
                 continue;
             }
-            let Some(Command::Sections(orders)) = self.script.commands.pop() else {
-                continue;
+            let list = match <[Command; 1]>::try_from(added) {
+                Ok([Command::Sections(list)]) => list,
+                // A bracket too many has ended it.
+                _ => {
+                    diag.error(format!("{name}: {ONLY_ORDER}"));
+                    continue;
+                }
             };
-            for order in orders {
-                if let Err((pos, why)) = self.put_first(order) {
-                    let place = pos.map_or(name.clone(), |pos| self.script.place(pos));
-                    diag.error(format!("{place}: {why}"));
+            for order in list {
+                let put = match order {
+                    SectionsCommand::Section(order) if only_inputs(&order) => {
+                        self.put_first(*order)
+                    }
+                    SectionsCommand::Section(order) => Err((order.pos, ONLY_ORDER.into())),
+                    SectionsCommand::Assign(assignment) => Err((assignment.pos, ONLY_ORDER.into())),
+                    SectionsCommand::Assert(assertion) => Err((assertion.pos, ONLY_ORDER.into())),
+                    SectionsCommand::Overlay(_) | SectionsCommand::Entry(_) => {
+                        diag.error(format!("{name}: {ONLY_ORDER}"));
+                        continue;
+                    }
+                };
+                if let Err((pos, why)) = put {
+                    diag.error(format!("{}: {why}", self.script.place(pos)));
                 }
             }
         }
     }
 
-    fn put_first(&mut self, order: SectionsCommand) -> Result<(), (Option<Pos>, String)> {
-        let SectionsCommand::Section(order) = order else {
-            return Err((
-                None,
-                "a section ordering file can only say which input sections go first".into(),
-            ));
-        };
-        let others = |command: &SectionCommand| !matches!(command, SectionCommand::Input(_));
-        if order.commands.iter().any(others) {
-            return Err((
-                Some(order.pos),
-                "a section ordering file can only say which input sections go first".into(),
-            ));
-        }
-        let lists = self
-            .script
-            .commands
-            .iter_mut()
-            .filter_map(|command| match command {
-                Command::Sections(list) => Some(list),
-                _ => None,
-            });
+    /// Puts what a section ordering file says of an output section at the start of that.
+    fn put_first(&mut self, order: OutputSection) -> Result<(), (Pos, String)> {
+        let commands = self.script.commands.iter_mut();
+        let lists = commands.filter_map(|command| match command {
+            Command::Sections(list) => Some(list),
+            _ => None,
+        });
         let known = lists.flatten().find_map(|command| match command {
             SectionsCommand::Section(section) if section.name == order.name => Some(section),
             _ => None,
@@ -226,7 +229,7 @@ impl Scripts {
         let Some(known) = known else {
             let name = String::from_utf8_lossy(&order.name);
             return Err((
-                Some(order.pos),
+                order.pos,
                 format!("the layout has no output section {name}"),
             ));
         };
@@ -485,6 +488,36 @@ pub(super) fn assigned_expr(assignment: &Assignment) -> Expr {
         Target::Symbol(name) => Expr::Symbol(name.clone()),
     };
     Expr::Binary(op, old.into(), assignment.expr.clone().into())
+}
+
+/// What is wrong with other statements in a section ordering file.
+const ONLY_ORDER: &str = "a section ordering file can only say which input sections go first";
+
+/// Whether a description says nothing but which input sections there are.
+fn only_inputs(section: &OutputSection) -> bool {
+    let OutputSection {
+        name: _,
+        commands,
+        pos: _,
+        address: None,
+        kind: SectionType::Normal,
+        elf_type: None,
+        readonly: false,
+        at: None,
+        align: None,
+        align_with_input: false,
+        subalign: None,
+        constraint: Constraint::None,
+        region: None,
+        lma_region: None,
+        phdrs,
+        fill: None,
+    } = section
+    else {
+        return false;
+    };
+    let is_input = |command| matches!(command, &SectionCommand::Input(_));
+    phdrs.is_empty() && commands.iter().all(is_input)
 }
 
 /// The scripts of `-T`, or else that of `--default-script`.

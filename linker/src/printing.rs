@@ -1,4 +1,5 @@
-//! What goes to standard output: lists that options ask for (`--trace`, `--print-memory-usage`, …), help and versions.
+//! What is printed, but for diagnostics: to standard output the lists that options ask for (`--trace`,
+//! `--print-memory-usage`, …), help and versions; to standard error what GNU ld tells there.
 //!
 //! A reader that has seen enough, as `head`, closes the pipe: that is no reason for a link to fail, and still less to
 //! panic, as `println!` does. Where the text cannot be written for another reason the user is told, once.
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => {
-        $crate::stdout::print(format_args!("{}\n", format_args!($($text)*)))
+        $crate::printing::print(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
@@ -19,7 +20,7 @@ macro_rules! say {
 #[macro_export]
 macro_rules! tell {
     ($($text:tt)*) => {
-        $crate::stdout::print_error(format_args!("{}\n", format_args!($($text)*)))
+        $crate::printing::print_error(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
