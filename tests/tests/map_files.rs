@@ -572,8 +572,7 @@ fn progress_is_shown_where_it_is_wanted() {
 #[test]
 fn figures_at_the_end() {
     let Some(bench) = Bench::new() else { return };
-    bench.scratch.write("a.s", ".globl _start\n_start: ret\n");
-    bench.driver(Linker::Reference, "gcc", "-c a.s").ok();
+    bench.assemble("a", ".globl _start\n_start: ret\n");
     let line = "repo-ld: size of the output: ";
     let link = |options: &str| bench.ld(Linker::Ours, &format!("a.o {options} -o a")).ok();
     let read = |name: &str| String::from_utf8(bench.read(name)).expect("text");

@@ -230,8 +230,8 @@ fn copies_of_a_function_are_described_once() {
                  .globl {name}\n.type {name}, @function\n{name}: push %rbp\nmov $1, %eax\npop %rbp\nret\n\
                  .size {name}, . - {name}\n"
             );
-            bench.scratch.write(
-                format!("{name}.s"),
+            bench.assemble(
+                name,
                 // One copy is named by its symbol, the other by the section or a local one.
                 group
                     + &description(version, &["same", name], "3, 0, -8, 0").replace(
@@ -243,9 +243,6 @@ fn copies_of_a_function_are_described_once() {
                         },
                     ),
             );
-            bench
-                .driver(Linker::Reference, "gcc", &format!("-c {name}.s"))
-                .ok();
         }
         bench.ld(Linker::Ours, "-shared one.o two.o -o direct").ok();
         assert_eq!(names(&bench.read("direct")), ["one", "same", "two"]);
@@ -283,13 +280,8 @@ fn distances_from_the_sections_start() {
             &format!(".long {name} - .Lstart,"),
         )
     });
-    bench.scratch.write("first.s", text);
-    bench.scratch.write("second.s", functions(2, &["d"]));
-    for name in ["first", "second"] {
-        bench
-            .driver(Linker::Reference, "gcc", &format!("-c {name}.s"))
-            .ok();
-    }
+    bench.assemble("first", text);
+    bench.assemble("second", functions(2, &["d"]));
     bench
         .ld(Linker::Ours, "-shared second.o first.o -o out")
         .ok();

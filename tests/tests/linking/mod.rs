@@ -44,6 +44,13 @@ impl Bench {
         run(&mut command)
     }
 
+    /// Assembles a source, which is kept beside the object: `NAME.s` and `NAME.o`.
+    pub fn assemble(&self, name: &str, text: impl AsRef<[u8]>) {
+        self.scratch.write(format!("{name}.s"), text);
+        let line = format!("-c {name}.s -o {name}.o");
+        self.driver(Linker::Reference, "gcc", &line).ok();
+    }
+
     /// Runs a linker itself.
     pub fn ld(&self, linker: Linker, arguments: &str) -> Run {
         let program = match linker {
