@@ -20,6 +20,19 @@ impl Digest {
             .ok()
             .map(|hash| Digest(*hash.as_bytes()))
     }
+
+    /// 64 bits of the digest, from bit `from` on (bit 0 is the most significant one of the
+    /// first byte), the first of them most significant; zeros beyond the last. Tries and
+    /// their leaves take keys apart by such windows (SPEC.md, sections 7 and 8).
+    #[inline]
+    pub fn window(&self, from: u32) -> u64 {
+        let word = |number: u32| {
+            let bytes = self.0.as_chunks::<8>().0.get(number as usize);
+            bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes))
+        };
+        let (number, shift) = (from / 64, from % 64);
+        word(number) << shift | word(number + 1) >> 1 >> (63 - shift)
+    }
 }
 
 impl fmt::Display for Digest {
@@ -45,5 +58,20 @@ mod tests {
         assert_eq!(Digest::from_hex(&digest.to_string()), Some(digest));
         assert_eq!(format!("{digest:.8}"), "6437b3ac");
         assert_eq!(Digest::from_hex("6437"), None);
+    }
+
+    #[test]
+    fn windows_are_the_bits_in_their_order() {
+        let digest = Digest::of(b"abc");
+        let bit = |at: u32| {
+            digest
+                .0
+                .get(at as usize / 8)
+                .map_or(0, |byte| byte >> (7 - at % 8) & 1)
+        };
+        for from in 0..300 {
+            let expected = (from..from + 64).fold(0, |bits, at| bits << 1 | u64::from(bit(at)));
+            assert_eq!(digest.window(from), expected, "{from}");
+        }
     }
 }

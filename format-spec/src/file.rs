@@ -7,18 +7,19 @@
 //! ```
 //!
 //! The log is the truth and is only ever appended to. Between two trailers
-//! stand the items of one transaction: records, pushes onto vectors, and room
-//! for tables. Tables (hash tables of the indices, arrays of the vectors) are
-//! filled in place as transactions commit; their bytes are a pure function of
-//! the log, so they can always be checked against it or made again from it.
+//! stand the items of one transaction: records, pushes onto vectors, nodes of
+//! tries, and room for leaves. Leaves (tables of words) are filled in place as
+//! transactions commit; their bytes are a pure function of the log, so they can
+//! always be checked against it or made again from it.
 
-use crate::ids::Address;
+use crate::trie::ChildWord;
 use bytemuck::{Pod, Zeroable};
 
 /// First 8 bytes of every repository.
 pub const MAGIC: [u8; 8] = *b"ProgRepo";
-/// Version of the format that this crate describes.
-pub const VERSION: u32 = 3;
+/// Version of the format that this crate describes. What comes to the format is told by
+/// [`Features`]; another version is another file altogether.
+pub const VERSION: u32 = 4;
 /// Written in the writer's byte order; a reader of another order sees other bytes.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 /// Offset of the [`FileState`].
@@ -27,14 +28,56 @@ pub const STATE_OFFSET: u64 = 512;
 pub const LOG_OFFSET: u64 = 4096;
 /// Items start at multiples of this.
 pub const ITEM_ALIGN: u64 = 8;
-/// Contents of tables start at multiples of this: a cache line.
-pub const TABLE_ALIGN: u64 = 64;
-/// Addresses stay below this (40 bits, in units of [`ITEM_ALIGN`]).
-pub const MAX_ADDRESS: u64 = 1 << 43;
+/// Leaves start at multiples of this: a cache line.
+pub const LEAF_ALIGN: u64 = 64;
+/// Addresses stay below this (37 bits, in units of [`ITEM_ALIGN`]).
+pub const MAX_ADDRESS: u64 = 1 << 40;
 /// Number of index slots in a trailer.
-pub const INDEX_SLOTS: usize = 16;
+pub const INDEX_SLOTS: usize = 24;
 /// Number of vector slots in a trailer.
 pub const VECTOR_SLOTS: usize = 8;
+
+/// What a file or a snapshot has that not every program of this version knows, a bit each
+/// (SPEC.md, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Features {
+    /// May be ignored by whoever does not know it.
+    pub compatible: u64,
+    /// Who does not know it may read, but not write.
+    pub read_compatible: u64,
+    /// Who does not know it must not touch the file.
+    pub incompatible: u64,
+}
+
+impl Features {
+    /// Those that this crate describes. (There are none yet.)
+    pub const KNOWN: Features = Features {
+        compatible: 0,
+        read_compatible: 0,
+        incompatible: 0,
+    };
+
+    /// Both sets together.
+    #[must_use]
+    pub fn union(self, other: Features) -> Features {
+        Features {
+            compatible: self.compatible | other.compatible,
+            read_compatible: self.read_compatible | other.read_compatible,
+            incompatible: self.incompatible | other.incompatible,
+        }
+    }
+
+    /// What keeps a program that knows `known` from reading.
+    pub fn bar_reading(self, known: Features) -> u64 {
+        self.incompatible & !known.incompatible
+    }
+
+    /// What keeps a program that knows `known` from writing, though it may read.
+    pub fn bar_writing(self, known: Features) -> u64 {
+        self.read_compatible & !known.read_compatible
+    }
+}
 
 /// The first sector of the file: written once, when the repository is created.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -50,6 +93,8 @@ pub struct FileHeader {
     pub uuid: [u8; 16],
     /// When it was created, in nanoseconds since 1970.
     pub created: u64,
+    /// Those that the file has had from its beginning.
+    pub features: Features,
     /// Zero.
     pub reserved: u32,
     /// CRC-32 (IEEE) of the bytes before this field.
@@ -62,10 +107,10 @@ pub struct FileHeader {
 pub struct FileState {
     /// Trailer of the newest transaction that is wholly in the log.
     pub head: StateWord,
-    /// Trailer of the newest transaction that is also in the tables: what
+    /// Trailer of the newest transaction that is also in the leaves: what
     /// readers see. Equal to `head` except while a writer is between the two.
     pub visible: StateWord,
-    /// A trailer that was on the disk, with the tables of its time, when this
+    /// A trailer that was on the disk, with the leaves of its time, when this
     /// word was written: where recovery starts.
     pub checkpoint: StateWord,
     /// A trailer that was on the disk, with the log before it, when this word
@@ -74,7 +119,9 @@ pub struct FileState {
     /// The kernel's boot id at the time of the last recovery. Under another
     /// one, nothing after `checkpoint` is believed before it is checked.
     pub boot_id: [u8; 16],
-    /// The file's inode number at that time; another one means a copy.
+    /// The number of the file's device at that time; another one means a copy.
+    pub device: u64,
+    /// The file's inode number at that time; likewise.
     pub inode: u64,
 }
 
@@ -90,7 +137,7 @@ impl StateWord {
     /// The word for the trailer at `offset`.
     pub fn new(offset: u64) -> StateWord {
         let offset = offset & ((1 << Self::OFFSET_BITS) - 1);
-        let check = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> Self::OFFSET_BITS;
+        let check = offset.wrapping_mul(crate::GOLDEN) >> Self::OFFSET_BITS;
         StateWord(offset | check << Self::OFFSET_BITS)
     }
 
@@ -105,22 +152,26 @@ impl StateWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ItemKind {
-    /// Key (32 bytes), value, zeros to a multiple of 8. Slot: its index.
-    Record = 1,
+    /// Key (32 bytes), value, check (4 bytes, [`record_check`]). Slot: its index.
+    Record = 0x01,
     /// As [`ItemKind::Record`]; takes the place of an older record of its key.
-    Replacement = 2,
+    Replacement = 0x02,
     /// Addresses pushed onto a vector. Slot: the vector.
-    Push = 3,
-    /// Zeros to a multiple of 64, then a hash table. Slot: the index.
-    IndexTable = 4,
-    /// Zeros to a multiple of 64, then an array. Slot: the vector.
-    VectorTable = 5,
+    Push = 0x03,
+    /// A node of an index's trie ([`crate::trie`]). Slot: the index.
+    IndexNode = 0x04,
+    /// A node of a vector's trie. Slot: the vector.
+    VectorNode = 0x05,
     /// A [`Trailer`]. Slot: 0.
-    Trailer = 6,
+    Trailer = 0x06,
+    /// Words of a leaf of an index's trie ([`crate::leaf`]). Slot: the index.
+    IndexLeaf = 0x84,
+    /// Words of a leaf of a vector's trie. Slot: the vector.
+    VectorLeaf = 0x85,
 }
 
-/// First 8 bytes of every item: bits 0–39 length of what follows it without
-/// padding, in bytes; 40–47 slot; 48–55 kind; 56–63 [`ItemHead::MARK`].
+/// First 8 bytes of every item: bits 0–39 length of the body in bytes; 40–47
+/// slot; 48–55 kind; 56–63 [`ItemHead::MARK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct ItemHead(pub u64);
@@ -130,6 +181,9 @@ impl ItemHead {
     pub const MARK: u8 = 0xc5;
     /// Lengths are below this.
     pub const MAX_LENGTH: u64 = 1 << 40;
+    /// Set in the kinds whose body starts at a multiple of [`LEAF_ALIGN`], changes in
+    /// place, and is no part of the transaction's CRC: also in kinds to come.
+    pub const IN_PLACE: u8 = 0x80;
 
     /// The head of an item; `None` if `length` is too large.
     pub fn new(kind: ItemKind, slot: u8, length: u64) -> Option<ItemHead> {
@@ -138,7 +192,7 @@ impl ItemHead {
         ))
     }
 
-    /// Length of what follows the head, without padding, in bytes.
+    /// Length of the body, without padding, in bytes.
     #[inline]
     pub fn length(self) -> u64 {
         self.0 & (Self::MAX_LENGTH - 1)
@@ -150,75 +204,61 @@ impl ItemHead {
         (self.0 >> 40) as u8
     }
 
-    /// What the item is; `None` if the mark or the kind is wrong.
+    /// Whether this can be an item at all, of a known kind or not.
+    pub fn is_marked(self) -> bool {
+        (self.0 >> 56) as u8 == Self::MARK && (self.0 >> 48) as u8 != 0
+    }
+
+    /// Whether the body changes in place ([`ItemHead::IN_PLACE`]).
+    pub fn is_in_place(self) -> bool {
+        (self.0 >> 48) as u8 & Self::IN_PLACE != 0
+    }
+
+    /// What the item is; `None` if the mark is wrong or the kind unknown.
     #[inline]
     pub fn kind(self) -> Option<ItemKind> {
         Some(match (self.0 >> 48) as u16 {
             0xc501 => ItemKind::Record,
             0xc502 => ItemKind::Replacement,
             0xc503 => ItemKind::Push,
-            0xc504 => ItemKind::IndexTable,
-            0xc505 => ItemKind::VectorTable,
+            0xc504 => ItemKind::IndexNode,
+            0xc505 => ItemKind::VectorNode,
             0xc506 => ItemKind::Trailer,
+            0xc584 => ItemKind::IndexLeaf,
+            0xc585 => ItemKind::VectorLeaf,
             _ => return None,
         })
     }
 }
 
-/// Address (a multiple of [`TABLE_ALIGN`]) of a table's contents, with the
-/// binary logarithm of its number of 8-byte words in the low 6 bits. Zero: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(transparent)]
-pub struct TableRef(pub u64);
+/// Bytes of a record's body beside its value: the key and the check.
+pub const RECORD_OVERHEAD: u64 = 32 + RECORD_CHECK;
+/// Bytes of a record's check.
+pub const RECORD_CHECK: u64 = 4;
 
-impl TableRef {
-    /// No table yet.
-    pub const NONE: TableRef = TableRef(0);
-
-    /// A table of `1 << log2` words whose contents are at `address`.
-    pub fn new(address: Address, log2: u32) -> TableRef {
-        debug_assert!(address.0.is_multiple_of(TABLE_ALIGN) && log2 < 64);
-        TableRef(address.0 | u64::from(log2))
-    }
-
-    /// Where the contents are.
-    #[inline]
-    pub fn address(self) -> u64 {
-        self.0 & !(TABLE_ALIGN - 1)
-    }
-
-    /// Binary logarithm of the number of words.
-    #[inline]
-    pub fn log2(self) -> u32 {
-        (self.0 & (TABLE_ALIGN - 1)) as u32
-    }
-
-    /// Whether there is no table.
-    #[inline]
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
+/// The check at the end of a record: the low 32 bits of XXH3 (64 bits, no seed) of its
+/// bytes before: head, key and value.
+#[inline]
+pub fn record_check(bytes: &[u8]) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(bytes) as u32
 }
 
 /// An index as of one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct IndexRoot {
-    /// Its hash table ([`crate::table`]).
-    pub table: TableRef,
+    /// The root of its trie ([`crate::trie`]).
+    pub root: ChildWord,
     /// Number of keys.
     pub count: u64,
-    /// Number of words of the table in use: `count` and what was replaced
-    /// since the table was made.
-    pub used: u64,
 }
 
 /// A vector as of one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct VectorRoot {
-    /// Its array of [`Address`]es.
-    pub table: TableRef,
+    /// The root of its trie ([`crate::trie`]).
+    pub root: ChildWord,
     /// Number of elements.
     pub length: u64,
 }
@@ -247,11 +287,20 @@ pub struct Trailer {
     pub previous_nonce: u64,
     /// Random: tells this transaction from any other ever written here.
     pub nonce: u64,
+    /// Those that this snapshot has beside the header's; never fewer than the
+    /// previous one.
+    pub features: Features,
+    /// A bit for each index that has ever had a replacement: there the newest
+    /// of several words of one key counts.
+    pub replaced: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The indices.
     pub indices: [IndexRoot; INDEX_SLOTS],
     /// The vectors.
     pub vectors: [VectorRoot; VECTOR_SLOTS],
-    /// CRC-32 of the transaction's items before this, without the contents of tables.
+    /// CRC-32 of the transaction's items before this, without bodies that
+    /// change in place.
     pub payload_crc: u32,
     /// CRC-32 of this trailer before this field.
     pub checksum: u32,
@@ -260,17 +309,25 @@ pub struct Trailer {
 /// Size of a [`Trailer`] in bytes.
 pub const TRAILER_SIZE: u64 = size_of::<Trailer>() as u64;
 
+impl Trailer {
+    /// Whether an index has ever had a replacement.
+    #[inline]
+    pub fn has_replaced(&self, slot: u8) -> bool {
+        self.replaced.checked_shr(slot.into()).unwrap_or(0) & 1 != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn sizes_are_those_of_the_specification() {
-        assert_eq!(size_of::<FileHeader>(), 48);
-        assert_eq!(size_of::<FileState>(), 56);
-        assert_eq!(size_of::<IndexRoot>(), 24);
+        assert_eq!(size_of::<FileHeader>(), 72);
+        assert_eq!(size_of::<FileState>(), 64);
+        assert_eq!(size_of::<IndexRoot>(), 16);
         assert_eq!(size_of::<VectorRoot>(), 16);
-        assert_eq!(TRAILER_SIZE, 592);
+        assert_eq!(TRAILER_SIZE, 624);
         assert_eq!(TRAILER_SIZE % ITEM_ALIGN, 0);
     }
 
@@ -288,7 +345,35 @@ mod tests {
         let head = ItemHead::new(ItemKind::Push, 7, 0xff_0000_0001).unwrap();
         assert_eq!(head.kind(), Some(ItemKind::Push));
         assert_eq!((head.slot(), head.length()), (7, 0xff_0000_0001));
+        assert!(head.is_marked() && !head.is_in_place());
+        assert!(
+            ItemHead::new(ItemKind::VectorLeaf, 7, 1)
+                .unwrap()
+                .is_in_place()
+        );
         assert_eq!(ItemHead::new(ItemKind::Push, 7, 1 << 40), None);
         assert_eq!(ItemHead(0).kind(), None);
+        assert!(!ItemHead(0).is_marked());
+        let of_a_later_version = ItemHead(0xc57f_0000_0000_0010);
+        assert!(of_a_later_version.kind().is_none() && of_a_later_version.is_marked());
+    }
+
+    #[test]
+    fn features_bar_those_who_do_not_know_them() {
+        let known = Features {
+            compatible: 1,
+            read_compatible: 2,
+            incompatible: 4,
+        };
+        assert_eq!(known.bar_reading(known) | known.bar_writing(known), 0);
+        let later = known.union(Features {
+            compatible: 8,
+            read_compatible: 16,
+            incompatible: 32,
+        });
+        assert_eq!(
+            (later.bar_reading(known), later.bar_writing(known)),
+            (32, 16)
+        );
     }
 }

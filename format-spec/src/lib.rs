@@ -7,7 +7,7 @@
 //! * [`canonical`]: what is digested, byte by byte.
 //! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
 //! * [`mod@file`]: the file's header, log items and trailers.
-//! * [`table`]: the hash table of an index.
+//! * [`trie`]: the nodes of an index's or a vector's trie; [`leaf`]: the leaf of an index's.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
 //! * [`outline`]: what a compilation repeats of its fragments for a linker.
@@ -19,6 +19,11 @@ pub mod canonical;
 pub mod digest;
 pub mod file;
 pub mod ids;
+pub mod leaf;
 pub mod outline;
 pub mod program;
-pub mod table;
+pub mod trie;
+
+/// An odd number near 2^64 divided by the golden ratio: by multiplying with it, checks are made
+/// of words of the file.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -8,6 +8,7 @@ use common::{
     Expected, Fate, Op, PLAIN, REPLACED, Random, TestSystem, VECTOR, effort, key, options,
     run_transaction,
 };
+use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
@@ -236,7 +237,7 @@ fn files_that_are_not_repositories() {
     assert!(matches!(open(&path), Err(Error::Damaged { offset: 0, .. })));
 
     // Every length: nothing that reaches beyond the end is read.
-    for length in (4096 + 592..good.len()).step_by(401) {
+    for length in (4096 + 624..good.len()).step_by(401) {
         write(&good[..length]);
         let error = open(&path)
             .and_then(|store| store.snapshot().map(drop))
@@ -413,7 +414,7 @@ fn a_small_reserve_is_enough_until_it_is_full() {
     assert_eq!(store.snapshot().unwrap().count(0), 1);
 }
 
-/// The log alone is enough: neither the state nor any table is needed.
+/// The log alone is enough: neither the state nor any leaf is needed.
 #[test]
 fn everything_can_be_made_from_the_log() {
     let directory = scratch();
@@ -421,16 +422,14 @@ fn everything_can_be_made_from_the_log() {
     let history = sample(&path);
     let good = std::fs::read(&path).unwrap();
     let mut bytes = good.clone();
-    bytes[512..568].fill(0x55);
+    bytes[512..576].fill(0x55);
     let store = open(&path).unwrap();
     for snapshot in store.snapshot().unwrap().revisions() {
-        let trailer = *snapshot.unwrap().trailer();
-        let indices = trailer.indices.iter().map(|root| root.table);
-        for table in indices.chain(trailer.vectors.iter().map(|root| root.table)) {
-            if !table.is_none() {
-                let start = table.address() as usize;
-                bytes[start..start + (8 << table.log2())].fill(0x55);
-            }
+        let snapshot = snapshot.unwrap();
+        let indices = (0..INDEX_SLOTS as u8).map(|slot| snapshot.index_leaves(slot));
+        let vectors = (0..VECTOR_SLOTS as u8).map(|slot| snapshot.vector_leaves(slot));
+        for leaf in indices.chain(vectors).flat_map(Result::unwrap) {
+            bytes[leaf.start as usize..leaf.end as usize].fill(0x55);
         }
     }
     drop(store);
@@ -513,7 +512,7 @@ fn every_byte_flipped() {
             "byte {at:#x} flipped, wrong answers, and verified"
         );
         // The header's session is allowed to differ: it is only believed less.
-        let in_session = (512 + 32..512 + 56).contains(&at);
+        let in_session = (512 + 32..512 + 64).contains(&at);
         assert!(!verified || in_session, "byte {at:#x} flipped and verified");
 
         // Checkpoint at the beginning, so recovery sees all of the log.
@@ -545,7 +544,7 @@ fn hostile_files() {
         for _ in 0..1 + random.below(4) {
             // A word somewhere, or in the newest trailer, or of a state word.
             let place = match random.below(4) {
-                0 => trailer + random.below(592 / 8) as usize * 8,
+                0 => trailer + random.below(624 / 8) as usize * 8,
                 1 => 512 + random.below(4) as usize * 8,
                 _ => random.below(bytes.len() as u64 / 8) as usize * 8,
             };
@@ -561,8 +560,8 @@ fn hostile_files() {
             bytes[place..place + 8].copy_from_slice(&value.to_le_bytes());
         }
         // Make the newest trailer's checksum right again.
-        let checksum = crc32(&bytes[trailer..trailer + 588]);
-        bytes[trailer + 588..trailer + 592].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32(&bytes[trailer..trailer + 620]);
+        bytes[trailer + 620..trailer + 624].copy_from_slice(&checksum.to_le_bytes());
         std::fs::write(&path, &bytes).unwrap();
         let result = caught(|| {
             all_answers_are_right(&path, &history);

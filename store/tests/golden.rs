@@ -7,13 +7,15 @@
 mod common;
 
 use common::{TestSystem, key, options};
+use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use std::path::Path;
 use store::engine::{Durability, Store};
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v1.bin");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v4.bin");
 
-/// A fixed sequence: four transactions, of which the third makes tables grow.
+/// A fixed sequence: five transactions, of which the third makes leaves grow, and the last
+/// makes a trie of an index and of a vector.
 fn write(path: &Path) {
     let store = Store::open(path, &options(TestSystem::new(1))).unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
@@ -40,6 +42,26 @@ fn write(path: &Path) {
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     transaction.insert(3, &key(100), b"last").unwrap();
     transaction.commit().unwrap();
+
+    // Keys with 13 equal bits: two nodes above each other.
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    for number in 0..70 {
+        let address = transaction
+            .insert(4, &alike(number), &number.to_le_bytes())
+            .unwrap();
+        transaction.push(2, address).unwrap();
+    }
+    for _ in 70..8200 {
+        transaction.push(2, Address(4096)).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+/// Keys of which the first 13 bits are the same, and the next 13 all but two values.
+fn alike(number: u64) -> Digest {
+    let mut key = key(number);
+    key.0[..4].copy_from_slice(&(0xabc8_0000 | (number as u32 % 2) << 18 | 0x15).to_be_bytes());
+    key
 }
 
 #[test]
@@ -65,11 +87,12 @@ fn the_same_bytes_every_time() {
 /// The reader of SPEC.md.
 struct Reader(Vec<u8>);
 
-struct Root {
-    table: u64,
-    words: u64,
-    count: u64,
-    used: u64,
+/// A reference, section 7.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Reference {
+    address: u64,
+    log2: u32,
+    prefix: u32,
 }
 
 impl Reader {
@@ -98,7 +121,7 @@ impl Reader {
         let head = self.bytes(at, 8);
         assert_eq!(head[7], 0xc5);
         let length = self.u64(at) % (1 << 40);
-        let align = if matches!(head[6], 4 | 5) { 64 } else { 8 };
+        let align = if head[6] & 0x80 != 0 { 64 } else { 8 };
         let body = (at + 8).next_multiple_of(align);
         (
             head[6],
@@ -109,64 +132,102 @@ impl Reader {
         )
     }
 
-    fn table(&self, at: u64) -> (u64, u64) {
-        let reference = self.u64(at);
-        if reference == 0 {
-            (0, 0)
-        } else {
-            (reference / 64 * 64, 1 << (reference % 64))
-        }
+    /// Section 7: of a word that is child number `rank` of a node with this bitmap.
+    fn reference(&self, word: u64, bitmap: u64, rank: u64) -> Option<Reference> {
+        let low = word & ((1 << 51) - 1);
+        let mixed = (low ^ bitmap.rotate_left(29) ^ rank << 51).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        assert_eq!(word >> 51, mixed >> 51);
+        (low != 0).then_some(Reference {
+            address: (low & ((1 << 37) - 1)) * 8,
+            log2: (low >> 37 & 31) as u32,
+            prefix: (low >> 42) as u32,
+        })
     }
 
-    fn index(&self, trailer: u64, slot: u64) -> Root {
-        let at = trailer + 72 + 24 * slot;
-        let (table, words) = self.table(at);
-        Root {
-            table,
-            words,
-            count: self.u64(at + 8),
-            used: self.u64(at + 16),
+    /// (root, number of keys).
+    fn index(&self, trailer: u64, slot: u64) -> (Option<Reference>, u64) {
+        let at = trailer + 104 + 16 * slot;
+        (self.reference(self.u64(at), 0, 0), self.u64(at + 8))
+    }
+
+    /// The leaf that the way to a key or element ends at; `value` gives the six bits
+    /// that a node of this prefix or height takes.
+    fn leaf(
+        &self,
+        kind: u8,
+        root: Option<Reference>,
+        value: impl Fn(u32) -> u64,
+    ) -> Option<Reference> {
+        let mut reference = root?;
+        while reference.log2 == 31 {
+            let (found, _, body, length, _) = self.item(reference.address);
+            assert_eq!(found, kind);
+            let bitmap = self.u64(body);
+            assert_eq!(length, 8 + 8 * u64::from(bitmap.count_ones()));
+            let up_to = bitmap << (63 - value(reference.prefix));
+            let rank = u64::from(up_to.count_ones()) - 1;
+            let below = self.reference(self.u64(body + 8 + 8 * rank), bitmap, rank)?;
+            assert!(below.address < reference.address);
+            reference = below;
         }
+        Some(reference)
     }
 
     fn vector(&self, trailer: u64, slot: u64) -> Vec<u64> {
-        let at = trailer + 456 + 16 * slot;
-        let (table, words) = self.table(at);
+        let at = trailer + 488 + 16 * slot;
+        let root = self.reference(self.u64(at), 0, 0);
         let length = self.u64(at + 8);
-        assert!(length <= words);
         (0..length)
-            .map(|element| self.u64(table + 8 * element))
+            .map(|element| {
+                let value = |height: u32| element >> (13 + 6 * (height - 1)) & 63;
+                let leaf = self.leaf(5, root, value).unwrap();
+                let word = self.u64(leaf.address + element % 8192 * 8);
+                let address = word % (1 << 37);
+                let mixed =
+                    (address ^ !element.rotate_left(37)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                assert_eq!(word >> 37, mixed >> 37);
+                address * 8
+            })
             .collect()
     }
 
-    /// Section 7.
+    /// Section 8.
     fn look_up(&self, trailer: u64, slot: u64, key: &[u8; 32]) -> Option<&[u8]> {
-        let root = self.index(trailer, slot);
-        if root.table == 0 {
-            return None;
-        }
-        let hash = u64::from_be_bytes(key[..8].try_into().unwrap());
-        let lines = root.words / 8;
-        let b = lines.ilog2();
-        let w = if b <= 12 { 0 } else { 9 };
-        let tag = hash << w >> 40;
-        let mut place = (hash >> (64 - b)) * 8;
+        let bits = |from: u32, count: u32| {
+            (from..from + count).fold(0, |bits, at| {
+                let byte = key.get(at as usize / 8).copied().unwrap_or(0);
+                bits << 1 | u64::from(byte >> (7 - at % 8) & 1)
+            })
+        };
+        let leaf = self.leaf(4, self.index(trailer, slot).0, |prefix| bits(prefix, 6))?;
+        let lines = 1 << (leaf.log2 - 3);
+        let p = leaf.prefix;
+        let w = if p == 0 { 0 } else { 7 + (p - 1) / 16 * 16 };
+        let tag = bits(w, 24);
+        let mut place = bits(p, leaf.log2 - 3) * 8;
         let mut best = 0;
-        for _ in 0..lines.min(16) * 8 {
-            let word = self.u64(root.table + place * 8);
+        for _ in 0..8.min(lines / 2) * 8 {
+            let word = self.u64(leaf.address + place * 8);
             if word == 0 {
                 break;
             }
-            let address = word % (1 << 40) * 8;
-            if word >> 40 == tag && address < trailer + 592 && self.bytes(address + 8, 32) == key {
+            let mut check = 0;
+            for shift in (0..61).step_by(3) {
+                check ^= (word >> 40 << 37 | word % (1 << 37)) >> shift & 7;
+            }
+            assert_eq!(word >> 37 & 7, check);
+            let address = word % (1 << 37) * 8;
+            if word >> 40 == tag && address < trailer + 624 && self.bytes(address + 8, 32) == key {
                 best = best.max(address);
             }
-            place = (place + 1) % root.words;
+            place = (place + 1) % (lines * 8);
         }
         let (kind, of, body, length, _) = (best != 0).then(|| self.item(best))?;
         assert!(matches!(kind, 1 | 2));
         assert_eq!(u64::from(of), slot);
-        Some(self.bytes(body + 32, length - 32))
+        let check = xxhash_rust::xxh3::xxh3_64(self.bytes(best, 8 + length - 4)) as u32;
+        assert_eq!(self.u32(body + length - 4), check);
+        Some(self.bytes(body + 32, length - 36))
     }
 
     fn crc(&self, ranges: &[(u64, u64)]) -> u32 {
@@ -192,19 +253,20 @@ fn a_reader_made_from_the_specification_reads_it() {
     let file = Reader(std::fs::read(GOLDEN).unwrap());
     // Section 3.
     assert_eq!(file.bytes(0, 8), b"ProgRepo");
-    assert_eq!((file.u32(8), file.u32(12)), (3, 0x0102_0304));
+    assert_eq!((file.u32(8), file.u32(12)), (4, 0x0102_0304));
     assert_eq!((file.0[22] >> 4, file.0[24] >> 6), (4, 0b10));
     assert_eq!(file.u64(32) / 1_000_000_000, 5);
-    assert_eq!(file.u32(40), 0);
-    assert_eq!(file.u32(44), file.crc(&[(0, 44)]));
-    assert!(file.bytes(48, 512 - 48).iter().all(|&byte| byte == 0));
+    assert_eq!([40, 48, 56].map(|at| file.u64(at)), [0; 3]);
+    assert_eq!(file.u32(64), 0);
+    assert_eq!(file.u32(68), file.crc(&[(0, 68)]));
+    assert!(file.bytes(72, 512 - 72).iter().all(|&byte| byte == 0));
     // Section 4.
     let [head, visible, checkpoint, durable] = [512, 520, 528, 536].map(|at| file.state_word(at));
     assert_eq!(head, visible);
     assert_eq!(file.bytes(544, 16), [1; 16]);
-    assert_eq!(file.u64(560), 1);
-    assert!(file.bytes(568, 4096 - 568).iter().all(|&byte| byte == 0));
-    assert_eq!(head + 592, file.0.len() as u64);
+    assert_eq!((file.u64(560), file.u64(568)), (2, 1));
+    assert!(file.bytes(576, 4096 - 576).iter().all(|&byte| byte == 0));
+    assert_eq!(head + 624, file.0.len() as u64);
 
     // Section 6, forwards over the items.
     let mut at = 4096;
@@ -217,7 +279,7 @@ fn a_reader_made_from_the_specification_reads_it() {
         let (kind, slot, body, length, next) = file.item(at);
         if kind != 6 {
             kinds.push((trailers.len(), kind, slot));
-            if matches!(kind, 4 | 5) {
+            if kind & 0x80 != 0 {
                 hashed.push((from, body));
                 from = next;
             }
@@ -230,7 +292,7 @@ fn a_reader_made_from_the_specification_reads_it() {
             continue;
         }
         hashed.push((from, at));
-        assert_eq!(file.u64(at), 584 | 6 << 48 | 0xc5 << 56);
+        assert_eq!(file.u64(at), 616 | 6 << 48 | 0xc5 << 56);
         assert_eq!(file.u64(at + 8), at);
         assert_eq!(file.u64(at + 16), trailers.len() as u64);
         assert_eq!(file.u64(at + 32), start);
@@ -244,39 +306,61 @@ fn a_reader_made_from_the_specification_reads_it() {
                 file.u64(previous + 64)
             }
         );
-        assert_eq!(file.u32(at + 584), file.crc(&hashed));
-        assert_eq!(file.u32(at + 588), file.crc(&[(at, at + 588)]));
+        assert_eq!(file.u32(at + 616), file.crc(&hashed));
+        assert_eq!(file.u32(at + 620), file.crc(&[(at, at + 620)]));
         trailers.push(at);
         (start, from, at) = (next, next, next);
         hashed.clear();
     }
-    assert_eq!(trailers.len(), 5);
-    assert_eq!(trailers[4], head);
+    assert_eq!(trailers.len(), 6);
+    assert_eq!(trailers[5], head);
     // The durable commit waited for its part of the log, and nobody for the tables.
     assert_eq!((trailers[0], trailers[2]), (checkpoint, durable));
     let jumps: Vec<u64> = trailers
         .iter()
         .map(|trailer| file.u64(trailer + 48))
         .collect();
-    let [t0, t1, _, t3, _] = trailers[..] else {
+    let [t0, t1, _, t3, t4, _] = trailers[..] else {
         unreachable!()
     };
-    assert_eq!(jumps, [0, t0, t1, t0, t3]);
+    assert_eq!(jumps, [0, t0, t1, t0, t3, t4]);
+    // Features, what was replaced, and a reserved word.
+    for (revision, trailer) in (0..).zip(&trailers) {
+        assert_eq!([72, 80, 88].map(|at| file.u64(trailer + at)), [0; 3]);
+        assert_eq!(
+            file.u32(trailer + 96),
+            if revision >= 2 { 1 << 15 } else { 0 }
+        );
+        assert_eq!(file.u32(trailer + 100), 0);
+    }
     // What each transaction consists of: (transaction, kind, slot).
     let expected = [
         (1, 1, 3),
         (1, 1, 15),
         (1, 3, 1),
-        (1, 4, 3),
-        (1, 4, 15),
-        (1, 5, 1),
+        (1, 0x84, 3),
+        (1, 0x84, 15),
+        (1, 0x85, 1),
     ];
     assert_eq!(kinds[..6], expected);
-    assert_eq!(kinds[6..10], [(2, 2, 15), (2, 1, 3), (2, 3, 7), (2, 5, 7)]);
+    assert_eq!(
+        kinds[6..10],
+        [(2, 2, 15), (2, 1, 3), (2, 3, 7), (2, 0x85, 7)]
+    );
     assert_eq!(kinds[10..70], [(3, 1, 3); 60]);
-    assert_eq!(kinds[70..], [(3, 3, 1), (3, 4, 3), (3, 5, 1), (4, 1, 3)]);
+    assert_eq!(
+        kinds[70..74],
+        [(3, 3, 1), (3, 0x84, 3), (3, 0x85, 1), (4, 1, 3)]
+    );
+    assert_eq!(kinds[74..144], [(5, 1, 4); 70]);
+    // A leaf behind seven equal bits, in the second of two nodes; two leaves and a node.
+    assert_eq!(
+        kinds[144..148],
+        [(5, 3, 2), (5, 0x84, 4), (5, 4, 4), (5, 4, 4)]
+    );
+    assert_eq!(kinds[148..], [(5, 0x85, 2), (5, 0x85, 2), (5, 5, 2)]);
 
-    // Section 7, in every revision.
+    // Sections 7 and 8, in every revision.
     let value = |trailer, slot, number| file.look_up(trailer, slot, &key(number).0);
     for (revision, &trailer) in trailers.iter().enumerate() {
         assert_eq!(
@@ -288,14 +372,8 @@ fn a_reader_made_from_the_specification_reads_it() {
             value(trailer, 3, 100),
             (revision >= 4).then_some(&b"last"[..])
         );
-        let replaced = [
-            None,
-            Some(&b"old"[..]),
-            Some(b"new value"),
-            Some(b"new value"),
-            Some(b"new value"),
-        ];
-        assert_eq!(value(trailer, 15, 1), replaced[revision]);
+        let replaced = [None, Some(&b"old"[..]), Some(b"new value")];
+        assert_eq!(value(trailer, 15, 1), replaced[revision.min(2)]);
         for number in 10..70u8 {
             let bytes = vec![number; usize::from(number % 9)];
             assert_eq!(
@@ -303,16 +381,26 @@ fn a_reader_made_from_the_specification_reads_it() {
                 (revision >= 3).then_some(&bytes[..])
             );
         }
-        let root = file.index(trailer, 3);
-        assert_eq!(root.count, [0, 1, 2, 62, 63][revision]);
-        assert_eq!(root.words, [0, 64, 64, 128, 128][revision]);
-        let root = file.index(trailer, 15);
-        assert_eq!(
-            (root.count, root.used),
-            [(0, 0), (1, 1), (1, 2), (1, 2), (1, 2)][revision]
+        let (root, count) = file.index(trailer, 3);
+        assert_eq!(count, [0, 1, 2, 62, 63, 63][revision]);
+        let log2 = root.map_or(0, |root| root.log2);
+        assert_eq!(log2, [0, 6, 6, 7, 7, 7][revision]);
+        assert_eq!(file.index(trailer, 15).1, u64::from(revision >= 1));
+        for number in 0..70 {
+            let found = file.look_up(trailer, 4, &alike(number).0);
+            assert_eq!(found, (revision >= 5).then_some(&number.to_le_bytes()[..]));
+        }
+        let elements = file.vector(trailer, 2);
+        assert_eq!(elements.len(), if revision >= 5 { 8200 } else { 0 });
+        assert!(elements.iter().skip(70).all(|&element| element == 4096));
+        assert!(
+            elements
+                .iter()
+                .take(70)
+                .all(|&element| file.item(element).0 == 1)
         );
         let elements = file.vector(trailer, 1);
-        assert_eq!(elements.len(), [0, 1, 1, 121, 121][revision]);
+        assert_eq!(elements.len(), [0, 1, 1, 121, 121, 121][revision]);
         for pair in elements.get(1..).unwrap_or_default().chunks(2) {
             assert_eq!(pair[0], pair[1]);
             assert_eq!(file.item(pair[0]).0, 1);

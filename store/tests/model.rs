@@ -245,7 +245,7 @@ fn one_large_transaction() {
     }
     transaction.commit().unwrap();
     store.verify().unwrap();
-    let table = |snapshot: Snapshot<'_>| snapshot.trailer().indices[0].table;
-    assert_eq!(table(snapshot), table(store.snapshot().unwrap()));
+    let root = |snapshot: Snapshot<'_>| snapshot.trailer().indices[0].root;
+    assert_eq!(root(snapshot), root(store.snapshot().unwrap()));
     assert_eq!(store.snapshot().unwrap().count(0), 40_300);
 }

@@ -4,7 +4,8 @@ use super::log;
 use super::system::System;
 use bytemuck::Zeroable;
 use format_spec::file::{
-    BYTE_ORDER, FileHeader, FileState, LOG_OFFSET, MAGIC, STATE_OFFSET, StateWord, Trailer, VERSION,
+    BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, STATE_OFFSET, StateWord,
+    Trailer, VERSION,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -101,18 +102,21 @@ fn write_empty(file: &File, uuid: Option<[u8; 16]>, system: &dyn System) -> io::
         byte_order: BYTE_ORDER,
         uuid,
         created: now,
+        features: Features::default(),
         reserved: 0,
         checksum: 0,
     };
     header.checksum = header_checksum(&header);
     let first = StateWord::new(LOG_OFFSET);
+    let (device, inode) = system.identity(file)?;
     let state = FileState {
         head: first,
         visible: first,
         checkpoint: first,
         durable: first,
         boot_id: system.boot_id(),
-        inode: system.inode(file)?,
+        device,
+        inode,
     };
     let mut bytes = vec![0; LOG_OFFSET as usize];
     let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);

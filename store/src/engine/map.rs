@@ -7,12 +7,12 @@
 //! where the file certainly has bytes.
 //!
 //! The bytes below a view's end are of two sorts. Items of the log never
-//! change once they are committed and are borrowed as `&[u8]`. Words of tables
+//! change once they are committed and are borrowed as `&[u8]`. Words of leaves
 //! and of the file's state change in place and are read atomically, one by
 //! one. Who truncates or overwrites the file from outside breaks every mapping
 //! of it; no user of `mmap` can defend against that.
 //!
-//! A writer adds words to tables one by one, all over them. Where the file
+//! A writer adds words to leaves one by one, all over them. Where the file
 //! system can be trusted to have the blocks ([`may_store`]), it stores them
 //! through a second, writable mapping ([`WordWriter`]): a system call for each
 //! would cost as much as all the rest of a commit.
@@ -20,7 +20,7 @@
 use super::error::Fault;
 use super::sync::Word;
 use super::system::System;
-use format_spec::table::LINE_WORDS;
+use format_spec::leaf::LINE_WORDS;
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::io;
@@ -146,7 +146,7 @@ impl<'s> View<'s> {
     }
 }
 
-/// A line of an index's table.
+/// A line of an index's leaf.
 pub(super) type Line = [Word; LINE_WORDS as usize];
 
 /// The words of a line, for which of them a tag was asked.
@@ -224,7 +224,7 @@ pub(super) fn look_for(tag: u64, line: &Line) -> Tagged {
     };
     for (place, word) in line.iter().enumerate() {
         let word = word.load(Ordering::Relaxed);
-        tagged.matches |= u32::from(format_spec::table::tag(word) == tag) << place;
+        tagged.matches |= u32::from(format_spec::leaf::tag(word) == tag) << place;
         tagged.is_full = word != 0;
     }
     tagged
@@ -252,15 +252,15 @@ impl WordWriter {
         Ok(WordWriter { raw })
     }
 
-    /// Stores `word` in one piece at `offset`, a multiple of 8, in a table that
+    /// Stores `word` in one piece at `offset`, a multiple of 8, in a leaf that
     /// is wholly below the end of `view`.
     pub fn store(&self, view: View<'_>, offset: u64, word: u64) -> Result<(), Fault> {
         let end = view.end().min(self.raw.len() as u64);
         if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|after| after > end) {
-            return Err(Fault::new(offset, "is not a word of a table"));
+            return Err(Fault::new(offset, "is not a word of a leaf"));
         }
         // SAFETY: in bounds of this mapping, and of the file (`Mapping::view`);
-        // aligned; tables are only ever accessed atomically.
+        // aligned; leaves are only ever accessed atomically.
         unsafe {
             let place = self.raw.as_mut_ptr().add(offset as usize);
             (*place.cast::<Word>()).store(word, Ordering::Release);

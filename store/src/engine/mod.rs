@@ -28,22 +28,24 @@
 //! `SPEC.md` of the `format-spec` crate describes the file. In short: the *log*
 //! is append-only and is the truth. Each transaction appends its records and a
 //! trailer with a CRC of them, then publishes the trailer's offset in the
-//! file's state. *Tables* (a hash table for each index, an array for each
-//! vector) are room reserved in the log that is filled in place, one aligned
+//! file's state. Each index is a *trie* over the bits of the keys, and each vector
+//! one over the numbers of the elements. Nodes are small items of the log. *Leaves* are room
+//! reserved in the log, 64 KiB at most, that is filled in place, one aligned
 //! 8-byte word for a record, when a transaction is committed. A word holds the
 //! record's address, so a snapshot simply takes no notice of words that lead
-//! beyond its own end: one table serves all snapshots, and readers need
-//! neither locks nor copies. What is in a table follows from the log; after a
-//! power cut, which may leave any mixture of a table's pages, it is made again
+//! beyond its own end: one leaf serves many snapshots, and readers need
+//! neither locks nor copies. A leaf that is full splits, and only then is the path above it
+//! copied: no commit writes more than the leaves that it fills. What is in a leaf follows from the log; after a
+//! power cut, which may leave any mixture of a leaf's pages, it is made again
 //! from the log since the last checkpoint.
 //!
 //! # The parts, from the bottom
 //!
 //! * `system`: the seam to the operating system; `map`: the mapping; `sync`:
 //!   what threads share.
-//! * `log`: items, records, trailers. `table`: finding, adding, growing.
-//! * `replay`: what the tables must be, computed from the log.
-//! * `update`: a commit's changes to the tables.
+//! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
+//! * `replay`: what the leaves must be, computed from the log.
+//! * `update`: a commit's changes to the tries.
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
 //! * `lock`: who may write. `durable`: what is on the disk.
 //! * `snapshot`, `transaction`, `store`: what users see.
@@ -51,6 +53,7 @@
 mod create;
 mod durable;
 mod error;
+mod leaf;
 mod lock;
 mod log;
 mod map;
@@ -60,8 +63,8 @@ mod snapshot;
 mod store;
 mod sync;
 mod system;
-mod table;
 mod transaction;
+mod trie;
 mod update;
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
@@ -69,7 +72,7 @@ compile_error!("repositories are mapped, so this needs a little-endian 64-bit ma
 
 pub use error::{Error, Result};
 pub use log::Record;
-pub use snapshot::{Addition, Snapshot};
+pub use snapshot::{Addition, Snapshot, TrieSize};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
 pub use transaction::{Durability, Transaction};

@@ -1,18 +1,18 @@
 //! Recovery after the death of the operating system, and verification: both
-//! compute from the log what the tables must be, and then write or compare.
+//! compute from the log what the leaves must be, and then write or compare.
 
 use super::Store;
 use super::create::first_trailer;
 use super::error::{Error, Fault, Result};
-use super::log::{self, next_transaction, trailer_at};
+use super::log::{self, end_of, items, next_transaction, trailer_at};
 use super::map::View;
-use super::replay::Tables;
-use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
+use super::replay::{Leaves, MadeLeaf};
+use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET, Trailer};
 use std::mem::offset_of;
 
 impl Store {
     /// Checks everything up to the newest transaction: every transaction's
-    /// checksum, the chain, and every word of every table against the log.
+    /// checksum, the chain, and every word of every leaf against the log.
     /// Writers can go on meanwhile.
     pub fn verify(&self) -> Result<()> {
         if let Some(_lock) = self.try_lock()?
@@ -22,21 +22,25 @@ impl Store {
         }
         let newest = self.snapshot()?;
         let view = newest.view();
-        let replay = || -> Result<Tables, Fault> {
+        let replay = || -> Result<Leaves, Fault> {
             self.check_reserved(view)?;
-            let mut tables = self.replay_all(view)?;
-            while tables.trailer().offset < newest.trailer().offset {
-                let next = next_transaction(view, tables.trailer())?;
-                let jump = log::jump_after(view, tables.trailer())?;
+            let mut leaves = self.replay_all(view)?;
+            while leaves.trailer().offset < newest.trailer().offset {
+                let next = next_transaction(view, leaves.trailer())?;
+                let jump = log::jump_after(view, leaves.trailer())?;
                 if next.jump != jump {
                     return Err(Fault::new(next.offset, "trailer's links are wrong"));
                 }
-                tables.apply(view, next)?;
+                leaves.apply(view, next)?;
+                for finished in leaves.finished.drain(..) {
+                    finished.compare(view, None)?;
+                }
+                check_records(view, next)?;
             }
-            tables.compare(view, false)?;
-            Ok(tables)
+            compare_all(&leaves, view, Some(newest.size()))?;
+            Ok(leaves)
         };
-        let tables = replay().map_err(|fault| self.error(fault))?;
+        let leaves = replay().map_err(|fault| self.error(fault))?;
 
         // If nobody has written meanwhile, nor was killed while writing, there
         // must be no word that is not accounted for.
@@ -45,7 +49,7 @@ impl Store {
         };
         let head = self.state_offset(offset_of!(FileState, head))?;
         if head == newest.trailer().offset {
-            let compared = tables.compare(view, true);
+            let compared = compare_all(&leaves, view, None);
             compared.map_err(|fault| self.error(fault))?;
         }
         let (checkpoint, durable) = self.durable_state()?;
@@ -55,12 +59,12 @@ impl Store {
         Ok(())
     }
 
-    fn replay_all(&self, view: View<'_>) -> Result<Tables, Fault> {
+    fn replay_all(&self, view: View<'_>) -> Result<Leaves, Fault> {
         let first = trailer_at(view, LOG_OFFSET)?;
         if *first != first_trailer(first.time, first.nonce) {
             return Err(Fault::new(LOG_OFFSET, "first trailer is wrong"));
         }
-        Ok(Tables::empty(first))
+        Ok(Leaves::since(first))
     }
 
     fn check_reserved(&self, view: View<'_>) -> Result<(), Fault> {
@@ -80,43 +84,47 @@ impl Store {
         Ok(())
     }
 
-    /// Finds the newest transaction that is whole, makes the tables agree with
+    /// Finds the newest transaction that is whole, makes the leaves agree with
     /// it, and publishes it. SPEC.md, "Recovery".
     pub(super) fn recover(&self) -> Result<()> {
         let length = self.refresh_length()?;
         let view = self.view(length.min(self.reserve()))?;
         let checkpoint = self.state_offset(offset_of!(FileState, checkpoint));
         let visible = self.state_offset(offset_of!(FileState, visible));
-        let replay = || -> Result<Tables, Fault> {
+        let replay = || -> Result<Leaves, Error> {
             let start = checkpoint.ok().map(|offset| trailer_at(view, offset));
-            let mut tables = match start {
-                Some(Ok(start)) => Tables::load(view, start)?,
+            let mut leaves = match start {
+                Some(Ok(start)) => Leaves::since(start),
                 // The state itself is damaged: everything is in the log.
-                _ => self.replay_all(view)?,
+                _ => self.replay_all(view).map_err(|fault| self.error(fault))?,
             };
-            while let Ok(next) = next_transaction(view, tables.trailer()) {
+            while let Ok(next) = next_transaction(view, leaves.trailer()) {
                 if self.is_read_only() && visible.as_ref().is_ok_and(|&last| next.offset > last) {
                     break;
                 }
-                tables.apply(view, next)?;
+                leaves
+                    .apply(view, next)
+                    .map_err(|fault| self.error(fault))?;
+                for finished in std::mem::take(&mut leaves.finished) {
+                    self.settle_leaf(view, &finished, end_of(next))?;
+                }
             }
-            Ok(tables)
+            Ok(leaves)
         };
-        let tables = replay().map_err(|fault| self.error(fault))?;
-        let newest = tables.trailer().offset;
-        if self.is_read_only() {
-            let lost = Fault::new(newest, "what follows is not whole");
-            let same = (visible? == newest).then_some(()).ok_or(lost);
-            return same
-                .and_then(|()| tables.compare(view, false))
-                .map_err(|fault| Error::NeedsRecovery {
-                    path: self.path().to_owned(),
-                    offset: fault.offset,
-                    what: fault.what,
-                });
+        let leaves = replay()?;
+        let newest = leaves.trailer().offset;
+        if self.is_read_only() && visible? != newest {
+            return Err(self.needs_recovery(Fault::new(newest, "what follows is not whole")));
         }
-        for (table, words) in tables.all() {
-            self.write_table(words, table.address())?;
+        let end = end_of(leaves.trailer());
+        let cleaned = leaves
+            .cleaned(view.up_to(end))
+            .map_err(|fault| self.error(fault))?;
+        for leaf in leaves.made().chain(&cleaned) {
+            self.settle_leaf(view, leaf, end)?;
+        }
+        if self.is_read_only() {
+            return Ok(());
         }
         self.sync_file()?;
         // In this order: who finds the session right looks no further.
@@ -124,4 +132,39 @@ impl Store {
         self.write_session()?;
         self.sync_file()
     }
+
+    /// Writes a leaf as it must be; who may only read compares, but for what transactions
+    /// that end after `end` have added.
+    fn settle_leaf(&self, view: View<'_>, leaf: &MadeLeaf, end: u64) -> Result<()> {
+        if self.is_read_only() {
+            let compared = leaf.compare(view, Some(end));
+            return compared.map_err(|fault| self.needs_recovery(fault));
+        }
+        self.write_at(bytemuck::cast_slice(&leaf.words), leaf.child.address())
+    }
+
+    fn needs_recovery(&self, fault: Fault) -> Error {
+        Error::NeedsRecovery {
+            path: self.path().to_owned(),
+            offset: fault.offset,
+            what: fault.what,
+        }
+    }
+}
+
+/// Compares all leaves, see [`MadeLeaf::compare`].
+fn compare_all(leaves: &Leaves, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
+    leaves.made().try_for_each(|leaf| leaf.compare(view, end))
+}
+
+/// Compares the records of a transaction with their checks.
+fn check_records(view: View<'_>, trailer: &Trailer) -> Result<(), Fault> {
+    for item in items(view, trailer.start, trailer.offset) {
+        if let Some(record) = item?.record()?
+            && !record.is_whole()
+        {
+            return Err(Fault::new(record.address.0, "record's check is wrong"));
+        }
+    }
+    Ok(())
 }

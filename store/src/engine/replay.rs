@@ -1,25 +1,31 @@
-//! Making tables from the log: what recovery and verification are built on.
+//! Making leaves from the log: what recovery and verification are built on.
 //!
-//! The bytes of every table are a function of the log. [`Tables`] computes
-//! that function in memory, from a trailer whose tables are known to be good
-//! (a checkpoint, or the empty ones of revision 0), one transaction after the
-//! other. Recovery writes the result over the tables in the file; verification
+//! The bytes of every leaf are a function of the log (SPEC.md, section 9). [`Leaves`] computes
+//! that function in memory, from a trailer whose leaves are known to be good
+//! (a checkpoint, or revision 0, which has none), one transaction after the
+//! other. Recovery writes the result over the leaves in the file; verification
 //! compares it with them.
+//!
+//! Only leaves that a replayed transaction changes are in memory. One whose place others
+//! have taken is handed out at once: it never changes again.
 
 use super::error::Fault;
+use super::leaf::{self, Entry};
 use super::log::{end_of, items};
 use super::map::View;
-use super::table::{self, words};
-use bytemuck::Zeroable;
-use format_spec::file::{INDEX_SLOTS, ItemKind, TableRef, Trailer, VECTOR_SLOTS};
+use super::trie::{self, Walk};
+use format_spec::file::{INDEX_SLOTS, ItemKind, Trailer, VECTOR_SLOTS};
 use format_spec::ids::Address;
+use format_spec::leaf::KeyBits;
+use format_spec::trie::{Child, VECTOR_LEAF_BITS, element_word};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// What one transaction added, in the order of the log.
 #[derive(Default)]
 pub(super) struct Additions {
-    /// For each index: the hash of each key, and the record's address.
-    pub indices: [Vec<(u64, Address)>; INDEX_SLOTS],
+    /// For each index: the records.
+    pub indices: [Vec<Entry>; INDEX_SLOTS],
     /// How many of them were new keys.
     pub new_keys: [u64; INDEX_SLOTS],
     /// For each vector: the elements.
@@ -32,13 +38,15 @@ impl Additions {
         let mut additions = Additions::default();
         for item in items(view, trailer.start, trailer.offset) {
             let item = item?;
-            let slot = usize::from(item.slot);
+            let slot = usize::from(item.head.slot());
             let no_slot = Fault::new(item.offset, "item's slot is out of range");
             if let Some(record) = item.record()? {
-                let hash = format_spec::table::hash(record.key);
                 let entries = additions.indices.get_mut(slot).ok_or(no_slot)?;
-                entries.push((hash, record.address));
-                if item.kind == ItemKind::Record {
+                entries.push(Entry {
+                    address: record.address,
+                    bits: KeyBits::of(record.key, 0),
+                });
+                if item.kind() == Some(ItemKind::Record) {
                     additions.new_keys[slot] += 1;
                 }
             }
@@ -50,201 +58,339 @@ impl Additions {
         }
         Ok(additions)
     }
+
+    /// Whether an index has a replacement among them.
+    pub fn has_replacement(&self, slot: usize) -> bool {
+        self.new_keys[slot] < self.indices[slot].len() as u64
+    }
 }
 
-/// A table in memory, and where in the file it belongs.
-struct MemoryTable {
-    kind: ItemKind,
-    table: TableRef,
-    words: Vec<u64>,
+/// What a leaf must hold.
+pub(super) struct MadeLeaf {
+    pub child: Child,
+    pub words: Vec<u64>,
+    is_of_vector: bool,
 }
 
-impl MemoryTable {
-    fn load(
-        view: View<'_>,
-        kind: ItemKind,
-        table: TableRef,
-        mut keep: impl FnMut(usize, u64) -> bool,
-    ) -> Result<MemoryTable, Fault> {
-        let mut loaded = Vec::new();
-        if !table.is_none() {
-            for (place, word) in words(view, table)?.iter().enumerate() {
-                let word = word.load(Ordering::Relaxed);
-                loaded.push(if keep(place, word) { word } else { 0 });
+impl MadeLeaf {
+    /// Checks that the leaf in the file has exactly these words; words of transactions that
+    /// end after `end` are passed over where there is one.
+    pub fn compare(&self, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
+        let in_file = leaf::words(view, self.child)?;
+        for (place, (word, &expected)) in in_file.iter().zip(&self.words).enumerate() {
+            let word = word.load(Ordering::Relaxed);
+            let may_be_later = expected == 0
+                && end.is_some_and(|end| {
+                    self.is_of_vector || format_spec::leaf::address(word).0 >= end
+                });
+            if word != expected && !may_be_later {
+                let offset = self.child.address() + place as u64 * 8;
+                return Err(Fault::new(offset, "leaf does not agree with the log"));
             }
         }
-        Ok(MemoryTable {
-            kind,
-            table,
-            words: loaded,
-        })
+        Ok(())
     }
 }
 
-/// All tables as of one trailer, and those that are no longer in use.
-pub(super) struct Tables {
+/// The leaves as of one trailer, as far as they are not as at the beginning.
+pub(super) struct Leaves {
     trailer: Trailer,
-    indices: Vec<MemoryTable>,
-    vectors: Vec<MemoryTable>,
-    finished: Vec<MemoryTable>,
+    /// Where the log ended at the beginning.
+    base_end: u64,
+    base_lengths: [u64; VECTOR_SLOTS],
+    /// By address.
+    made: BTreeMap<u64, MadeLeaf>,
+    /// Those whose place others have taken.
+    pub finished: Vec<MadeLeaf>,
 }
 
-impl Tables {
-    /// Those of `trailer`, as they are in the file, without what was added
-    /// to them later.
-    pub fn load(view: View<'_>, trailer: &Trailer) -> Result<Tables, Fault> {
-        let end = end_of(trailer);
-        let mut indices = Vec::new();
-        for root in &trailer.indices {
-            let keep = |_, word| format_spec::table::address(word).0 < end;
-            indices.push(MemoryTable::load(
-                view,
-                ItemKind::IndexTable,
-                root.table,
-                keep,
-            )?);
-        }
-        let mut vectors = Vec::new();
-        for root in &trailer.vectors {
-            let keep = |place, _| (place as u64) < root.length;
-            vectors.push(MemoryTable::load(
-                view,
-                ItemKind::VectorTable,
-                root.table,
-                keep,
-            )?);
-        }
-        Ok(Tables {
+impl Leaves {
+    /// Begins with those of `trailer`, which are good in the file but for words that were
+    /// added later.
+    pub fn since(trailer: &Trailer) -> Leaves {
+        Leaves {
             trailer: *trailer,
-            indices,
-            vectors,
-            finished: Vec::new(),
-        })
-    }
-
-    /// Those of the first trailer of a file: none.
-    pub fn empty(trailer: &Trailer) -> Tables {
-        let none = |kind| MemoryTable {
-            kind,
-            table: TableRef::NONE,
-            words: Vec::new(),
-        };
-        Tables {
-            trailer: Trailer {
-                indices: Zeroable::zeroed(),
-                vectors: Zeroable::zeroed(),
-                ..*trailer
-            },
-            indices: (0..INDEX_SLOTS)
-                .map(|_| none(ItemKind::IndexTable))
-                .collect(),
-            vectors: (0..VECTOR_SLOTS)
-                .map(|_| none(ItemKind::VectorTable))
-                .collect(),
+            base_end: end_of(trailer),
+            base_lengths: trailer.vectors.map(|root| root.length),
+            made: BTreeMap::new(),
             finished: Vec::new(),
         }
     }
 
-    /// The trailer that the tables are of.
+    /// The trailer that the leaves are of.
     pub fn trailer(&self) -> &Trailer {
         &self.trailer
     }
 
-    /// Does to the tables what the transaction of `trailer`, the next one, did.
+    /// Those that are not as at the beginning.
+    pub fn made(&self) -> impl Iterator<Item = &MadeLeaf> {
+        self.made.values()
+    }
+
+    /// Does what the transaction of `trailer`, the next one, did.
     pub fn apply(&mut self, view: View<'_>, trailer: &Trailer) -> Result<(), Fault> {
-        let additions = Additions::read(view, trailer)?;
+        let view = view.up_to(end_of(trailer));
+        let mut additions = Additions::read(view, trailer)?;
         let wrong = |what| Fault::new(trailer.offset, what);
+        let mut replaced = self.trailer.replaced;
         for slot in 0..INDEX_SLOTS {
             let (old, new) = (self.trailer.indices[slot], trailer.indices[slot]);
-            let entries = &additions.indices[slot];
-            let current = &mut self.indices[slot];
-            let mut used = old.used;
-            if new.table != old.table {
-                let shape = table::shape(new.table)?;
-                words(view, new.table)?;
-                let has_replaced = old.used != old.count;
-                let grown = table::rebuild(view, &current.words, old.table, shape, has_replaced)?
-                    .ok_or(wrong("table is too small for its words"))?;
-                let grown = MemoryTable {
-                    kind: current.kind,
-                    table: new.table,
-                    words: grown,
-                };
-                self.finished.push(std::mem::replace(current, grown));
-                used = old.count;
+            if old.root != new.root {
+                self.regrow_index(view, trailer, slot)?;
             }
-            if !entries.is_empty() {
-                let shape = table::shape(new.table)?;
-                if !table::add_all(&mut current.words, shape, entries) {
-                    return Err(wrong("table is too small for its words"));
-                }
+            for entry in &mut additions.indices[slot] {
+                let leaf = self.leaf_of(view, trailer, slot, *entry)?;
+                add(view, leaf, *entry)?;
             }
-            if new.used != used + entries.len() as u64
-                || new.count != old.count + additions.new_keys[slot]
-            {
-                return Err(wrong("index's counts do not agree with the log"));
+            if new.count != old.count + additions.new_keys[slot] {
+                return Err(wrong("index's count does not agree with the log"));
             }
+            replaced |= u32::from(additions.has_replacement(slot)) << slot;
         }
         for slot in 0..VECTOR_SLOTS {
             let (old, new) = (self.trailer.vectors[slot], trailer.vectors[slot]);
             let elements = &additions.vectors[slot];
-            let current = &mut self.vectors[slot];
-            if new.table != old.table {
-                let mut grown = vec![0; words(view, new.table)?.len()];
-                grown
-                    .get_mut(..old.length as usize)
-                    .zip(current.words.get(..old.length as usize))
-                    .map(|(grown, old)| grown.copy_from_slice(old))
-                    .ok_or(wrong("vector's table is too small"))?;
-                let grown = MemoryTable {
-                    kind: current.kind,
-                    table: new.table,
-                    words: grown,
-                };
-                self.finished.push(std::mem::replace(current, grown));
-            }
             if new.length != old.length + elements.len() as u64 {
                 return Err(wrong("vector's length does not agree with the log"));
             }
-            current
-                .words
-                .get_mut(old.length as usize..new.length as usize)
-                .map(|room| room.copy_from_slice(bytemuck::cast_slice(elements)))
-                .ok_or(wrong("vector's table is too small"))?;
+            if old.root != new.root {
+                self.regrow_vector(view, trailer, slot)?;
+            }
+            for (number, &element) in (old.length..).zip(elements) {
+                let child = trie::leaf_of_element(view, &new, number)?;
+                let leaf = self.vector_leaf(view, child, slot, number)?;
+                let place = (number & ((1 << VECTOR_LEAF_BITS) - 1)) as usize;
+                let word = leaf.words.get_mut(place);
+                *word.ok_or(wrong("vector is too short"))? = element_word(element, number);
+            }
+        }
+        if trailer.replaced != replaced || trailer.reserved != 0 {
+            return Err(wrong("trailer does not say what was replaced"));
         }
         self.trailer = *trailer;
         Ok(())
     }
 
-    /// All tables that any of the replayed trailers refers to, and their words.
-    pub fn all(&self) -> impl Iterator<Item = (TableRef, &[u64])> {
-        self.memory_tables()
-            .map(|memory| (memory.table, memory.words.as_slice()))
-    }
-
-    fn memory_tables(&self) -> impl Iterator<Item = &MemoryTable> {
-        let current = self.indices.iter().chain(&self.vectors);
-        (self.finished.iter().chain(current)).filter(|memory| !memory.table.is_none())
-    }
-
-    /// Checks that the tables in the file have exactly these words; if not
-    /// `strictly`, there may be more that belong to later transactions.
-    pub fn compare(&self, view: View<'_>, strictly: bool) -> Result<(), Fault> {
-        let end = end_of(&self.trailer);
-        for memory in self.memory_tables() {
-            let in_file = words(view, memory.table)?;
-            for (place, (word, &expected)) in in_file.iter().zip(&memory.words).enumerate() {
-                let word = word.load(Ordering::Relaxed);
-                let may_be_later = !strictly
-                    && expected == 0
-                    && (memory.kind == ItemKind::VectorTable
-                        || format_spec::table::address(word).0 >= end);
-                if word != expected && !may_be_later {
-                    let offset = memory.table.address() + place as u64 * 8;
-                    return Err(Fault::new(offset, "table does not agree with the log"));
-                }
+    /// Makes the index's leaves that are new in `trailer` out of those whose place they take.
+    fn regrow_index(
+        &mut self,
+        view: View<'_>,
+        trailer: &Trailer,
+        slot: usize,
+    ) -> Result<(), Fault> {
+        let number = slot as u8;
+        let new = &trailer.indices[slot];
+        let walk = Walk::index(view, number, new, trailer.start)?;
+        for (child, _) in walk.leaves {
+            self.add_leaf(child, false);
+        }
+        let kept: HashSet<u64> = walk.below.iter().map(|child| child.address()).collect();
+        let old = self.trailer.indices[slot];
+        let gone = Walk::index_without(view, number, &old, &kept)?;
+        let has_replaced = self.trailer.has_replaced(number);
+        for (child, path) in gone.leaves {
+            let finished = self.take_leaf(view, child)?;
+            let end = end_of(&self.trailer);
+            for mut entry in leaf::entries(&view, child, &finished.words, end, has_replaced)? {
+                entry.bits = entry.bits.with_prefix(path, child.prefix());
+                let leaf = self.leaf_of(view, trailer, slot, entry)?;
+                add(view, leaf, entry)?;
             }
+            self.finished.push(finished);
         }
         Ok(())
     }
+
+    /// Likewise of a vector.
+    fn regrow_vector(
+        &mut self,
+        view: View<'_>,
+        trailer: &Trailer,
+        slot: usize,
+    ) -> Result<(), Fault> {
+        let (old, new) = (self.trailer.vectors[slot], trailer.vectors[slot]);
+        let walk = Walk::vector(view, slot as u8, &new, trailer.start)?;
+        for (child, _) in walk.leaves {
+            self.add_leaf(child, true);
+        }
+        // Only the last leaf can have been made anew.
+        if old.length == 0 {
+            return Ok(());
+        }
+        let number = old.length - 1;
+        let was = trie::leaf_of_element(view, &old, number)?;
+        let is = trie::leaf_of_element(view, &new, number)?;
+        if was != is {
+            let finished = self.take_vector_leaf(view, was, slot)?;
+            let leaf = self.vector_leaf(view, is, slot, number)?;
+            let count = (number & ((1 << VECTOR_LEAF_BITS) - 1)) as usize + 1;
+            let words = leaf.words.get_mut(..count).zip(finished.words.get(..count));
+            let (to, from) = words.ok_or(Fault::new(is.address(), "vector is too short"))?;
+            to.copy_from_slice(from);
+            self.finished.push(finished);
+        }
+        Ok(())
+    }
+
+    fn add_leaf(&mut self, child: Child, is_of_vector: bool) {
+        let words = vec![0; 1 << child.log2()];
+        let leaf = MadeLeaf {
+            child,
+            words,
+            is_of_vector,
+        };
+        self.made.insert(child.address(), leaf);
+    }
+
+    /// The leaf of `trailer`'s for an entry.
+    fn leaf_of(
+        &mut self,
+        view: View<'_>,
+        trailer: &Trailer,
+        slot: usize,
+        mut entry: Entry,
+    ) -> Result<&mut MadeLeaf, Fault> {
+        let child = trie::leaf_of_entry(view, &trailer.indices[slot], &view, &mut entry)?;
+        if child.is_none() {
+            return Err(Fault::new(trailer.offset, "index has no leaf for a record"));
+        }
+        if !self.made.contains_key(&child.address()) {
+            let loaded = self.load(view, child)?;
+            self.made.insert(child.address(), loaded);
+        }
+        let missing = Fault::new(child.address(), "is not a leaf");
+        self.made.get_mut(&child.address()).ok_or(missing)
+    }
+
+    fn vector_leaf(
+        &mut self,
+        view: View<'_>,
+        child: Child,
+        slot: usize,
+        number: u64,
+    ) -> Result<&mut MadeLeaf, Fault> {
+        if !self.made.contains_key(&child.address()) {
+            let first = number >> VECTOR_LEAF_BITS << VECTOR_LEAF_BITS;
+            let loaded = self.load_vector(view, child, slot, first)?;
+            self.made.insert(child.address(), loaded);
+        }
+        let missing = Fault::new(child.address(), "is not a leaf");
+        self.made.get_mut(&child.address()).ok_or(missing)
+    }
+
+    fn take_leaf(&mut self, view: View<'_>, child: Child) -> Result<MadeLeaf, Fault> {
+        match self.made.remove(&child.address()) {
+            Some(made) => Ok(made),
+            None => self.load(view, child),
+        }
+    }
+
+    /// Takes the last leaf of a vector.
+    fn take_vector_leaf(
+        &mut self,
+        view: View<'_>,
+        child: Child,
+        slot: usize,
+    ) -> Result<MadeLeaf, Fault> {
+        let last = self.trailer.vectors[slot].length.saturating_sub(1);
+        match self.made.remove(&child.address()) {
+            Some(made) => Ok(made),
+            None => self.load_vector(
+                view,
+                child,
+                slot,
+                last >> VECTOR_LEAF_BITS << VECTOR_LEAF_BITS,
+            ),
+        }
+    }
+
+    /// A leaf that no replayed transaction has changed yet: as it is in the file, less what
+    /// was added after the beginning.
+    fn load(&self, view: View<'_>, child: Child) -> Result<MadeLeaf, Fault> {
+        self.check_is_old(child)?;
+        let mut words = leaf::copy_of(leaf::words(view, child)?);
+        for word in &mut words {
+            if format_spec::leaf::address(*word).0 >= self.base_end {
+                *word = 0;
+            }
+        }
+        Ok(MadeLeaf {
+            child,
+            words,
+            is_of_vector: false,
+        })
+    }
+
+    fn load_vector(
+        &self,
+        view: View<'_>,
+        child: Child,
+        slot: usize,
+        first: u64,
+    ) -> Result<MadeLeaf, Fault> {
+        self.check_is_old(child)?;
+        let mut words = leaf::copy_of(leaf::words(view, child)?);
+        let length = self.base_lengths[slot].saturating_sub(first);
+        for word in words.iter_mut().skip(length as usize) {
+            *word = 0;
+        }
+        Ok(MadeLeaf {
+            child,
+            words,
+            is_of_vector: true,
+        })
+    }
+
+    fn check_is_old(&self, child: Child) -> Result<(), Fault> {
+        if child.address() >= self.base_end {
+            return Err(Fault::new(
+                child.address(),
+                "leaf is in no transaction's trie",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The leaves that no replayed transaction has changed, without what was added to them
+    /// since the beginning: those of them that have something of that.
+    pub fn cleaned(&self, view: View<'_>) -> Result<Vec<MadeLeaf>, Fault> {
+        let mut cleaned = Vec::new();
+        let mut keep_if_changed = |made: MadeLeaf| -> Result<(), Fault> {
+            let in_file = leaf::words(view, made.child)?;
+            let is_same = (in_file.iter().zip(&made.words))
+                .all(|(word, expected)| word.load(Ordering::Relaxed) == *expected);
+            if !is_same {
+                cleaned.push(made);
+            }
+            Ok(())
+        };
+        for (slot, root) in self.trailer.indices.iter().enumerate() {
+            for (child, _) in Walk::index(view, slot as u8, root, 0)?.leaves {
+                if !self.made.contains_key(&child.address()) {
+                    keep_if_changed(self.load(view, child)?)?;
+                }
+            }
+        }
+        for (slot, root) in self.trailer.vectors.iter().enumerate() {
+            let Some(last) = root.length.checked_sub(1) else {
+                continue;
+            };
+            let child = trie::leaf_of_element(view, root, last)?;
+            if !self.made.contains_key(&child.address()) {
+                let first = last >> VECTOR_LEAF_BITS << VECTOR_LEAF_BITS;
+                keep_if_changed(self.load_vector(view, child, slot, first)?)?;
+            }
+        }
+        Ok(cleaned)
+    }
+}
+
+fn add(view: View<'_>, leaf: &mut MadeLeaf, mut entry: Entry) -> Result<(), Fault> {
+    let shape = leaf::shape(leaf.child)?;
+    let entry = std::slice::from_mut(&mut entry);
+    if leaf::add_all(&view, &mut leaf.words, shape, entry)? {
+        return Ok(());
+    }
+    let what = "leaf is too small for its words";
+    Err(Fault::new(leaf.child.address(), what))
 }

@@ -2,12 +2,15 @@
 
 use super::Store;
 use super::error::{Error, Fault, Result};
+use super::leaf;
 use super::log::{self, Record};
 use super::map::View;
-use super::table;
+use super::trie::{self, Walk};
 use format_spec::digest::Digest;
-use format_spec::file::{IndexRoot, Trailer, VectorRoot};
+use format_spec::file::{IndexRoot, LEAF_ALIGN, Trailer, VectorRoot};
 use format_spec::ids::Address;
+use format_spec::trie::Child;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The repository as of one transaction. It never changes, costs nothing to
@@ -38,6 +41,39 @@ pub enum Addition<'s> {
         /// The element.
         element: Address,
     },
+}
+
+/// How large the trie of an index or a vector is, in one snapshot. (Its older nodes and leaves
+/// are in the log, too.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrieSize {
+    /// Number of nodes.
+    pub nodes: u64,
+    /// Number of leaves.
+    pub leaves: u64,
+    /// Number of words that the leaves have room for.
+    pub words: u64,
+    /// Bytes of both in the log.
+    pub bytes: u64,
+}
+
+impl TrieSize {
+    fn of(walk: &Walk<'_>) -> TrieSize {
+        let leaves = walk.leaves.len() as u64;
+        let words: u64 = walk.leaves.iter().map(|(leaf, _)| 1 << leaf.log2()).sum();
+        TrieSize {
+            nodes: walk.nodes.len() as u64,
+            leaves,
+            words,
+            // A leaf's head stands in the line before its words.
+            bytes: words * 8 + leaves * LEAF_ALIGN + walk.node_bytes,
+        }
+    }
+}
+
+fn ranges(walk: &Walk<'_>) -> Vec<Range<u64>> {
+    let range = |leaf: Child| leaf.address()..leaf.address() + (8 << leaf.log2());
+    walk.leaves.iter().map(|(leaf, _)| range(*leaf)).collect()
 }
 
 impl<'s> Snapshot<'s> {
@@ -80,7 +116,34 @@ impl<'s> Snapshot<'s> {
         let Some(root) = self.trailer.indices.get(usize::from(index)) else {
             return Ok(None);
         };
-        table::find(self.view, index, root, key).map_err(|fault| self.error(fault))
+        let found = trie::leaf_of(self.view, root, key).and_then(|leaf| {
+            if leaf.is_none() {
+                return Ok(None);
+            }
+            leaf::find(
+                self.view,
+                index,
+                leaf,
+                self.trailer.has_replaced(index),
+                key,
+            )
+        });
+        match found {
+            Ok(found) => Ok(found),
+            Err(fault) => Err(self.error(fault)),
+        }
+    }
+
+    /// Checks what says that `index` has no record of `key`: for a writer, who would
+    /// else add a second one.
+    pub(super) fn check_absence(&self, index: u8, key: &Digest) -> Result<()> {
+        let root = self.index_root(index);
+        trie::leaf_of(self.view, &root, key)
+            .and_then(|leaf| match leaf.is_none() {
+                true => Ok(()),
+                false => leaf::check_way(self.view, leaf, key),
+            })
+            .map_err(|fault| self.error(fault))
     }
 
     /// The record at `address`, which came from [`Record::address`] or a vector.
@@ -111,10 +174,9 @@ impl<'s> Snapshot<'s> {
         if element >= root.length {
             return Ok(None);
         }
-        let words = table::words(self.view, root.table).map_err(|fault| self.error(fault))?;
-        match words.get(element as usize) {
-            Some(word) => Ok(Some(Address(word.load(Ordering::Relaxed)))),
-            None => Err(self.error(Fault::new(root.table.address(), "vector is too short"))),
+        match trie::element_address(self.view, &root, element) {
+            Ok(address) => Ok(Some(address)),
+            Err(fault) => Err(self.error(fault)),
         }
     }
 
@@ -126,35 +188,63 @@ impl<'s> Snapshot<'s> {
     /// The records of `index`, in the order of the first bits of their keys.
     pub fn iter(&self, index: u8) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
         let snapshot = *self;
-        let root = self.index_root(index);
-        let (words, fault) = if root.table.is_none() {
-            (&[][..], None)
-        } else {
-            match table::words(self.view, root.table) {
-                Ok(words) => (words, None),
-                Err(fault) => (&[][..], Some(Err(self.error(fault)))),
-            }
+        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+        let (leaves, fault) = match walk {
+            Ok(walk) => (walk.leaves, None),
+            Err(fault) => (Vec::new(), Some(Err(self.error(fault)))),
         };
-        let records = words.iter().filter_map(move |word| {
-            let address = format_spec::table::address(word.load(Ordering::Relaxed));
-            if address.0 == 0 || address.0 >= snapshot.view.end() {
-                return None;
-            }
-            let record = match snapshot.record_at(address) {
-                Ok(record) => record,
-                Err(error) => return Some(Err(error)),
-            };
-            if root.used == root.count {
-                return Some(Ok(record));
-            }
-            // Leave out what was replaced.
-            match snapshot.get(index, record.key) {
-                Ok(Some(newest)) => (newest.address == address).then_some(Ok(record)),
-                Ok(None) => None,
-                Err(error) => Some(Err(error)),
-            }
+        let records = leaves.into_iter().flat_map(move |(leaf, _)| {
+            // The walk has seen that the words are there.
+            let words = leaf::words(snapshot.view, leaf).unwrap_or_default();
+            words.iter().filter_map(move |word| {
+                let address = format_spec::leaf::address(word.load(Ordering::Relaxed));
+                if address.0 == 0 || address.0 >= snapshot.view.end() {
+                    return None;
+                }
+                let record = match snapshot.record_at(address) {
+                    Ok(record) => record,
+                    Err(error) => return Some(Err(error)),
+                };
+                if !snapshot.trailer.has_replaced(index) {
+                    return Some(Ok(record));
+                }
+                // Leave out what was replaced.
+                match snapshot.get(index, record.key) {
+                    Ok(Some(newest)) => (newest.address == address).then_some(Ok(record)),
+                    Ok(None) => None,
+                    Err(error) => Some(Err(error)),
+                }
+            })
         });
         fault.into_iter().chain(records)
+    }
+
+    /// Where the words of the leaves of `index` are, in the order of the keys.
+    pub fn index_leaves(&self, index: u8) -> Result<Vec<Range<u64>>> {
+        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+        walk.map(|walk| ranges(&walk))
+            .map_err(|fault| self.error(fault))
+    }
+
+    /// Where the words of the leaves of `vector` are, in the order of the elements.
+    pub fn vector_leaves(&self, vector: u8) -> Result<Vec<Range<u64>>> {
+        let walk = Walk::vector(self.view, vector, &self.vector_root(vector), 0);
+        walk.map(|walk| ranges(&walk))
+            .map_err(|fault| self.error(fault))
+    }
+
+    /// How large the trie of `index` is.
+    pub fn index_size(&self, index: u8) -> Result<TrieSize> {
+        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+        walk.map(|walk| TrieSize::of(&walk))
+            .map_err(|fault| self.error(fault))
+    }
+
+    /// How large the trie of `vector` is.
+    pub fn vector_size(&self, vector: u8) -> Result<TrieSize> {
+        let walk = Walk::vector(self.view, vector, &self.vector_root(vector), 0);
+        walk.map(|walk| TrieSize::of(&walk))
+            .map_err(|fault| self.error(fault))
     }
 
     /// This transaction and those before it, newest first. Ends after an error.
@@ -191,11 +281,11 @@ impl<'s> Snapshot<'s> {
         log::items(self.view, earlier.size(), self.size()).flat_map(move |item| {
             let parsed = item.and_then(|item| {
                 let record = item.record()?.map(|record| Addition::Record {
-                    index: item.slot,
+                    index: item.head.slot(),
                     record,
                 });
                 let pushed = item.pushed()?.iter().map(move |&element| Addition::Push {
-                    vector: item.slot,
+                    vector: item.head.slot(),
                     element,
                 });
                 Ok(record.into_iter().chain(pushed))
@@ -212,12 +302,12 @@ impl<'s> Snapshot<'s> {
         self.view
     }
 
-    fn index_root(&self, index: u8) -> IndexRoot {
+    pub(super) fn index_root(&self, index: u8) -> IndexRoot {
         let root = self.trailer.indices.get(usize::from(index));
         root.copied().unwrap_or_default()
     }
 
-    fn vector_root(&self, vector: u8) -> VectorRoot {
+    pub(super) fn vector_root(&self, vector: u8) -> VectorRoot {
         let root = self.trailer.vectors.get(usize::from(vector));
         root.copied().unwrap_or_default()
     }

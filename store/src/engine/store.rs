@@ -9,7 +9,6 @@ use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::sync::{AtomicU64, Mutex, Word};
 use super::system::{Linux, System};
-use super::table::Placed;
 use super::transaction::{Durability, Transaction};
 use super::update;
 use bytemuck::Zeroable;
@@ -27,10 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// A huge page of x86-64, in bytes; see [`Store::write_table`].
+/// A huge page of x86-64, in bytes; see [`FLUSH_AT`](super::transaction).
 pub(super) const HUGE_PAGE: u64 = 2 << 20;
-/// Likewise.
-const TABLE_PIECE: u64 = 64 << 10;
 
 /// How to open a repository.
 #[derive(Clone)]
@@ -283,10 +280,12 @@ impl Store {
         Ok(boot_id != [0; 16] && words.iter().zip(&session).rev().all(same))
     }
 
-    /// What the file's state says of the present session: boot id and inode.
-    fn session_words(&self, boot_id: &[u8; 16]) -> Result<[u64; 3]> {
+    /// What the file's state says of the present session: boot id, device and inode.
+    fn session_words(&self, boot_id: &[u8; 16]) -> Result<[u64; 4]> {
         let [low, high] = bytemuck::cast(*boot_id);
-        Ok([low, high, self.inode()?])
+        let identity = self.system.identity(&self.file);
+        let (device, inode) = identity.map_err(|source| self.io_error("examine", source))?;
+        Ok([low, high, device, inode])
     }
 
     /// Says that the file is as this session's processes left it.
@@ -294,11 +293,6 @@ impl Store {
         let session = self.session_words(&self.system.boot_id())?;
         let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
         self.write_at(bytemuck::cast_slice(&session), place)
-    }
-
-    fn inode(&self) -> Result<u64> {
-        let inode = self.system.inode(&self.file);
-        inode.map_err(|source| self.io_error("examine", source))
     }
 
     /// The newest transaction, after doing what a writer that was killed
@@ -314,7 +308,7 @@ impl Store {
             }
             let additions =
                 Additions::read(base.view(), base.trailer()).map_err(|fault| self.error(fault))?;
-            update::finish(self, &before, base.trailer(), &additions)?;
+            update::finish(self, &before, &base, &additions)?;
             self.write_state(offset_of!(FileState, visible), &[head])?;
         }
         Ok(base)
@@ -419,34 +413,10 @@ impl Store {
         written.map_err(|source| self.io_error("write", source))
     }
 
-    /// Writes a new table, or all of one.
-    ///
-    /// In pieces, because the kernel keeps what is written at once as one page of up
-    /// to [`HUGE_PAGE`], and to store a word costs it a walk over all blocks of its
-    /// page: 7 us in one of a megabyte, 1.5 us in one of 64 KB. Only whole huge pages
-    /// are mapped as such, so that there is nothing to walk after the first word.
-    pub(super) fn write_table(&self, words: &[u64], mut offset: u64) -> Result<()> {
-        let mut bytes: &[u8] = bytemuck::cast_slice(words);
-        while !bytes.is_empty() {
-            let huge = bytes.len() as u64 / HUGE_PAGE * HUGE_PAGE;
-            let length = if huge > 0 && offset.is_multiple_of(HUGE_PAGE) {
-                huge
-            } else {
-                TABLE_PIECE - offset % TABLE_PIECE
-            };
-            let (piece, rest) = bytes.split_at(bytes.len().min(length as usize));
-            self.write_at(piece, offset)?;
-            offset += length;
-            bytes = rest;
-        }
-        Ok(())
-    }
-
-    /// Writes single words at these places of a table that lies below `end`.
-    pub(super) fn write_words(&self, table: u64, placed: &[Placed], end: u64) -> Result<()> {
+    /// Writes single words of leaves, which lie below `end`, at these offsets.
+    pub(super) fn write_words(&self, words: &[(u64, u64)], end: u64) -> Result<()> {
         let view = self.view(end)?;
-        for &(place, word) in placed {
-            let offset = table + place * 8;
+        for &(offset, word) in words {
             match self.word_writer() {
                 Some(writer) => writer
                     .store(view, offset, word)

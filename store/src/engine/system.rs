@@ -170,10 +170,11 @@ pub trait System: Send + Sync {
         boot_id().unwrap_or([0; 16])
     }
 
-    /// The file's inode number.
-    fn inode(&self, file: &File) -> io::Result<u64> {
+    /// The numbers of the file's device and of its inode.
+    fn identity(&self, file: &File) -> io::Result<(u64, u64)> {
         use std::os::unix::fs::MetadataExt;
-        Ok(file.metadata()?.ino())
+        let metadata = file.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
     }
 
     /// Nanoseconds since 1970.

@@ -2,9 +2,9 @@
 //!
 //! A commit does, in this order:
 //!
-//! 1. writes the rest of the log's items, new tables, and the trailer;
+//! 1. writes the rest of the log's items, new leaves and nodes, and the trailer;
 //! 2. publishes the trailer as `head`: the transaction is committed;
-//! 3. adds words to the tables that were there before;
+//! 3. adds words to the leaves that were there before;
 //! 4. publishes the trailer as `visible`: readers see it;
 //! 5. no longer as the only writer, waits until it is on the disk, if durable, and
 //!    sees to it that it gets there some time, if it is this transaction's turn
@@ -12,24 +12,25 @@
 //!
 //! Killed before 2, a writer leaves bytes beyond the head that the next one
 //! overwrites. Killed between 2 and 4, it leaves it to the next one to repeat
-//! 3, which is the same however much of it was done. So no table ever has a
+//! 3, which is the same however much of it was done. So no leaf ever has a
 //! word for a record that is not committed.
 
 use super::error::{Error, Fault, Result};
+use super::leaf::{Entry, Keys};
 use super::lock::WriteLock;
 use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::store::{HUGE_PAGE, Store};
-use super::table;
-use super::update::{self, Plan};
+use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
-    FileState, INDEX_SLOTS, ITEM_ALIGN, ItemHead, ItemKind, MAX_ADDRESS, TABLE_ALIGN, TableRef,
-    Trailer, VECTOR_SLOTS,
+    FileState, INDEX_SLOTS, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, MAX_ADDRESS, RECORD_CHECK,
+    Trailer, VECTOR_SLOTS, record_check,
 };
 use format_spec::ids::Address;
-use format_spec::table::{LINE_WORDS, Shape};
+use format_spec::leaf::KeyBits;
+use hashbrown::HashTable;
 use std::mem::offset_of;
 
 /// What a commit waits for.
@@ -67,7 +68,7 @@ pub struct Transaction<'s> {
     /// CRC of the items that are written.
     crc: crc32fast::Hasher,
     additions: Additions,
-    own: [OwnTable; INDEX_SLOTS],
+    own: [OwnRecords; INDEX_SLOTS],
     lock: WriteLock<'s>,
 }
 
@@ -105,7 +106,11 @@ impl<'s> Transaction<'s> {
                 return Ok(Some(record));
             }
         }
-        self.base.get(index, key)
+        let found = self.base.get(index, key)?;
+        if found.is_none() {
+            self.base.check_absence(index, key)?;
+        }
+        Ok(found)
     }
 
     /// The record at `address`, as of this transaction.
@@ -183,16 +188,14 @@ impl<'s> Transaction<'s> {
         }
         self.append_pushes()?;
         let mut trailer = *self.base.trailer();
-        let plans = self.plan_tables(&mut trailer)?;
+        let in_place = self.grow_tries(&mut trailer)?;
         self.append_trailer(&mut trailer)?;
 
         let (store, durability) = (self.store, self.durability);
         store.write_at(self.unwritten(), self.written)?;
         let head = trailer.offset;
         store.write_state(offset_of!(FileState, head), &[head])?;
-        for (table, plan) in &plans {
-            update::write(store, *table, plan, head)?;
-        }
+        in_place.write(store, head)?;
         store.write_state(offset_of!(FileState, visible), &[head])?;
         if durability == Durability::Durable {
             self.lock.end_turn();
@@ -234,18 +237,23 @@ impl<'s> Transaction<'s> {
             return Err(self.too_large("no such index"));
         }
         let address = self.append_item(kind, index, &[&key.0, value])?;
-        let hash = format_spec::table::hash(key);
-        self.additions.indices[slot].push((hash, address));
+        let bits = KeyBits::of(key, 0);
+        self.additions.indices[slot].push(Entry { address, bits });
         if kind == ItemKind::Record {
             self.additions.new_keys[slot] += 1;
         }
-        self.own[slot].add(&self.additions.indices[slot]);
+        let mut own = std::mem::take(&mut self.own[slot]);
+        let added = own.add(key, address, |address| self.own_record(address));
+        self.own[slot] = own;
+        added.map_err(|fault| self.store.error(fault))?;
         Ok(address)
     }
 
-    /// Appends an item and returns where it is.
+    /// Appends an item and returns where it is. A record gets its check.
     fn append_item(&mut self, kind: ItemKind, slot: u8, parts: &[&[u8]]) -> Result<Address> {
-        let length = parts.iter().map(|part| part.len() as u64).sum();
+        let is_record = matches!(kind, ItemKind::Record | ItemKind::Replacement);
+        let check_length = if is_record { RECORD_CHECK } else { 0 };
+        let length = parts.iter().map(|part| part.len() as u64).sum::<u64>() + check_length;
         let head = ItemHead::new(kind, slot, length);
         let head = head.ok_or_else(|| self.too_large("value"))?;
         let address = self.buffer_offset + self.buffer.len() as u64;
@@ -253,6 +261,11 @@ impl<'s> Transaction<'s> {
         self.buffer.extend_from_slice(&head.0.to_le_bytes());
         for part in parts {
             self.buffer.extend_from_slice(part);
+        }
+        if is_record {
+            let start = (address - self.buffer_offset) as usize;
+            let check = record_check(&self.buffer[start..]);
+            self.buffer.extend_from_slice(&check.to_le_bytes());
         }
         self.pad(ITEM_ALIGN);
         if self.buffer.len() >= FLUSH_AT {
@@ -322,62 +335,33 @@ impl<'s> Transaction<'s> {
         Ok(())
     }
 
-    /// Decides about all tables, writes the new ones, and enters all into the
-    /// trailer. Returns what is to be done to the old ones.
-    fn plan_tables(&mut self, trailer: &mut Trailer) -> Result<Vec<(TableRef, Plan)>> {
-        let mut plans = Vec::new();
+    /// Enters all additions into the tries: writes new leaves and nodes, and the roots into the
+    /// trailer. Returns what is to be done to the old leaves.
+    fn grow_tries(&mut self, trailer: &mut Trailer) -> Result<InPlace> {
+        let base = self.base;
+        let mut in_place = InPlace::default();
+        let mut additions = std::mem::take(&mut self.additions);
         for slot in 0..INDEX_SLOTS {
-            let entries = &self.additions.indices[slot];
+            let has_replacement = additions.has_replacement(slot);
+            let entries = &mut additions.indices[slot];
             if entries.is_empty() {
                 continue;
             }
-            let mut root = trailer.indices[slot];
-            let added = entries.len() as u64;
-            let plan = update::plan_index(&self.base, &root, entries)
-                .map_err(|error| error.at(self.store))?;
-            if let Plan::New(words) = &plan {
-                root.table = self.append_table(ItemKind::IndexTable, slot as u8, words)?;
-                root.used = root.count;
-            }
-            root.used += added;
-            root.count += self.additions.new_keys[slot];
-            trailer.indices[slot] = root;
-            plans.push((root.table, plan));
+            let root = &mut trailer.indices[slot];
+            root.root = update::index(self, &base, slot as u8, entries, &mut in_place)?;
+            root.count += additions.new_keys[slot];
+            trailer.replaced |= u32::from(has_replacement) << slot;
         }
         for slot in 0..VECTOR_SLOTS {
-            let elements = &self.additions.vectors[slot];
+            let elements = &additions.vectors[slot];
             if elements.is_empty() {
                 continue;
             }
-            let mut root = trailer.vectors[slot];
-            let added = elements.len() as u64;
-            let plan = update::plan_vector(&self.base, &root, elements)
-                .map_err(|fault| self.store.error(fault))?;
-            if let Plan::New(words) = &plan {
-                root.table = self.append_table(ItemKind::VectorTable, slot as u8, words)?;
-            }
-            root.length += added;
-            trailer.vectors[slot] = root;
-            plans.push((root.table, plan));
+            let root = &mut trailer.vectors[slot];
+            root.root = update::vector(self, &base, slot as u8, elements, &mut in_place)?;
+            root.length += elements.len() as u64;
         }
-        Ok(plans)
-    }
-
-    fn append_table(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<TableRef> {
-        let bytes: &[u8] = bytemuck::cast_slice(words);
-        let head = ItemHead::new(kind, slot, bytes.len() as u64);
-        let head = head.ok_or_else(|| self.too_large("table"))?;
-        let end = self.buffer_offset + self.buffer.len() as u64;
-        self.check_room(end, 8 + TABLE_ALIGN + bytes.len() as u64)?;
-        self.buffer.extend_from_slice(&head.0.to_le_bytes());
-        self.pad(TABLE_ALIGN);
-        // The head belongs to what the CRC is of, the contents do not.
-        self.flush()?;
-        let address = Address(self.buffer_offset);
-        self.store.write_table(words, address.0)?;
-        self.buffer_offset += bytes.len() as u64;
-        self.written = self.buffer_offset;
-        Ok(TableRef::new(address, words.len().trailing_zeros()))
+        Ok(in_place)
     }
 
     fn append_trailer(&mut self, trailer: &mut Trailer) -> Result<()> {
@@ -421,57 +405,87 @@ impl std::fmt::Debug for Transaction<'_> {
     }
 }
 
-/// A hash table in memory of a transaction's own records in one index.
-#[derive(Default)]
-struct OwnTable {
-    shape: Option<Shape>,
-    words: Vec<u64>,
+impl Keys for Transaction<'_> {
+    type Error = Error;
+    fn key(&self, address: Address) -> Result<Digest> {
+        Ok(*self.record_at(address)?.key)
+    }
+    fn error(&self, fault: Fault) -> Error {
+        self.store.error(fault)
+    }
 }
 
-impl OwnTable {
-    /// The newest of the transaction's own records of `key`.
+impl Writer for Transaction<'_> {
+    fn append_leaf(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address> {
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        let head = ItemHead::new(kind, slot, bytes.len() as u64);
+        let head = head.ok_or_else(|| self.too_large("leaf"))?;
+        let end = self.buffer_offset + self.buffer.len() as u64;
+        self.check_room(end, 8 + LEAF_ALIGN + bytes.len() as u64)?;
+        self.buffer.extend_from_slice(&head.0.to_le_bytes());
+        self.pad(LEAF_ALIGN);
+        // The head belongs to what the CRC is of, the contents do not.
+        self.flush()?;
+        let address = Address(self.buffer_offset);
+        self.store.write_at(bytes, address.0)?;
+        self.buffer_offset += bytes.len() as u64;
+        self.written = self.buffer_offset;
+        Ok(address)
+    }
+
+    fn append_node(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address> {
+        self.append_item(kind, slot, &[bytemuck::cast_slice(words)])
+    }
+
+    fn too_large(&self, what: &'static str) -> Error {
+        Transaction::too_large(self, what)
+    }
+}
+
+/// The newest of a transaction's own records of each key in one index.
+#[derive(Default)]
+struct OwnRecords {
+    /// With the first 64 bits of each key.
+    addresses: HashTable<(u64, Address)>,
+}
+
+impl OwnRecords {
     fn find<'t>(
         &self,
         key: &Digest,
         record: impl Fn(Address) -> Result<Record<'t>, Fault>,
     ) -> Result<Option<Record<'t>>, Fault> {
-        let Some(shape) = self.shape else {
-            return Ok(None);
-        };
-        let hash = format_spec::table::hash(key);
-        let first = shape.home(hash) * LINE_WORDS;
-        let mut newest = None;
-        for step in 0..shape.reach() * LINE_WORDS {
-            let word = self.words[((first + step) & (shape.words() - 1)) as usize];
-            if word == 0 {
-                break;
-            }
-            if format_spec::table::tag(word) == shape.tag(hash) {
-                let found = record(format_spec::table::address(word))?;
-                if found.key == key {
-                    newest = Some(found);
+        let first = key.window(0);
+        let mut found = Ok(None);
+        self.addresses.find(first, |&(other, address)| {
+            other == first
+                && match record(address) {
+                    Ok(record) if record.key != key => false,
+                    other => {
+                        found = other.map(Some);
+                        true
+                    }
                 }
-            }
-        }
-        Ok(newest)
+        });
+        found
     }
 
-    /// Adds the last of `entries`; the others are there.
-    fn add(&mut self, entries: &[(u64, Address)]) {
-        let last = entries.len().saturating_sub(1);
-        if let Some(shape) = self.shape
-            && !table::is_full(shape, entries.len() as u64)
-            && table::add_all(&mut self.words, shape, &entries[last..])
-        {
-            return;
-        }
-        for log2 in table::log2_for(entries.len() as u64 * 2)..=format_spec::table::MAX_LOG2 {
-            self.shape = Shape::new(log2);
-            let Some(shape) = self.shape else { return };
-            self.words = vec![0; shape.words() as usize];
-            if table::add_all(&mut self.words, shape, entries) {
-                return;
+    fn add<'t>(
+        &mut self,
+        key: &Digest,
+        address: Address,
+        record: impl Fn(Address) -> Result<Record<'t>, Fault>,
+    ) -> Result<(), Fault> {
+        let first = key.window(0);
+        if let Some(older) = self.find(key, record)? {
+            let older = (first, older.address);
+            if let Some(entry) = self.addresses.find_mut(first, |entry| *entry == older) {
+                entry.1 = address;
             }
+            return Ok(());
         }
+        let hash = |entry: &(u64, Address)| entry.0;
+        self.addresses.insert_unique(first, (first, address), hash);
+        Ok(())
     }
 }

@@ -125,8 +125,8 @@ impl System for TestSystem {
         [self.boot; 16]
     }
 
-    fn inode(&self, _: &File) -> io::Result<u64> {
-        Ok(1)
+    fn identity(&self, _: &File) -> io::Result<(u64, u64)> {
+        Ok((2, 1))
     }
 
     fn now(&self) -> u64 {

@@ -2,11 +2,11 @@
 
 use super::output::{Text, View, grouped, printable, size, time};
 use anyhow::Result;
-use format_spec::file::{IndexRoot, VERSION};
+use format_spec::file::VERSION;
 use linker::ticket::format_uuid;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
-use store::engine::Snapshot;
+use store::engine::{Snapshot, TrieSize};
 
 /// The head of the file.
 #[derive(Serialize)]
@@ -133,17 +133,19 @@ pub struct Table {
     name: &'static str,
     /// Keys or elements.
     records: u64,
-    /// Words in use: of a hash table, with what was replaced since it was made.
-    used: u64,
-    /// Words that the table has room for.
+    /// Words that its leaves have room for.
     capacity: u64,
-    /// Offset of the table; 0 if there is none.
-    table: u64,
+    /// Nodes of its trie.
+    nodes: u64,
+    /// Leaves of its trie.
+    leaves: u64,
+    /// Bytes of both.
+    bytes: u64,
 }
 
 /// Heading for [`Table`]s.
 pub const TABLE_HEADING: &str =
-    "          slot  name               records        used    capacity   fill       table";
+    "          slot  name               records    capacity   fill   nodes  leaves       bytes";
 
 const INDEX_NAMES: [&str; 9] = [
     "names",
@@ -159,44 +161,44 @@ const INDEX_NAMES: [&str; 9] = [
 const VECTOR_NAMES: [&str; 2] = ["names", "pieces"];
 
 /// All indices and vectors that have a name or something in them.
-pub fn tables(snapshot: &Snapshot<'_>) -> Vec<Table> {
-    let capacity = |table: format_spec::file::TableRef| {
-        if table.is_none() {
-            0
-        } else {
-            1_u64.checked_shl(table.log2()).unwrap_or(0)
-        }
+///
+/// # Errors
+/// If a trie is damaged.
+pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
+    let table = |kind, slot, name: Option<&&'static str>, records, size: TrieSize| Table {
+        kind,
+        slot,
+        name: name.copied().unwrap_or("(unknown)"),
+        records,
+        capacity: size.words,
+        nodes: size.nodes,
+        leaves: size.leaves,
+        bytes: size.bytes,
     };
     let trailer = snapshot.trailer();
-    let indices = trailer.indices.iter().enumerate().map(|(slot, root)| {
-        let IndexRoot { table, count, used } = *root;
-        Table {
-            kind: "index",
+    let mut tables = Vec::new();
+    for (slot, root) in trailer.indices.iter().enumerate() {
+        let size = snapshot.index_size(slot as u8)?;
+        tables.push(table(
+            "index",
             slot,
-            name: INDEX_NAMES.get(slot).copied().unwrap_or("(unknown)"),
-            records: count,
-            used,
-            capacity: capacity(table),
-            table: table.address(),
-        }
-    });
-    let vectors = trailer
-        .vectors
-        .iter()
-        .enumerate()
-        .map(|(slot, root)| Table {
-            kind: "vector",
+            INDEX_NAMES.get(slot),
+            root.count,
+            size,
+        ));
+    }
+    for (slot, root) in trailer.vectors.iter().enumerate() {
+        let size = snapshot.vector_size(slot as u8)?;
+        tables.push(table(
+            "vector",
             slot,
-            name: VECTOR_NAMES.get(slot).copied().unwrap_or("(unknown)"),
-            records: root.length,
-            used: root.length,
-            capacity: capacity(root.table),
-            table: root.table.address(),
-        });
-    indices
-        .chain(vectors)
-        .filter(|table| table.name != "(unknown)" || table.records > 0)
-        .collect()
+            VECTOR_NAMES.get(slot),
+            root.length,
+            size,
+        ));
+    }
+    tables.retain(|table| table.name != "(unknown)" || table.records > 0);
+    Ok(tables)
 }
 
 impl View for Table {
@@ -204,12 +206,19 @@ impl View for Table {
         let fill = if self.capacity == 0 {
             0.0
         } else {
-            100.0 * self.used as f64 / self.capacity as f64
+            100.0 * self.records as f64 / self.capacity as f64
         };
         writeln!(
             out,
-            "{:<8}  {:>4}  {:<14}  {:>10}  {:>10}  {:>10}  {fill:>4.0}%  {:>#10x}",
-            self.kind, self.slot, self.name, self.records, self.used, self.capacity, self.table
+            "{:<8}  {:>4}  {:<14}  {:>10}  {:>10}  {fill:>4.0}%  {:>6}  {:>6}  {:>10}",
+            self.kind,
+            self.slot,
+            self.name,
+            self.records,
+            self.capacity,
+            self.nodes,
+            self.leaves,
+            self.bytes
         )
     }
 }

@@ -124,7 +124,7 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
     match command {
         None => out.show(&Overview {
             header: file::Header::new(&snapshot)?,
-            tables: file::tables(&snapshot),
+            tables: file::tables(&snapshot)?,
         }),
         Some(Command::Header) => out.show(&file::Header::new(&snapshot)?),
         Some(Command::Revisions { limit }) => {
@@ -136,7 +136,7 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
         }
         Some(Command::Indices) => out.list(
             file::TABLE_HEADING,
-            file::tables(&snapshot).into_iter().map(Ok),
+            file::tables(&snapshot)?.into_iter().map(Ok),
         ),
         Some(Command::Names { pattern }) => out.list("", lists::names(*model, pattern.as_deref())),
         Some(Command::Pieces { pattern }) => out.list(

@@ -12,7 +12,7 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::{Context, Result};
-use format_spec::file::{TABLE_ALIGN, TRAILER_SIZE};
+use format_spec::file::{ITEM_ALIGN, RECORD_OVERHEAD, TRAILER_SIZE};
 use format_spec::ids::Address;
 use format_spec::program::{FragmentHeader, Index, NameHeader, PieceHeader, SectionKind};
 use serde::Serialize;
@@ -59,10 +59,10 @@ struct Objects {
     ratio: Option<f64>,
 }
 
-/// Head and key of a record, and the zeros behind its value.
+/// Head, key and check of a record, and the zeros behind that.
 fn overhead(record: &Record<'_>) -> u64 {
     let length = record.value.len() as u64;
-    8 + 32 + (length.next_multiple_of(8) - length)
+    8 + (RECORD_OVERHEAD + length).next_multiple_of(ITEM_ALIGN) - length
 }
 
 /// Counts.
@@ -152,21 +152,20 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
         }
     }
     let trailer = snapshot.trailer();
-    let tables = trailer
-        .indices
-        .iter()
-        .map(|root| root.table)
-        .chain(trailer.vectors.iter().map(|root| root.table))
-        .filter(|table| !table.is_none())
-        .map(|table| (8_u64 << table.log2().min(58)) + TABLE_ALIGN)
-        .sum();
-    add("tables of the indices", tables);
+    let mut tries = 0;
+    for slot in 0..trailer.indices.len() as u8 {
+        tries += snapshot.index_size(slot)?.bytes;
+    }
+    for slot in 0..trailer.vectors.len() as u8 {
+        tries += snapshot.vector_size(slot)?.bytes;
+    }
+    add("tries of the indices", tries);
     add(
         "transaction trailers",
         (snapshot.revision() + 1) * TRAILER_SIZE,
     );
     let known: u64 = bytes.values().sum();
-    // Tables that became too small, records that were replaced, pushes, padding.
+    // Leaves and nodes that others have taken the place of, records that were replaced, pushes, padding.
     bytes.insert(
         "superseded and other".to_owned(),
         snapshot.size().saturating_sub(known),

@@ -3,8 +3,8 @@
 
 use crate::Random;
 use format_spec::file::{
-    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LOG_OFFSET, STATE_OFFSET, StateWord, TABLE_ALIGN,
-    TRAILER_SIZE, Trailer,
+    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK, STATE_OFFSET,
+    StateWord, TRAILER_SIZE, Trailer, record_check,
 };
 use std::mem::offset_of;
 
@@ -47,18 +47,24 @@ fn make_right(data: &mut [u8]) {
     let mut payload = crc32fast::Hasher::new();
     while let Some(head) = data.get(at..at + 8) {
         let head = ItemHead(u64::from_le_bytes(head.try_into().expect("8 bytes")));
-        let (Some(kind), length) = (head.kind(), head.length()) else {
+        let (true, length) = (head.is_marked(), head.length()) else {
             break;
         };
-        let is_table = matches!(kind, ItemKind::IndexTable | ItemKind::VectorTable);
-        let align = if is_table { TABLE_ALIGN } else { ITEM_ALIGN };
+        let is_leaf = head.is_in_place();
+        let align = if is_leaf { LEAF_ALIGN } else { ITEM_ALIGN };
         let body = (at as u64 + 8).next_multiple_of(align);
         let end = (body + length).next_multiple_of(ITEM_ALIGN) as usize;
-        let hashed = if is_table { body as usize } else { end };
+        let hashed = if is_leaf { body as usize } else { end };
         if end > data.len() {
             break;
         }
-        if kind == ItemKind::Trailer && length == TRAILER_SIZE - 8 {
+        let is_record = matches!(head.kind(), Some(ItemKind::Record | ItemKind::Replacement));
+        if is_record && length >= RECORD_CHECK {
+            let check = (body + length - RECORD_CHECK) as usize;
+            let right = record_check(&data[at..check]);
+            data[check..check + RECORD_CHECK as usize].copy_from_slice(&right.to_le_bytes());
+        }
+        if head.kind() == Some(ItemKind::Trailer) && length == TRAILER_SIZE - 8 {
             let trailer = &mut data[at..at + TRAILER_SIZE as usize];
             let crc = std::mem::replace(&mut payload, crc32fast::Hasher::new()).finalize();
             const PAYLOAD: usize = offset_of!(Trailer, payload_crc);

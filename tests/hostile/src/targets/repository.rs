@@ -17,8 +17,8 @@ impl System for Boot {
     fn boot_id(&self) -> [u8; 16] {
         [self.0; 16]
     }
-    fn inode(&self, _: &File) -> io::Result<u64> {
-        Ok(1)
+    fn identity(&self, _: &File) -> io::Result<(u64, u64)> {
+        Ok((2, 1))
     }
     fn sync(&self, _: &File) -> io::Result<()> {
         Ok(())
