@@ -268,7 +268,7 @@ fn the_bytes_are_those_of_the_specification() {
     let anonymous = anonymous.unwrap();
     assert_eq!(anonymous.key, &prepared.fragments[2]);
 
-    // The digest of the fragment, from section 22.
+    // The digest of the fragment, from section 23.
     let mut digested = b"repo.fragment.1\0".to_vec();
     for count in [1u32, 3, 2] {
         digested.extend_from_slice(&count.to_le_bytes());

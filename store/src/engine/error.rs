@@ -54,6 +54,16 @@ pub enum Error {
         /// The version that this program reads and writes.
         known: u32,
     },
+    /// The file has features that this version does not know (SPEC.md, section 3).
+    #[error("{}: cannot be {action} by this version of the program (unknown features {bits:#x}); use the newer one that wrote it, or make a new repository", path.display())]
+    Features {
+        /// The file.
+        path: PathBuf,
+        /// "read" or "written".
+        action: &'static str,
+        /// The bits that are not known.
+        bits: u64,
+    },
     /// The file was written on a machine of the other byte order.
     #[error("{}: repository of a machine with another byte order", path.display())]
     ByteOrder {

@@ -94,7 +94,10 @@ impl Store {
         let replay = || -> Result<Leaves, Error> {
             let start = checkpoint.ok().map(|offset| trailer_at(view, offset));
             let mut leaves = match start {
-                Some(Ok(start)) => Leaves::since(start),
+                Some(Ok(start)) => {
+                    self.check_writable(start)?;
+                    Leaves::since(start)
+                }
                 // The state itself is damaged: everything is in the log.
                 _ => self.replay_all(view).map_err(|fault| self.error(fault))?,
             };

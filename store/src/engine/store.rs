@@ -13,8 +13,8 @@ use super::transaction::{Durability, Transaction};
 use super::update;
 use bytemuck::Zeroable;
 use format_spec::file::{
-    BYTE_ORDER, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET, StateWord,
-    TRAILER_SIZE, Trailer, VERSION,
+    BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET,
+    StateWord, TRAILER_SIZE, Trailer, VERSION,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -182,11 +182,11 @@ impl Store {
 
     /// The repository as it was at `revision`.
     pub fn snapshot_at(&self, revision: u64) -> Result<Snapshot<'_>> {
-        let newest = self.snapshot()?;
+        let newest = self.any_snapshot_of(self.state_offset(offset_of!(FileState, visible))?)?;
         let found = log::find_revision(newest.view(), newest.trailer(), revision)
             .map_err(|fault| self.error(fault))?;
         match found {
-            Some(trailer) => Ok(Snapshot::new(self, trailer, newest.view())),
+            Some(trailer) => self.readable(Snapshot::new(self, trailer, newest.view())),
             None => Err(Error::NoSuchRevision {
                 path: self.path.clone(),
                 revision,
@@ -198,7 +198,33 @@ impl Store {
     pub fn begin(&self, durability: Durability) -> Result<Transaction<'_>> {
         let lock = self.lock()?;
         let base = self.catch_up()?;
+        self.check_writable(base.trailer())?;
         Transaction::new(self, lock, base, durability)
+    }
+
+    /// Refuses to write onto a transaction with features that this program does not know.
+    pub(super) fn check_writable(&self, newest: &Trailer) -> Result<()> {
+        let features = self.header.features.union(newest.features);
+        self.check_features("read", features.bar_reading(Features::KNOWN))?;
+        self.check_features("written", features.bar_writing(Features::KNOWN))
+    }
+
+    /// Refuses a snapshot with features that this program must know to read it.
+    fn readable<'s>(&self, snapshot: Snapshot<'s>) -> Result<Snapshot<'s>> {
+        let features = self.header.features.union(snapshot.trailer().features);
+        self.check_features("read", features.bar_reading(Features::KNOWN))?;
+        Ok(snapshot)
+    }
+
+    fn check_features(&self, action: &'static str, bits: u64) -> Result<()> {
+        match bits {
+            0 => Ok(()),
+            bits => Err(Error::Features {
+                path: self.path.clone(),
+                action,
+                bits,
+            }),
+        }
     }
 
     /// The repository's UUID.
@@ -315,6 +341,11 @@ impl Store {
     }
 
     fn snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
+        self.readable(self.any_snapshot_of(offset)?)
+    }
+
+    /// Whatever features it has.
+    fn any_snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
         let trailer = self.trailer(offset)?;
         let view = self.view(end_of(trailer))?;
         Ok(Snapshot::new(self, trailer, view))
