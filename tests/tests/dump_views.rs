@@ -334,7 +334,7 @@ fn errors_name_the_file_and_what_to_do() {
 /// anything: it decides whether the rest is believed before it is checked.
 #[test]
 fn verify_finds_every_flip() {
-    const SESSION: std::ops::Range<u64> = 544..568;
+    const SESSION: std::ops::Range<u64> = 544..576;
     let [gxx] = require!("g++");
     let scratch = built(&gxx);
     let path = scratch.repository();
