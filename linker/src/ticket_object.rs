@@ -22,6 +22,7 @@ use format_spec::program::{
 };
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::engine::Store;
 use store::program::{
     CompilationView, FixupsView, FragmentSection, ProgramError, Programs, target_kind,
@@ -44,6 +45,9 @@ pub struct TicketObject<'a> {
     lost: Vec<bool>,
     /// The names of the sections, by shape. Empty until the compilation is known to be linked.
     shape_names: Vec<&'a [u8]>,
+    /// By member: its fragment's bytes are those that were written. They are compared when the first of its
+    /// sections is opened: then they are about to be copied, and hashing them brings them into the cache.
+    checked: Vec<AtomicBool>,
     /// What was found to be wrong with the repository where there is no way to say so.
     damage: OnceLock<Box<ProgramError>>,
 }
@@ -64,6 +68,7 @@ impl<'a> TicketObject<'a> {
             compilation: programs.compilation_unchecked(digest)?,
             lost: Vec::new(),
             shape_names: Vec::new(),
+            checked: Vec::new(),
             damage: OnceLock::new(),
         })
     }
@@ -81,6 +86,9 @@ impl<'a> TicketObject<'a> {
                 what: "the outline does not have its checksum",
             });
         }
+        let unchecked = || AtomicBool::new(false);
+        self.checked
+            .resize_with(self.compilation.members().len(), unchecked);
         self.lost = vec![false; self.compilation.groups().len()];
         for group in lost {
             if let Some(lost) = self.lost.get_mut(*group as usize) {
@@ -205,6 +213,19 @@ impl<'a> TicketObject<'a> {
         self.lost.get(group).copied().unwrap_or(false)
     }
 
+    /// Compares a member's fragment with its check, once.
+    #[inline]
+    fn check_fragment(&self, number: u32, member: &MemberRecord) -> Result<(), ProgramError> {
+        let checked = self.checked.get(number as usize);
+        if checked.is_none_or(|checked| !checked.load(Relaxed)) {
+            self.programs.check_fragment(member.fragment)?;
+            if let Some(checked) = checked {
+                checked.store(true, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// Opens a section's fragment. If the repository is damaged, [`TicketObject::damage`] says why.
     #[inline]
     fn open_section(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
@@ -212,8 +233,8 @@ impl<'a> TicketObject<'a> {
         // Sections of a member that the outline gives to another are beyond that one's own.
         let index = (number - 1).wrapping_sub(member.first_section);
         let opened = self
-            .programs
-            .fragment_section(member.fragment, index)
+            .check_fragment(section.member, member)
+            .and_then(|()| self.programs.fragment_section(member.fragment, index))
             .and_then(|open| {
                 let is_large = section.bits & PlacedSection::LARGE != 0;
                 match is_large || open.record.size == section.size.into() {

@@ -82,9 +82,10 @@ pub(super) fn find<'s>(
     Ok(newest)
 }
 
-/// Whether the words are sound that say that `key` is not there: for a writer, who would
-/// else add a second record of it.
-pub(super) fn check_way(view: View<'_>, leaf: Child, key: &Digest) -> Result<(), Fault> {
+/// Checks what says that `key` is not there, for a writer, who would else add a second
+/// record of it: that the words on its way are sound, and that records with its tag are
+/// whole, so that they are not its own with a damaged key.
+pub(super) fn check_absence(view: View<'_>, leaf: Child, key: &Digest) -> Result<(), Fault> {
     let shape = shape(leaf)?;
     let words = words(view, leaf)?;
     let first = shape.home(key) * LINE_WORDS;
@@ -97,8 +98,29 @@ pub(super) fn check_way(view: View<'_>, leaf: Child, key: &Digest) -> Result<(),
         if word == 0 {
             break;
         }
+        if leaf::tag(word) == shape.tag(key) && is_visible(view, word) {
+            let address = leaf::address(word);
+            let (_, record) = record_at(view, address)?;
+            if !record.is_whole() {
+                return Err(Fault::new(address.0, "record's check is wrong"));
+            }
+        }
     }
     Ok(())
+}
+
+/// Where records are that could be `key`'s by their words.
+pub(super) fn candidates(view: View<'_>, leaf: Child, key: &Digest) -> Result<Vec<Address>, Fault> {
+    let shape = shape(leaf)?;
+    let words = words(view, leaf)?;
+    let first = shape.home(key) * LINE_WORDS;
+    let places = (0..shape.reach() * LINE_WORDS).map(|step| (first + step) & (shape.words() - 1));
+    Ok(places
+        .map(|place| words[place as usize].load(Ordering::Relaxed))
+        .take_while(|&word| word != 0)
+        .filter(|&word| leaf::tag(word) == shape.tag(key) && is_visible(view, word))
+        .map(leaf::address)
+        .collect())
 }
 
 #[cold]

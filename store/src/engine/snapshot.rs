@@ -141,7 +141,19 @@ impl<'s> Snapshot<'s> {
         trie::leaf_of(self.view, &root, key)
             .and_then(|leaf| match leaf.is_none() {
                 true => Ok(()),
-                false => leaf::check_way(self.view, leaf, key),
+                false => leaf::check_absence(self.view, leaf, key),
+            })
+            .map_err(|fault| self.error(fault))
+    }
+
+    /// Where records of `index` are that could be `key`'s: usually that one, if there is one.
+    /// Found without a look at the records, so also where they are damaged.
+    pub fn candidates(&self, index: u8, key: &Digest) -> Result<Vec<Address>> {
+        let root = self.index_root(index);
+        trie::leaf_of(self.view, &root, key)
+            .and_then(|leaf| match leaf.is_none() {
+                true => Ok(Vec::new()),
+                false => leaf::candidates(self.view, leaf, key),
             })
             .map_err(|fault| self.error(fault))
     }

@@ -26,7 +26,7 @@ use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
     FileState, INDEX_SLOTS, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, MAX_ADDRESS, RECORD_CHECK,
-    Trailer, VECTOR_SLOTS, record_check,
+    RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, record_check,
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
@@ -158,6 +158,55 @@ impl<'s> Transaction<'s> {
             None => ItemKind::Record,
         };
         self.append(kind, index, key, value)
+    }
+
+    /// Adds a record to `index` that takes the place of a damaged one of this key, without
+    /// a look at that.
+    pub fn supersede(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+        self.append(ItemKind::Replacement, index, key, value)
+    }
+
+    /// Writes the bytes of a damaged record again, where it stands, if there is one that can only
+    /// have been this: its check is that of the right bytes, or all but its check is right.
+    /// Returns its address then. This is done at once, whether the transaction is committed or not:
+    /// afterwards the log is again what it was.
+    pub fn mend(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Option<Address>> {
+        for address in self.base.candidates(index, key)? {
+            for kind in [ItemKind::Record, ItemKind::Replacement] {
+                let right = self.record_bytes(kind, index, key, value)?;
+                let view = self.base.view();
+                // What reaches beyond the end was none of this length.
+                let Ok(there) = view.bytes(address.0, right.len() as u64) else {
+                    continue;
+                };
+                let checked = right.len() - RECORD_CHECK as usize;
+                if there[checked..] == right[checked..] || there[..checked] == right[..checked] {
+                    if there != right {
+                        self.store.write_at(&right, address.0)?;
+                    }
+                    return Ok(Some(address));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A record as it stands in the log, without padding.
+    fn record_bytes(
+        &self,
+        kind: ItemKind,
+        index: u8,
+        key: &Digest,
+        value: &[u8],
+    ) -> Result<Vec<u8>> {
+        let length = RECORD_OVERHEAD + value.len() as u64;
+        let head = ItemHead::new(kind, index, length).ok_or_else(|| self.too_large("value"))?;
+        let mut bytes = Vec::with_capacity(8 + length as usize);
+        bytes.extend_from_slice(&head.0.to_le_bytes());
+        bytes.extend_from_slice(&key.0);
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(&record_check(&bytes).to_le_bytes());
+        Ok(bytes)
     }
 
     /// Adds an element to the end of `vector` and returns its number.

@@ -21,7 +21,14 @@ use std::ops::Range;
 /// ELF's `SHT_NOBITS`: a section without bytes.
 const SHT_NOBITS: u32 = 8;
 
+const FRAGMENT: &str = "a fragment's bytes are not those that were written";
+const COMPILATION: &str = "a compilation's bytes are not those that were written";
+
 /// The programs of a snapshot.
+///
+/// Names, pieces, fragments and compilations are compared with their records' checks when
+/// they are opened, unless it says otherwise: damage of the disk is an error and never
+/// somebody's program.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'s> {
     snapshot: Snapshot<'s>,
@@ -79,6 +86,15 @@ impl<'s> Programs<'s> {
         view.ok_or_else(|| self.damaged(record.address, what))
     }
 
+    /// The record, if its bytes are those that were written.
+    #[inline]
+    fn whole(&self, record: Record<'s>, what: &'static str) -> Result<Record<'s>> {
+        match record.is_whole() {
+            true => Ok(record),
+            false => Err(self.damaged(record.address, what)),
+        }
+    }
+
     /// Number of interned names; ids are below it.
     pub fn name_count(&self) -> u64 {
         self.snapshot.vector_len(Vector::Names as u8)
@@ -95,6 +111,7 @@ impl<'s> Programs<'s> {
     /// If there is no such name, or the repository is damaged.
     pub fn name(&self, id: NameId) -> Result<&'s [u8]> {
         let record = self.element(Vector::Names, id.0, "there is no name of this id")?;
+        let record = self.whole(record, "a name's bytes are not those that were written")?;
         let (header, bytes) = self.parse(&record, name_parts(&record), "not a name")?;
         if header.id != id {
             return Err(self.damaged(record.address, "a name's id is not its place"));
@@ -133,6 +150,7 @@ impl<'s> Programs<'s> {
     /// If there is no such piece, or the repository is damaged.
     pub fn piece(&self, id: PieceId) -> Result<PieceView<'s>> {
         let record = self.element(Vector::Pieces, id.0, "there is no piece of this id")?;
+        let record = self.whole(record, "a piece's bytes are not those that were written")?;
         let view = self.parse(&record, PieceView::new(record), "not a piece")?;
         if view.header.id != id {
             return Err(self.damaged(record.address, "a piece's id is not its place"));
@@ -155,8 +173,19 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If there is none, or the repository is damaged.
     pub fn fragment(&self, address: Address) -> Result<FragmentView<'s>> {
-        let record = self.snapshot.record_at(address)?;
+        let record = self.whole(self.snapshot.record_at(address)?, FRAGMENT)?;
         self.parse(&record, FragmentView::new(record), "not a fragment")
+    }
+
+    /// Checks that a fragment's bytes are those that were written: for who opens only
+    /// its sections ([`Programs::fragment_section`]), which do not.
+    ///
+    /// # Errors
+    /// If they are not, or there is none.
+    #[inline]
+    pub fn check_fragment(&self, address: Address) -> Result<()> {
+        self.whole(self.snapshot.record_at(address)?, FRAGMENT)?;
+        Ok(())
     }
 
     /// Has the processor begin to fetch the record at `address`, which will be needed soon.
@@ -165,7 +194,8 @@ impl<'s> Programs<'s> {
         self.snapshot.prefetch(address);
     }
 
-    /// A section of a fragment, opened without a look at the fragment's other parts.
+    /// A section of a fragment, opened without a look at the fragment's other parts, and without
+    /// [checking its bytes](Programs::check_fragment).
     ///
     /// # Errors
     /// If there is none, or the repository is damaged.
@@ -185,7 +215,10 @@ impl<'s> Programs<'s> {
     /// [`ProgramError::NoCompilation`] if there is none; or the repository is damaged.
     pub fn compilation(&self, digest: &Digest) -> Result<CompilationView<'s>> {
         match self.snapshot.get(Index::Compilations as u8, digest)? {
-            Some(record) => self.parse(&record, CompilationView::new(record), "not a compilation"),
+            Some(record) => {
+                let record = self.whole(record, COMPILATION)?;
+                self.parse(&record, CompilationView::new(record), "not a compilation")
+            }
             None => Err(ProgramError::NoCompilation {
                 path: self.snapshot.store().path().to_owned(),
                 digest: *digest,
@@ -193,14 +226,17 @@ impl<'s> Programs<'s> {
         }
     }
 
-    /// A compilation by its digest, whose members, symbols and the rest are not checked: what they say of other
-    /// elements may be wrong. For who looks at few of them, and checks what it uses.
+    /// A compilation by its digest, of whose members, symbols and the rest only the bytes are checked: what they say of other
+    /// elements may be wrong, if somebody made it so. For who looks at few of them, and checks what it uses.
     ///
     /// # Errors
     /// As [`Programs::compilation`].
     pub fn compilation_unchecked(&self, digest: &Digest) -> Result<CompilationView<'s>> {
         match self.snapshot.get(Index::Compilations as u8, digest)? {
-            Some(record) => self.parse(&record, CompilationView::cut(record), "not a compilation"),
+            Some(record) => {
+                let record = self.whole(record, COMPILATION)?;
+                self.parse(&record, CompilationView::cut(record), "not a compilation")
+            }
             None => self.compilation(digest),
         }
     }
@@ -210,7 +246,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If there is none, or the repository is damaged.
     pub fn compilation_at(&self, address: Address) -> Result<CompilationView<'s>> {
-        let record = self.snapshot.record_at(address)?;
+        let record = self.whole(self.snapshot.record_at(address)?, COMPILATION)?;
         self.parse(&record, CompilationView::new(record), "not a compilation")
     }
 
