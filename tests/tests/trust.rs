@@ -361,3 +361,57 @@ fn messages_say_what_to_do() {
         &[&linked.to_string_lossy(), "symbolic link", "does not exist"],
     );
 }
+
+/// Where each user has a group of their own, everything is made writable by it.
+#[test]
+fn a_group_of_ones_own_is_not_others() {
+    let [gcc] = require!("gcc");
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let repository = project(&scratch, &gcc);
+    let directory = scratch.join("project");
+    let compile = || run(&mut compile(&scratch, &gcc, &[], "project/build/a.o"));
+    // Root's own group.
+    set_mode(&repository, 0o660);
+    set_mode(&directory, 0o775);
+    let used = compile().ok();
+    assert_eq!(used.errors(), "", "{}", used.report());
+    let before = fs::read(&repository).expect("read");
+    // With an access control list (acl(5)), these bits are also those of whom it names.
+    let entry = |tag: u16, user: u32| {
+        let permissions: u16 = 7;
+        let halves = [tag.to_le_bytes(), permissions.to_le_bytes()].concat();
+        [halves, user.to_le_bytes().to_vec()].concat()
+    };
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, user) in [
+        (1, u32::MAX),
+        (2, SOMEBODY),
+        (4, u32::MAX),
+        (16, u32::MAX),
+        (32, u32::MAX),
+    ] {
+        list.extend(entry(tag, user));
+    }
+    // Nothing for all others.
+    let last = list.len() - 6;
+    list[last] = 0;
+    let name = "system.posix_acl_access";
+    let flags = rustix::fs::XattrFlags::empty();
+    match rustix::fs::setxattr(&directory, name, &list, flags) {
+        Ok(()) => {
+            let reason = "others may write it (mode 0770)";
+            ignored(&scratch, compile(), &repository, &before, reason);
+            rustix::fs::removexattr(&directory, name).expect("removed");
+        }
+        Err(_) => tools::skip("access control lists"),
+    }
+    // A group that is not.
+    set_mode(&directory, 0o755);
+    chown(&repository, None, Some(SOMEBODY)).expect("given");
+    set_mode(&repository, 0o660);
+    let reason = "others may write it (mode 0660)";
+    ignored(&scratch, compile(), &repository, &before, reason);
+}
