@@ -53,6 +53,8 @@ const LOOKS_OF_NEXT: u32 = 60;
 const SLEEP: Duration = Duration::from_micros(200);
 /// How often who is in the queue looks whether its patience is at an end.
 const LOOK_AT_QUEUE: Duration = Duration::from_millis(50);
+/// When nothing was committed for so long, the queue is no order to keep to.
+const STALLED: Duration = Duration::from_millis(500);
 
 /// The turn of the threads that share a store.
 #[derive(Default)]
@@ -80,6 +82,25 @@ impl WriteLock<'_> {
 }
 
 pub(super) struct FileLock<'s>(&'s Store);
+
+/// How it went with the queue.
+enum Entered<'s> {
+    /// In it, and next.
+    Queue,
+    /// The system has none. Without it one is as good a writer, but a less patient one.
+    Without,
+    /// It does not move, but the lock was free.
+    Passed(FileLock<'s>),
+}
+
+impl Entered<'_> {
+    fn new(is_in: bool) -> Self {
+        match is_in {
+            true => Entered::Queue,
+            false => Entered::Without,
+        }
+    }
+}
 
 impl Drop for FileLock<'_> {
     fn drop(&mut self) {
@@ -154,12 +175,15 @@ impl Store {
             }
         }
         let mut wait = Wait::new(self, offset_of!(FileState, head))?;
-        // Without a queue one is as good a writer, but a less patient one.
-        let queues = self.enter_queue(&mut wait)?;
-        let lock = self.wait_as_next(&mut wait);
-        if queues {
-            system.leave_queue(self.file());
-        }
+        let lock = match self.enter_queue(&mut wait)? {
+            Entered::Passed(lock) => Ok(lock),
+            Entered::Without => self.wait_as_next(&mut wait),
+            Entered::Queue => {
+                let lock = self.wait_as_next(&mut wait);
+                system.leave_queue(self.file());
+                lock
+            }
+        };
         *turn = Turn {
             began: system.uptime(),
             left: TURN_TRANSACTIONS,
@@ -168,15 +192,15 @@ impl Store {
         lock
     }
 
-    /// Waits until this one is next. Whether it is in the queue: not every system has one.
-    fn enter_queue(&self, wait: &mut Wait<'_>) -> Result<bool> {
+    /// Waits until this one is next.
+    fn enter_queue(&self, wait: &mut Wait<'_>) -> Result<Entered<'_>> {
         let system = self.system();
         if self.patience().is_none() {
-            return Ok(system.enter_queue(self.file()).is_ok());
+            return Ok(Entered::new(system.enter_queue(self.file()).is_ok()));
         }
         match system.try_enter_queue(self.file()) {
             Ok(false) => {}
-            other => return Ok(other.unwrap_or(false)),
+            other => return Ok(Entered::new(other.is_ok())),
         }
         // To the kernel a duplicate is the same owner.
         let duplicate = self.file().try_clone();
@@ -192,13 +216,21 @@ impl Store {
             }
         });
         if waiter.is_err() {
-            return Ok(false);
+            return Ok(Entered::Without);
         }
         loop {
             match receive.recv_timeout(LOOK_AT_QUEUE) {
-                Ok(is_in) => return Ok(is_in),
-                Err(RecvTimeoutError::Timeout) => wait.goes_on()?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Ok(is_in) => return Ok(Entered::new(is_in)),
+                Err(RecvTimeoutError::Timeout) => {
+                    wait.goes_on()?;
+                    // Who is next may be stopped, too, and the lock free.
+                    if wait.idle() >= STALLED
+                        && let Some(lock) = self.try_lock_file()?
+                    {
+                        return Ok(Entered::Passed(lock));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(Entered::Without),
             }
         }
     }

@@ -145,6 +145,11 @@ impl<'s> Wait<'s> {
         })
     }
 
+    /// How long nothing was committed, as far as it was looked.
+    pub fn idle(&self) -> Duration {
+        Duration::from_nanos(self.idle)
+    }
+
     /// Called again and again during the wait: tells, and ends it with an error when it is
     /// time.
     pub fn goes_on(&mut self) -> Result<()> {
@@ -159,7 +164,7 @@ impl<'s> Wait<'s> {
             self.idle = 0;
         }
         (self.value, self.looked) = (value, now);
-        let idle = Duration::from_nanos(self.idle);
+        let idle = self.idle();
         let path = self.store.path();
         if idle >= patience.give_up_after {
             return Err(Error::Locked {
