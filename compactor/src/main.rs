@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::engine::OpenOptions;
+use store::engine::{self, OpenOptions};
 use store::program::locate::{self, Environment};
-use store::program::waiting;
+use store::program::{ProgramError, waiting};
 
 const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
@@ -55,13 +55,24 @@ fn run(cli: &Cli) -> Result<Report> {
         patience: Some(waiting::patience(|line| linker::tell!("repo-gc: {line}"))),
         ..OpenOptions::default()
     };
-    let repository = locate::open(
+    let opened = locate::open(
         cli.repo.as_deref(),
         None,
         &Environment::current(),
         &options,
         &mut |error| linker::tell!("repo-gc: warning: {error}"),
-    )?;
+    );
+    let repository = match opened {
+        Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            bail!(
+                "{}: there is no repository; name one with --repo or $REPO_FILE",
+                path.display()
+            )
+        }
+        other => other?,
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let wishes = Wishes {
         now: u64::try_from(now.as_nanos())?,

@@ -119,7 +119,9 @@ fn wrong_usage_and_missing_repositories_are_clear_errors() {
     let scratch = Scratch::new();
     let error = gc(&scratch, &[]).code(2).errors();
     assert!(
-        error.starts_with("repo-gc: error: ") && error.contains("program.repo"),
+        error.starts_with("repo-gc: error: ")
+            && error.contains("program.repo: there is no repository")
+            && error.contains("--repo"),
         "{error}"
     );
     assert!(!scratch.repository().exists());

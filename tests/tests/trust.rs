@@ -350,6 +350,18 @@ fn messages_say_what_to_do() {
     let advice = format!("mkdir -p {directory}");
     object_stays(&scratch, done, &[&directory, &advice, "$REPO_FILE"]);
     assert!(!scratch.join("no").exists());
+    for name in ["repo-dump", "repo-gc"] {
+        let mut command = scratch.command(Binaries::get().path(name));
+        let done = run(command.env("REPO_FILE", &dangling)).code(2);
+        let said = done.errors();
+        assert!(
+            said.contains(&*dangling.to_string_lossy())
+                && said.contains("there is no repository")
+                && said.contains("--repo"),
+            "{}",
+            done.report()
+        );
+    }
     // A symbolic link that does.
     let linked = scratch.join("link.repo");
     std::os::unix::fs::symlink(&dangling, &linked).expect("linked");

@@ -56,7 +56,10 @@ impl fmt::Display for Distrust {
         }
         match self.flaw {
             Flaw::Owner(user) => write!(f, "it belongs to user {user}"),
-            Flaw::Mode(mode) => write!(f, "others may write it (mode {mode:04o})"),
+            Flaw::Mode(mode) => write!(
+                f,
+                "others may write it (mode {mode:04o}), which chmod go-w ends"
+            ),
         }
     }
 }
