@@ -12,7 +12,9 @@ use std::time::Duration;
     about = "Throw away what no ticket of a program repository needs any more",
     after_help = "\
 The repository is --repo FILE, else $REPO_FILE, else the nearest program.repo in this directory or \
-above, else the user's own under $XDG_CACHE_HOME/program-repository.
+above that is the user's own (or root's) and that nobody else may write, else the one under \
+$XDG_STATE_HOME/program-repository (~/.local/state/program-repository). $REPO_LOCK_WAIT is how many \
+seconds to wait at most for a process that has it locked and writes nothing (10).
 
 Live is what is named by a ticket file that still exists: one that the repository has on record, \
 or one (also inside an archive) in the directories of those and above them, or below a --root. \

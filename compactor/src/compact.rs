@@ -1,25 +1,18 @@
 //! Copying what is live into a new file, and putting that into the old one's place.
 //!
-//! The new file is made beside the old one, as `NAME.gc-tmp`. Two compactors in one
-//! directory would be in each other's way, so each locks the directory (`flock`, which
-//! the kernel undoes however the process ends); who has the lock may take away what a
-//! killed one left.
-//!
 //! The only moment that decides is the renaming. Before it, the old file is whole and
 //! in use; after it, the new one, which was verified and is on the disk.
 
+use crate::new_file::{Directory, NewFile};
 use crate::report::Report;
 use crate::roots::{Survey, Wishes, survey};
 use anyhow::{Context, Result, bail};
 use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
 use format_spec::ids::Address;
 use format_spec::program::{Index, TicketHeader};
-use rustix::fs::FlockOperation;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use store::engine::{Durability, OpenOptions, Snapshot, Store};
+use store::engine::{Durability, OpenOptions, Snapshot};
 use store::program::{Copier, Programs, Repository, TicketView};
 
 /// Rounds of catching up with writers before the lock is taken all the same.
@@ -41,34 +34,31 @@ impl Observer for Silent {
     fn step(&self) {}
 }
 
-/// What a compaction of the repository at `path` would throw away.
+/// What a compaction of `repository` would throw away.
 ///
 /// # Errors
-/// If it cannot be opened or is damaged.
-pub fn dry_run(path: &Path, wishes: &Wishes) -> Result<Report> {
-    let repository = Repository::open_read_only(path)?;
+/// If it is damaged.
+pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
     let programs = repository.programs()?;
     let survey = survey(&programs, wishes)?;
     Report::new(&programs, &survey, true)
 }
 
-/// Compacts the repository at `path`.
+/// Compacts the repository `old`, which is open for writing.
 ///
 /// # Errors
 /// If it is damaged, or something cannot be written. Then it is as it was before.
-pub fn compact(path: &Path, wishes: &Wishes, observer: &dyn Observer) -> Result<Report> {
+pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Result<Report> {
     // Renaming onto a symbolic link would replace the link.
-    let path =
-        std::fs::canonicalize(path).with_context(|| format!("{}: cannot open", path.display()))?;
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let _only = lock_directory(directory)?;
-    let old = Repository::open(&path)?;
-    let metadata = std::fs::metadata(&path)?;
-    if metadata.nlink() > 1 {
+    let path = std::fs::canonicalize(old.path())
+        .with_context(|| format!("{}: cannot open", old.path().display()))?;
+    let directory = Directory::lock(&path)?;
+    directory.check(old.store())?;
+    let names = old.store().file().metadata()?.nlink();
+    if names > 1 {
         bail!(
-            "{}: has {} names (hard links); compacting would separate them",
+            "{}: has {names} names (hard links); compacting would separate them",
             path.display(),
-            metadata.nlink()
         );
     }
     let programs = old.programs()?;
@@ -77,8 +67,12 @@ pub fn compact(path: &Path, wishes: &Wishes, observer: &dyn Observer) -> Result<
     let survey = survey(&programs, wishes)?;
     let mut report = Report::new(&programs, &survey, false)?;
 
-    let temporary = Temporary::new(&path)?;
-    let new = temporary.create(old.uuid())?;
+    let new_file = NewFile::new(&directory)?;
+    let options = OpenOptions {
+        uuid: Some(old.uuid()),
+        ..OpenOptions::default()
+    };
+    let new = Repository::new(new_file.repository(&options)?);
     let mut copier = Copier::new(&new)?;
     copy_live(&programs, &survey, &mut copier, wishes.now, observer)?;
     copier.commit()?;
@@ -94,8 +88,8 @@ pub fn compact(path: &Path, wishes: &Wishes, observer: &dyn Observer) -> Result<
         copy_added(&now, seen.size(), &new)?;
         seen = now.snapshot();
     }
-    swap(&old, &new, seen, &temporary, directory)?;
-    report.bytes_after = Some(std::fs::metadata(&path)?.len());
+    swap(old, &new, seen, new_file)?;
+    report.bytes_after = Some(new.store().file().metadata()?.len());
     Ok(report)
 }
 
@@ -104,8 +98,7 @@ fn swap(
     old: &Repository,
     new: &Repository,
     seen: Snapshot<'_>,
-    temporary: &Temporary,
-    directory: &Path,
+    new_file: NewFile<'_>,
 ) -> Result<()> {
     // Never committed: it is the old file's write lock that matters.
     let lock = old.store().begin(Durability::Lazy)?;
@@ -114,7 +107,7 @@ fn swap(
         copy_added(&Programs::new(last), seen.size(), new)?;
     }
     new.store().sync()?;
-    temporary.take_place(directory)?;
+    new_file.take_place(old.store())?;
     drop(lock);
     Ok(())
 }
@@ -234,75 +227,4 @@ fn copy_types(programs: &Programs<'_>, since: u64, copier: &mut Copier<'_>) -> R
         copier.type_entry(programs, &programs.type_entry(&record)?)?;
     }
     Ok(())
-}
-
-/// Makes this the only compactor that works in `directory`.
-fn lock_directory(directory: &Path) -> Result<File> {
-    let file =
-        File::open(directory).with_context(|| format!("{}: cannot open", directory.display()))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            bail!("{}: another repo-gc is at work here", directory.display())
-        }
-        Err(error) => Err(error).with_context(|| format!("{}: cannot lock", directory.display())),
-    }
-}
-
-/// The new file while it has its temporary name; removed if it is not to be.
-struct Temporary {
-    path: PathBuf,
-    place: PathBuf,
-}
-
-impl Temporary {
-    fn new(place: &Path) -> Result<Temporary> {
-        let mut name = place.file_name().unwrap_or_default().to_owned();
-        name.push(".gc-tmp");
-        let path = place.with_file_name(name);
-        // What a killed compactor left.
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("{}: cannot remove", path.display()))
-            }
-            _ => Ok(Temporary {
-                path,
-                place: place.to_owned(),
-            }),
-        }
-    }
-
-    fn create(&self, uuid: [u8; 16]) -> Result<Repository> {
-        let options = OpenOptions {
-            create: true,
-            uuid: Some(uuid),
-            ..OpenOptions::default()
-        };
-        Ok(Repository::new(Store::open(&self.path, &options)?))
-    }
-
-    /// Gives the file the owner and permissions of the old one, and its name.
-    fn take_place(&self, directory: &Path) -> Result<()> {
-        let cannot = |what: &'static str| format!("{}: cannot {what}", self.path.display());
-        let old = std::fs::metadata(&self.place)?;
-        let new = std::fs::metadata(&self.path)?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            std::os::unix::fs::chown(&self.path, Some(old.uid()), Some(old.gid()))
-                .with_context(|| cannot("give it the owner of the old file"))?;
-        }
-        std::fs::set_permissions(&self.path, old.permissions())
-            .with_context(|| cannot("set the permissions"))?;
-        std::fs::rename(&self.path, &self.place).with_context(|| cannot("rename"))?;
-        // From here on the new file is the repository, whatever happens: a directory
-        // that cannot be synced leaves one or the other, and both are good.
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // After the renaming there is nothing of this name.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }

@@ -12,6 +12,8 @@
 //! 3. What writers committed meanwhile is copied after it; the last of it, and the
 //!    renaming, under the old file's write lock.
 //!
+//! [`new_file`] is how that is done where others can write the directory.
+//!
 //! Whoever has the old file open goes on reading it. Writers that were waiting for its
 //! lock find it replaced ([`store::engine::Error::Replaced`]) and open the new one.
 //! Until the renaming, which is atomic, the old file is untouched: killed at any time,
@@ -19,5 +21,6 @@
 
 pub mod cli;
 pub mod compact;
+pub mod new_file;
 pub mod report;
 pub mod roots;

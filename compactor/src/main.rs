@@ -10,7 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::program::locate::{Environment, locate};
+use store::engine::{self, OpenOptions};
+use store::program::locate::{self, Environment};
+use store::program::{ProgramError, waiting};
 
 const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
@@ -48,7 +50,29 @@ fn run(cli: &Cli) -> Result<Report> {
              run repo-gc from a timer of your own, with nice and ionice"
         );
     }
-    let path = locate(cli.repo.as_deref(), None, &Environment::current())?;
+    let options = OpenOptions {
+        read_only: cli.dry_run,
+        patience: Some(waiting::patience(|line| linker::tell!("repo-gc: {line}"))),
+        ..OpenOptions::default()
+    };
+    let opened = locate::open(
+        cli.repo.as_deref(),
+        None,
+        &Environment::current(),
+        &options,
+        &mut |error| linker::tell!("repo-gc: warning: {error}"),
+    );
+    let repository = match opened {
+        Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            bail!(
+                "{}: there is no repository; name one with --repo or $REPO_FILE",
+                path.display()
+            )
+        }
+        other => other?,
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let wishes = Wishes {
         now: u64::try_from(now.as_nanos())?,
@@ -56,9 +80,9 @@ fn run(cli: &Cli) -> Result<Report> {
         roots: cli.roots.clone(),
     };
     if cli.dry_run {
-        dry_run(&path, &wishes)
+        dry_run(&repository, &wishes)
     } else {
-        compact(&path, &wishes, &Bar::new())
+        compact(&repository, &wishes, &Bar::new())
     }
 }
 

@@ -61,7 +61,7 @@ impl Report {
         let mut report = Report {
             repository: store.path().display().to_string(),
             dry_run,
-            bytes_before: std::fs::metadata(store.path())?.len(),
+            bytes_before: store.file().metadata()?.len(),
             bytes_after: None,
             kept: Counts::default(),
             gone: Counts::default(),

@@ -16,10 +16,12 @@ use format_spec::ids::Address;
 use format_spec::program::Index;
 use linker::ticket::Ticket;
 use linker::ticket_file::{TicketFile, look_at};
+use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use store::program::Programs;
 
@@ -413,12 +415,17 @@ fn searched<'a>(
 
 /// Whether a file begins like an archive or a relocatable ELF object.
 fn may_have_tickets(path: &Path) -> bool {
-    // Not even opened if it is no file: opening a pipe would wait.
+    // Not even opened if it is no file; the flags see to what takes its place meanwhile.
     if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
     let mut start = [0; 18];
-    let opened = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = std::fs::File::options()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .and_then(|mut file| file.read_exact(&mut start));
     // A file that is too short for a header, or not readable, has no tickets for us.
     opened.is_ok()
         && (start.starts_with(b"!<arch>\n")
@@ -448,7 +455,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            searched_of("/home/u/p/a.o", "/home/u/.cache/program-repository"),
+            searched_of("/home/u/p/a.o", "/home/u/.local/state/program-repository"),
             ["/home/u/p"]
         );
         assert_eq!(searched_of("/tmp/t/x/a.o", "/r"), ["/tmp/t/x", "/tmp/t"]);

@@ -1,6 +1,6 @@
 //! Compaction in one process: what is kept, what goes, who may go on meanwhile.
 
-use compactor::compact::{Silent, compact, dry_run};
+use compactor::compact::Silent;
 use compactor::report::Report;
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
@@ -98,6 +98,15 @@ impl Directory {
     fn compact(&self, grace: u64) -> Report {
         compact(&self.path("program.repo"), &wishes(grace), &Silent).expect("compacted")
     }
+}
+
+/// Opens the repository at `path` and compacts it.
+fn compact(path: &Path, wishes: &Wishes, observer: &Silent) -> anyhow::Result<Report> {
+    compactor::compact::compact(&Repository::open(path)?, wishes, observer)
+}
+
+fn dry_run(path: &Path, wishes: &Wishes) -> anyhow::Result<Report> {
+    compactor::compact::dry_run(&Repository::open_read_only(path)?, wishes)
 }
 
 fn wishes(grace: u64) -> Wishes {
@@ -304,7 +313,8 @@ fn damage_is_never_copied() {
         "{error}"
     );
     assert_eq!(std::fs::read(&path).expect("read"), bytes, "untouched");
-    assert!(!place.path("program.repo.gc-tmp").exists());
+    let names = std::fs::read_dir(place.directory.path()).expect("read");
+    assert_eq!(names.count(), 2, "the repository and the ticket");
 }
 
 #[test]
@@ -455,10 +465,11 @@ fn one_compactor_at_a_time() {
     assert!(has(&place.repository(), &a));
     drop(directory);
     // What a killed one left is taken away.
-    std::fs::write(place.path("program.repo.gc-tmp"), "half of a repository").expect("written");
+    let left = place.path("program.repo.gc-0123456789abcdef.tmp");
+    std::fs::write(&left, "half of a repository").expect("written");
     place.compact(FOREVER);
     assert!(has(&place.repository(), &a));
-    assert!(!place.path("program.repo.gc-tmp").exists());
+    assert!(!left.exists());
 }
 
 #[test]

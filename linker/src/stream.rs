@@ -4,7 +4,11 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+/// A device can go on for ever, as `/dev/zero` does. What is typed into a terminal is shorter than this, bytes.
+const MOST_OF_A_DEVICE: u64 = 1 << 20;
 
 /// What was read so far, by path.
 static READ: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
@@ -20,8 +24,17 @@ pub fn said(path: &Path) -> Option<Vec<u8>> {
 /// Those of reading.
 pub fn read_open(path: &Path, file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    if !file.metadata()?.is_file() {
+    let kind = file.metadata()?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        let most = MOST_OF_A_DEVICE;
+        if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+            let why = format!("it is a device, of which no more than {most} bytes are read");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
+    } else {
+        file.read_to_end(&mut bytes)?;
+    }
+    if !kind.is_file() {
         READ.lock().insert(path.to_path_buf(), bytes.clone());
     }
     Ok(bytes)

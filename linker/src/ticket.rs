@@ -23,8 +23,9 @@ use object::pod;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use store::engine;
-use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
+use store::engine::{self, OpenOptions, Trust};
+use store::program::locate::Environment;
+use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind, waiting};
 
 /// The undefined symbol that stops other linkers.
 pub const EXPLANATION: &str = "this_is_a_program_repository_ticket__link_it_with_repo_ld";
@@ -165,13 +166,22 @@ impl Ticket {
     }
 
     /// Opens the ticket's repository: `option` (the argument of `--repo`) if it is
-    /// given, else the one that it names.
+    /// given, else the one that it names, if that may be trusted: a ticket is no word of
+    /// the user's ([`Environment::trust_in`]).
     ///
     /// # Errors
-    /// If it is not there, or is another one.
+    /// If it is not there, may not be trusted, or is another one.
     pub fn open_repository(&self, option: Option<&Path>) -> Result<Repository, TicketError> {
         let path = option.unwrap_or(&self.repository);
-        let mut opened = Repository::open(path);
+        let mut options = OpenOptions {
+            trust: match option {
+                Some(_) => Trust::Named,
+                None => Environment::current().trust_in(path),
+            },
+            patience: Some(waiting::patience(|line| crate::tell!("repo-ld: {line}"))),
+            ..OpenOptions::default()
+        };
+        let mut opened = Repository::open_with(path, &options);
         // One that may only be read is good enough for a link.
         if let Err(ProgramError::Engine(engine::Error::Io { source, .. })) = &opened
             && matches!(
@@ -179,7 +189,8 @@ impl Ticket {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
             )
         {
-            opened = Repository::open_read_only(path);
+            options.read_only = true;
+            opened = Repository::open_with(path, &options);
         }
         match opened {
             Ok(repository) => {

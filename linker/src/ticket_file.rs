@@ -1,10 +1,72 @@
 //! What is at the path of a ticket: the question that `repo-gc` and `repo-dump` ask
 //! of every ticket that a repository has on record.
+//!
+//! Anything can be there by now, or in a thin archive's list of members: a FIFO, a device, a
+//! file of the kernel's that never ends, an archive larger than memory. So a file is opened
+//! without waiting, judged by what was opened, and no more is read than its size says; a large
+//! one is mapped, and only what is looked at is read.
 
 use crate::archive::{Archive, Member, MemberBody};
 use crate::ticket::{Ticket, TicketError};
-use std::io;
+use memmap2::Mmap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Deref;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// Larger files are mapped: tickets are not so large, but archives can be.
+const MOST_READ: u64 = 4 << 20;
+
+/// The bytes of a regular file.
+pub enum Contents {
+    /// They were read.
+    Read(Vec<u8>),
+    /// They are read when they are looked at.
+    Mapped(Mmap),
+}
+
+impl Contents {
+    /// Those of the file at `path`; `None` if that is no regular file.
+    ///
+    /// # Errors
+    /// Those of opening, reading and mapping.
+    pub fn of_file(path: &Path) -> io::Result<Option<Contents>> {
+        // Devices are not even opened: that may have effects. The flags see to what takes the
+        // file's place meanwhile.
+        if !std::fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        if metadata.len() > MOST_READ {
+            // SAFETY: a mapped file that another process changes meanwhile is undefined
+            // behaviour; of tickets and archives, whoever replaces one writes a new file.
+            return Ok(Some(Contents::Mapped(unsafe { Mmap::map(&file)? })));
+        }
+        // The kernel's own files say that they are empty.
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        file.take(metadata.len()).read_to_end(&mut bytes)?;
+        Ok(Some(Contents::Read(bytes)))
+    }
+}
+
+impl Deref for Contents {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Contents::Read(bytes) => bytes,
+            Contents::Mapped(map) => map,
+        }
+    }
+}
 
 /// What is at a path.
 #[derive(Debug)]
@@ -30,13 +92,9 @@ pub enum TicketFile {
 
 /// Looks at `path`.
 pub fn look_at(path: &Path) -> TicketFile {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return TicketFile::Other,
-        Err(error) => return refused(error),
-    }
-    match std::fs::read(path) {
-        Ok(bytes) => look_into(path, &bytes),
+    match Contents::of_file(path) {
+        Ok(Some(bytes)) => look_into(path, &bytes),
+        Ok(None) => TicketFile::Other,
         Err(error) => refused(error),
     }
 }
@@ -92,7 +150,7 @@ fn member_ticket(
         return Ticket::parse(bytes);
     }
     // A thin archive. Where the file is gone, there is no ticket either.
-    let Ok(bytes) = std::fs::read(member.thin_path(path)) else {
+    let Ok(Some(bytes)) = Contents::of_file(&member.thin_path(path)) else {
         return Ok(None);
     };
     let MemberBody::Nested { header_offset } = member.body else {

@@ -198,7 +198,10 @@ fn created_private_and_only_if_asked() {
         "{error}"
     );
     let error = open(directory.path()).unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(
+        matches!(error, Error::NotAFile { kind, .. } if kind == "directory"),
+        "{error}"
+    );
 }
 
 #[test]

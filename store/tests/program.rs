@@ -140,7 +140,7 @@ fn add(repository: &Repository, prepared: &Prepared<'_>, ticket: Option<&Path>) 
 #[test]
 fn what_was_added_is_read_back_and_not_added_again() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("deep/er/program.repo");
+    let path = directory.path().join("program.repo");
     let repository = Repository::open_or_create(&path).unwrap();
     let prepared = Prepared::new(everything()).unwrap();
     assert_eq!(prepared.fragments[0], prepared.fragments[1]);

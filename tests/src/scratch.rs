@@ -62,6 +62,8 @@ impl Scratch {
         command.current_dir(self.path());
         for name in [
             "REPO_LOG",
+            "REPO_LOCK_WAIT",
+            "SUDO_UID",
             "CC",
             "CXX",
             "CFLAGS",
@@ -74,7 +76,9 @@ impl Scratch {
         command
             .env("REPO_FILE", self.repository())
             .env("LC_ALL", "C.UTF-8");
-        command.env("XDG_CACHE_HOME", self.join("cache"));
+        command
+            .env("XDG_CACHE_HOME", self.join("cache"))
+            .env("XDG_STATE_HOME", self.join("state"));
         command
     }
 }

@@ -36,9 +36,9 @@ fn the_nearest_repository_above_the_output_then_the_users() {
     // No program.repo anywhere: the user's own.
     silent(run(&mut compile(&scratch, &gcc, &[], "project/build/a.o")));
     assert!(is_ticket_file(scratch.join("project/build/a.o")));
-    let cache = scratch.join("cache/program-repository");
-    let users: Vec<_> = fs::read_dir(&cache)
-        .expect("the user's cache")
+    let state = scratch.join("state/program-repository");
+    let users: Vec<_> = fs::read_dir(&state)
+        .expect("the user's own")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.is_file())
         .collect();
@@ -77,7 +77,7 @@ fn option_before_variable_before_place() {
     let mut command = compile(&scratch, &gcc, &[], "a.o");
     command.env("REPO_FILE", &by_variable);
     silent(run(&mut command));
-    assert!(by_variable.exists() && !scratch.join("cache").exists());
+    assert!(by_variable.exists() && !scratch.join("state").exists());
     let option = by_option.to_string_lossy();
     let mut command = compile(&scratch, &gcc, &["--repo", &option], "a.o");
     command.env("REPO_FILE", scratch.join("unused.repo"));

@@ -5,8 +5,8 @@ use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,7 +119,9 @@ fn wrong_usage_and_missing_repositories_are_clear_errors() {
     let scratch = Scratch::new();
     let error = gc(&scratch, &[]).code(2).errors();
     assert!(
-        error.starts_with("repo-gc: error: ") && error.contains("program.repo"),
+        error.starts_with("repo-gc: error: ")
+            && error.contains("program.repo: there is no repository")
+            && error.contains("--repo"),
         "{error}"
     );
     assert!(!scratch.repository().exists());
@@ -211,7 +213,7 @@ fn killed_at_any_time_it_leaves_one_good_repository() {
     );
     // The next one is not disturbed by what they left.
     gc(&scratch, &["--grace", "0"]).ok();
-    assert!(!scratch.join("program.repo.gc-tmp").exists());
+    assert_eq!(unfinished(&scratch).count(), 0);
     dump(&scratch, &["--verify"]).ok();
     assert_eq!(
         link_and_run(&scratch, &gcc, &["main.o", "value.o"]),
@@ -219,10 +221,29 @@ fn killed_at_any_time_it_leaves_one_good_repository() {
     );
 }
 
+/// The files to which compactors have given names of their own.
+fn unfinished(scratch: &Scratch) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(scratch.path()).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| path.to_string_lossy().contains("program.repo.gc-"))
+}
+
+/// Bytes of the new file of the compactor that is the process `id`: it has no name, but where
+/// the file system makes only files that have one.
+fn copied(scratch: &Scratch, id: u32) -> Option<u64> {
+    let open = fs::read_dir(format!("/proc/{id}/fd")).ok()?;
+    let open = open.flatten().map(|entry| entry.path());
+    let files = open.chain(unfinished(scratch)).filter_map(|path| {
+        let found = fs::metadata(&path).ok()?;
+        let is_new = found.nlink() == 0 || path.starts_with(scratch.path());
+        (found.is_file() && is_new).then_some(found.len())
+    });
+    files.max()
+}
+
 /// Starts a compactor, kills it at that moment, and says whether it was still alive.
 fn kill_at(scratch: &Scratch, moment: Moment) -> bool {
     let inode = || fs::metadata(scratch.repository()).map_or(0, |metadata| metadata.ino());
-    let copied = || fs::metadata(scratch.join("program.repo.gc-tmp")).map(|new| new.len());
     let before = inode();
     let mut child = program(scratch, "repo-gc", &["--grace", "0"])
         .stdout(Stdio::null())
@@ -231,7 +252,9 @@ fn kill_at(scratch: &Scratch, moment: Moment) -> bool {
     loop {
         let has_come = match moment {
             Moment::Started => true,
-            Moment::Copied(bytes) => copied().is_ok_and(|copied| copied >= bytes),
+            Moment::Copied(bytes) => {
+                copied(scratch, child.id()).is_some_and(|copied| copied >= bytes)
+            }
             Moment::Swapped => inode() != before,
         };
         let ended = child.try_wait().expect("it can be asked").is_some();
@@ -242,4 +265,58 @@ fn kill_at(scratch: &Scratch, moment: Moment) -> bool {
             return !status.success();
         }
     }
+}
+
+/// Root compacts the repository of a user who puts symbolic links to a file of root's
+/// wherever a name of the compactor's comes up in his directory.
+#[test]
+fn root_gives_nothing_away_in_somebody_elses_directory() {
+    const SOMEBODY: u32 = 54_321;
+    let [gcc] = require!("gcc");
+    if !rustix::process::geteuid().is_root() {
+        return repo_tests::tools::skip("root's rights");
+    }
+    let scratch = Scratch::new();
+    scratch.write("value.c", "int value(void) { return 42; }\n");
+    compile(&scratch, &gcc, "value.c", "value.o");
+    let repository = scratch.repository();
+    fs::set_permissions(&repository, fs::Permissions::from_mode(0o640)).expect("set");
+    for path in [scratch.path(), &repository] {
+        chown(path, Some(SOMEBODY), Some(SOMEBODY)).expect("given");
+    }
+    let elsewhere = Scratch::new();
+    let victim = elsewhere.write("victim", "root's");
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).expect("set");
+    let finished = AtomicBool::new(false);
+    let mut compacted = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !finished.load(Ordering::Acquire) {
+                for path in unfinished(&scratch).chain([scratch.join("program.repo.gc-tmp")]) {
+                    let _ = fs::remove_file(&path);
+                    let _ = symlink(&victim, &path);
+                }
+            }
+        });
+        for _ in 0..40 {
+            // It may find that its file was replaced: then it says so.
+            compacted += u32::from(gc(&scratch, &["--grace", "0"]).status.success());
+        }
+        finished.store(true, Ordering::Release);
+    });
+    let now = fs::metadata(&victim).expect("there");
+    assert_eq!((now.uid(), now.mode() & 0o7777), (0, 0o600));
+    assert_eq!(fs::read_to_string(&victim).expect("read"), "root's");
+    for path in unfinished(&scratch) {
+        fs::remove_file(path).expect("removed");
+    }
+    if fs::symlink_metadata(&repository).is_ok_and(|found| found.is_symlink()) {
+        // The link was renamed over the repository between the last look and the renaming:
+        // the user's own doing, in his own directory.
+        return;
+    }
+    let now = fs::metadata(&repository).expect("there");
+    assert_eq!((now.uid(), now.gid()), (SOMEBODY, SOMEBODY));
+    assert_eq!(now.mode() & 0o7777, 0o640);
+    assert!(compacted > 0, "not one of 40 was let be");
 }

@@ -264,7 +264,7 @@ options! {
         PrintSysroot ["print-sysroot"] Nothing, "print the sysroot and stop";
     }
     "Only in repo-ld" {
-        Repo ["repo"] Value("FILE"), "the program repository (default $REPO_FILE, the nearest program.repo, the user's)";
+        Repo ["repo"] Value("FILE"), "the program repository, whoever owns it (default: what the tickets name)";
         Log ["log"] Value("FILE"), "append a line that says how this link went (default $REPO_LOG)";
         PrintTiming ["print-timing"] Optional("FORM"), "print the time of each phase, as table (default) or json";
         Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";

@@ -85,7 +85,11 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// Writes an empty repository into a new file, and waits until it is on the disk.
-fn write_empty(file: &File, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
+pub(super) fn write_empty(
+    file: &File,
+    uuid: Option<[u8; 16]>,
+    system: &dyn System,
+) -> io::Result<()> {
     let uuid = match uuid {
         Some(uuid) => uuid,
         None => {

@@ -10,8 +10,9 @@
 //! The words `durable` and `checkpoint` are lower bounds. Nothing but the work of the
 //! next sync, or of recovery, depends on their being the greatest ones that are true.
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::log::end_of;
+use super::patience::Wait;
 use super::store::Store;
 use super::sync;
 use format_spec::file::{FileState, TRAILER_SIZE, Trailer};
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 /// How long who waits for another one's sync sleeps before it looks whether that one is
 /// still alive.
-const PATIENCE: Duration = Duration::from_millis(1);
+const LOOK_AT_SYNC: Duration = Duration::from_millis(1);
 
 /// See [`Store::start_write_back`].
 const WRITE_BACK_EVERY: u64 = 8 << 20;
@@ -54,7 +55,12 @@ impl Store {
         let (start, end) = (trailer.start, end_of(trailer));
         self.start_write_back(start, end);
         if start / self.checkpoint_every() != end / self.checkpoint_every() {
-            self.move_checkpoint()?;
+            // The transaction is as good without. Who is stopped while it syncs is no reason
+            // to say otherwise.
+            match self.move_checkpoint() {
+                Err(Error::Locked { .. }) => {}
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -104,6 +110,7 @@ impl Store {
         let system = self.system();
         let word = self.state_word(offset_of!(FileState, durable))?;
         let _thread = sync::lock(self.sync_turn());
+        let mut wait = Wait::new(self, offset_of!(FileState, durable))?;
         loop {
             let before = word.load(Ordering::Relaxed);
             if is_done()? {
@@ -112,7 +119,8 @@ impl Store {
             // Where this cannot be had, each syncs for itself: the words are lower bounds.
             let begun = system.try_begin_sync(self.file());
             if matches!(begun, Ok(false)) {
-                system.wait(word.low_half(), before as u32, PATIENCE);
+                wait.goes_on()?;
+                system.wait(word.low_half(), before as u32, LOOK_AT_SYNC);
                 continue;
             }
             let result = if is_done()? { Ok(()) } else { sync() };

@@ -1,7 +1,10 @@
 //! What can go wrong, each with the file and, where there is one, the offset.
 
+use super::patience::Holder;
+use super::trust::Distrust;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An error of the storage engine.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +41,43 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// The file was found, not named by the user, and others could have made or changed it.
+    #[error("{}: not used, because {why}: who can write a repository can put code into your programs; if you trust them, name it with --repo or $REPO_FILE", path.display())]
+    NotTrusted {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is, or who may write it.
+        why: Distrust,
+    },
+    /// It is no regular file.
+    #[error("{}: not a repository, but a {kind}; name a regular file with --repo or $REPO_FILE, or one that is yet to be made", path.display())]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A symbolic link leads nowhere.
+    #[error("{}: is a symbolic link to {}, which does not exist; remove it, or name another file with --repo or $REPO_FILE", path.display(), target.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// Another process has the right to write and makes no use of it (see
+    /// [`Patience`](super::Patience)). Nothing was written.
+    #[error("{}: {} has had it locked for {} s and written nothing; let that process go on, or end it", path.display(), holder.as_ref().map_or("another process".to_owned(), Holder::to_string), waited.as_secs_f64())]
+    Locked {
+        /// The repository.
+        path: PathBuf,
+        /// Who has the lock, if the system says so.
+        holder: Option<Holder>,
+        /// How long nothing was written.
+        waited: Duration,
+    },
     /// The file does not start as a repository does.
-    #[error("{}: not a repository", path.display())]
+    #[error("{}: not a repository; if nothing needs the file, remove it, else name another one with --repo or $REPO_FILE", path.display())]
     NotARepository {
         /// The file.
         path: PathBuf,

@@ -16,10 +16,15 @@
 //! nothing more to write: so it sleeps for short times only, and looks as well if
 //! nothing was committed meanwhile, or after the time of a whole turn.
 //!
+//! A process that is stopped keeps the lock. Who has [`Patience`](super::Patience) tells its
+//! user of that, and gives up some time later ([`Wait`]). The kernel's queue knows no such
+//! time: there a thread waits in its place.
+//!
 //! So nobody starves: while one is in the queue, every other process can come before
 //! it for what is left of its turn, and, if it was in the queue earlier, for one more.
 
 use super::error::{Error, Result};
+use super::patience::Wait;
 use super::store::{Store, cannot};
 use super::sync::{self, MutexGuard};
 use format_spec::file::FileState;
@@ -27,6 +32,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// A turn lasts for so many transactions…
@@ -45,6 +51,10 @@ const LOOKS: u32 = 8;
 const LOOKS_OF_NEXT: u32 = 60;
 /// How long it sleeps at a time.
 const SLEEP: Duration = Duration::from_micros(200);
+/// How often who is in the queue looks whether its patience is at an end.
+const LOOK_AT_QUEUE: Duration = Duration::from_millis(50);
+/// When nothing was committed for so long, the queue is no order to keep to.
+const STALLED: Duration = Duration::from_millis(500);
 
 /// The turn of the threads that share a store.
 #[derive(Default)]
@@ -73,6 +83,25 @@ impl WriteLock<'_> {
 
 pub(super) struct FileLock<'s>(&'s Store);
 
+/// How it went with the queue.
+enum Entered<'s> {
+    /// In it, and next.
+    Queue,
+    /// The system has none. Without it one is as good a writer, but a less patient one.
+    Without,
+    /// It does not move, but the lock was free.
+    Passed(FileLock<'s>),
+}
+
+impl Entered<'_> {
+    fn new(is_in: bool) -> Self {
+        match is_in {
+            true => Entered::Queue,
+            false => Entered::Without,
+        }
+    }
+}
+
 impl Drop for FileLock<'_> {
     fn drop(&mut self) {
         self.0.system().unlock(self.0.file());
@@ -89,7 +118,7 @@ impl Store {
         }
         let mut thread = sync::lock(self.turn());
         let file = self.lock_in_turn(&mut thread)?;
-        if !self.is_in_place()? {
+        if !self.is_nameless() && !self.is_in_place()? {
             return Err(Error::Replaced {
                 path: self.path().to_owned(),
             });
@@ -113,6 +142,9 @@ impl Store {
 
     /// Waits for the file's lock, whoever is in the queue.
     pub(super) fn lock_file(&self) -> Result<FileLock<'_>> {
+        if self.patience().is_some() {
+            return self.wait_as_next(&mut Wait::new(self, offset_of!(FileState, head))?);
+        }
         match self.system().lock(self.file()) {
             Ok(()) => Ok(FileLock(self)),
             Err(source) => Err(cannot(self.path(), "lock", source)),
@@ -142,12 +174,16 @@ impl Store {
                 return Ok(lock);
             }
         }
-        // Without a queue one is as good a writer, but a less patient one.
-        let queues = system.enter_queue(self.file()).is_ok();
-        let lock = self.wait_as_next();
-        if queues {
-            system.leave_queue(self.file());
-        }
+        let mut wait = Wait::new(self, offset_of!(FileState, head))?;
+        let lock = match self.enter_queue(&mut wait)? {
+            Entered::Passed(lock) => Ok(lock),
+            Entered::Without => self.wait_as_next(&mut wait),
+            Entered::Queue => {
+                let lock = self.wait_as_next(&mut wait);
+                system.leave_queue(self.file());
+                lock
+            }
+        };
         *turn = Turn {
             began: system.uptime(),
             left: TURN_TRANSACTIONS,
@@ -156,8 +192,51 @@ impl Store {
         lock
     }
 
+    /// Waits until this one is next.
+    fn enter_queue(&self, wait: &mut Wait<'_>) -> Result<Entered<'_>> {
+        let system = self.system();
+        if self.patience().is_none() {
+            return Ok(Entered::new(system.enter_queue(self.file()).is_ok()));
+        }
+        match system.try_enter_queue(self.file()) {
+            Ok(false) => {}
+            other => return Ok(Entered::new(other.is_ok())),
+        }
+        // To the kernel a duplicate is the same owner.
+        let duplicate = self.file().try_clone();
+        let file = duplicate.map_err(|source| self.io_error("lock", source))?;
+        let system = self.shared_system();
+        // A channel without room: what is sent was received, or else comes back.
+        let (send, receive) = mpsc::sync_channel(0);
+        let waiter = std::thread::Builder::new().spawn(move || {
+            let is_in = system.enter_queue(&file).is_ok();
+            if send.send(is_in).is_err() && is_in {
+                // Nobody waits for it any more.
+                system.leave_queue(&file);
+            }
+        });
+        if waiter.is_err() {
+            return Ok(Entered::Without);
+        }
+        loop {
+            match receive.recv_timeout(LOOK_AT_QUEUE) {
+                Ok(is_in) => return Ok(Entered::new(is_in)),
+                Err(RecvTimeoutError::Timeout) => {
+                    wait.goes_on()?;
+                    // Who is next may be stopped, too, and the lock free.
+                    if wait.idle() >= STALLED
+                        && let Some(lock) = self.try_lock_file()?
+                    {
+                        return Ok(Entered::Passed(lock));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(Entered::Without),
+            }
+        }
+    }
+
     /// Waits for the file's lock, at the head of the queue.
-    fn wait_as_next(&self) -> Result<FileLock<'_>> {
+    fn wait_as_next(&self, wait: &mut Wait<'_>) -> Result<FileLock<'_>> {
         if let Some(lock) = self.try_lock_file()? {
             return Ok(lock);
         }
@@ -165,6 +244,7 @@ impl Store {
         let word = self.state_word(offset_of!(FileState, head))?;
         let began = system.uptime();
         loop {
+            wait.goes_on()?;
             let before = word.load(Ordering::Relaxed);
             let is_woken = system.wait(word.low_half(), before as u32, SLEEP);
             let is_busy = word.load(Ordering::Relaxed) != before;

@@ -47,7 +47,8 @@
 //! * `replay`: what the leaves must be, computed from the log.
 //! * `update`: a commit's changes to the tries.
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
-//! * `lock`: who may write. `durable`: what is on the disk.
+//! * `trust`: opening a file, and whose it is. `lock`: who may write; `patience`: for how
+//!   long one waits for that. `durable`: what is on the disk.
 //! * `snapshot`, `transaction`, `store`: what users see.
 
 mod create;
@@ -57,6 +58,7 @@ mod leaf;
 mod lock;
 mod log;
 mod map;
+mod patience;
 mod recovery;
 mod replay;
 mod snapshot;
@@ -65,6 +67,7 @@ mod sync;
 mod system;
 mod transaction;
 mod trie;
+mod trust;
 mod update;
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
@@ -72,7 +75,9 @@ compile_error!("repositories are mapped, so this needs a little-endian 64-bit ma
 
 pub use error::{Error, Result};
 pub use log::Record;
+pub use patience::{Holder, Patience};
 pub use snapshot::{Addition, Snapshot, TrieSize};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
 pub use transaction::{Durability, Transaction};
+pub use trust::{Distrust, Trust};

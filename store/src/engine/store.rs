@@ -1,15 +1,17 @@
 //! An open repository file: its state, its locks, and publication.
 
-use super::create::{create, header_checksum};
+use super::create::{create, header_checksum, write_empty};
 use super::error::{Error, Fault, Result};
 use super::lock::Turn;
 use super::log::{self, end_of, trailer_at};
 use super::map::{self, Mapping, View, WordWriter};
+use super::patience::Patience;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::sync::{AtomicU64, Mutex, Word};
 use super::system::{Linux, System};
 use super::transaction::{Durability, Transaction};
+use super::trust::{self, Trust};
 use super::update;
 use bytemuck::Zeroable;
 use format_spec::file::{
@@ -48,6 +50,11 @@ pub struct OpenOptions {
     /// The UUID that the repository gets if it is made; a random one without. For
     /// a file that is to take the place of another one (a compaction).
     pub uuid: Option<[u8; 16]>,
+    /// How the path became known, and so whose the file must be.
+    pub trust: Trust,
+    /// When a wait for another writer is told of, and when it ends; without one it lasts
+    /// as long as the other one has the lock.
+    pub patience: Option<Patience>,
     /// The operating system.
     pub system: Arc<dyn System>,
 }
@@ -60,6 +67,8 @@ impl Default for OpenOptions {
             reserve: 1 << 40,
             checkpoint_every: 64 << 20,
             uuid: None,
+            trust: Trust::Named,
+            patience: None,
             system: Arc::new(Linux),
         }
     }
@@ -74,11 +83,14 @@ pub struct Store {
     /// The same, whatever the working directory.
     absolute_path: PathBuf,
     file: File,
+    /// The file has no name, or not the one that it will have: it cannot be replaced.
+    is_nameless: bool,
     /// Device and inode number.
     identity: (u64, u64),
     mapping: Mapping,
     header: FileHeader,
     system: Arc<dyn System>,
+    patience: Option<Patience>,
     read_only: bool,
     checkpoint_every: u64,
     /// Made by the first commit; `None` where words must be written.
@@ -110,26 +122,44 @@ impl Store {
     /// is not a repository of this version, or if it is damaged.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Store> {
         let path = path.as_ref();
+        let open = || trust::open(path, options.trust, options.read_only);
+        let file = match open() {
+            Err(Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && options.create =>
+            {
+                create(path, options.uuid, &*options.system).map_err(|source| Error::Io {
+                    path: path.to_owned(),
+                    action: "create the repository",
+                    source,
+                })?;
+                open()
+            }
+            other => other,
+        };
+        Store::of_file(path, file?, false, options)
+    }
+
+    /// Makes a repository of `file`, an empty file that is open for reading and writing. It
+    /// need have no name yet; `path` is the one that messages call it by. For who gives it
+    /// its name later, when it is complete (a compactor).
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn make_in(file: File, path: &Path, options: &OpenOptions) -> Result<Store> {
+        write_empty(&file, options.uuid, &*options.system).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            action: "create the repository",
+            source,
+        })?;
+        Store::of_file(path, file, true, options)
+    }
+
+    fn of_file(path: &Path, file: File, is_nameless: bool, options: &OpenOptions) -> Result<Store> {
         let io_error = |action, source| Error::Io {
             path: path.to_owned(),
             action,
             source,
         };
-        let open = || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(!options.read_only)
-                .open(path)
-        };
-        let file = match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && options.create => {
-                create(path, options.uuid, &*options.system)
-                    .map_err(|source| io_error("create the repository", source))?;
-                open()
-            }
-            other => other,
-        };
-        let file = file.map_err(|source| io_error("open", source))?;
         let metadata = file
             .metadata()
             .map_err(|source| io_error("examine", source))?;
@@ -155,9 +185,11 @@ impl Store {
             absolute_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             identity: (metadata.dev(), metadata.ino()),
             file,
+            is_nameless,
             mapping,
             header: FileHeader::zeroed(),
             system: options.system.clone(),
+            patience: options.patience.clone(),
             read_only: options.read_only,
             checkpoint_every: options.checkpoint_every,
             word_writer: OnceLock::new(),
@@ -496,8 +528,23 @@ impl Store {
         &*self.system
     }
 
-    pub(super) fn file(&self) -> &File {
+    /// The same for a thread that may outlive the store.
+    pub(super) fn shared_system(&self) -> Arc<dyn System> {
+        self.system.clone()
+    }
+
+    /// What is open, for who wants to know whose it is or to change that. To write to it
+    /// damages the repository.
+    pub fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(super) fn is_nameless(&self) -> bool {
+        self.is_nameless
+    }
+
+    pub(super) fn patience(&self) -> Option<&Patience> {
+        self.patience.as_ref()
     }
 
     /// The path by which it was opened, whatever the working directory.
@@ -506,7 +553,7 @@ impl Store {
     }
 
     /// Device and inode number of the open file.
-    pub(super) fn identity(&self) -> (u64, u64) {
+    pub fn identity(&self) -> (u64, u64) {
         self.identity
     }
 

@@ -6,6 +6,7 @@
 //! goes through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
+use super::patience::{self, Holder};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -81,6 +82,19 @@ pub trait System: Send + Sync {
     /// [`System::leave_queue`], or as a lock does.
     fn enter_queue(&self, file: &File) -> io::Result<()> {
         lock_byte(file, QUEUE, libc::F_OFD_SETLKW, libc::F_WRLCK)
+    }
+
+    /// The same without waiting; `false` if others are in the queue.
+    fn try_enter_queue(&self, file: &File) -> io::Result<bool> {
+        match lock_byte(file, QUEUE, libc::F_OFD_SETLK, libc::F_WRLCK) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// The process that has [`System::lock`], if that can be found out: for messages.
+    fn holder(&self, file: &File) -> Option<Holder> {
+        patience::holder(file)
     }
 
     /// Lets the next one go ahead.

@@ -40,9 +40,22 @@ pub enum ProgramError {
     TooLarge(u64),
     /// No place for a repository could be found.
     #[error(
-        "no repository: neither --repo, $REPO_FILE, $XDG_CACHE_HOME nor $HOME says where one could be"
+        "no repository: neither --repo, $REPO_FILE, $XDG_STATE_HOME nor $HOME says where one could be"
     )]
     Nowhere,
+    /// The directory in which the user wants the repository is not there.
+    #[error(
+        "{}: its directory {} does not exist; make it (mkdir -p {}), or name another file with --repo or $REPO_FILE",
+        path.display(),
+        directory.display(),
+        directory.display()
+    )]
+    NoDirectory {
+        /// The repository that is to be made.
+        path: PathBuf,
+        /// Its directory.
+        directory: PathBuf,
+    },
     /// A directory or file name could not be used.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

@@ -18,6 +18,7 @@ mod prepare;
 mod record_image;
 mod repository;
 mod view;
+pub mod waiting;
 
 pub use add::{Added, Addition, TICKET_REFRESH_NANOSECONDS};
 pub use copy::Copier;

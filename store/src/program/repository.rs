@@ -1,10 +1,10 @@
 //! A repository, open.
 
+use super::Result;
 use super::add::{self, Added, Addition};
 use super::build::Compilation;
 use super::load;
 use super::view::{CompilationView, Programs};
-use super::{ProgramError, Result};
 use crate::engine::{OpenOptions, Store};
 use std::path::Path;
 
@@ -21,21 +21,12 @@ impl Repository {
         Repository { store }
     }
 
-    /// Opens the repository at `path`, and makes it (with the directories above
-    /// it) if there is none.
+    /// Opens the repository at `path`, and makes it if there is none. Programs use
+    /// [`locate::open`](super::locate::open), which knows whom to trust.
     ///
     /// # Errors
     /// If it cannot be made or opened, is no repository, or is damaged.
     pub fn open_or_create(path: &Path) -> Result<Repository> {
-        if let Some(directory) = path.parent()
-            && !directory.as_os_str().is_empty()
-        {
-            std::fs::create_dir_all(directory).map_err(|source| ProgramError::Io {
-                path: directory.to_owned(),
-                action: "make the repository's directory",
-                source,
-            })?;
-        }
         let options = OpenOptions {
             create: true,
             ..OpenOptions::default()
@@ -66,6 +57,16 @@ impl Repository {
         };
         Ok(Repository {
             store: Store::open(path, &options)?,
+        })
+    }
+
+    /// Opens the repository at `path` as `options` say.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Repository> {
+        Ok(Repository {
+            store: Store::open(path, options)?,
         })
     }
 

@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 )]
 pub struct Options {
     /// The repository [default: $REPO_FILE, else the nearest program.repo in
-    /// the output's directory or above, else the user's own]
+    /// the output's directory or above that belongs to you or root and that
+    /// nobody else may write, else the one of each user]
     #[arg(long, value_name = "FILE")]
     pub repo: Option<PathBuf>,
 

@@ -1,14 +1,15 @@
 //! From an object's bytes to a ticket's: into which repository, and what the
 //! user must know if that fails.
 
+use super::log::Log;
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
 use linker::ticket::ticket_bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use store::engine;
-use store::program::locate::{Environment, locate};
-use store::program::{ProgramError, Repository};
+use store::engine::{self, OpenOptions};
+use store::program::locate::{self, Environment};
+use store::program::{ProgramError, Repository, waiting};
 
 /// What an import gave.
 #[derive(Debug)]
@@ -53,16 +54,22 @@ impl fmt::Display for Summary {
 pub struct Importer<'a> {
     option: Option<&'a Path>,
     environment: Environment,
+    log: &'a Log,
+    /// The one for the outputs in this directory.
     open: Option<(PathBuf, Repository)>,
+    /// What the user was told of repositories that are not used.
+    ignored: Vec<String>,
 }
 
 impl<'a> Importer<'a> {
     /// An importer; `option` is the argument of `--repo`.
-    pub fn new(option: Option<&'a Path>) -> Importer<'a> {
+    pub fn new(option: Option<&'a Path>, log: &'a Log) -> Importer<'a> {
         Importer {
             option,
             environment: Environment::current(),
+            log,
             open: None,
+            ignored: Vec::new(),
         }
     }
 
@@ -102,16 +109,38 @@ impl<'a> Importer<'a> {
 
     /// The repository for an output, open.
     fn repository(&mut self, target: &Path) -> Result<&Repository, Ordinary> {
-        let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
-        let path =
-            locate(self.option, Some(target), &self.environment).map_err(|error| told(&error))?;
+        let directory = target.parent().unwrap_or(Path::new("/"));
         let open = match self.open.take() {
-            Some((of, repository)) if of == path => (of, repository),
-            _ => {
-                let repository = Repository::open_or_create(&path).map_err(|error| told(&error))?;
-                (path, repository)
-            }
+            Some((of, repository)) if of == directory => (of, repository),
+            _ => (directory.to_owned(), self.find(target)?),
         };
         Ok(&self.open.insert(open).1)
+    }
+
+    /// Opens the repository for an output, or makes it.
+    fn find(&mut self, target: &Path) -> Result<Repository, Ordinary> {
+        let options = OpenOptions {
+            create: true,
+            patience: Some(waiting::patience(|line| {
+                linker::tell!("repo-cc: {line}");
+            })),
+            ..OpenOptions::default()
+        };
+        let (log, told) = (self.log, &mut self.ignored);
+        let mut ignored = |error: &ProgramError| {
+            let line = error.to_string();
+            if !told.contains(&line) {
+                log.warn(&line);
+                told.push(line);
+            }
+        };
+        locate::open(
+            self.option,
+            Some(target),
+            &self.environment,
+            &options,
+            &mut ignored,
+        )
+        .map_err(|error| Ordinary::Told(error.to_string()))
     }
 }

@@ -41,8 +41,8 @@ pub fn find_repo_ld() -> Option<PathBuf> {
 pub fn directory(repo_ld: &Path) -> io::Result<PathBuf> {
     let name = format!("bin-{}", short_hash(repo_ld.as_os_str()));
     let mut last_error = io::Error::other("neither XDG_CACHE_HOME nor HOME is set");
-    for (base, shared) in bases() {
-        match prepare(&base, shared, &name, repo_ld) {
+    for base in bases() {
+        match prepare(&base, &name, repo_ld) {
             Ok(dir) => return Ok(dir),
             Err(error) => last_error = error,
         }
@@ -53,29 +53,28 @@ pub fn directory(repo_ld: &Path) -> io::Result<PathBuf> {
 /// Where such directories can be: the user's cache; where there is none (in
 /// build sandboxes without a home), the directory for temporary files, which is
 /// shared with other users.
-fn bases() -> Vec<(PathBuf, bool)> {
+fn bases() -> Vec<PathBuf> {
     let absolute = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    // SAFETY: getuid concerns no memory and cannot fail.
-    let user = unsafe { libc::getuid() };
+    // SAFETY: geteuid concerns no memory and cannot fail.
+    let user = unsafe { libc::geteuid() };
     cache
-        .map(|cache| (cache.join("program-repository"), false))
+        .map(|cache| cache.join("program-repository"))
         .into_iter()
-        .chain([(
-            env::temp_dir().join(format!("program-repository-{user}")),
-            true,
-        )])
+        .chain([env::temp_dir().join(format!("program-repository-{user}"))])
         .collect()
 }
 
-/// Makes the directory and its links, as far as they are missing.
-fn prepare(base: &Path, shared: bool, name: &str, repo_ld: &Path) -> io::Result<PathBuf> {
+/// Makes the directory and its links, as far as they are missing. It must be this user's
+/// alone: whoever can put a link there says what the next build runs. (With sudo, the home
+/// directory may be that of a user whom root need not trust so far.)
+fn prepare(base: &Path, name: &str, repo_ld: &Path) -> io::Result<PathBuf> {
     let dir = base.join(name);
-    let trusted = || !shared || (private(base) && private(&dir));
+    let trusted = || private(base) && private(&dir);
     let right = |name: &str| fs::read_link(dir.join(name)).is_ok_and(|to| to == repo_ld);
     if trusted() && NAMES.iter().all(|name| right(name)) {
         return Ok(dir);
@@ -104,8 +103,8 @@ fn prepare(base: &Path, shared: bool, name: &str, repo_ld: &Path) -> io::Result<
 /// Whether only this user can put files into a directory.
 fn private(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|metadata| {
-        // SAFETY: getuid concerns no memory and cannot fail.
-        let user = unsafe { libc::getuid() };
+        // SAFETY: geteuid concerns no memory and cannot fail.
+        let user = unsafe { libc::geteuid() };
         let others_write = metadata.permissions().mode() & 0o022 != 0;
         metadata.is_dir() && metadata.uid() == user && !others_write
     })
@@ -147,7 +146,7 @@ mod tests {
         let base = base.path().join("cache");
         let repo_ld = base.with_file_name("repo-ld");
         fs::write(&repo_ld, "").expect("program");
-        let dir = prepare(&base, false, "bin-1", &repo_ld).expect("directory");
+        let dir = prepare(&base, "bin-1", &repo_ld).expect("directory");
         for name in NAMES {
             assert_eq!(fs::read_link(dir.join(name)).expect("link"), repo_ld);
         }
@@ -155,10 +154,7 @@ mod tests {
         fs::remove_file(dir.join("ld")).expect("link");
         symlink("/elsewhere", dir.join("ld")).expect("link");
         fs::remove_file(dir.join("ld.lld")).expect("link");
-        assert_eq!(
-            prepare(&base, false, "bin-1", &repo_ld).expect("again"),
-            dir
-        );
+        assert_eq!(prepare(&base, "bin-1", &repo_ld).expect("again"), dir);
         for name in NAMES {
             assert_eq!(fs::read_link(dir.join(name)).expect("link"), repo_ld);
         }
@@ -171,9 +167,9 @@ mod tests {
         let (old, new) = (base.with_file_name("old"), base.with_file_name("new"));
         fs::write(&old, "").expect("program");
         fs::write(&new, "").expect("program");
-        let old_dir = prepare(&base, false, "bin-old", &old).expect("directory");
+        let old_dir = prepare(&base, "bin-old", &old).expect("directory");
         fs::remove_file(&old).expect("removed");
-        let new_dir = prepare(&base, false, "bin-new", &new).expect("directory");
+        let new_dir = prepare(&base, "bin-new", &new).expect("directory");
         assert!(!old_dir.exists());
         assert!(new_dir.join("ld").exists());
     }
@@ -184,6 +180,6 @@ mod tests {
         let base = base.path().join("open");
         fs::create_dir(&base).expect("directory");
         fs::set_permissions(&base, fs::Permissions::from_mode(0o777)).expect("mode");
-        assert!(prepare(&base, true, "bin-1", Path::new("/x/repo-ld")).is_err());
+        assert!(prepare(&base, "bin-1", Path::new("/x/repo-ld")).is_err());
     }
 }

@@ -327,7 +327,7 @@ impl Invocation {
 /// be. The user is told of the first difficulty that concerns the repository,
 /// and of no further ones, which will be the same.
 fn make_tickets(expected: &[Expected], log: &Log, repo: Option<&Path>) {
-    let mut importer = import::Importer::new(repo);
+    let mut importer = import::Importer::new(repo, log);
     let mut told = false;
     for output in expected {
         let path = output.path().display();

@@ -36,7 +36,7 @@ pub struct Cli {
 
 const AFTER_HELP: &str = "\
 The repository is --repo FILE, else $REPO_FILE, else the nearest program.repo in this directory or \
-above, else the user's own under $XDG_CACHE_HOME/program-repository. A ticket names its repository \
+above that belongs to you or root and that nobody else may write, else the user's own under $XDG_STATE_HOME/program-repository. A ticket names its repository \
 itself.
 
 A DIGEST is any unique prefix (at least four digits) of the digest that a list shows.

@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, SymbolRecord};
-use linker::ticket::Ticket;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -83,13 +82,7 @@ impl View for Row {
 pub fn find(model: &Model<'_>, which: &str) -> Result<Digest> {
     let path = Path::new(which);
     if path.is_file() {
-        let bytes = std::fs::read(path)
-            .map_err(|error| anyhow::anyhow!("{which}: cannot read: {error}"))?;
-        return match Ticket::parse(&bytes) {
-            Ok(Some(ticket)) => Ok(ticket.compilation),
-            Ok(None) => bail!("{which}: not a ticket"),
-            Err(error) => bail!("{which}: {error}"),
-        };
+        return Ok(super::tickets::read(path)?.compilation);
     }
     if let Some(digest) = model.find_prefix(Index::Compilations, "compilation", which)? {
         return Ok(digest);

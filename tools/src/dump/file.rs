@@ -30,7 +30,7 @@ impl Header {
             uuid: format_uuid(&store.uuid()),
             format: VERSION,
             created: time(store.created()),
-            file_bytes: std::fs::metadata(store.path())?.len(),
+            file_bytes: store.file().metadata()?.len(),
             revision: snapshot.revision(),
             committed: time(snapshot.time()),
             snapshot_bytes: snapshot.size(),

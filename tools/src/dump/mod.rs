@@ -33,10 +33,11 @@ use model::Model;
 use output::{Output, Text, View};
 use serde::Serialize;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use store::engine;
-use store::program::locate::{Environment, locate};
+use store::engine::{self, OpenOptions};
+use store::program::locate::{self, Environment};
+use store::program::waiting;
 use store::program::{ProgramError, Programs, Repository};
 
 const DAMAGED: u8 = 1;
@@ -231,12 +232,24 @@ fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
             ticket = Some((path, tickets::read(path)?));
         }
     }
-    let path: PathBuf = match (option, &ticket) {
-        (None, Some((_, ticket))) => ticket.repository.clone(),
-        _ => locate(option, None, &Environment::current())?,
+    let environment = Environment::current();
+    let options = OpenOptions {
+        read_only: true,
+        patience: Some(waiting::patience(|line| linker::tell!("repo-dump: {line}"))),
+        ..OpenOptions::default()
     };
-    let repository = match Repository::open_read_only(&path) {
-        Err(ProgramError::Engine(engine::Error::Io { source, .. }))
+    let opened = match (option, &ticket) {
+        (None, Some((_, ticket))) => {
+            let path = &ticket.repository;
+            let trust = environment.trust_in(path);
+            Repository::open_with(path, &OpenOptions { trust, ..options })
+        }
+        _ => locate::open(option, None, &environment, &options, &mut |error| {
+            linker::tell!("repo-dump: warning: {error}");
+        }),
+    };
+    let repository = match opened {
+        Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
             if source.kind() == io::ErrorKind::NotFound =>
         {
             return Err(match (option, ticket) {

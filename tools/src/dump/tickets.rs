@@ -5,7 +5,7 @@ use super::output::{Text, View, printable, time};
 use anyhow::{Context, Result};
 use format_spec::program::Index;
 use linker::ticket::{Ticket, format_uuid};
-use linker::ticket_file::{self, TicketFile};
+use linker::ticket_file::{self, Contents, TicketFile};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -142,7 +142,9 @@ impl View for Note {
 
 /// Reads a ticket file.
 pub fn read(path: &Path) -> Result<Ticket> {
-    let bytes = std::fs::read(path).with_context(|| format!("{}: cannot read", path.display()))?;
+    let bytes = Contents::of_file(path)
+        .with_context(|| format!("{}: cannot read", path.display()))?
+        .with_context(|| format!("{}: not a ticket, but no regular file", path.display()))?;
     match Ticket::parse(&bytes) {
         Ok(Some(ticket)) => Ok(ticket),
         Ok(None) => anyhow::bail!("{}: not a ticket", path.display()),
