@@ -15,11 +15,14 @@ use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
 use format_spec::ids::Address;
 use format_spec::program::{Index, TicketHeader};
 use rustix::fs::FlockOperation;
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::engine::{Durability, OpenOptions, Snapshot, Store};
+use store::guard;
 use store::program::{Copier, Programs, Repository, TicketView};
 
 /// Rounds of catching up with writers before the lock is taken all the same.
@@ -253,13 +256,22 @@ fn lock_directory(directory: &Path) -> Result<File> {
 struct Temporary {
     path: PathBuf,
     place: PathBuf,
+    /// Removes the file, also if the process is ended by a signal.
+    file: RefCell<Option<guard::Temporary>>,
 }
+
+/// What is added to the repository's name, of which only so much is kept as there is room for.
+const SUFFIX: &[u8] = b".gc-tmp";
 
 impl Temporary {
     fn new(place: &Path) -> Result<Temporary> {
-        let mut name = place.file_name().unwrap_or_default().to_owned();
-        name.push(".gc-tmp");
-        let path = place.with_file_name(name);
+        let name = place.file_name().unwrap_or_default().to_owned();
+        // The longest that a file system has.
+        const LONGEST: usize = 255;
+        let mut name = name.into_vec();
+        name.truncate(LONGEST - SUFFIX.len());
+        name.extend_from_slice(SUFFIX);
+        let path = place.with_file_name(OsString::from_vec(name));
         // What a killed compactor left.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -268,6 +280,7 @@ impl Temporary {
             _ => Ok(Temporary {
                 path,
                 place: place.to_owned(),
+                file: RefCell::new(None),
             }),
         }
     }
@@ -278,7 +291,10 @@ impl Temporary {
             uuid: Some(uuid),
             ..OpenOptions::default()
         };
-        Ok(Repository::new(Store::open(&self.path, &options)?))
+        let store = Store::open(&self.path, &options)?;
+        self.file
+            .replace(guard::Temporary::of_file(&self.path).ok());
+        Ok(Repository::new(store))
     }
 
     /// Gives the file the owner and permissions of the old one, and its name.
@@ -292,7 +308,12 @@ impl Temporary {
         }
         std::fs::set_permissions(&self.path, old.permissions())
             .with_context(|| cannot("set the permissions"))?;
-        std::fs::rename(&self.path, &self.place).with_context(|| cannot("rename"))?;
+        match self.file.take() {
+            Some(file) => file.rename(&self.place),
+            None => std::fs::rename(&self.path, &self.place),
+        }
+        .with_context(|| cannot("rename"))?;
+        guard::output_is_complete();
         // From here on the new file is the repository, whatever happens: a directory
         // that cannot be synced leaves one or the other, and both are good.
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
