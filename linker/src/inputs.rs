@@ -778,7 +778,7 @@ impl<'a> Library<'a> {
     fn member(&self, name: &'a [u8], content: Content<'a>) -> Option<Found<'a>> {
         let data = content.bytes;
         let is_object = data.starts_with(&c::ELFMAG) || is_bitcode(data);
-        is_object.then(|| Found {
+        is_object.then_some(Found {
             path: self.path,
             member: Some(name),
             data,
