@@ -18,6 +18,7 @@ const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    store::guard::install("repo-gc", "nothing was compacted");
     let cli = Cli::parse();
     let report = match run(&cli) {
         Ok(report) => report,

@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::engine::{OpenOptions, Store};
+use store::guard;
 
 /// The repository's directory. Two compactors in one would be in each other's way, so it is
 /// locked (flock(2), which the kernel undoes however the process ends).
@@ -194,6 +195,7 @@ impl<'d> NewFile<'d> {
         rustix::fs::renameat(&directory.file, &name, &directory.file, &directory.name)
             .with_context(|| cannot("rename the new file"))?;
         self.name = None;
+        guard::output_is_complete();
         // From here on the new file is the repository, whatever happens: a directory
         // that cannot be synced leaves one or the other, and both are good.
         let _ = directory.file.sync_all();

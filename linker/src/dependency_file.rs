@@ -54,8 +54,20 @@ pub fn write(args: &Args, arena: &InputArena, scripts: &Scripts) -> Result<(), S
             names.push(name);
         }
     }
-    std::fs::write(path, rules(&quoted(&args.output), &names))
-        .map_err(|why| format!("cannot write the dependency file {}: {why}", path.display()))
+    std::fs::write(path, rules(&quoted(&args.output), &names)).map_err(|why| {
+        // Half of one would tell make that the output does not depend on the rest.
+        remove(args);
+        format!("cannot write the dependency file {}: {why}", path.display())
+    })
+}
+
+/// Removes the file, as there is no output that it tells about.
+pub fn remove(args: &Args) {
+    if let Some(path) = &args.dependency_file
+        && std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+    {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 fn rules(target: &[u8], names: &[Vec<u8>]) -> Vec<u8> {

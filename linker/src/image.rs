@@ -78,6 +78,23 @@ impl<'f> Images<'f> {
     }
 }
 
+/// Tells the user that an output is recorded nowhere, if that is news: who links from a repository that belongs to others
+/// knows that. It is no warning that `--fatal-warnings` makes an error, as the output is there.
+pub fn tell_unrecorded(args: &Args, why: &ProgramError) {
+    let source = std::error::Error::source(why);
+    let kind = std::iter::successors(source, |error| error.source())
+        .find_map(|error| error.downcast_ref::<std::io::Error>())
+        .map(std::io::Error::kind);
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    if !matches!(kind, Some(PermissionDenied | ReadOnlyFilesystem)) {
+        crate::tell!(
+            "repo-ld: warning: {} is complete, but repo-gc will not know what it was made of: {}",
+            args.output.display(),
+            store::describe(why)
+        );
+    }
+}
+
 /// Digest of the command line.
 fn options_digest() -> Digest {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();

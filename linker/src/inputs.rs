@@ -33,6 +33,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use store::guard::Guarded;
 use store::program::{Programs, Repository};
 use typed_arena::Arena;
 
@@ -41,7 +42,7 @@ mod candidates;
 /// What inputs borrow from: lives as long as the link.
 #[derive(Default)]
 pub struct InputArena {
-    maps: Arena<Mmap>,
+    maps: Arena<Guarded<Mmap>>,
     paths: Arena<PathBuf>,
     bytes: Arena<Vec<u8>>,
     opened: RefCell<Vec<PathBuf>>,
@@ -54,11 +55,15 @@ impl InputArena {
         self.bytes.alloc(bytes)
     }
 
-    fn map(&self, path: &Path) -> std::io::Result<&[u8]> {
+    fn map(&self, path: &Path) -> std::io::Result<Content<'_>> {
+        let in_memory = |bytes| Content {
+            bytes: self.bytes(bytes),
+            mapped: None,
+        };
         let opened = || self.opened.borrow_mut().push(path.to_path_buf());
         if let Some(bytes) = stream::said(path) {
             opened();
-            return Ok(self.bytes(bytes));
+            return Ok(in_memory(bytes));
         }
         let mut file = std::fs::File::open(path)?;
         let metadata = file.metadata()?;
@@ -66,20 +71,31 @@ impl InputArena {
             // A pipe or `/dev/null`; a directory says so itself.
             let bytes = stream::read_open(path, &mut file)?;
             opened();
-            return Ok(self.bytes(bytes));
+            return Ok(in_memory(bytes));
         }
         let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
         let map = unsafe { MmapOptions::new().len(len).map(&file)? };
         opened();
-        Ok(self.maps.alloc(map))
+        let bytes: &[u8] = self.maps.alloc(Guarded::new(map, path));
+        // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
+        let mapped = Some(unsafe { MappedBytes::new(bytes) });
+        Ok(Content { bytes, mapped })
     }
 
     /// The files that were opened, in order.
     pub fn opened(&self) -> Vec<PathBuf> {
         self.opened.borrow().clone()
     }
+}
+
+/// What is in a file.
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    bytes: &'a [u8],
+    /// All of the file, if it is mapped. What a pipe has said is in memory that nobody may give back.
+    mapped: Option<MappedBytes<'a>>,
 }
 
 /// A file or member that is to be parsed.
@@ -92,7 +108,7 @@ struct Found<'a> {
     exclude: bool,
     /// Named by its path, not found as a library: the path then stands for a missing `DT_SONAME`.
     by_path: bool,
-    /// `data`, if it is in the mapping of a file.
+    /// The file that `data` is in, if it is mapped.
     mapped: Option<MappedBytes<'a>>,
 }
 
@@ -107,6 +123,8 @@ enum Input<'a> {
 struct Library<'a> {
     path: &'a Path,
     data: &'a [u8],
+    /// The file, if it is mapped.
+    mapped: Option<MappedBytes<'a>>,
     state: InputState,
     exclude: bool,
 }
@@ -124,7 +142,7 @@ struct Opener<'a, 'l> {
     search: Search,
     remaps: Remaps,
     found: Vec<Input<'a>>,
-    opened: HashMap<PathBuf, &'a [u8]>,
+    opened: HashMap<PathBuf, Content<'a>>,
     /// Where the linker scripts begin that are being obeyed, each named by the one before.
     reading: Vec<*const u8>,
     /// How many linker scripts were inputs so far.
@@ -283,7 +301,7 @@ pub fn open_produced<'a>(
 /// Finds out where in which file the bytes of inputs lie.
 fn locate<'a>(
     arena: &'a InputArena,
-    opened: &HashMap<PathBuf, &'a [u8]>,
+    opened: &HashMap<PathBuf, Content<'a>>,
     inputs: Vec<(FileId, &'a [u8])>,
 ) -> Vec<Intermediate<'a>> {
     if inputs.is_empty() {
@@ -291,7 +309,7 @@ fn locate<'a>(
     }
     let mut maps: Vec<(usize, &PathBuf)> = opened
         .iter()
-        .map(|(path, data)| (data.as_ptr() as usize, path))
+        .map(|(path, content)| (content.bytes.as_ptr() as usize, path))
         .collect();
     maps.sort_unstable();
     inputs
@@ -383,8 +401,10 @@ impl<'a, 'l> Opener<'a, 'l> {
                 let Some(path) = self.remaps.apply(path.clone()) else {
                     return;
                 };
-                let Some(data) = self.map(&path) else { return };
-                match raw_input::of_symbols(data) {
+                let Some(content) = self.map(&path) else {
+                    return;
+                };
+                match raw_input::of_symbols(content.bytes) {
                     Ok(object) => self.made_object(path, object, input.state),
                     Err(why) => self.diag.error(format!("{}: {why}", path.display())),
                 }
@@ -414,7 +434,8 @@ impl<'a, 'l> Opener<'a, 'l> {
     ) -> Option<PathBuf> {
         for passed in 0.. {
             let candidate = candidate(&self.search, passed)?;
-            if self.map(&candidate).is_none_or(is_compatible) {
+            let content = self.map(&candidate);
+            if content.is_none_or(|content| is_compatible(content.bytes)) {
                 return Some(candidate);
             }
             if self.args.warn_search_mismatch {
@@ -429,14 +450,14 @@ impl<'a, 'l> Opener<'a, 'l> {
         None
     }
 
-    fn map(&mut self, path: &Path) -> Option<&'a [u8]> {
-        if let Some(data) = self.opened.get(path) {
-            return Some(data);
+    fn map(&mut self, path: &Path) -> Option<Content<'a>> {
+        if let Some(content) = self.opened.get(path) {
+            return Some(*content);
         }
         match self.arena.map(path) {
-            Ok(data) => {
-                self.opened.insert(path.to_path_buf(), data);
-                Some(data)
+            Ok(content) => {
+                self.opened.insert(path.to_path_buf(), content);
+                Some(content)
             }
             Err(why) => {
                 self.diag
@@ -453,7 +474,10 @@ impl<'a, 'l> Opener<'a, 'l> {
     }
 
     fn open(&mut self, path: PathBuf, state: InputState) {
-        let Some(data) = self.map(&path) else { return };
+        let Some(content) = self.map(&path) else {
+            return;
+        };
+        let data = content.bytes;
         if state.format == InputFormat::Binary {
             let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);
             return self.made_object(path, object, state);
@@ -463,7 +487,7 @@ impl<'a, 'l> Opener<'a, 'l> {
             crate::say!("{}", kept.display());
         }
         if Archive::is_archive(data) {
-            self.archive(kept, data, state);
+            self.archive(kept, content, state);
         } else if data.starts_with(&c::ELFMAG) || is_bitcode(data) {
             self.found.push(Input::Found(Found {
                 path: kept,
@@ -473,7 +497,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                 as_needed: state.as_needed,
                 exclude: false,
                 by_path: false,
-                mapped: in_mapping(data),
+                mapped: content.mapped,
             }));
         } else if data.iter().take(512).any(|b| *b == 0) {
             self.diag.error(format!(
@@ -499,7 +523,8 @@ impl<'a, 'l> Opener<'a, 'l> {
         }));
     }
 
-    fn archive(&mut self, path: &'a Path, data: &'a [u8], state: InputState) {
+    fn archive(&mut self, path: &'a Path, content: Content<'a>, state: InputState) {
+        let data = content.bytes;
         // Members are extracted for whoever needs them, before or after; so the same archive once more, which compilers
         // like to give (gcc names its own four times), has nothing that the first did not have.
         if !self.archives.insert(data.as_ptr()) && !state.whole_archive {
@@ -519,6 +544,7 @@ impl<'a, 'l> Opener<'a, 'l> {
         let library = Library {
             path,
             data,
+            mapped: content.mapped,
             state,
             exclude,
         };
@@ -535,19 +561,21 @@ impl<'a, 'l> Opener<'a, 'l> {
         };
         for member in members {
             let body = match member.body {
-                MemberBody::Inline(_) => archive.inline_data(&member),
+                MemberBody::Inline(_) => archive
+                    .inline_data(&member)
+                    .map(|bytes| Content { bytes, ..content }),
                 MemberBody::External { .. } => self.map(&member.thin_path(path)),
                 MemberBody::Nested { header_offset } => {
                     let outer = member.thin_path(path);
-                    let Some(data) = self.map(&outer) else {
+                    let Some(content) = self.map(&outer) else {
                         continue;
                     };
-                    let nested = Archive::parse(data);
+                    let nested = Archive::parse(content.bytes);
                     let body = nested.and_then(|nested| {
                         Ok(nested.inline_data(&nested.member_at(header_offset)?))
                     });
                     match body {
-                        Ok(body) => body,
+                        Ok(body) => body.map(|bytes| Content { bytes, ..content }),
                         Err(why) => {
                             self.diag.error(format!("{}: {why}", outer.display()));
                             continue;
@@ -555,7 +583,7 @@ impl<'a, 'l> Opener<'a, 'l> {
                     }
                 }
             };
-            if let Some(found) = body.and_then(|data| library.member(member.name, data)) {
+            if let Some(found) = body.and_then(|content| library.member(member.name, content)) {
                 self.found.push(Input::Found(found));
             }
         }
@@ -726,7 +754,7 @@ impl<'a> Library<'a> {
             let Some(data) = archive.inline_data(&member) else {
                 continue;
             };
-            match self.member(member.name, data) {
+            match self.listed(member.name, data) {
                 Some(member) => found.push(member),
                 // Whoever asks for all of an archive means what is in it.
                 None if self.state.whole_archive => diag.error(format!(
@@ -740,10 +768,17 @@ impl<'a> Library<'a> {
         Ok(())
     }
 
+    /// A member that is in the archive itself, if it is one for linkers.
+    fn listed(&self, name: &'a [u8], bytes: &'a [u8]) -> Option<Found<'a>> {
+        let mapped = self.mapped;
+        self.member(name, Content { bytes, mapped })
+    }
+
     /// A member, if it is one for linkers.
-    fn member(&self, name: &'a [u8], data: &'a [u8]) -> Option<Found<'a>> {
+    fn member(&self, name: &'a [u8], content: Content<'a>) -> Option<Found<'a>> {
+        let data = content.bytes;
         let is_object = data.starts_with(&c::ELFMAG) || is_bitcode(data);
-        is_object.then(|| Found {
+        is_object.then_some(Found {
             path: self.path,
             member: Some(name),
             data,
@@ -751,15 +786,9 @@ impl<'a> Library<'a> {
             as_needed: self.state.as_needed,
             exclude: self.exclude,
             by_path: false,
-            mapped: in_mapping(data),
+            mapped: content.mapped,
         })
     }
-}
-
-/// Marks bytes that [`InputArena::map`] has returned, or a part of them.
-fn in_mapping(data: &[u8]) -> Option<MappedBytes<'_>> {
-    // SAFETY: the arena maps files for reading, and keeps the mappings as long as what it returns can be used.
-    Some(unsafe { MappedBytes::new(data) })
 }
 
 /// Whether a library can be for this machine: an ELF file that is, an archive whose first object is, or a linker script

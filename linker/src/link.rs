@@ -775,19 +775,26 @@ fn attempt(
     // Also a warning of the last steps can be an error (`--fatal-warnings`).
     check(diag)?;
     let output_size = output.bytes().len() as u64;
-    let (committed, images) = rayon::join(
-        || output.commit(),
-        || image::Images::collect(&files, &linked),
-    );
-    committed.map_err(cannot_write)?;
-    timing.phase("commit output");
+    // Where this fails there is no output either.
     dependency_file::write(args, &arena, &scripts).map_err(|why| {
         diag.error(why);
         Failed
     })?;
+    let (committed, images) = rayon::join(
+        || output.commit(),
+        || image::Images::collect(&files, &linked),
+    );
+    committed.map_err(|why| {
+        dependency_file::remove(args);
+        cannot_write(why)
+    })?;
+    timing.phase("commit output");
 
-    // The output is there; what is left is for the compactor and for whoever wants to know.
+    // The output is there; what is left is for the compactor and for whoever wants to know. From here on nothing fails.
     let unrecorded = images.record(args, output_size).err();
+    if let Some(why) = &unrecorded {
+        image::tell_unrecorded(args, why);
+    }
     timing.phase("record image");
     let (tickets, objects) = count_objects(&files, &linked);
     log::linked(
@@ -804,7 +811,11 @@ fn attempt(
     if let Some(file) = &args.stats {
         let written = timing.write_stats(file.as_deref(), files.0.len() - 1, output_size);
         if let (Err(why), Some(file)) = (written, file) {
-            diag.warn(format!("--stats: cannot write {}: {why}", file.display()));
+            // Not among the warnings that `--fatal-warnings` makes errors: the output is there.
+            crate::tell!(
+                "repo-ld: warning: --stats: cannot write {}: {why}",
+                file.display()
+            );
         }
     }
     // The plugin takes away its files.

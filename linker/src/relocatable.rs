@@ -225,10 +225,14 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     // Also a warning of the last steps can be an error (`--fatal-warnings`).
     check(diag)?;
     let output_size = output.bytes().len() as u64;
-    output.commit().map_err(cannot_write)?;
+    // Where this fails there is no output either.
     dependency_file::write(args, &arena, &scripts).map_err(|why| {
         diag.error(why);
         Failed
+    })?;
+    output.commit().map_err(|why| {
+        dependency_file::remove(args);
+        cannot_write(why)
     })?;
     timing.phase("write");
 

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use store::guard::Guarded;
 
 /// A shared object's reference that nothing seems to satisfy.
 struct Missing {
@@ -209,9 +210,9 @@ impl Wants {
 }
 
 /// Maps a file if it is a shared object for this machine.
-fn open(path: &Path) -> Option<Mmap> {
+fn open(path: &Path) -> Option<Guarded<Mmap>> {
     let file = std::fs::File::open(path).ok()?;
     // SAFETY: as with all inputs, nobody changes the file while it is linked against.
-    let map = unsafe { Mmap::map(&file) }.ok()?;
+    let map = Guarded::new(unsafe { Mmap::map(&file) }.ok()?, path);
     Shared::parse(&map, b"").is_ok().then_some(map)
 }

@@ -24,6 +24,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::engine::{self, OpenOptions, Trust};
+use store::guard;
 use store::program::locate::Environment;
 use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind, waiting};
 
@@ -350,15 +351,7 @@ pub fn write_ticket(
             source,
         })
     };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let result = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    result.map_err(|source| {
-        // Best effort: the error that matters is the one that is returned.
-        let _ = std::fs::remove_file(&temporary);
-        io_error(source)
-    })
+    guard::replace(".repo-ld-", path, 0o666, &bytes).map_err(io_error)
 }
 
 struct TicketWriter {

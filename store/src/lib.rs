@@ -2,11 +2,12 @@
 //!
 //! * [`engine`]: a transactional, content-addressed store in one file.
 //! * [`program`]: names, fragments, compilations and tickets, built on it.
+//! * [`guard`]: what happens when a program is interrupted, or a file that it has mapped is cut short.
 
 mod damage;
 mod describe;
 pub mod engine;
-
+pub mod guard;
 pub mod program;
 
 pub use damage::is_damage;

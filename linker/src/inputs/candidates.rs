@@ -252,7 +252,7 @@ impl<'a> Indexes<'a> {
         Ok(indexed
             .archive
             .inline_data(&found)
-            .and_then(|data| indexed.library.member(found.name, data))
+            .and_then(|data| indexed.library.listed(found.name, data))
             .map(|found| (place, found)))
     }
 

@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use store::guard::Guarded;
 
 /// What is being made (`enum ld_plugin_output_file_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +166,7 @@ struct InputRecord {
     symbols: Vec<LtoSymbol>,
     /// `None` for a file that is not linked after all.
     resolutions: Option<Vec<Resolution>>,
-    view: Option<memmap2::Mmap>,
+    view: Option<Guarded<memmap2::Mmap>>,
 }
 
 impl InputRecord {
@@ -766,7 +767,8 @@ extern "C" fn get_view(handle: *const c_void, view: *mut *const c_void) -> api::
                 .map(file)
         };
         record.file = None;
-        record.view = map.ok();
+        let path = Path::new(OsStr::from_bytes(record.name.as_bytes()));
+        record.view = map.ok().map(|map| Guarded::new(map, path));
     }
     let Some(map) = &record.view else {
         return api::ERR;

@@ -17,7 +17,7 @@ use crate::script::{
     Assertion, AssignOp, Assignment, Command, Environment, EvalError, Expr, Pos, Target, Value,
 };
 use crate::symbols::{Key, SymbolTable, flag, rank};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A symbol that an assignment defines.
 struct Slot {
@@ -99,6 +99,12 @@ impl<'s> Assignments<'s> {
             }
         });
         // What is provided may be referred to by what else is provided.
+        let mut mentioned = HashSet::new();
+        for (assignment, _) in &all {
+            if assignments.is_active(assignment) {
+                mention(assignment, &mut mentioned);
+            }
+        }
         loop {
             let before = assignments.slots.len();
             for (assignment, _) in all.iter().filter(|(assignment, _)| assignment.provide) {
@@ -115,11 +121,12 @@ impl<'s> Assignments<'s> {
                 let wanted = symbols.flags(id) & referred != 0
                     || key.rank() == rank::SHARED
                     || looked_for.contains(&id)
-                    || assignments.is_mentioned(&all, name);
+                    || mentioned.contains(&name[..]);
                 if !wanted || key.in_object() || key.rank() == rank::LINKER {
                     continue;
                 }
                 assignments.add(name, id, Some(assignment.pos), symbols, defined);
+                mention(assignment, &mut mentioned);
                 symbols.add_flags(id, flag::REFERENCED);
                 if assignment.hidden {
                     symbols.add_flags(id, flag::HIDDEN);
@@ -176,19 +183,6 @@ impl<'s> Assignments<'s> {
         self.by_name.get(name).copied()
     }
 
-    fn is_mentioned(&self, all: &[(&Assignment, bool)], name: &[u8]) -> bool {
-        let mut found = false;
-        for (assignment, _) in all
-            .iter()
-            .filter(|(assignment, _)| self.is_active(assignment))
-        {
-            assignment
-                .expr
-                .for_symbols(&mut |mentioned| found |= mentioned == name);
-        }
-        found
-    }
-
     /// Finds out which of the symbols are numbers, and which are other names of symbols in objects.
     fn settle_flags(&mut self, all: &[(&'s Assignment, bool)], symbols: &SymbolTable) {
         let mut last: Vec<Option<(&'s Assignment, bool)>> = vec![None; self.slots.len()];
@@ -201,11 +195,11 @@ impl<'s> Assignments<'s> {
             }
         }
         let addresses = self.addresses(&last, symbols);
-        for number in 0..self.slots.len() {
+        let aliases = follow(self.slots.len(), |slot| self.alias_of(slot, &last, symbols));
+        for (number, alias) in aliases.into_iter().enumerate() {
             if last[number].is_none() {
                 continue;
             }
-            let alias = self.alias_of(number, &last, symbols);
             let slot = &mut self.slots[number];
             slot.alias = alias;
             symbols.remove_flags(slot.id, flag::TLS | flag::FUNCTION | flag::IFUNC);
@@ -222,32 +216,29 @@ impl<'s> Assignments<'s> {
         }
     }
 
-    /// The symbol of an object that a slot is another name of, maybe by way of other slots.
+    /// What a slot is another name of.
     fn alias_of(
         &self,
-        mut number: usize,
+        number: usize,
         last: &[Option<(&'s Assignment, bool)>],
         symbols: &SymbolTable,
-    ) -> Option<SymbolId> {
+    ) -> Alias<SymbolId> {
         let is_defined = |name: &[u8]| {
             let key = symbols.find(name).map(|id| symbols.key(id));
             key.is_some_and(|key| key.rank() <= rank::LINKER)
         };
-        // Who goes farther than there are slots goes round in a circle.
-        for _ in 0..=self.slots.len() {
-            let (assignment, _) = last[number]?;
-            if assignment.op != AssignOp::Set {
-                return None;
-            }
-            let name = same_symbol(&assignment.expr, &is_defined)?;
-            match self.slot(name) {
-                Some(slot) if slot != number => number = slot,
-                // What an object defines is taken over: its symbol is no more.
-                Some(_) => return None,
-                None => return symbols.find(name),
-            }
+        let name = last[number]
+            .filter(|(assignment, _)| assignment.op == AssignOp::Set)
+            .and_then(|(assignment, _)| same_symbol(&assignment.expr, &is_defined));
+        let Some(name) = name else {
+            return Alias::None;
+        };
+        match self.slot(name) {
+            Some(slot) if slot != number => Alias::Slot(slot),
+            // What an object defines is taken over: its symbol is no more.
+            Some(_) => Alias::None,
+            None => symbols.find(name).map_or(Alias::None, Alias::Of),
         }
-        None
     }
 
     /// Which slots hold addresses, given the assignment that each has its value from.
@@ -339,6 +330,51 @@ impl<'s> Assignments<'s> {
         }
         last.into_iter().map(Option::unwrap_or_default).collect()
     }
+}
+
+/// Adds the symbols that an assignment uses.
+fn mention<'s>(assignment: &'s Assignment, mentioned: &mut HashSet<&'s [u8]>) {
+    assignment.expr.for_symbols(&mut |name| {
+        mentioned.insert(name);
+    });
+}
+
+/// What a slot is another name of.
+#[derive(Clone, Copy)]
+enum Alias<T> {
+    /// Nothing.
+    None,
+    /// What another slot is.
+    Slot(usize),
+    /// A symbol of an object.
+    Of(T),
+}
+
+/// What each slot is another name of in the end, maybe by way of others; `None` for nothing, and for those that go round in
+/// a circle. `next` is asked once for each: chains may be as long as there are slots.
+fn follow<T: Copy>(count: usize, mut next: impl FnMut(usize) -> Alias<T>) -> Vec<Option<T>> {
+    // Those on the way count as found already: who meets one goes round in a circle.
+    let mut found: Vec<Option<Option<T>>> = vec![None; count];
+    let mut way = Vec::new();
+    for first in 0..count {
+        let mut slot = first;
+        let end = loop {
+            if let Some(end) = found[slot] {
+                break end;
+            }
+            found[slot] = Some(None);
+            way.push(slot);
+            match next(slot) {
+                Alias::None => break None,
+                Alias::Of(symbol) => break Some(symbol),
+                Alias::Slot(other) => slot = other,
+            }
+        };
+        for slot in way.drain(..) {
+            found[slot] = Some(end);
+        }
+    }
+    found.into_iter().map(Option::flatten).collect()
 }
 
 /// What an assignment mentions is referred to: what the linker itself defines is there only for who asks
@@ -651,5 +687,44 @@ pub(super) fn segment_start(args: &Args, segment: &[u8]) -> Option<u64> {
         b"data" | b".data" => section(b".data"),
         b"bss" | b".bss" => section(b".bss"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Alias, follow};
+
+    #[test]
+    fn long_chains_of_names_are_followed_once() {
+        const COUNT: usize = 50_000;
+        // In either direction, and all going round in one circle.
+        for (direction, end) in [(1, Some('x')), (COUNT - 1, Some('x')), (1, None)] {
+            let mut asked = 0;
+            let last = if direction == 1 { COUNT - 1 } else { 0 };
+            let found = follow(COUNT, |slot| {
+                asked += 1;
+                match end {
+                    Some(end) if slot == last => Alias::Of(end),
+                    _ => Alias::Slot((slot + direction) % COUNT),
+                }
+            });
+            assert_eq!(found, vec![end; COUNT]);
+            assert_eq!(asked, COUNT);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_leads_into_a_circle_has_no_end() {
+        let next = [
+            Alias::Slot(1),
+            Alias::Slot(2),
+            Alias::Slot(1),
+            Alias::Of('a'),
+            Alias::Slot(3),
+            Alias::None,
+            Alias::Slot(5),
+        ];
+        let found = follow(next.len(), |slot| next[slot]);
+        assert_eq!(found, [None, None, None, Some('a'), Some('a'), None, None]);
     }
 }

@@ -52,9 +52,7 @@ pub(super) fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -
     }
     // The file system has no files without names: one with a name that nobody
     // else uses.
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.tmp", system.random()?));
-    let temporary = directory.join(name);
+    let temporary = directory.join(format!(".{:016x}.repo.tmp", system.random()?));
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
     let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?.into();
     let made = write_empty(&file, uuid, system).and_then(|()| {

@@ -10,7 +10,8 @@
 //! change once they are committed and are borrowed as `&[u8]`. Words of leaves
 //! and of the file's state change in place and are read atomically, one by
 //! one. Who truncates or overwrites the file from outside breaks every mapping
-//! of it; no user of `mmap` can defend against that.
+//! of it; no user of `mmap` can defend against that, but the user is told which
+//! file it was ([`Mapped`]).
 //!
 //! A writer adds words to leaves one by one, all over them. Where the file
 //! system can be trusted to have the blocks ([`may_store`]), it stores them
@@ -20,6 +21,7 @@
 use super::error::Fault;
 use super::sync::Word;
 use super::system::System;
+use crate::guard::Mapped;
 use format_spec::leaf::LINE_WORDS;
 use memmap2::MmapRaw;
 use std::fs::File;
@@ -29,6 +31,7 @@ use std::sync::atomic::Ordering;
 
 /// The whole file and room for it to grow.
 pub(super) struct Mapping {
+    _guard: Mapped,
     raw: MmapRaw,
 }
 
@@ -42,7 +45,10 @@ impl Mapping {
                 .map_err(|_| io::ErrorKind::OutOfMemory.into())
                 .and_then(|length| system.map(file, length));
             match attempt {
-                Ok(raw) => return Ok(Mapping { raw }),
+                Ok(raw) => {
+                    let _guard = Mapped::of_descriptor(raw.as_ptr(), raw.len(), file);
+                    return Ok(Mapping { _guard, raw });
+                }
                 Err(error) if length / 2 < least || length < 1 << 20 => return Err(error),
                 // Whatever the error: valgrind, for one, calls it EINVAL.
                 Err(_) => length /= 2,
@@ -241,6 +247,7 @@ pub(super) fn may_store(system: &dyn System, file: &File) -> bool {
 
 /// The file, mapped for storing single words.
 pub(super) struct WordWriter {
+    _guard: Mapped,
     raw: MmapRaw,
 }
 
@@ -249,7 +256,8 @@ impl WordWriter {
     pub fn new(system: &dyn System, file: &File, length: u64) -> io::Result<WordWriter> {
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let raw = system.map_writable(file, length)?;
-        Ok(WordWriter { raw })
+        let _guard = Mapped::of_descriptor(raw.as_ptr(), raw.len(), file);
+        Ok(WordWriter { _guard, raw })
     }
 
     /// Stores `word` in one piece at `offset`, a multiple of 8, in a leaf that

@@ -5,5 +5,6 @@ use std::process::ExitCode;
 use tools::dump::{self, cli::Cli};
 
 fn main() -> ExitCode {
+    store::guard::install("repo-dump", "what was shown is not all");
     dump::main(&Cli::parse())
 }

@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use store::guard::Temporary;
 
 /// What tells two states of a file apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,19 +132,12 @@ fn is_elf_object(bytes: &[u8]) -> bool {
 
 /// Puts a file with these bytes in the place of `target`, with its mode.
 fn replace(target: &Path, bytes: &[u8], metadata: &fs::Metadata) -> io::Result<()> {
-    let dir = target.parent().unwrap_or(Path::new("."));
-    // A signal between here and the rename would leave the temporary file.
+    // What was compiled is worth more than the time until it has its place.
     let _held = HeldSignals::ending();
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".repo-cc-")
-        .suffix(".tmp")
-        .tempfile_in(dir)?;
-    temporary.write_all(bytes)?;
-    temporary
-        .as_file()
-        .set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
-    temporary.persist(target).map_err(|error| error.error)?;
-    Ok(())
+    let (temporary, mut file) = Temporary::create(".repo-cc-", target, 0o600)?;
+    file.write_all(bytes)?;
+    file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+    temporary.rename(target)
 }
 
 #[cfg(test)]

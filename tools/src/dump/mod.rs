@@ -36,6 +36,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use store::engine::{self, OpenOptions};
+use store::guard;
 use store::program::locate::{self, Environment};
 use store::program::waiting;
 use store::program::{ProgramError, Programs, Repository};
@@ -194,21 +195,7 @@ fn materialize(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
     if is_special {
         return std::fs::write(output, object).with_context(cannot);
     }
-    let directory = match output.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".repo-dump-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(directory)
-        .with_context(cannot)?;
-    // Written to the file itself, as the wrapper names its passing name in errors.
-    io::Write::write_all(file.as_file_mut(), &object).with_context(cannot)?;
-    file.persist(output)
-        .map_err(|error| error.error)
-        .with_context(cannot)?;
-    Ok(())
+    guard::replace(".repo-dump-", output, 0o666, &object).with_context(cannot)
 }
 
 /// Opens the repository that the command line means: `--repo`, else that of the ticket
