@@ -5,7 +5,6 @@
 //! is. Listing archive members and parsing what was found is parallel. Of the members of small links' archives only those are
 //! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
-use crate::archive::{Archive, ArchiveError, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
@@ -24,7 +23,6 @@ use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use crate::stream;
-use crate::ticket::{Ticket, is_ticket};
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
 use memmap2::{Mmap, MmapOptions};
@@ -34,6 +32,8 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::{Programs, Repository};
+use tickets::archive::{Archive, ArchiveError, MemberBody};
+use tickets::{Ticket, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;

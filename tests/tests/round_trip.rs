@@ -6,7 +6,6 @@ use format_spec::digest::Digest;
 use format_spec::program::SectionKind;
 use linker::import::{ImportError, Imported, import_object};
 use linker::join::join;
-use linker::ticket::{EXPLANATION, Ticket, TicketError, write_ticket};
 use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
@@ -15,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use store::program::{Prepared, Repository};
+use tickets::{EXPLANATION, Ticket, TicketError, write_ticket};
 
 /// The directory with the sources of this test.
 fn source(name: &str) -> PathBuf {

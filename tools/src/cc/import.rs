@@ -3,12 +3,12 @@
 
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
-use linker::ticket::ticket_bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use store::engine;
 use store::program::locate::{Environment, locate};
 use store::program::{ProgramError, Repository};
+use tickets::ticket_bytes;
 
 /// What an import gave.
 #[derive(Debug)]

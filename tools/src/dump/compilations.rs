@@ -6,11 +6,11 @@ use anyhow::{Result, bail};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, SymbolRecord};
-use linker::ticket::Ticket;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 use store::program::CompilationView;
+use tickets::Ticket;
 
 /// A compilation in a list.
 #[derive(Serialize)]
