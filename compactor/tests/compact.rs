@@ -43,6 +43,7 @@ fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
             bindings: 0..0,
             suffix: Name(1),
             group: 0,
+            plain: None,
         }],
         digest_order: vec![0],
         sections: vec![Section {
@@ -57,6 +58,7 @@ fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
             size: code.len() as u64,
             bytes: code,
             fixups: Fixups::Narrow(0..0),
+            frame: None,
         }],
         symbols: vec![null, global],
         first_global: 1,

@@ -7,7 +7,8 @@ use format_spec::program::{FixupRecord, Index, SectionKind, SectionRecord, WideF
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use store::program::build::{
-    Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
+    Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
+    Symbol, Target,
 };
 use store::program::{Addition, Prepared, ProgramError, Programs, Repository};
 
@@ -33,6 +34,7 @@ fn everything() -> Compilation<'static> {
         size: bytes.len() as u64,
         bytes,
         fixups,
+        frame: None,
     };
     let symbol = |name, place, value, info| Symbol {
         name: Name(name),
@@ -49,6 +51,10 @@ fn everything() -> Compilation<'static> {
         target: 1,
         fixup_type: 1,
     };
+    let plain = Some(Plain {
+        is_absolute: false,
+        words: 0,
+    });
     Compilation {
         machine: 62,
         names: vec![
@@ -74,6 +80,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 0..2,
                 suffix: Name(2),
                 group: 1,
+                plain,
             },
             Fragment {
                 sections: 1..2,
@@ -81,6 +88,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 2..4,
                 suffix: Name(3),
                 group: 0,
+                plain,
             },
             Fragment {
                 sections: 2..3,
@@ -88,6 +96,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 4..4,
                 suffix: Name(0),
                 group: 0,
+                plain,
             },
         ],
         digest_order: vec![2, 0, 1],
@@ -112,6 +121,7 @@ fn everything() -> Compilation<'static> {
             Target::Piece(0),
         ],
         bindings: vec![4, 2, 4, 2],
+        uses: vec![0, 0, 2, 1],
         fixups: vec![NARROW, NARROW],
         wide_fixups: vec![wide],
         symbols: vec![
@@ -241,7 +251,7 @@ fn the_bytes_are_those_of_the_specification() {
     let pieces = (sections + 3 * 20).next_multiple_of(8);
     assert_eq!(u32_at(compilation, pieces + 8), 0);
     let uses = (pieces + 3 * 4).next_multiple_of(8);
-    assert_eq!(compilation.len(), uses + 4);
+    assert_eq!(compilation[uses..], [0, 0, 2, 1]);
     let mut crc = crc32fast::Hasher::new();
     crc.update(&compilation[56..56 + 3 * 32]);
     crc.update(&compilation[shapes..shapes + 3 * 20]);
@@ -304,6 +314,45 @@ fn a_circle_of_anonymous_fragments_is_refused() {
     ));
 }
 
+/// What the splitter says for the outline must fit the members, sections and bindings.
+#[test]
+fn an_outline_that_cannot_be_recorded_is_refused() {
+    let refused = |change: fn(&mut Compilation<'_>)| {
+        let mut compilation = everything();
+        change(&mut compilation);
+        matches!(Prepared::new(compilation), Err(ProgramError::Malformed(_)))
+    };
+    assert!(!refused(|_| ()));
+    assert!(refused(|compilation| compilation.uses.truncate(3)));
+    // Uses of a member that is not plain.
+    assert!(refused(|compilation| compilation.fragments[1].plain = None));
+    assert!(!refused(|compilation| compilation.fragments[0].plain = None));
+    assert!(refused(|compilation| {
+        compilation.fragments[0].plain = Some(Plain {
+            is_absolute: true,
+            words: 1 << 24,
+        });
+    }));
+    let frame = |cie| {
+        Some(FrameDescription {
+            cie,
+            has_exception_table: false,
+        })
+    };
+    // A frame description in code; one without a CIE.
+    let mut compilation = everything();
+    compilation.sections[0].frame = frame(1);
+    assert!(Prepared::new(compilation).is_err());
+    let mut compilation = everything();
+    compilation.sections[0].kind = SectionKind::Unwind;
+    compilation.sections[0].frame = frame(1);
+    assert!(Prepared::new(compilation).is_ok());
+    let mut compilation = everything();
+    compilation.sections[0].kind = SectionKind::Unwind;
+    compilation.sections[0].frame = frame(3);
+    assert!(Prepared::new(compilation).is_err());
+}
+
 #[test]
 fn tickets_are_remembered_and_replaced() {
     let directory = tempfile::tempdir().unwrap();
@@ -361,8 +410,7 @@ fn many_writers_add_each_thing_once() {
 
 fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {
     let view = programs.compilation(digest)?;
-    let prepared = Prepared::new(programs.load(&view)?)?;
-    programs.check_outline(&view)?;
+    let prepared = Prepared::new(programs.load_checked(&view)?)?;
     Ok(prepared.digest == *digest)
 }
 

@@ -1,7 +1,7 @@
 //! Digests of everything in a compilation, computed before any lock is taken.
 
-use super::ProgramError;
 use super::build::{Compilation, Place, Section, Target};
+use super::{ProgramError, outline};
 use format_spec::canonical::{Encoder, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::program::{CompilationHeader, SymbolRecord};
@@ -23,9 +23,11 @@ impl<'a> Prepared<'a> {
     /// Computes the digests.
     ///
     /// # Errors
-    /// [`ProgramError::Malformed`] if anonymous fragments refer to each other in a circle, or if
-    /// `digest_order` does not have each fragment once.
+    /// [`ProgramError::Malformed`] if anonymous fragments refer to each other in a circle, if
+    /// `digest_order` does not have each fragment once, or if what is said of members, sections and
+    /// bindings for the outline cannot be recorded.
     pub fn new(compilation: Compilation<'a>) -> Result<Prepared<'a>, ProgramError> {
+        outline::check(&compilation)?;
         let mut encoder = Encoder::new();
         let pieces = compilation
             .pieces

@@ -116,11 +116,13 @@ impl<'s> Programs<'s> {
         load::load(self, compilation)
     }
 
-    /// Checks that a compilation's outline is the one that follows from its members.
+    /// Reads a whole compilation back, and checks that its outline has its checksum, and that what of it needs no knowledge of instructions and of
+    /// frame descriptions follows from its members. The rest ([`Section::frame`](super::build::Section::frame),
+    /// [`Fragment::plain`](super::build::Fragment::plain), [`Compilation::uses`]) is for whoever splits objects to check.
     ///
     /// # Errors
     /// If it is not, or the repository is damaged otherwise.
-    pub fn check_outline(&self, compilation: &CompilationView<'s>) -> Result<()> {
-        load::check_outline(self, compilation)
+    pub fn load_checked(&self, compilation: &CompilationView<'s>) -> Result<Compilation<'s>> {
+        load::load_checked(self, compilation)
     }
 }

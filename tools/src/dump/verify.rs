@@ -280,7 +280,9 @@ impl<'s> Checker<'s> {
         let programs = self.programs;
         let view = programs.compilation_at(record.address)?;
         // This loads it, which checks what members say of their fragments.
-        programs.check_outline(&view)?;
+        if !linker::split::outline_is_right(&programs.load_checked(&view)?) {
+            return self.damaged(record, "the outline is not that of the members");
+        }
         let mut encoder = std::mem::take(&mut self.encoder);
         let mut writer = encoder.compilation(view.header());
         for member in view.members() {
