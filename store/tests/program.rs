@@ -279,7 +279,8 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(anonymous.key, &prepared.fragments[2]);
 
     // The digest of the fragment, from section 23.
-    let mut digested = b"repo.fragment.1\0".to_vec();
+    let mut digested = bytemuck::bytes_of(&NARROW).to_vec();
+    digested.extend_from_slice(b"code code");
     for count in [1u32, 3, 2] {
         digested.extend_from_slice(&count.to_le_bytes());
     }
@@ -297,11 +298,14 @@ fn the_bytes_are_those_of_the_specification() {
     }
     digested.extend_from_slice(&[0, 4, 1]);
     digested.extend_from_slice(&0u32.to_le_bytes());
-    digested.extend_from_slice(&12u64.to_le_bytes());
-    digested.extend_from_slice(bytemuck::bytes_of(&NARROW));
-    digested.extend_from_slice(&9u64.to_le_bytes());
-    digested.extend_from_slice(b"code code");
-    assert_eq!(record.key.0, *blake3::hash(&digested).as_bytes());
+    digested.extend_from_slice(&1u32.to_le_bytes());
+    digested.extend_from_slice(&21u64.to_le_bytes());
+    let mut key = [0; 32];
+    key[..15].copy_from_slice(b"repo.fragment.2");
+    assert_eq!(
+        record.key.0,
+        *blake3::keyed_hash(&key, &digested).as_bytes()
+    );
 }
 
 #[test]
@@ -406,6 +410,52 @@ fn many_writers_add_each_thing_once() {
     assert_eq!(count(Index::Fragments), 2);
     assert_eq!(count(Index::Pieces), 1);
     assert_eq!(count(Index::Names) as u64, programs.name_count());
+}
+
+/// More than one transaction adds, and several compilations that share parts in one call.
+#[test]
+fn what_is_much_is_added_in_several_transactions() {
+    let directory = tempfile::tempdir().unwrap();
+    let repository = Repository::open_or_create(&directory.path().join("program.repo")).unwrap();
+    let names: Vec<Vec<u8>> = (0..2500)
+        .map(|n| format!("name {n}").into_bytes())
+        .collect();
+    let large = |os_abi| {
+        let mut compilation = everything();
+        compilation.os_abi = os_abi;
+        for name in &names {
+            compilation.symbols.push(Symbol {
+                name: Name(compilation.names.len() as u32),
+                ..compilation.symbols[4]
+            });
+            compilation.names.push(name);
+        }
+        Prepared::new(compilation).unwrap()
+    };
+    let [first, second] = [large(1), large(2)];
+    let additions = [&first, &second, &first].map(|prepared| Addition {
+        prepared,
+        ticket: Some(Path::new("/build/large.o")),
+    });
+    let added = repository.add(&additions).unwrap();
+    let numbers = added
+        .iter()
+        .map(|added| (added.is_new, added.new_names, added.new_fragments));
+    // The seventh name of `everything` is the empty one, which is there already.
+    let expected = [(true, 2506, 2), (true, 0, 0), (false, 0, 0)];
+    assert_eq!(numbers.collect::<Vec<_>>(), expected);
+    assert_eq!(added[1].shared_fragments, 3);
+    assert_eq!(added[0].address, added[2].address);
+    let programs = repository.programs().unwrap();
+    assert!(programs.snapshot().revision() > 2);
+    for (prepared, added) in [(&first, added[0]), (&second, added[1])] {
+        assert!(read_all(&programs, &prepared.digest).unwrap());
+        let view = programs.compilation(&prepared.digest).unwrap();
+        assert_eq!(view.record().address, added.address);
+    }
+    let ticket = programs.records(Index::Tickets).next().unwrap().unwrap();
+    let ticket = programs.ticket(&ticket).unwrap();
+    assert_eq!(ticket.header.compilation, added[2].address);
 }
 
 fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {

@@ -47,7 +47,13 @@ pub(super) fn load_checked<'s>(
     for (id, piece) in &loader.pieces {
         pieces[*piece as usize] = *id;
     }
-    let made = outline(&loader.out, &names, &pieces);
+    let mut made = outline(&loader.out);
+    for shape in &mut made.shapes {
+        shape.name = names[shape.name.0 as usize];
+    }
+    for piece in &mut made.pieces {
+        *piece = pieces[piece.0 as usize];
+    }
     let members = view.members().iter();
     let recorded = Outline {
         shapes: view.shapes().to_vec(),

@@ -11,7 +11,7 @@ use format_spec::program::{MemberRecord, SectionKind};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The outline of a compilation, in the ids of one repository.
+/// The outline of a compilation. Ids are the compilation's own numbers of names and pieces, until they are translated.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outline {
     /// What sections have in common.
@@ -63,12 +63,8 @@ pub(super) fn check(compilation: &Compilation<'_>) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// Makes the outline. `names` and `pieces` are the ids of those of the compilation.
-pub(super) fn outline(
-    compilation: &Compilation<'_>,
-    names: &[NameId],
-    pieces: &[PieceId],
-) -> Outline {
+/// Makes the outline.
+pub(super) fn outline(compilation: &Compilation<'_>) -> Outline {
     let mut outline = Outline {
         uses: compilation.uses.clone(),
         sections: Vec::with_capacity(compilation.sections.len()),
@@ -90,11 +86,11 @@ pub(super) fn outline(
         ));
         for target in &compilation.targets[as_usize(&fragment.targets)] {
             if let Target::Piece(piece) = target {
-                outline.pieces.push(pieces[*piece as usize]);
+                outline.pieces.push(PieceId(*piece));
             }
         }
         for section in &compilation.sections[as_usize(&fragment.sections)] {
-            let shape = shape(section, fragment, names);
+            let shape = shape(section, fragment);
             let next = outline.shapes.len() as u32;
             let shape = *shapes.entry(shape).or_insert_with(|| {
                 outline.shapes.push(shape);
@@ -106,13 +102,13 @@ pub(super) fn outline(
     outline
 }
 
-fn shape(section: &Section<'_>, fragment: &Fragment, names: &[NameId]) -> ShapeRecord {
+fn shape(section: &Section<'_>, fragment: &Fragment) -> ShapeRecord {
     let grouped = match fragment.group {
         0 => 0,
         _ => ShapeRecord::GROUPED,
     };
     ShapeRecord {
-        name: names[section.name.0 as usize],
+        name: NameId(section.name.0),
         sh_type: section.sh_type,
         sh_flags: section.sh_flags,
         entsize: section.entsize,

@@ -92,16 +92,16 @@ impl Repository {
         Ok(Programs::new(self.store.snapshot()?))
     }
 
-    /// Adds compilations, and the records of the tickets that will name them, in
-    /// one transaction. The results are in the same order. What is there already
-    /// is not written again; if everything is, the write lock is not even taken.
+    /// Adds compilations, and the records of the tickets that will name them. The results are in the same order. What is there
+    /// already is not written again; if everything is, the write lock is not even taken. What is much is added in several
+    /// transactions, so that other writers need not wait; each compilation is there whole, or not at all.
     ///
     /// Look at what was added through a snapshot taken afterwards
     /// ([`Repository::programs`]).
     ///
     /// # Errors
     /// If the repository is damaged, read-only, replaced by another file, or the disk
-    /// is full. Then nothing was added.
+    /// is full. Then those compilations were added of which the transactions were committed before, and nothing is lost but room.
     pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
         add::add(&self.store, additions)
     }
