@@ -81,7 +81,7 @@ impl PlacedSection {
 }
 
 /// How the fixups of a plain member use what one binding stands for: bits. Which types of relocations are which, a table
-/// of section 18 of SPEC.md says.
+/// of section 19 of SPEC.md says.
 pub mod usage {
     /// Their distance from it, or nothing.
     pub const DISTANCE: u8 = 1;

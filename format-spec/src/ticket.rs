@@ -1,4 +1,4 @@
-//! The note of a ticket file (SPEC.md, section 19): which compilation of which repository it stands for.
+//! The note of a ticket file (SPEC.md, section 20): which compilation of which repository it stands for.
 //!
 //! A ticket is an ELF object for the sake of other programs; all that it says to this project is in one note, whose bytes
 //! are made and read here. The note's frame is that of the gABI ("Note Section"): size of the owner's name, size of the
@@ -126,7 +126,7 @@ mod tests {
         NOTE.encode()
     }
 
-    /// SPEC.md, section 19, byte for byte.
+    /// SPEC.md, section 20, byte for byte.
     #[test]
     fn bytes_are_as_specified() {
         let mut expected = Vec::new();

@@ -1,4 +1,4 @@
-//! Ticket files, which build systems see in place of object files (SPEC.md, section 19).
+//! Ticket files, which build systems see in place of object files (SPEC.md, section 20).
 //!
 //! Who has to do with tickets need not be a linker: the compactor asks which of them are still there. So what is common to
 //! both stands here, between the store and them:

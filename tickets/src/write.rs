@@ -1,6 +1,6 @@
 //! Making tickets: a whole ELF relocatable object around the note.
 //!
-//! Beside the note (SPEC.md, section 19), which is all that this project reads, a ticket has
+//! Beside the note (SPEC.md, section 20), which is all that this project reads, a ticket has
 //!
 //! * a symbol table with the names that the compilation defines and needs, with their types, bindings, visibilities and
 //!   sizes, each in an empty section of the kind that makes `nm` show the letter that it would show for the object;

@@ -3,7 +3,7 @@
 //! plain, and how these use what they refer to.
 //!
 //! One pass over the members in order. A frame description is looked at only if its section is one record; and a member is plain
-//! until something in it says otherwise. SPEC.md, section 18, has the rules.
+//! until something in it says otherwise. SPEC.md, section 19, has the rules.
 
 use crate::arch::x86_64::uses::fixup_use;
 use format_spec::outline::usage;

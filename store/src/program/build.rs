@@ -91,7 +91,7 @@ pub struct Fragment {
     pub plain: Option<Plain>,
 }
 
-/// What is said of a member all of whose fixups [`usage`](format_spec::outline::usage) has a word for. SPEC.md, section 18,
+/// What is said of a member all of whose fixups [`usage`](format_spec::outline::usage) has a word for. SPEC.md, section 19,
 /// says when one is plain; only who knows the object's relocations and instructions can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
@@ -101,7 +101,7 @@ pub struct Plain {
     pub words: u32,
 }
 
-/// What is said of a section that is one frame description of the fragment's first section (SPEC.md, section 18).
+/// What is said of a section that is one frame description of the fragment's first section (SPEC.md, section 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameDescription {
     /// Number, within [`Compilation::sections`], of the section with its CIE.

@@ -405,7 +405,7 @@ impl<'s> FragmentView<'s> {
         }
     }
 
-    /// Its body: the fixups of all sections, then the bytes of all sections. `None` if they are not where SPEC.md, section 17,
+    /// Its body: the fixups of all sections, then the bytes of all sections. `None` if they are not where SPEC.md, section 18,
     /// has them.
     pub fn body(&self) -> Option<&'s [u8]> {
         let value = self.record.value;

@@ -1,5 +1,5 @@
 //! How a relocation uses what it refers to, as far as the outline of a compilation has a word for it
-//! ([`format_spec::outline::usage`], SPEC.md, section 18).
+//! ([`format_spec::outline::usage`], SPEC.md, section 19).
 
 use format_spec::outline::usage;
 use format_spec::program::FIXUP_CIE;
