@@ -7,6 +7,7 @@ use compactor::compact::{Observer, compact, dry_run};
 use compactor::report::Report;
 use compactor::roots::Wishes;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Arguments;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +24,10 @@ fn main() -> ExitCode {
     let report = match run(&cli) {
         Ok(report) => report,
         Err(error) => {
-            linker::tell!("repo-gc: error: {}", store::describe(error.as_ref()));
+            tell(format_args!(
+                "repo-gc: error: {}",
+                store::describe(error.as_ref())
+            ));
             return ExitCode::from(if error.chain().any(store::is_damage) {
                 DAMAGED
             } else {
@@ -32,13 +36,15 @@ fn main() -> ExitCode {
         }
     };
     for warning in &report.warnings {
-        linker::tell!("repo-gc: warning: {warning}");
+        tell(format_args!("repo-gc: warning: {warning}"));
     }
     match print(&report, cli.json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            linker::tell!("repo-gc: error: cannot write to standard output: {error}");
+            tell(format_args!(
+                "repo-gc: error: cannot write to standard output: {error}"
+            ));
             ExitCode::from(FAILED)
         }
     }
@@ -53,7 +59,9 @@ fn run(cli: &Cli) -> Result<Report> {
     }
     let options = OpenOptions {
         read_only: cli.dry_run,
-        patience: Some(waiting::patience(|line| linker::tell!("repo-gc: {line}"))),
+        patience: Some(waiting::patience(|line| {
+            tell(format_args!("repo-gc: {line}"))
+        })),
         ..OpenOptions::default()
     };
     let opened = locate::open(
@@ -61,7 +69,7 @@ fn run(cli: &Cli) -> Result<Report> {
         None,
         &Environment::current(),
         &options,
-        &mut |error| linker::tell!("repo-gc: warning: {error}"),
+        &mut |error| tell(format_args!("repo-gc: warning: {error}")),
     );
     let repository = match opened {
         Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
@@ -96,6 +104,12 @@ fn print(report: &Report, json: bool) -> std::io::Result<()> {
         report.write(&mut out)?;
     }
     out.flush()
+}
+
+/// Writes a line to standard error, if that is possible. Who cannot be told cannot be told that either: no reason to panic.
+fn tell(line: Arguments<'_>) {
+    // At once, for lines of several processes in one log.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// A progress bar on standard error, if that is a terminal.

@@ -14,8 +14,6 @@ use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use format_spec::program::Index;
-use linker::ticket::Ticket;
-use linker::ticket_file::{TicketFile, look_at};
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -24,6 +22,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use store::program::Programs;
+use tickets::Ticket;
+use tickets::file::{TicketFile, look_at};
 
 /// What the survey is told.
 #[derive(Clone, Debug)]

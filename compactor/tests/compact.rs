@@ -9,12 +9,12 @@ use format_spec::program::{
     ImageHeader, ImageInputRecord, Index, PlacementRecord, SectionKind, SectionRecord,
     TicketHeader, TypeHeader,
 };
-use linker::ticket::write_ticket;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::engine::{self, Durability};
 use store::program::build::{Compilation, Fixups, Fragment, Name, Place, Section, Symbol};
 use store::program::{Addition, Prepared, ProgramError, Repository};
+use tickets::write_ticket;
 
 /// A translation unit that defines one function.
 fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
@@ -43,6 +43,7 @@ fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
             bindings: 0..0,
             suffix: Name(1),
             group: 0,
+            plain: None,
         }],
         digest_order: vec![0],
         sections: vec![Section {
@@ -57,6 +58,7 @@ fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
             size: code.len() as u64,
             bytes: code,
             fixups: Fixups::Narrow(0..0),
+            frame: None,
         }],
         symbols: vec![null, global],
         first_global: 1,

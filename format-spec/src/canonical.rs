@@ -2,10 +2,12 @@
 //!
 //! Nothing in them depends on one repository: names stand as strings, other
 //! fragments and pieces as digests. Integers are little-endian and unaligned; a
-//! string is its length (u32) and its bytes. Every encoding begins with 16 bytes
-//! that say what it is, so that no two kinds of thing can share a digest. `SPEC.md`,
-//! "Digests", has the layouts; a fragment's parts are written in the order in
-//! which [`FragmentEncoder`]'s methods are named here.
+//! string is its length (u32) and its bytes. Each kind of thing is hashed with a key of its own,
+//! so that no two kinds can share a digest. `SPEC.md`, "Digests", has the layouts; a fragment's parts
+//! are written in the order in which [`FragmentEncoder`]'s methods are named here.
+//!
+//! A fragment's fixups and bytes, which are most of it, come first, so that a writer can hash them where it has put them for the
+//! file: the encoder writes what else is hashed behind them, and takes it away again.
 //!
 //! The encoder is used twice: on what a splitter has in memory, and on what a
 //! reader finds in the file (`repo-dump --verify`).
@@ -13,9 +15,9 @@
 use crate::digest::Digest;
 use crate::program::{CompilationHeader, SymbolRecord, TargetKind};
 
-const FRAGMENT: &[u8; 16] = b"repo.fragment.1\0";
-const PIECE: &[u8; 16] = b"repo.piece.1\0\0\0\0";
-const COMPILATION: &[u8; 16] = b"repo.compile.1\0\0";
+const FRAGMENT: &[u8; 32] = b"repo.fragment.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const PIECE: &[u8; 32] = b"repo.piece.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const COMPILATION: &[u8; 32] = b"repo.compilation.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 /// What the bytes of a section are, beside its name, fixups and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct SectionFacts {
     pub bits: u8,
     /// 1 + index of the target that `sh_link` names, or 0.
     pub link: u32,
+    /// Number of fixups.
+    pub fixup_count: u32,
 }
 
 /// Encodes one thing after another into one buffer that keeps its memory.
@@ -59,35 +63,20 @@ impl Encoder {
         align_log2: u8,
         bytes: &[u8],
     ) -> Digest {
-        self.begin(PIECE);
-        self.string(section_name);
-        self.u32(sh_flags);
-        self.u32(entsize);
-        self.u8(align_log2);
+        self.buffer.clear();
+        string(&mut self.buffer, section_name);
+        u32(&mut self.buffer, sh_flags);
+        u32(&mut self.buffer, entsize);
+        self.buffer.push(align_log2);
         self.buffer.extend_from_slice(bytes);
-        self.finish()
-    }
-
-    /// Begins a fragment: all `target_count` targets, then all sections, then
-    /// [`FragmentEncoder::finish`].
-    pub fn fragment(
-        &mut self,
-        section_count: u32,
-        target_count: u32,
-        bindable_count: u32,
-    ) -> FragmentEncoder<'_> {
-        self.begin(FRAGMENT);
-        self.u32(section_count);
-        self.u32(target_count);
-        self.u32(bindable_count);
-        FragmentEncoder(self)
+        Digest::keyed(PIECE, &self.buffer)
     }
 
     /// Begins a compilation: all members, then all symbols, groups and
     /// bindings, then [`CompilationEncoder::finish`]. Of the header, everything but
     /// `section_count` and `wide_count` (which follow from the rest) is digested.
     pub fn compilation(&mut self, header: &CompilationHeader) -> CompilationEncoder<'_> {
-        self.begin(COMPILATION);
+        self.buffer.clear();
         for value in [
             header.member_count,
             header.symbol_count,
@@ -100,96 +89,104 @@ impl Encoder {
             u32::from(header.abi_version),
             header.bits,
         ] {
-            self.u32(value);
+            u32(&mut self.buffer, value);
         }
-        CompilationEncoder(self)
-    }
-
-    fn begin(&mut self, tag: &[u8; 16]) {
-        self.buffer.clear();
-        self.buffer.extend_from_slice(tag);
-    }
-
-    fn u8(&mut self, value: u8) {
-        self.buffer.push(value);
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Strings in ELF objects are shorter than 4 GiB; a longer one is refused by the
-    /// splitter long before, so saturating keeps the encoding injective.
-    fn string(&mut self, bytes: &[u8]) {
-        self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    fn finish(&self) -> Digest {
-        Digest::of(&self.buffer)
+        CompilationEncoder(&mut self.buffer)
     }
 }
 
-/// Writes the parts of one fragment.
-pub struct FragmentEncoder<'a>(&'a mut Encoder);
+fn u32(buffer: &mut Vec<u8>, value: u32) {
+    buffer.extend_from_slice(&value.to_le_bytes());
+}
 
-impl FragmentEncoder<'_> {
+fn u64(buffer: &mut Vec<u8>, value: u64) {
+    buffer.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Strings in ELF objects are shorter than 4 GiB; a longer one is refused by the
+/// splitter long before, so saturating keeps the encoding injective.
+fn string(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    u32(buffer, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    buffer.extend_from_slice(bytes);
+}
+
+/// Writes the parts of one fragment behind its body: all targets, then all sections.
+pub struct FragmentEncoder<'b> {
+    buffer: &'b mut Vec<u8>,
+    /// Where the body begins and ends.
+    body: std::ops::Range<usize>,
+}
+
+impl<'b> FragmentEncoder<'b> {
+    /// Begins a fragment whose body is what `buffer` has from `body` on: the fixups of all sections, then the bytes of all
+    /// sections, as they are in the value.
+    ///
+    /// # Panics
+    /// If `buffer` is not so long.
+    pub fn new(
+        buffer: &'b mut Vec<u8>,
+        body: usize,
+        section_count: u32,
+        target_count: u32,
+        bindable_count: u32,
+    ) -> FragmentEncoder<'b> {
+        let body = body..buffer.len();
+        assert!(body.start <= body.end, "the body begins behind its end");
+        u32(buffer, section_count);
+        u32(buffer, target_count);
+        u32(buffer, bindable_count);
+        FragmentEncoder { buffer, body }
+    }
+
     /// A target that is known by a name: global, local, or named section.
     pub fn target_name(&mut self, kind: TargetKind, name: &[u8]) {
-        self.0.u8(kind as u8);
-        self.0.string(name);
+        self.buffer.push(kind as u8);
+        string(self.buffer, name);
     }
 
     /// A target that is known by its content: anonymous fragment or piece.
     pub fn target_content(&mut self, kind: TargetKind, digest: &Digest) {
-        self.0.u8(kind as u8);
-        self.0.buffer.extend_from_slice(&digest.0);
+        self.buffer.push(kind as u8);
+        self.buffer.extend_from_slice(&digest.0);
     }
 
     /// A section of this fragment.
     pub fn target_section(&mut self, index: u32) {
-        self.0.u8(TargetKind::Section as u8);
-        self.0.u32(index);
+        self.buffer.push(TargetKind::Section as u8);
+        u32(self.buffer, index);
     }
 
-    /// A section. `name` is without the member's suffix; `fixups` are the records'
-    /// bytes (narrow or wide, which `facts.bits` says); `data` is empty for `SHT_NOBITS`.
-    pub fn section(&mut self, name: &[u8], facts: &SectionFacts, fixups: &[u8], data: &[u8]) {
-        let encoder = &mut *self.0;
-        encoder.string(name);
-        encoder.u64(facts.size);
-        encoder.u32(facts.sh_type);
-        encoder.u32(facts.sh_flags);
-        encoder.u32(facts.entsize);
-        encoder.u8(facts.kind);
-        encoder.u8(facts.align_log2);
-        encoder.u8(facts.bits);
-        encoder.u32(facts.link);
-        encoder.u64(fixups.len() as u64);
-        encoder.buffer.extend_from_slice(fixups);
-        encoder.u64(data.len() as u64);
-        encoder.buffer.extend_from_slice(data);
+    /// A section. `name` is without the member's suffix.
+    pub fn section(&mut self, name: &[u8], facts: &SectionFacts) {
+        let buffer = &mut *self.buffer;
+        string(buffer, name);
+        u64(buffer, facts.size);
+        u32(buffer, facts.sh_type);
+        u32(buffer, facts.sh_flags);
+        u32(buffer, facts.entsize);
+        buffer.extend_from_slice(&[facts.kind, facts.align_log2, facts.bits]);
+        u32(buffer, facts.link);
+        u32(buffer, facts.fixup_count);
     }
 
-    /// The fragment's digest.
+    /// The fragment's digest. The buffer ends with the body again.
     pub fn finish(self) -> Digest {
-        self.0.finish()
+        u64(self.buffer, self.body.len() as u64);
+        let digest = Digest::keyed(FRAGMENT, &self.buffer[self.body.start..]);
+        self.buffer.truncate(self.body.end);
+        digest
     }
 }
 
 /// Writes the parts of one compilation.
-pub struct CompilationEncoder<'a>(&'a mut Encoder);
+pub struct CompilationEncoder<'a>(&'a mut Vec<u8>);
 
 impl CompilationEncoder<'_> {
     /// A member: its fragment, suffix, and 1 + its group or 0.
     pub fn member(&mut self, fragment: &Digest, suffix: &[u8], group: u32) {
-        self.0.buffer.extend_from_slice(&fragment.0);
-        self.0.string(suffix);
-        self.0.u32(group);
+        self.0.extend_from_slice(&fragment.0);
+        string(self.0, suffix);
+        u32(self.0, group);
     }
 
     /// A symbol; `piece` is that in which it is defined, if it is in one, and then
@@ -203,35 +200,34 @@ impl CompilationEncoder<'_> {
         size: u64,
         piece: Option<&Digest>,
     ) {
-        let encoder = &mut *self.0;
-        encoder.string(name);
-        encoder.u8(record.info);
-        encoder.u8(record.other);
-        encoder.u8((record.bits & !SymbolRecord::WIDE) as u8);
+        let buffer = &mut *self.0;
+        string(buffer, name);
+        let bits = (record.bits & !SymbolRecord::WIDE) as u8;
+        buffer.extend_from_slice(&[record.info, record.other, bits]);
         match piece {
-            Some(digest) => encoder.buffer.extend_from_slice(&digest.0),
-            None => encoder.u32(record.section),
+            Some(digest) => buffer.extend_from_slice(&digest.0),
+            None => u32(buffer, record.section),
         }
-        encoder.u64(value);
-        encoder.u64(size);
+        u64(buffer, value);
+        u64(buffer, size);
     }
 
     /// A section group.
     pub fn group(&mut self, signature: &[u8], flags: u32) {
-        self.0.string(signature);
-        self.0.u32(flags);
+        string(self.0, signature);
+        u32(self.0, flags);
     }
 
     /// All bindings, in order.
     pub fn bindings(&mut self, symbols: &[u32]) {
         for &symbol in symbols {
-            self.0.u32(symbol);
+            u32(self.0, symbol);
         }
     }
 
     /// The compilation's digest.
     pub fn finish(self) -> Digest {
-        self.0.finish()
+        Digest::keyed(COMPILATION, self.0)
     }
 }
 
@@ -245,13 +241,19 @@ mod tests {
         let one = encoder.piece(b".rodata", 0x32, 1, 0, b"ab\0");
         assert_eq!(one, encoder.piece(b".rodata", 0x32, 1, 0, b"ab\0"));
         assert_ne!(one, encoder.piece(b".rodata", 0x32, 1, 3, b"ab\0"));
-        let mut fragment = encoder.fragment(0, 2, 2);
-        fragment.target_name(TargetKind::Global, b"ab");
-        fragment.target_name(TargetKind::Global, b"c");
-        let first = fragment.finish();
-        let mut fragment = encoder.fragment(0, 2, 2);
-        fragment.target_name(TargetKind::Global, b"a");
-        fragment.target_name(TargetKind::Global, b"bc");
-        assert_ne!(first, fragment.finish());
+        let fragment = |body: &[u8], names: [&[u8]; 2]| {
+            let mut buffer = body.to_vec();
+            let mut fragment = FragmentEncoder::new(&mut buffer, 0, 0, 2, 2);
+            for name in names {
+                fragment.target_name(TargetKind::Global, name);
+            }
+            let digest = fragment.finish();
+            assert_eq!(buffer, body);
+            digest
+        };
+        let first = fragment(b"", [b"ab", b"c"]);
+        assert_ne!(first, fragment(b"", [b"a", b"bc"]));
+        // A body that is the beginning of what follows an empty one.
+        assert_ne!(first, fragment(&[0, 0, 0, 0], [b"ab", b"c"]));
     }
 }

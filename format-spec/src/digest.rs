@@ -14,6 +14,11 @@ impl Digest {
         Digest(*blake3::hash(bytes).as_bytes())
     }
 
+    /// The digest of `bytes` under a key, which says what they are.
+    pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Digest {
+        Digest(*blake3::keyed_hash(key, bytes).as_bytes())
+    }
+
     /// Reads 64 hexadecimal digits; `None` for anything else.
     pub fn from_hex(text: &str) -> Option<Digest> {
         blake3::Hash::from_hex(text)

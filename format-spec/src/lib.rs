@@ -11,6 +11,7 @@
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
 //! * [`outline`]: what a compilation repeats of its fragments for a linker.
+//! * [`ticket`]: the note that makes a file a ticket.
 //!
 //! Every multi-byte integer is little-endian; every record starts at an address
 //! that is a multiple of 8.
@@ -22,6 +23,7 @@ pub mod ids;
 pub mod leaf;
 pub mod outline;
 pub mod program;
+pub mod ticket;
 pub mod trie;
 
 /// An odd number near 2^64 divided by the golden ratio: by multiplying with it, checks are made

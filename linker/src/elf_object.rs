@@ -34,7 +34,7 @@ pub enum Malformed {
     Repository(#[from] store::program::ProgramError),
     /// The ticket itself.
     #[error(transparent)]
-    Ticket(#[from] crate::ticket::TicketError),
+    Ticket(#[from] tickets::TicketError),
     /// A compilation that cannot be made into an object.
     #[error(transparent)]
     Join(#[from] crate::join::JoinError),

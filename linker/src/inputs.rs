@@ -5,7 +5,6 @@
 //! is. Listing archive members and parsing what was found is parallel. Of the members of small links' archives only those are
 //! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
-use crate::archive::{Archive, ArchiveError, MemberBody};
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::Diagnostics;
 use crate::elf::{self, Ehdr, c};
@@ -24,7 +23,6 @@ use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
 use crate::stream;
-use crate::ticket::{Ticket, is_ticket};
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
 use memmap2::{Mmap, MmapOptions};
@@ -35,6 +33,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::guard::Guarded;
 use store::program::{Programs, Repository};
+use tickets::archive::{Archive, ArchiveError, MemberBody};
+use tickets::{Ticket, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;
@@ -933,7 +933,7 @@ impl<'a, 'l> Opening<'a, 'l> {
                 continue;
             }
             let opened = ticket
-                .open_repository(args.repo.as_deref())
+                .open_repository(args.repo.as_deref(), |line| crate::tell!("repo-ld: {line}"))
                 .map_err(Malformed::from)
                 .and_then(|repository| {
                     let repository: &'a Repository = self.arena.repositories.alloc(repository);

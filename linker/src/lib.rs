@@ -2,7 +2,6 @@
 
 pub mod addresses;
 pub mod arch;
-pub mod archive;
 pub mod args;
 pub mod build_id;
 mod crel;
@@ -83,8 +82,6 @@ pub mod strtab;
 pub mod symbol_warnings;
 pub mod symbols;
 pub mod symtab;
-pub mod ticket;
-pub mod ticket_file;
 pub mod ticket_object;
 pub mod timing;
 pub mod trace;

@@ -7,7 +7,8 @@ use format_spec::program::{FixupRecord, Index, SectionKind, SectionRecord, WideF
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use store::program::build::{
-    Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
+    Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
+    Symbol, Target,
 };
 use store::program::{Addition, Prepared, ProgramError, Programs, Repository};
 
@@ -33,6 +34,7 @@ fn everything() -> Compilation<'static> {
         size: bytes.len() as u64,
         bytes,
         fixups,
+        frame: None,
     };
     let symbol = |name, place, value, info| Symbol {
         name: Name(name),
@@ -49,6 +51,10 @@ fn everything() -> Compilation<'static> {
         target: 1,
         fixup_type: 1,
     };
+    let plain = Some(Plain {
+        is_absolute: false,
+        words: 0,
+    });
     Compilation {
         machine: 62,
         names: vec![
@@ -74,6 +80,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 0..2,
                 suffix: Name(2),
                 group: 1,
+                plain,
             },
             Fragment {
                 sections: 1..2,
@@ -81,6 +88,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 2..4,
                 suffix: Name(3),
                 group: 0,
+                plain,
             },
             Fragment {
                 sections: 2..3,
@@ -88,6 +96,7 @@ fn everything() -> Compilation<'static> {
                 bindings: 4..4,
                 suffix: Name(0),
                 group: 0,
+                plain,
             },
         ],
         digest_order: vec![2, 0, 1],
@@ -112,6 +121,7 @@ fn everything() -> Compilation<'static> {
             Target::Piece(0),
         ],
         bindings: vec![4, 2, 4, 2],
+        uses: vec![0, 0, 2, 1],
         fixups: vec![NARROW, NARROW],
         wide_fixups: vec![wide],
         symbols: vec![
@@ -241,7 +251,7 @@ fn the_bytes_are_those_of_the_specification() {
     let pieces = (sections + 3 * 20).next_multiple_of(8);
     assert_eq!(u32_at(compilation, pieces + 8), 0);
     let uses = (pieces + 3 * 4).next_multiple_of(8);
-    assert_eq!(compilation.len(), uses + 4);
+    assert_eq!(compilation[uses..], [0, 0, 2, 1]);
     let mut crc = crc32fast::Hasher::new();
     crc.update(&compilation[56..56 + 3 * 32]);
     crc.update(&compilation[shapes..shapes + 3 * 20]);
@@ -269,7 +279,8 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(anonymous.key, &prepared.fragments[2]);
 
     // The digest of the fragment, from section 23.
-    let mut digested = b"repo.fragment.1\0".to_vec();
+    let mut digested = bytemuck::bytes_of(&NARROW).to_vec();
+    digested.extend_from_slice(b"code code");
     for count in [1u32, 3, 2] {
         digested.extend_from_slice(&count.to_le_bytes());
     }
@@ -287,11 +298,14 @@ fn the_bytes_are_those_of_the_specification() {
     }
     digested.extend_from_slice(&[0, 4, 1]);
     digested.extend_from_slice(&0u32.to_le_bytes());
-    digested.extend_from_slice(&12u64.to_le_bytes());
-    digested.extend_from_slice(bytemuck::bytes_of(&NARROW));
-    digested.extend_from_slice(&9u64.to_le_bytes());
-    digested.extend_from_slice(b"code code");
-    assert_eq!(record.key.0, *blake3::hash(&digested).as_bytes());
+    digested.extend_from_slice(&1u32.to_le_bytes());
+    digested.extend_from_slice(&21u64.to_le_bytes());
+    let mut key = [0; 32];
+    key[..15].copy_from_slice(b"repo.fragment.2");
+    assert_eq!(
+        record.key.0,
+        *blake3::keyed_hash(&key, &digested).as_bytes()
+    );
 }
 
 #[test]
@@ -302,6 +316,45 @@ fn a_circle_of_anonymous_fragments_is_refused() {
         Prepared::new(compilation),
         Err(ProgramError::Malformed(_))
     ));
+}
+
+/// What the splitter says for the outline must fit the members, sections and bindings.
+#[test]
+fn an_outline_that_cannot_be_recorded_is_refused() {
+    let refused = |change: fn(&mut Compilation<'_>)| {
+        let mut compilation = everything();
+        change(&mut compilation);
+        matches!(Prepared::new(compilation), Err(ProgramError::Malformed(_)))
+    };
+    assert!(!refused(|_| ()));
+    assert!(refused(|compilation| compilation.uses.truncate(3)));
+    // Uses of a member that is not plain.
+    assert!(refused(|compilation| compilation.fragments[1].plain = None));
+    assert!(!refused(|compilation| compilation.fragments[0].plain = None));
+    assert!(refused(|compilation| {
+        compilation.fragments[0].plain = Some(Plain {
+            is_absolute: true,
+            words: 1 << 24,
+        });
+    }));
+    let frame = |cie| {
+        Some(FrameDescription {
+            cie,
+            has_exception_table: false,
+        })
+    };
+    // A frame description in code; one without a CIE.
+    let mut compilation = everything();
+    compilation.sections[0].frame = frame(1);
+    assert!(Prepared::new(compilation).is_err());
+    let mut compilation = everything();
+    compilation.sections[0].kind = SectionKind::Unwind;
+    compilation.sections[0].frame = frame(1);
+    assert!(Prepared::new(compilation).is_ok());
+    let mut compilation = everything();
+    compilation.sections[0].kind = SectionKind::Unwind;
+    compilation.sections[0].frame = frame(3);
+    assert!(Prepared::new(compilation).is_err());
 }
 
 #[test]
@@ -359,10 +412,55 @@ fn many_writers_add_each_thing_once() {
     assert_eq!(count(Index::Names) as u64, programs.name_count());
 }
 
+/// More than one transaction adds, and several compilations that share parts in one call.
+#[test]
+fn what_is_much_is_added_in_several_transactions() {
+    let directory = tempfile::tempdir().unwrap();
+    let repository = Repository::open_or_create(&directory.path().join("program.repo")).unwrap();
+    let names: Vec<Vec<u8>> = (0..2500)
+        .map(|n| format!("name {n}").into_bytes())
+        .collect();
+    let large = |os_abi| {
+        let mut compilation = everything();
+        compilation.os_abi = os_abi;
+        for name in &names {
+            compilation.symbols.push(Symbol {
+                name: Name(compilation.names.len() as u32),
+                ..compilation.symbols[4]
+            });
+            compilation.names.push(name);
+        }
+        Prepared::new(compilation).unwrap()
+    };
+    let [first, second] = [large(1), large(2)];
+    let additions = [&first, &second, &first].map(|prepared| Addition {
+        prepared,
+        ticket: Some(Path::new("/build/large.o")),
+    });
+    let added = repository.add(&additions).unwrap();
+    let numbers = added
+        .iter()
+        .map(|added| (added.is_new, added.new_names, added.new_fragments));
+    // The seventh name of `everything` is the empty one, which is there already.
+    let expected = [(true, 2506, 2), (true, 0, 0), (false, 0, 0)];
+    assert_eq!(numbers.collect::<Vec<_>>(), expected);
+    assert_eq!(added[1].shared_fragments, 3);
+    assert_eq!(added[0].address, added[2].address);
+    let programs = repository.programs().unwrap();
+    assert!(programs.snapshot().revision() > 2);
+    for (prepared, added) in [(&first, added[0]), (&second, added[1])] {
+        assert!(read_all(&programs, &prepared.digest).unwrap());
+        let view = programs.compilation(&prepared.digest).unwrap();
+        assert_eq!(view.record().address, added.address);
+    }
+    let ticket = programs.records(Index::Tickets).next().unwrap().unwrap();
+    let ticket = programs.ticket(&ticket).unwrap();
+    assert_eq!(ticket.header.compilation, added[2].address);
+}
+
 fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {
     let view = programs.compilation(digest)?;
-    let prepared = Prepared::new(programs.load(&view)?)?;
-    programs.check_outline(&view)?;
+    let prepared = Prepared::new(programs.load_checked(&view)?)?;
     Ok(prepared.digest == *digest)
 }
 

@@ -6,7 +6,6 @@ use format_spec::digest::Digest;
 use format_spec::program::SectionKind;
 use linker::import::{ImportError, Imported, import_object};
 use linker::join::join;
-use linker::ticket::{EXPLANATION, Ticket, TicketError, write_ticket};
 use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
@@ -15,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use store::program::{Prepared, Repository};
+use tickets::{EXPLANATION, Ticket, TicketError, write_ticket};
 
 /// The directory with the sources of this test.
 fn source(name: &str) -> PathBuf {
@@ -554,22 +554,22 @@ fn tickets_of_missing_and_of_other_repositories() {
     let bytes = std::fs::read(&ticket_path).unwrap();
     let ticket = Ticket::parse(&bytes).unwrap().unwrap();
     assert_eq!(
-        ticket.open_repository(None).unwrap().uuid(),
+        ticket.open_repository(None, |_| ()).unwrap().uuid(),
         repository.uuid()
     );
     drop(repository);
 
     std::fs::rename(&path, scratch.join("moved.repo")).unwrap();
-    let missing = ticket.open_repository(None).unwrap_err();
+    let missing = ticket.open_repository(None, |_| ()).unwrap_err();
     assert!(
         matches!(missing, TicketError::NoRepository { .. }),
         "{missing}"
     );
     assert!(missing.to_string().contains(path.to_str().unwrap()));
     let moved = scratch.join("moved.repo");
-    ticket.open_repository(Some(&moved)).unwrap();
+    ticket.open_repository(Some(&moved), |_| ()).unwrap();
     Repository::open_or_create(&path).unwrap();
-    let other = ticket.open_repository(None).unwrap_err();
+    let other = ticket.open_repository(None, |_| ()).unwrap_err();
     assert!(
         matches!(other, TicketError::OtherRepository { .. }),
         "{other}"

@@ -15,7 +15,6 @@
 //! would cost more than it saves: there all members are opened at once.
 
 use super::{Found, Input, Library, Opening, Parsed};
-use crate::archive::{Archive, ArchiveError, Symbols};
 use crate::args::{Args, OutputKind};
 use crate::elf_object::is_bitcode;
 use crate::file::File;
@@ -23,6 +22,7 @@ use crate::object::Object;
 use crate::ticket_object::RepositoryId;
 use format_spec::ids::NameId;
 use rustc_hash::FxHashSet;
+use tickets::archive::{Archive, ArchiveError, Symbols};
 
 /// With more names in all indexes together, these are not used.
 const MOST_NAMES: usize = 1 << 15;

@@ -217,6 +217,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             bindings,
             suffix,
             group: planned.group,
+            plain: None,
         });
         Ok(())
     }
@@ -269,6 +270,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             size: input.size[index],
             bytes: input.data[index],
             fixups: Fixups::Narrow(0..0),
+            frame: None,
         });
         Ok(())
     }
@@ -324,6 +326,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             size: size as u64,
             bytes,
             fixups: Fixups::Narrow(0..0),
+            frame: None,
         });
         Ok(())
     }

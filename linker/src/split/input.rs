@@ -101,7 +101,7 @@ impl<'a> Input<'a> {
                 section.display_name()
             )));
         }
-        if section.sh_type() == elf::SHT_NOTE && section.name == crate::ticket::NOTE_SECTION {
+        if section.sh_type() == elf::SHT_NOTE && section.name == format_spec::ticket::NOTE_SECTION {
             return Err(SplitError::not_splittable(
                 "it is a ticket, not an object of its own",
             ));

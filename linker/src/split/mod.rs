@@ -9,6 +9,7 @@
 //!    apart into CIEs and FDEs.
 //! 3. [`plan`] decides which section belongs to which fragment.
 //! 4. [`emit`] writes fragments, targets, fixups, symbols and bindings.
+//! 5. [`outline`] adds what a linker wants to know of them without opening them.
 //!
 //! Three outcomes: a compilation of many fragments; where something is not
 //! understood (a relocation type, an `.eh_frame` that does not parse, a link
@@ -24,6 +25,7 @@ mod graph;
 mod input;
 mod merge;
 mod names;
+mod outline;
 mod plan;
 mod relocs;
 #[cfg(test)]
@@ -31,6 +33,7 @@ mod tests;
 
 pub(crate) use input::SHT_LLVM_ADDRSIG;
 pub(crate) use names::piece_section_name;
+pub use outline::outline_is_right;
 
 use bumpalo::Bump;
 use store::program::build::Compilation;
@@ -91,8 +94,7 @@ pub fn split<'a>(bytes: &'a [u8], arena: &'a Bump) -> Result<Split<'a>, SplitErr
         Ok(plan) => (plan, None),
         Err(reason) => (plan::Plan::whole(&input)?, Some(reason)),
     };
-    Ok(Split {
-        compilation: emit::emit(&input, plan, arena)?,
-        whole,
-    })
+    let mut compilation = emit::emit(&input, plan, arena)?;
+    outline::outline(&mut compilation);
+    Ok(Split { compilation, whole })
 }

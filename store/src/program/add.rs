@@ -1,24 +1,23 @@
 //! Adding compilations.
 //!
-//! Three steps. Without the lock: digests (see [`Prepared`]) and a first look-up, of
-//! the compilation, and if it is not there, of its fragments, pieces and names. With
-//! the lock: what was missing is looked up again (another process may have added
-//! it) and only what is still missing is encoded and appended: names first, since
-//! records hold their ids, then pieces, then fragments in the order in which they depend on each
-//! other, then the compilation. A compilation that is there already takes no lock.
+//! Without the lock: digests and values ([`Prepared`]), and a first look-up, of the compilation, and if it is not there, of its
+//! names, pieces and fragments. With the lock: what was missing is inserted, unless another process has been faster; where it
+//! refers to others by ids and addresses, these are put into the prepared value first. Names come first, then pieces, then
+//! fragments in the order in which they depend on each other, then the compilation. A compilation that is there already
+//! takes no lock.
+//!
+//! Nobody waits long for the lock: what is much is added in several transactions ([`Budget`]). What an earlier one of these added
+//! refers to nothing later, and nobody refers to it yet, so that to be killed between them costs room and no more.
 
-use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
-use super::outline::outline;
-use super::prepare::{self, Prepared};
-use super::view::{self, Programs, outline_crc};
+use super::build::Compilation;
+use super::encode::{self, CompilationValue, Translation};
+use super::prepare::Prepared;
+use super::view::{self, Programs};
 use super::{ProgramError, Result};
 use crate::engine::{Durability, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{
-    CompilationHeader, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader,
-    SectionRecord, SymbolRecord, TargetRecord, TicketHeader, Vector,
-};
+use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -53,62 +52,160 @@ pub struct Added {
     pub new_bytes: u64,
 }
 
-/// What was found of a compilation without the lock.
-struct Found {
-    compilation: Option<Address>,
-    name_digests: Vec<Digest>,
-    names: Vec<Option<NameId>>,
-    pieces: Vec<Option<PieceId>>,
-    fragments: Vec<Option<Address>>,
+/// How much one transaction adds before it makes room for other writers.
+struct Budget {
+    records: usize,
+    bytes: usize,
 }
 
-/// Adds compilations, and the records of their tickets, in one transaction.
+impl Budget {
+    /// What takes about half a millisecond.
+    fn new() -> Budget {
+        Budget {
+            records: 1000,
+            bytes: 1 << 20,
+        }
+    }
+
+    /// Whether there is something left after a record of `size` bytes.
+    fn spend(&mut self, size: usize) -> bool {
+        self.records = self.records.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+        self.records > 0 && self.bytes > 0
+    }
+}
+
+/// What is known of a compilation that is being added.
+enum State<'p> {
+    /// It is there.
+    There(Address),
+    /// It was not when it was looked up.
+    Missing(Box<Missing<'p>>),
+}
+
+/// A compilation that is being added, and how far that has come.
+struct Missing<'p> {
+    name_digests: Vec<Digest>,
+    names: Numbers<NameId>,
+    pieces: Numbers<PieceId>,
+    fragments: Numbers<Address>,
+    value: CompilationValue<'p>,
+    added: Added,
+}
+
+/// The ids or addresses of one kind of thing in a compilation.
+struct Numbers<T> {
+    /// By the compilation's number.
+    of: Vec<T>,
+    /// The compilation's numbers of those that are not there yet, in the order in which they are to be added.
+    missing: Vec<u32>,
+    /// How many of `missing` have been added.
+    done: usize,
+}
+
+impl<T: Default> Numbers<T> {
+    /// `count` of them, of which `find` gives those that are known, looked for in the order of `order`.
+    fn find(
+        count: usize,
+        order: impl Iterator<Item = u32>,
+        mut find: impl FnMut(usize) -> Result<Option<T>>,
+    ) -> Result<Numbers<T>> {
+        let mut numbers = Numbers {
+            of: Vec::new(),
+            missing: Vec::new(),
+            done: 0,
+        };
+        numbers.of.resize_with(count, T::default);
+        for number in order {
+            match find(number as usize)? {
+                Some(known) => numbers.of[number as usize] = known,
+                None => numbers.missing.push(number),
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The next one that is missing.
+    fn next(&self) -> Option<usize> {
+        self.missing.get(self.done).map(|number| *number as usize)
+    }
+}
+
+impl<'p> Missing<'p> {
+    /// Looks for the parts with the functions given.
+    fn new(
+        prepared: &'p Prepared<'_>,
+        name: impl Fn(&Digest) -> Result<Option<NameId>>,
+        piece: impl Fn(&Digest) -> Result<Option<PieceId>>,
+        fragment: impl Fn(&Digest) -> Result<Option<Address>>,
+    ) -> Result<Missing<'p>> {
+        let compilation = &prepared.compilation;
+        let names = compilation.names.iter();
+        let name_digests: Vec<Digest> = names.map(|name| Digest::of(name)).collect();
+        let all = |count: usize| 0..count as u32;
+        let names = Numbers::find(name_digests.len(), all(name_digests.len()), |number| {
+            name(&name_digests[number])
+        })?;
+        let count = prepared.pieces.len();
+        let pieces = Numbers::find(count, all(count), |number| piece(&prepared.pieces[number]))?;
+        let order = compilation.digest_order.iter().copied();
+        let fragments = Numbers::find(prepared.fragments.len(), order, |number| {
+            fragment(&prepared.fragments[number])
+        })?;
+        let added = Added {
+            digest: Some(prepared.digest),
+            is_new: true,
+            shared_pieces: (pieces.of.len() - pieces.missing.len()) as u32,
+            shared_fragments: (fragments.of.len() - fragments.missing.len()) as u32,
+            ..Added::default()
+        };
+        Ok(Missing {
+            name_digests,
+            names,
+            pieces,
+            fragments,
+            value: CompilationValue::new(compilation),
+            added,
+        })
+    }
+}
+
+/// Adds compilations, and the records of their tickets.
 pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
     let programs = Programs::new(store.snapshot()?);
-    let found = additions
-        .iter()
-        .map(|addition| find(&programs, addition.prepared))
-        .collect::<Result<Vec<_>>>()?;
+    let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
-    for (addition, found) in additions.iter().zip(&found) {
-        nothing_to_do &= match (found.compilation, addition.ticket) {
-            (Some(_), None) => true,
-            (Some(compilation), Some(path)) => ticket_is_recorded(&programs, path, compilation)?,
-            (None, _) => false,
+    for addition in additions {
+        let state = find(&programs, addition.prepared)?;
+        nothing_to_do &= match (&state, addition.ticket) {
+            (State::There(_), None) => true,
+            (State::There(compilation), Some(path)) => {
+                ticket_is_recorded(&programs, path, *compilation)?
+            }
+            (State::Missing(_), _) => false,
         };
+        states.push(state);
     }
-    if nothing_to_do {
-        return Ok(additions
-            .iter()
-            .zip(&found)
-            .map(|(addition, found)| {
-                known(addition.prepared, found.compilation.unwrap_or_default())
-            })
-            .collect());
+    let tickets = additions
+        .iter()
+        .map(|addition| addition.ticket.map(Ticket::new));
+    let mut tickets: Vec<_> = tickets.collect();
+    let mut results: Vec<Option<Added>> = vec![None; additions.len()];
+    let mut done = nothing_to_do;
+    while !done {
+        let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+        done = adder.advance(additions, &mut states, &mut tickets, &mut results)?;
+        adder.transaction.commit()?;
     }
-    let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
-    let mut results = Vec::with_capacity(additions.len());
-    for (addition, found) in additions.iter().zip(found) {
-        let prepared = addition.prepared;
-        // Again, now that nobody else can add it.
-        let address = match found.compilation {
-            Some(address) => Some(address),
-            None => adder
-                .transaction
-                .get(Index::Compilations as u8, &prepared.digest)?
-                .map(|record| record.address),
-        };
-        let added = match address {
-            Some(address) => known(prepared, address),
-            None => adder.compilation(prepared, found)?,
-        };
-        if let Some(path) = addition.ticket {
-            adder.ticket(path, added.address)?;
-        }
-        results.push(added);
-    }
-    adder.transaction.commit()?;
-    Ok(results)
+    let known = |(state, addition): (&State<'_>, &Addition<'_, '_>)| match state {
+        State::There(address) => known(addition.prepared, *address),
+        State::Missing(missing) => missing.added,
+    };
+    let states = states.iter().zip(additions).map(known);
+    let results = results.into_iter().zip(states);
+    Ok(results
+        .map(|(added, known)| added.unwrap_or(known))
+        .collect())
 }
 
 fn known(prepared: &Prepared<'_>, address: Address) -> Added {
@@ -121,47 +218,38 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
     }
 }
 
-fn find(programs: &Programs<'_>, prepared: &Prepared<'_>) -> Result<Found> {
+fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
     let snapshot = programs.snapshot();
     let address = |index: Index, digest: &Digest| -> Result<Option<Address>> {
         Ok(snapshot
             .get(index as u8, digest)?
             .map(|record| record.address))
     };
-    let compilation = address(Index::Compilations, &prepared.digest)?;
-    if compilation.is_some() {
-        return Ok(Found {
-            compilation,
-            name_digests: Vec::new(),
-            names: Vec::new(),
-            pieces: Vec::new(),
-            fragments: Vec::new(),
-        });
+    if let Some(known) = address(Index::Compilations, &prepared.digest)? {
+        return Ok(State::There(known));
     }
-    let name_digests: Vec<Digest> = prepared
-        .compilation
-        .names
-        .iter()
-        .map(|name| Digest::of(name))
-        .collect();
-    Ok(Found {
-        compilation,
-        names: name_digests
-            .iter()
-            .map(|digest| programs.find_name_by_digest(digest))
-            .collect::<Result<_>>()?,
-        name_digests,
-        pieces: prepared
-            .pieces
-            .iter()
-            .map(|digest| programs.find_piece(digest))
-            .collect::<Result<_>>()?,
-        fragments: prepared
-            .fragments
-            .iter()
-            .map(|digest| address(Index::Fragments, digest))
-            .collect::<Result<_>>()?,
-    })
+    let missing = Missing::new(
+        prepared,
+        |digest| programs.find_name_by_digest(digest),
+        |digest| programs.find_piece(digest),
+        |digest| address(Index::Fragments, digest),
+    )?;
+    Ok(State::Missing(Box::new(missing)))
+}
+
+/// A ticket whose record is to be made.
+struct Ticket<'t> {
+    path: &'t Path,
+    key: Digest,
+}
+
+impl<'t> Ticket<'t> {
+    fn new(path: &'t Path) -> Ticket<'t> {
+        Ticket {
+            path,
+            key: ticket_key(path),
+        }
+    }
 }
 
 fn ticket_key(path: &Path) -> Digest {
@@ -194,36 +282,74 @@ fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address
     }
 }
 
+/// Adds to what one transaction will commit.
 pub(super) struct Adder<'s> {
     pub(super) transaction: Transaction<'s>,
     /// The value at hand; keeps its memory.
-    pub(super) value: Vec<u8>,
-    added: Added,
+    value: Vec<u8>,
+    /// The newest record that was added, or the end of the log before: what is at a higher address is new.
+    newest: Address,
+    budget: Budget,
 }
 
 impl<'s> Adder<'s> {
     /// Adds to what `transaction` will commit.
     pub(super) fn new(transaction: Transaction<'s>) -> Result<Adder<'s>> {
+        // All records of the base are below its end.
+        let newest = Address(transaction.base().size().saturating_sub(1));
         let mut adder = Adder {
             transaction,
             value: Vec::new(),
-            added: Added::default(),
+            newest,
+            budget: Budget::new(),
         };
-        adder.intern_empty_name()?;
+        // Id 0 is the empty name in every repository.
+        if adder.transaction.vector_len(Vector::Names as u8) == 0 {
+            adder.name(&Digest::of(&[]), &[])?;
+        }
         Ok(adder)
     }
 
-    /// Adds a compilation of which nothing has been looked up.
+    /// Adds what is missing, until all is there (true) or the budget is spent (false).
+    fn advance(
+        &mut self,
+        additions: &[Addition<'_, '_>],
+        states: &mut [State<'_>],
+        tickets: &mut [Option<Ticket<'_>>],
+        results: &mut [Option<Added>],
+    ) -> Result<bool> {
+        let parts = additions.iter().zip(states).zip(tickets).zip(results);
+        for (((addition, state), ticket), result) in parts {
+            if let State::Missing(missing) = state {
+                // Another process may have added it since it was looked up.
+                let index = Index::Compilations as u8;
+                let digest = &addition.prepared.digest;
+                if let Some(record) = self.transaction.get(index, digest)? {
+                    *state = State::There(record.address);
+                } else if let Some(added) = self.compilation(addition.prepared, missing)? {
+                    *state = State::There(added.address);
+                    *result = Some(added);
+                } else {
+                    return Ok(false);
+                }
+            }
+            if let (State::There(compilation), Some(wanted)) = (&*state, &*ticket) {
+                self.ticket(wanted, *compilation)?;
+                *ticket = None;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds a compilation of which nothing has been looked up, whatever it takes.
     pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
-        let names = prepared.compilation.names.iter();
-        let found = Found {
-            compilation: None,
-            name_digests: names.map(|name| Digest::of(name)).collect(),
-            names: vec![None; prepared.compilation.names.len()],
-            pieces: vec![None; prepared.pieces.len()],
-            fragments: vec![None; prepared.fragments.len()],
-        };
-        self.compilation(prepared, found)
+        let mut missing = Missing::new(prepared, |_| Ok(None), |_| Ok(None), |_| Ok(None))?;
+        loop {
+            if let Some(added) = self.compilation(prepared, &mut missing)? {
+                return Ok(added);
+            }
+            self.budget = Budget::new();
+        }
     }
 
     fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
@@ -234,123 +360,124 @@ impl<'s> Adder<'s> {
         }
     }
 
-    /// A record that may have come since the first look-up.
-    fn get_again<T>(
-        &self,
-        index: Index,
-        digest: &Digest,
-        read: impl Fn(&Record<'_>) -> Option<T>,
-        what: &'static str,
-    ) -> Result<Option<T>> {
-        match self.transaction.get(index as u8, digest)? {
-            None => Ok(None),
-            Some(record) => match read(&record) {
-                Some(found) => Ok(Some(found)),
-                None => Err(self.damaged(record.address, what)),
-            },
-        }
-    }
-
     fn next_id(&self, vector: Vector, what: &'static str) -> Result<u32> {
         u32::try_from(self.transaction.vector_len(vector as u8))
             .map_err(|_| self.damaged(Address(0), what))
     }
 
-    /// Id 0 is the empty name in every repository.
-    fn intern_empty_name(&mut self) -> Result<()> {
-        if self.transaction.vector_len(Vector::Names as u8) == 0 {
-            self.name(&Digest::of(&[]), &[])?;
+    /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
+    fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
+        let address = self.transaction.insert(index as u8, digest, &self.value)?;
+        let is_new = address > self.newest;
+        if is_new {
+            self.newest = address;
         }
-        Ok(())
+        Ok((address, is_new))
     }
 
-    fn insert(&mut self, index: Index, digest: &Digest) -> Result<Address> {
-        self.added.new_bytes += self.value.len() as u64;
-        Ok(self.transaction.insert(index as u8, digest, &self.value)?)
+    /// What is read of the record that somebody else has added.
+    fn of_another<T>(
+        &self,
+        address: Address,
+        read: impl Fn(&Record<'_>) -> Option<T>,
+        what: &'static str,
+    ) -> Result<T> {
+        let record = self.transaction.record_at(address)?;
+        read(&record).ok_or_else(|| self.damaged(address, what))
     }
 
-    pub(super) fn name(&mut self, digest: &Digest, bytes: &[u8]) -> Result<NameId> {
-        if let Some(id) = self.get_again(Index::Names, digest, view::name_id, "not a name")? {
-            return Ok(id);
-        }
+    /// The id of a name, which is added if it is not there, and whether it was added.
+    fn intern(&mut self, digest: &Digest, bytes: &[u8]) -> Result<(NameId, bool)> {
         let id = NameId(self.next_id(Vector::Names, "there are too many names")?);
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&NameHeader { id }));
         self.value.extend_from_slice(bytes);
-        let address = self.insert(Index::Names, digest)?;
+        let (address, is_new) = self.insert(Index::Names, digest)?;
+        if !is_new {
+            let id = self.of_another(address, view::name_id, "not a name")?;
+            return Ok((id, false));
+        }
         self.transaction.push(Vector::Names as u8, address)?;
-        self.added.new_names += 1;
-        Ok(id)
+        Ok((id, true))
     }
 
-    fn compilation(&mut self, prepared: &Prepared<'_>, found: Found) -> Result<Added> {
-        self.added = Added::default();
+    /// The id of a name, which is added if it is not there.
+    pub(super) fn name(&mut self, digest: &Digest, bytes: &[u8]) -> Result<NameId> {
+        Ok(self.intern(digest, bytes)?.0)
+    }
+
+    /// Goes on adding a compilation; `None` if the budget is spent before all of it is there.
+    fn compilation(
+        &mut self,
+        prepared: &Prepared<'_>,
+        missing: &mut Missing<'_>,
+    ) -> Result<Option<Added>> {
         let compilation = &prepared.compilation;
-        let mut names = Vec::with_capacity(found.names.len());
-        for (index, known) in found.names.iter().enumerate() {
-            names.push(match known {
-                Some(id) => *id,
-                None => self.name(&found.name_digests[index], compilation.names[index])?,
-            });
+        while let Some(number) = missing.names.next() {
+            let digest = &missing.name_digests[number];
+            let (id, is_new) = self.intern(digest, compilation.names[number])?;
+            missing.names.of[number] = id;
+            missing.names.done += 1;
+            missing.added.new_names += u32::from(is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(None);
+            }
         }
-        let mut pieces = Vec::with_capacity(found.pieces.len());
-        for (index, known) in found.pieces.iter().enumerate() {
-            pieces.push(match known {
-                Some(id) => {
-                    self.added.shared_pieces += 1;
-                    *id
-                }
-                None => self.piece(prepared, index, &names)?,
-            });
+        while let Some(number) = missing.pieces.next() {
+            let names = &missing.names.of;
+            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
+            missing.pieces.of[number] = id;
+            missing.pieces.done += 1;
+            missing.added.new_pieces += u32::from(is_new);
+            missing.added.shared_pieces += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(None);
+            }
         }
-        let mut fragments = vec![Address(0); found.fragments.len()];
-        for &number in &compilation.digest_order {
-            let index = number as usize;
-            let digest = &prepared.fragments[index];
-            let known = match found.fragments[index] {
-                Some(address) => Some(address),
-                None => self.get_again(
-                    Index::Fragments,
-                    digest,
-                    |record| Some(record.address),
-                    "not a fragment",
-                )?,
-            };
-            fragments[index] = match known {
-                Some(address) => {
-                    self.added.shared_fragments += 1;
-                    address
-                }
-                None => {
-                    self.encode_fragment(compilation, index, &names, &pieces, &fragments)?;
-                    self.added.new_fragments += 1;
-                    self.insert(Index::Fragments, digest)?
-                }
-            };
+        while let Some(number) = missing.fragments.next() {
+            self.value.clear();
+            self.value.extend_from_slice(prepared.value(number));
+            encode::translate_fragment(&mut self.value, missing.translation())?;
+            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
+            missing.fragments.of[number] = address;
+            missing.fragments.done += 1;
+            missing.added.new_fragments += u32::from(is_new);
+            missing.added.shared_fragments += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(None);
+            }
         }
-        self.encode_compilation(compilation, &names, &pieces, &fragments);
-        let address = self.insert(Index::Compilations, &prepared.digest)?;
-        Ok(Added {
-            digest: Some(prepared.digest),
-            address,
-            is_new: true,
-            ..self.added
-        })
+        let translation = Translation {
+            names: &missing.names.of,
+            pieces: &missing.pieces.of,
+            fragments: &missing.fragments.of,
+        };
+        missing.value.translate(translation, &mut self.value);
+        let (address, is_new) = self.insert(Index::Compilations, &prepared.digest)?;
+        self.spend(is_new, &mut missing.added);
+        missing.added.address = address;
+        missing.added.is_new = is_new;
+        Ok(Some(missing.added))
+    }
+
+    /// Counts `self.value`, if it was inserted. Returns whether there is more to spend.
+    fn spend(&mut self, is_new: bool, added: &mut Added) -> bool {
+        if !is_new {
+            return true;
+        }
+        added.new_bytes += self.value.len() as u64;
+        self.budget.spend(self.value.len())
     }
 
     fn piece(
         &mut self,
-        prepared: &Prepared<'_>,
-        index: usize,
+        compilation: &Compilation<'_>,
+        digest: &Digest,
+        number: usize,
         names: &[NameId],
-    ) -> Result<PieceId> {
-        let digest = &prepared.pieces[index];
-        if let Some(id) = self.get_again(Index::Pieces, digest, view::piece_id, "not a piece")? {
-            self.added.shared_pieces += 1;
-            return Ok(id);
-        }
-        let piece = &prepared.compilation.pieces[index];
+    ) -> Result<(PieceId, bool)> {
+        let piece = &compilation.pieces[number];
         let id = PieceId(self.next_id(Vector::Pieces, "there are too many pieces")?);
         let header = PieceHeader {
             section_name: names[piece.section_name.0 as usize],
@@ -365,191 +492,25 @@ impl<'s> Adder<'s> {
         self.value.clear();
         self.value.extend_from_slice(bytemuck::bytes_of(&header));
         self.value.extend_from_slice(piece.bytes);
-        let address = self.insert(Index::Pieces, digest)?;
+        let (address, is_new) = self.insert(Index::Pieces, digest)?;
+        if !is_new {
+            let id = self.of_another(address, view::piece_id, "not a piece")?;
+            return Ok((id, false));
+        }
         self.transaction.push(Vector::Pieces as u8, address)?;
-        self.added.new_pieces += 1;
-        Ok(id)
+        Ok((id, true))
     }
 
-    /// Leaves the fragment's value in `self.value`: head, sections, anonymous
-    /// addresses, targets, then the fixups of all sections, then their bytes.
-    fn encode_fragment(
-        &mut self,
-        compilation: &Compilation<'_>,
-        index: usize,
-        names: &[NameId],
-        pieces: &[PieceId],
-        fragments: &[Address],
-    ) -> Result<()> {
-        let fragment = &compilation.fragments[index];
-        let range = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
-        let sections = &compilation.sections[range(&fragment.sections)];
-        let targets = &compilation.targets[range(&fragment.targets)];
-        let mut anonymous: Vec<Address> = Vec::new();
-        let mut records: Vec<TargetRecord> = Vec::with_capacity(targets.len());
-        for target in targets {
-            let value = match *target {
-                Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => {
-                    names[name.0 as usize].0
-                }
-                Target::OwnAnonymous(other) => {
-                    anonymous.push(fragments[other as usize]);
-                    anonymous.len() as u32 - 1
-                }
-                Target::Section(section) => section,
-                Target::Piece(piece) => pieces[piece as usize].0,
-            };
-            records.push(TargetRecord {
-                kind: target.kind() as u32,
-                value,
-            });
-        }
-        let head = size_of::<FragmentHeader>()
-            + size_of_val(sections) / size_of::<Section<'_>>() * size_of::<SectionRecord>()
-            + size_of_val(&anonymous[..])
-            + size_of_val(&records[..]);
-        let mut fixups_at = head as u64;
-        let place_fixups = |section: &Section<'_>, at: u64| match section.fixups {
-            Fixups::Narrow(_) => at,
-            Fixups::Wide(_) => at.next_multiple_of(8),
-        };
-        for section in sections {
-            fixups_at = place_fixups(section, fixups_at);
-            fixups_at += compilation.fixup_bytes(section).len() as u64;
-        }
-        let mut data_at = fixups_at;
-        let total = data_at
-            + sections
-                .iter()
-                .map(|section| section.bytes.len() as u64)
-                .sum::<u64>();
-        if total > u64::from(u32::MAX) {
-            return Err(ProgramError::TooLarge(total));
-        }
-        let value = &mut self.value;
-        value.clear();
-        value.reserve(total as usize);
-        value.extend_from_slice(bytemuck::bytes_of(&FragmentHeader {
-            section_count: sections.len() as u32,
-            anonymous_count: anonymous.len() as u32,
-            target_count: records.len() as u32,
-            bindable_count: fragment.bindings.len() as u32,
-        }));
-        let mut fixups_at = head as u64;
-        for section in sections {
-            fixups_at = place_fixups(section, fixups_at);
-            let (Fixups::Narrow(fixups) | Fixups::Wide(fixups)) = &section.fixups;
-            value.extend_from_slice(bytemuck::bytes_of(&SectionRecord {
-                size: section.size,
-                name: names[section.name.0 as usize],
-                sh_type: section.sh_type,
-                sh_flags: section.sh_flags,
-                entsize: section.entsize,
-                kind: section.kind as u8,
-                align_log2: section.align_log2,
-                bits: Compilation::section_bits(section),
-                reserved: 0,
-                link: section.link,
-                fixups: fixups_at as u32,
-                fixup_count: fixups.len() as u32,
-                data: data_at as u32,
-                reserved2: 0,
-            }));
-            fixups_at += compilation.fixup_bytes(section).len() as u64;
-            data_at += section.bytes.len() as u64;
-        }
-        value.extend_from_slice(bytemuck::cast_slice(&anonymous));
-        value.extend_from_slice(bytemuck::cast_slice(&records));
-        for section in sections {
-            value.resize(place_fixups(section, value.len() as u64) as usize, 0);
-            value.extend_from_slice(compilation.fixup_bytes(section));
-        }
-        for section in sections {
-            value.extend_from_slice(section.bytes);
-        }
-        debug_assert_eq!(value.len() as u64, total);
-        Ok(())
-    }
-
-    /// Leaves the compilation's value in `self.value`.
-    fn encode_compilation(
-        &mut self,
-        compilation: &Compilation<'_>,
-        names: &[NameId],
-        pieces: &[PieceId],
-        fragments: &[Address],
-    ) {
-        let mut wide: Vec<u64> = Vec::new();
-        let symbols: Vec<SymbolRecord> = compilation
-            .symbols
-            .iter()
-            .map(|symbol| symbol_record(symbol, names, pieces, &mut wide))
-            .collect();
-        let outline = outline(compilation, names, pieces);
-        let value = &mut self.value;
-        value.clear();
-        let members = compilation.fragments.iter().zip(fragments);
-        let members: Vec<MemberRecord> = members
-            .zip(&outline.members)
-            .map(|((fragment, address), (first_piece, bits))| MemberRecord {
-                fragment: *address,
-                first_section: fragment.sections.start,
-                first_binding: fragment.bindings.start,
-                suffix: names[fragment.suffix.0 as usize],
-                group: fragment.group,
-                first_piece: *first_piece,
-                bits: *bits,
-            })
-            .collect();
-        let header = CompilationHeader {
-            wide_count: wide.len() as u32,
-            shape_count: outline.shapes.len() as u32,
-            piece_count: outline.pieces.len() as u32,
-            outline_crc: outline_crc([
-                bytemuck::cast_slice(&members),
-                bytemuck::cast_slice(&outline.shapes),
-                bytemuck::cast_slice(&outline.sections),
-                bytemuck::cast_slice(&outline.pieces),
-                &outline.uses,
-            ]),
-            ..prepare::header(compilation)
-        };
-        value.extend_from_slice(bytemuck::bytes_of(&header));
-        value.extend_from_slice(bytemuck::cast_slice(&members));
-        let align = |value: &mut Vec<u8>| value.resize(value.len().next_multiple_of(8), 0);
-        value.extend_from_slice(bytemuck::cast_slice(&symbols));
-        align(value);
-        for group in &compilation.groups {
-            value.extend_from_slice(bytemuck::bytes_of(&GroupRecord {
-                signature: names[group.signature.0 as usize],
-                flags: group.flags,
-            }));
-        }
-        value.extend_from_slice(bytemuck::cast_slice(&compilation.bindings));
-        align(value);
-        value.extend_from_slice(bytemuck::cast_slice(&wide));
-        value.extend_from_slice(bytemuck::cast_slice(&outline.shapes));
-        align(value);
-        value.extend_from_slice(bytemuck::cast_slice(&outline.sections));
-        align(value);
-        value.extend_from_slice(bytemuck::cast_slice(&outline.pieces));
-        align(value);
-        value.extend_from_slice(&outline.uses);
-    }
-
-    fn ticket(&mut self, path: &Path, compilation: Address) -> Result<()> {
-        let key = ticket_key(path);
-        let recorded = self.get_again(
-            Index::Tickets,
-            &key,
-            |record| {
-                let header = record.value.get(..size_of::<TicketHeader>())?;
-                Some(bytemuck::pod_read_unaligned::<TicketHeader>(header))
-            },
-            "not a ticket's record",
-        )?;
-        if recorded.is_some_and(|header| is_fresh(&header, compilation)) {
-            return Ok(());
+    fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
+        let recorded = self.transaction.get(Index::Tickets as u8, &ticket.key)?;
+        if let Some(record) = recorded {
+            let header = record.value.get(..size_of::<TicketHeader>());
+            let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
+            let header =
+                header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
+            if is_fresh(&header, compilation) {
+                return Ok(());
+            }
         }
         self.value.clear();
         self.value
@@ -557,42 +518,21 @@ impl<'s> Adder<'s> {
                 compilation,
                 written: now(),
             }));
-        self.value.extend_from_slice(path.as_os_str().as_bytes());
+        self.value
+            .extend_from_slice(ticket.path.as_os_str().as_bytes());
         self.transaction
-            .replace(Index::Tickets as u8, &key, &self.value)?;
+            .replace(Index::Tickets as u8, &ticket.key, &self.value)?;
         Ok(())
     }
 }
 
-fn symbol_record(
-    symbol: &Symbol,
-    names: &[NameId],
-    pieces: &[PieceId],
-    wide: &mut Vec<u64>,
-) -> SymbolRecord {
-    let mut bits = symbol.bits;
-    let section = match symbol.place {
-        Place::Piece(piece) => {
-            bits |= SymbolRecord::PIECE;
-            pieces[piece as usize].0
+impl Missing<'_> {
+    /// The ids and addresses that are known by now.
+    fn translation(&self) -> Translation<'_> {
+        Translation {
+            names: &self.names.of,
+            pieces: &self.pieces.of,
+            fragments: &self.fragments.of,
         }
-        _ => symbol.section_field(),
-    };
-    let (value, size) = match (u32::try_from(symbol.value), u32::try_from(symbol.size)) {
-        (Ok(value), Ok(size)) => (value, size),
-        _ => {
-            bits |= SymbolRecord::WIDE;
-            wide.extend([symbol.value, symbol.size]);
-            (wide.len() as u32 - 2, 0)
-        }
-    };
-    SymbolRecord {
-        name: names[symbol.name.0 as usize],
-        section,
-        value,
-        size,
-        info: symbol.info,
-        other: symbol.other,
-        bits,
     }
 }

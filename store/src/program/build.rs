@@ -44,6 +44,9 @@ pub struct Compilation<'a> {
     pub targets: Vec<Target>,
     /// The bindings of all fragments, one after another: indices into `symbols`.
     pub bindings: Vec<u32>,
+    /// How fixups use what each binding stands for, by binding: bits of [`usage`](format_spec::outline::usage); 0 in
+    /// fragments that are not plain.
+    pub uses: Vec<u8>,
     /// The narrow fixups of all sections.
     pub fixups: Vec<FixupRecord>,
     /// The wide fixups of all sections.
@@ -84,6 +87,27 @@ pub struct Fragment {
     pub suffix: Name,
     /// 1 + index of its group, or 0.
     pub group: u32,
+    /// If it is a plain member: what the outline says of it.
+    pub plain: Option<Plain>,
+}
+
+/// What is said of a member all of whose fixups [`usage`](format_spec::outline::usage) has a word for. SPEC.md, section 19,
+/// says when one is plain; only who knows the object's relocations and instructions can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// Some fixups are absolute addresses, beside those that `words` counts.
+    pub is_absolute: bool,
+    /// Number of fixups of the first section that are 64-bit addresses; below 2^24.
+    pub words: u32,
+}
+
+/// What is said of a section that is one frame description of the fragment's first section (SPEC.md, section 19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameDescription {
+    /// Number, within [`Compilation::sections`], of the section with its CIE.
+    pub cie: u32,
+    /// Whether it points to an exception table of the same fragment.
+    pub has_exception_table: bool,
 }
 
 /// Where the fixups of a section are.
@@ -121,6 +145,8 @@ pub struct Section<'a> {
     pub bytes: &'a [u8],
     /// The relocations, in ascending order of their offsets.
     pub fixups: Fixups,
+    /// If it is one frame description: which.
+    pub frame: Option<FrameDescription>,
 }
 
 /// What fixups refer to.

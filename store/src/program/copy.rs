@@ -47,13 +47,20 @@ impl<'d> Copier<'d> {
         if let Some(known) = self.find(Index::Compilations, digest)? {
             return Ok(known);
         }
+        let damaged = |what| ProgramError::Damaged {
+            path: source.snapshot().store().path().to_owned(),
+            address: view.record().address,
+            what,
+        };
+        // The outline is no part of the digest.
+        if !view.outline_is_whole() {
+            return Err(damaged("the outline does not have its checksum"));
+        }
         let prepared = Prepared::new(source.load(view)?)?;
         if prepared.digest != *digest {
-            return Err(ProgramError::Damaged {
-                path: source.snapshot().store().path().to_owned(),
-                address: view.record().address,
-                what: "the compilation's content does not have its digest",
-            });
+            return Err(damaged(
+                "the compilation's content does not have its digest",
+            ));
         }
         Ok(self.adder.add_unseen(&prepared)?.address)
     }

@@ -2,13 +2,15 @@
 //! digests, or to add it to another repository.
 
 use super::build::{
-    Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
+    Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
+    Symbol, Target,
 };
 use super::outline::{Outline, outline};
 use super::view::{CompilationView, FixupsView, Programs, section_kind, target_kind};
 use super::{ProgramError, Result};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{SectionRecord, SymbolRecord, TargetKind, TargetRecord};
+use format_spec::outline::PlacedSection;
+use format_spec::program::{MemberRecord, SectionRecord, SymbolRecord, TargetKind, TargetRecord};
 use std::collections::HashMap;
 
 struct Loader<'s> {
@@ -30,8 +32,12 @@ pub(super) fn load<'s>(
     Ok(read(programs, view)?.out)
 }
 
-/// Makes the compilation's outline again, and compares.
-pub(super) fn check_outline(programs: &Programs<'_>, view: &CompilationView<'_>) -> Result<()> {
+/// Reads the compilation back, makes again what of the compilation's outline follows from its members without knowledge of instructions and of frame
+/// descriptions, and compares.
+pub(super) fn load_checked<'s>(
+    programs: &Programs<'s>,
+    view: &CompilationView<'s>,
+) -> Result<Compilation<'s>> {
     let loader = read(programs, view)?;
     let mut names = vec![NameId(0); loader.out.names.len()];
     for (id, name) in &loader.names {
@@ -41,7 +47,13 @@ pub(super) fn check_outline(programs: &Programs<'_>, view: &CompilationView<'_>)
     for (id, piece) in &loader.pieces {
         pieces[*piece as usize] = *id;
     }
-    let made = outline(&loader.out, &names, &pieces);
+    let mut made = outline(&loader.out);
+    for shape in &mut made.shapes {
+        shape.name = names[shape.name.0 as usize];
+    }
+    for piece in &mut made.pieces {
+        *piece = pieces[piece.0 as usize];
+    }
     let members = view.members().iter();
     let recorded = Outline {
         shapes: view.shapes().to_vec(),
@@ -53,7 +65,7 @@ pub(super) fn check_outline(programs: &Programs<'_>, view: &CompilationView<'_>)
         uses: view.uses().to_vec(),
     };
     if made == recorded && view.outline_is_whole() {
-        return Ok(());
+        return Ok(loader.out);
     }
     Err(loader.damaged(loader.address, "the outline is not that of the members"))
 }
@@ -176,6 +188,7 @@ impl<'s> Loader<'s> {
             let name = self.name(section.name)?;
             let kind = section_kind(section)
                 .ok_or_else(|| self.damaged(member.fragment, "a section's kind is unknown"))?;
+            let placed = self.placed(view)?;
             self.out.sections.push(Section {
                 name,
                 kind,
@@ -188,10 +201,15 @@ impl<'s> Loader<'s> {
                 size: section.size,
                 bytes: fragment.bytes(section),
                 fixups,
+                frame: (placed.bits & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
+                    cie: placed.cie,
+                    has_exception_table: placed.bits & PlacedSection::HAS_LSDA != 0,
+                }),
             });
         }
         let first_binding = self.out.bindings.len() as u32;
         self.out.bindings.extend_from_slice(bindings);
+        self.out.uses.extend_from_slice(view.uses_of(index));
         let suffix = self.name(member.suffix)?;
         self.out.fragments.push(Fragment {
             sections,
@@ -199,8 +217,18 @@ impl<'s> Loader<'s> {
             bindings: first_binding..self.out.bindings.len() as u32,
             suffix,
             group: member.group,
+            plain: (member.bits & MemberRecord::PLAIN != 0).then_some(Plain {
+                is_absolute: member.bits & MemberRecord::ABSOLUTE != 0,
+                words: member.bits >> MemberRecord::WORDS_SHIFT,
+            }),
         });
         Ok(())
+    }
+
+    /// What the outline says of the next section.
+    fn placed(&self, view: &CompilationView<'s>) -> Result<PlacedSection> {
+        let placed = view.sections().get(self.out.sections.len()).copied();
+        placed.ok_or_else(|| self.damaged(self.address, "a section is not in the outline"))
     }
 
     fn target(

@@ -9,6 +9,7 @@
 mod add;
 pub mod build;
 mod copy;
+mod encode;
 mod error;
 mod load;
 pub mod locate;

@@ -1,10 +1,13 @@
-//! Digests of everything in a compilation, computed before any lock is taken.
+//! Digests of everything in a compilation, and the values of its fragments, made before any lock is taken.
+//!
+//! A fragment is hashed where its value is made, so its bytes are copied once ([`encode`]).
 
-use super::ProgramError;
-use super::build::{Compilation, Place, Section, Target};
-use format_spec::canonical::{Encoder, SectionFacts};
+use super::build::{Compilation, Fixups, Place, Section, Target};
+use super::{ProgramError, encode, outline};
+use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::program::{CompilationHeader, SymbolRecord};
+use std::ops::Range;
 
 /// A compilation with the digests of its parts: ready to be added to any
 /// repository.
@@ -17,15 +20,21 @@ pub struct Prepared<'a> {
     pub fragments: Vec<Digest>,
     /// The digests of its pieces.
     pub pieces: Vec<Digest>,
+    /// The values of all fragments, with the compilation's numbers for ids and addresses.
+    values: Vec<u8>,
+    /// Where in `values` each fragment's is.
+    value_of: Vec<Range<usize>>,
 }
 
 impl<'a> Prepared<'a> {
     /// Computes the digests.
     ///
     /// # Errors
-    /// [`ProgramError::Malformed`] if anonymous fragments refer to each other in a circle, or if
-    /// `digest_order` does not have each fragment once.
+    /// [`ProgramError::Malformed`] if anonymous fragments refer to each other in a circle, if
+    /// `digest_order` does not have each fragment once, or if what is said of members, sections and
+    /// bindings for the outline cannot be recorded; [`ProgramError::TooLarge`].
     pub fn new(compilation: Compilation<'a>) -> Result<Prepared<'a>, ProgramError> {
+        outline::check(&compilation)?;
         let mut encoder = Encoder::new();
         let pieces = compilation
             .pieces
@@ -41,9 +50,27 @@ impl<'a> Prepared<'a> {
             })
             .collect::<Vec<_>>();
         let mut fragments: Vec<Option<Digest>> = vec![None; compilation.fragments.len()];
+        let mut values = Vec::with_capacity(values_size(&compilation));
+        let mut value_of = vec![0..0; compilation.fragments.len()];
         for &number in &compilation.digest_order {
-            let digest = fragment_digest(&compilation, number, &fragments, &pieces, &mut encoder)?;
-            fragments[number as usize] = Some(digest);
+            let index = number as usize;
+            if index >= fragments.len() {
+                return Err(ProgramError::malformed(
+                    "the digest order names no fragment",
+                ));
+            }
+            values.resize(values.len().next_multiple_of(8), 0);
+            let start = values.len();
+            let body = encode::fragment(&compilation, index, &mut values)?;
+            value_of[index] = start..values.len();
+            let digest = digest(
+                &compilation,
+                index,
+                &fragments,
+                &pieces,
+                (&mut values, body),
+            )?;
+            fragments[index] = Some(digest);
         }
         let fragments = fragments
             .into_iter()
@@ -55,12 +82,31 @@ impl<'a> Prepared<'a> {
             digest,
             fragments,
             pieces,
+            values,
+            value_of,
         })
+    }
+
+    /// A fragment's value, with the compilation's numbers for ids and addresses.
+    pub(super) fn value(&self, fragment: usize) -> &[u8] {
+        &self.values[self.value_of[fragment].clone()]
     }
 }
 
+/// About as many bytes as the values of all fragments have.
+fn values_size(compilation: &Compilation<'_>) -> usize {
+    let sections = compilation.sections.iter();
+    let bytes: usize = sections.map(|section| section.bytes.len() + 48).sum();
+    bytes
+        + size_of_val(&compilation.fixups[..])
+        + size_of_val(&compilation.wide_fixups[..])
+        + 8 * compilation.targets.len()
+        + 48 * compilation.fragments.len()
+}
+
 /// What the encoder wants to know of a section.
-pub(super) fn facts(section: &Section<'_>) -> SectionFacts {
+fn facts(section: &Section<'_>) -> SectionFacts {
+    let (Fixups::Narrow(fixups) | Fixups::Wide(fixups)) = &section.fixups;
     SectionFacts {
         size: section.size,
         sh_type: section.sh_type,
@@ -70,21 +116,22 @@ pub(super) fn facts(section: &Section<'_>) -> SectionFacts {
         align_log2: section.align_log2,
         bits: Compilation::section_bits(section),
         link: section.link,
+        fixup_count: fixups.len() as u32,
     }
 }
 
-fn fragment_digest(
+/// The digest of the fragment whose value is at the end of `values`, with its body from the given offset on.
+fn digest(
     compilation: &Compilation<'_>,
-    number: u32,
+    index: usize,
     known: &[Option<Digest>],
     pieces: &[Digest],
-    encoder: &mut Encoder,
+    (values, body): (&mut Vec<u8>, usize),
 ) -> Result<Digest, ProgramError> {
-    let fragment = compilation
-        .fragments
-        .get(number as usize)
-        .ok_or_else(|| ProgramError::malformed("the digest order names no fragment"))?;
-    let mut writer = encoder.fragment(
+    let fragment = &compilation.fragments[index];
+    let mut writer = FragmentEncoder::new(
+        values,
+        body,
         fragment.sections.len() as u32,
         fragment.targets.len() as u32,
         fragment.bindings.len() as u32,
@@ -114,12 +161,7 @@ fn fragment_digest(
     }
     let sections = fragment.sections.start as usize..fragment.sections.end as usize;
     for section in &compilation.sections[sections] {
-        writer.section(
-            compilation.name(section.name),
-            &facts(section),
-            compilation.fixup_bytes(section),
-            section.bytes,
-        );
+        writer.section(compilation.name(section.name), &facts(section));
     }
     Ok(writer.finish())
 }

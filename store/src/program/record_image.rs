@@ -45,6 +45,8 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     if is_recorded(&Programs::new(store.snapshot()?), &key, image)? {
         return Ok(());
     }
+    let inputs = image.inputs.iter();
+    let names: Vec<Digest> = inputs.map(|input| Digest::of(&input.path)).collect();
     let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
     let path = image.path.as_os_str().as_bytes();
     let header = ImageHeader {
@@ -60,7 +62,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     align(&mut value);
     value.extend_from_slice(path);
     align(&mut value);
-    for input in image.inputs {
+    for (input, name) in image.inputs.iter().zip(&names) {
         // It may have gone since it was read, if the compactor ran: then it is none of ours.
         let compilation = match &input.compilation {
             Some(digest) => adder.transaction.get(Index::Compilations as u8, digest)?,
@@ -68,7 +70,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
         };
         let record = ImageInputRecord {
             compilation: compilation.map_or(Address(0), |record| record.address),
-            path: adder.name(&Digest::of(&input.path), &input.path)?,
+            path: adder.name(name, &input.path)?,
             reserved: 0,
         };
         value.extend_from_slice(bytemuck::bytes_of(&record));

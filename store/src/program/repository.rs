@@ -93,16 +93,16 @@ impl Repository {
         Ok(Programs::new(self.store.snapshot()?))
     }
 
-    /// Adds compilations, and the records of the tickets that will name them, in
-    /// one transaction. The results are in the same order. What is there already
-    /// is not written again; if everything is, the write lock is not even taken.
+    /// Adds compilations, and the records of the tickets that will name them. The results are in the same order. What is there
+    /// already is not written again; if everything is, the write lock is not even taken. What is much is added in several
+    /// transactions, so that other writers need not wait; each compilation is there whole, or not at all.
     ///
     /// Look at what was added through a snapshot taken afterwards
     /// ([`Repository::programs`]).
     ///
     /// # Errors
     /// If the repository is damaged, read-only, replaced by another file, or the disk
-    /// is full. Then nothing was added.
+    /// is full. Then those compilations were added of which the transactions were committed before, and nothing is lost but room.
     pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
         add::add(&self.store, additions)
     }
@@ -117,11 +117,13 @@ impl<'s> Programs<'s> {
         load::load(self, compilation)
     }
 
-    /// Checks that a compilation's outline is the one that follows from its members.
+    /// Reads a whole compilation back, and checks that its outline has its checksum, and that what of it needs no knowledge of instructions and of
+    /// frame descriptions follows from its members. The rest ([`Section::frame`](super::build::Section::frame),
+    /// [`Fragment::plain`](super::build::Fragment::plain), [`Compilation::uses`]) is for whoever splits objects to check.
     ///
     /// # Errors
     /// If it is not, or the repository is damaged otherwise.
-    pub fn check_outline(&self, compilation: &CompilationView<'s>) -> Result<()> {
-        load::check_outline(self, compilation)
+    pub fn load_checked(&self, compilation: &CompilationView<'s>) -> Result<Compilation<'s>> {
+        load::load_checked(self, compilation)
     }
 }

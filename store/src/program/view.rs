@@ -441,6 +441,37 @@ impl<'s> FragmentView<'s> {
         }
     }
 
+    /// Its body: the fixups of all sections, then the bytes of all sections. `None` if they are not where SPEC.md, section 18,
+    /// has them.
+    pub fn body(&self) -> Option<&'s [u8]> {
+        let value = self.record.value;
+        let head = size_of::<FragmentHeader>()
+            + size_of_val(self.sections)
+            + size_of_val(self.anonymous)
+            + size_of_val(self.targets);
+        let mut end = head;
+        for section in self.sections {
+            let fixup_size = match section.bits & SectionRecord::WIDE_FIXUPS {
+                0 => size_of::<FixupRecord>(),
+                _ => {
+                    end = end.checked_next_multiple_of(8)?;
+                    size_of::<WideFixupRecord>()
+                }
+            };
+            if section.fixups as usize != end {
+                return None;
+            }
+            end = end.checked_add((section.fixup_count as usize).checked_mul(fixup_size)?)?;
+        }
+        for section in self.sections {
+            if section.data as usize != end {
+                return None;
+            }
+            end = end.checked_add(self.bytes_of(section)?.len())?;
+        }
+        (end == value.len()).then(|| value.get(head..)).flatten()
+    }
+
     /// Its record; the key is its digest.
     pub fn record(&self) -> Record<'s> {
         self.record

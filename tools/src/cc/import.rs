@@ -4,12 +4,12 @@
 use super::log::Log;
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
-use linker::ticket::ticket_bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use store::engine::{self, OpenOptions};
 use store::program::locate::{self, Environment};
 use store::program::{ProgramError, Repository, waiting};
+use tickets::ticket_bytes;
 
 /// What an import gave.
 #[derive(Debug)]

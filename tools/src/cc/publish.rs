@@ -8,12 +8,12 @@
 
 use super::import::{self, Imported};
 use super::run::HeldSignals;
-use linker::ticket::Ticket;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use store::guard::Temporary;
+use tickets::Ticket;
 
 /// What tells two states of a file apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::output::{Text, View, grouped, printable, size, time};
 use anyhow::Result;
 use format_spec::file::VERSION;
-use linker::ticket::format_uuid;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use store::engine::{Snapshot, TrieSize};
+use tickets::ticket::format_uuid;
 
 /// The head of the file.
 #[derive(Serialize)]

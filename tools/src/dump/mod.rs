@@ -26,9 +26,9 @@ pub mod stats;
 pub mod tickets;
 pub mod verify;
 
+use ::tickets::{Ticket, TicketError};
 use anyhow::{Context, Result, anyhow};
 use cli::{Cli, Command};
-use linker::ticket::{Ticket, TicketError};
 use model::Model;
 use output::{Output, Text, View};
 use serde::Serialize;

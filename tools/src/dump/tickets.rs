@@ -2,10 +2,10 @@
 
 use super::model::Model;
 use super::output::{Text, View, printable, time};
+use ::tickets::file::{self, TicketFile};
+use ::tickets::ticket::{Ticket, format_uuid};
 use anyhow::{Context, Result};
 use format_spec::program::Index;
-use linker::ticket::{Ticket, format_uuid};
-use linker::ticket_file::{self, Contents, TicketFile};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +67,7 @@ pub fn list(model: &Model<'_>, pattern: Option<&str>) -> Result<Vec<Row>> {
         }
         let compilation = model.programs.compilation_at(view.header.compilation)?;
         let digest = *compilation.record().key;
-        let state = match ticket_file::look_at(Path::new(OsStr::from_bytes(view.path))) {
+        let state = match file::look_at(Path::new(OsStr::from_bytes(view.path))) {
             TicketFile::Ticket(ticket) if ticket.uuid == uuid && ticket.compilation == digest => {
                 State::Live
             }

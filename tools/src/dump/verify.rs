@@ -10,13 +10,13 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::Result;
-use format_spec::canonical::{Encoder, SectionFacts};
+use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::ids::{NameId, PieceId};
 use format_spec::program::{Index, NameHeader, SymbolRecord, TargetKind, Vector};
 use serde::Serialize;
 use store::engine::{Record, Snapshot};
-use store::program::{FixupsView, FragmentView, ProgramError, Programs, target_kind};
+use store::program::{FragmentView, ProgramError, Programs, target_kind};
 
 /// What `--verify` found.
 #[derive(Debug, Serialize)]
@@ -75,6 +75,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
         programs: model.programs,
         snapshot,
         encoder: Encoder::new(),
+        buffer: Vec::new(),
     };
     let mut records = 0;
     for index in CHECKED {
@@ -141,6 +142,8 @@ struct Checker<'s> {
     programs: Programs<'s>,
     snapshot: Snapshot<'s>,
     encoder: Encoder,
+    /// A fragment's body, and what else is hashed; keeps its memory.
+    buffer: Vec<u8>,
 }
 
 impl<'s> Checker<'s> {
@@ -222,8 +225,15 @@ impl<'s> Checker<'s> {
     fn fragment_digest(&mut self, view: &FragmentView<'s>) -> Result<Digest, ProgramError> {
         let record = view.record();
         let programs = self.programs;
-        let mut encoder = std::mem::take(&mut self.encoder);
-        let mut writer = encoder.fragment(
+        let Some(body) = view.body() else {
+            return self.damaged(&record, "fixups and bytes are not in their places");
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.extend_from_slice(body);
+        let mut writer = FragmentEncoder::new(
+            &mut buffer,
+            0,
             view.sections().len() as u32,
             view.targets().len() as u32,
             view.bindable_count(),
@@ -259,20 +269,12 @@ impl<'s> Checker<'s> {
                 align_log2: section.align_log2,
                 bits: section.bits,
                 link: section.link,
+                fixup_count: section.fixup_count,
             };
-            let fixups = match view.fixups(section) {
-                FixupsView::Narrow(fixups) => bytemuck::cast_slice(fixups),
-                FixupsView::Wide(fixups) => bytemuck::cast_slice(fixups),
-            };
-            writer.section(
-                programs.name(section.name)?,
-                &facts,
-                fixups,
-                view.bytes(section),
-            );
+            writer.section(programs.name(section.name)?, &facts);
         }
         let digest = writer.finish();
-        self.encoder = encoder;
+        self.buffer = buffer;
         Ok(digest)
     }
 
@@ -280,7 +282,9 @@ impl<'s> Checker<'s> {
         let programs = self.programs;
         let view = programs.compilation_at(record.address)?;
         // This loads it, which checks what members say of their fragments.
-        programs.check_outline(&view)?;
+        if !linker::split::outline_is_right(&programs.load_checked(&view)?) {
+            return self.damaged(record, "the outline is not that of the members");
+        }
         let mut encoder = std::mem::take(&mut self.encoder);
         let mut writer = encoder.compilation(view.header());
         for member in view.members() {

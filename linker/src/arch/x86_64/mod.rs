@@ -5,6 +5,7 @@
 pub mod plt;
 pub mod relax;
 pub mod reloc;
+pub mod uses;
 
 #[cfg(test)]
 pub(crate) mod test_asm;

@@ -5,9 +5,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
-use linker::archive::Archive;
+use tickets::archive::Archive;
 use linker::import::prepare;
-use linker::ticket::ticket_bytes;
+use tickets::ticket_bytes;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;

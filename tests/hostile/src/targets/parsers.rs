@@ -1,7 +1,6 @@
 //! The parsers, each by itself.
 
 use bumpalo::Bump;
-use linker::archive::{Archive, MemberBody};
 use linker::args::{Args, help};
 use linker::elf_object::ElfObject;
 use linker::import::prepare;
@@ -13,6 +12,7 @@ use linker::version_script::{Matcher, parse, parse_dynamic_list, parse_prefix};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use tickets::archive::{Archive, MemberBody};
 
 /// All members, all of the symbol index, every member that it names.
 pub fn archive(data: &[u8]) {

@@ -1,266 +1,27 @@
-//! Ticket files: what a build system sees in place of an object file.
+//! Making tickets: a whole ELF relocatable object around the note.
 //!
-//! A ticket is an ELF relocatable object (DESIGN.md, section 6) with
+//! Beside the note (SPEC.md, section 20), which is all that this project reads, a ticket has
 //!
-//! * a note section `.note.repo` (owner `REPO`, type 1) that names repository and
-//!   compilation, which is all that `repo-ld` reads;
-//! * a symbol table with the names that the compilation defines and needs, with their
-//!   types, bindings, visibilities and sizes, each in an empty section of the kind
-//!   that makes `nm` show the letter that it would show for the object;
-//! * for linkers that know no tickets, an entry in `.init_array`, which no linker leaves
-//!   out, that refers to a hidden undefined symbol whose name says what is wrong.
-//!
-//! The note's descriptor: version (u32, 1), size of the path (u32), the repository's UUID
-//! (16 bytes), the compilation's digest (32 bytes), the repository's absolute path. All
-//! little-endian.
+//! * a symbol table with the names that the compilation defines and needs, with their types, bindings, visibilities and
+//!   sizes, each in an empty section of the kind that makes `nm` show the letter that it would show for the object;
+//! * for linkers that know no tickets, an entry in `.init_array`, which no linker leaves out, that refers to a hidden
+//!   undefined symbol whose name says what is wrong.
 
+use crate::ticket::TicketError;
 use format_spec::digest::Digest;
 use format_spec::ids::NameId;
 use format_spec::program::{SectionKind, SymbolRecord};
+use format_spec::ticket::{NOTE_SECTION, TicketNote};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::pod;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use store::engine::{self, OpenOptions, Trust};
+use std::path::Path;
 use store::guard;
-use store::program::locate::Environment;
-use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind, waiting};
+use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
 
 /// The undefined symbol that stops other linkers.
 pub const EXPLANATION: &str = "this_is_a_program_repository_ticket__link_it_with_repo_ld";
-/// The note's owner.
-const OWNER: &[u8] = b"REPO";
-/// The note's type.
-const NOTE_TYPE: u32 = 1;
-/// The note section's name.
-pub(crate) const NOTE_SECTION: &[u8] = b".note.repo";
-/// The version of the descriptor.
-const VERSION: u32 = 1;
-/// Bytes of a descriptor before the path.
-const FIXED: usize = 4 + 4 + 16 + 32;
-
-/// Why a ticket could not be read or used.
-#[derive(Debug, thiserror::Error)]
-pub enum TicketError {
-    /// It has the marks of a ticket, but not its form.
-    #[error("damaged ticket, at offset {offset:#x}: {what}")]
-    Damaged {
-        /// Offset in the file.
-        offset: u64,
-        /// What is wrong there.
-        what: &'static str,
-    },
-    /// It was made by another version of this program.
-    #[error(
-        "ticket of version {found}, but this program knows only version {VERSION}; build it again"
-    )]
-    Version {
-        /// Its version.
-        found: u32,
-    },
-    /// Its repository is gone.
-    #[error(
-        "its repository {} does not exist; build it again, or give the repository with --repo",
-        path.display()
-    )]
-    NoRepository {
-        /// The repository that it names.
-        path: PathBuf,
-    },
-    /// Another repository than it names.
-    #[error(
-        "it belongs to repository {wanted}, but {} is repository {found}; build it again, or give the right repository with --repo",
-        path.display()
-    )]
-    OtherRepository {
-        /// The repository that is there.
-        path: PathBuf,
-        /// The UUID that the ticket names.
-        wanted: String,
-        /// The UUID of the repository.
-        found: String,
-    },
-    /// The repository.
-    #[error(transparent)]
-    Repository(#[from] ProgramError),
-}
-
-/// What a ticket says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    /// The repository's UUID.
-    pub uuid: [u8; 16],
-    /// The compilation.
-    pub compilation: Digest,
-    /// The repository's absolute path, as it was when the ticket was written.
-    pub repository: PathBuf,
-}
-
-/// A UUID as it is usually written.
-pub fn format_uuid(uuid: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (index, byte) in uuid.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
-}
-
-impl Ticket {
-    /// Reads a ticket; `None` if the file is none.
-    ///
-    /// Looks only at section headers and the note, so it is quick on objects that
-    /// are no tickets. It finds the note also when tools have rewritten the file
-    /// (`strip`, `objcopy`).
-    ///
-    /// # Errors
-    /// If the note is there, but damaged or of another version.
-    pub fn parse(bytes: &[u8]) -> Result<Option<Ticket>, TicketError> {
-        let Some((offset, note)) = find_note(bytes) else {
-            return Ok(None);
-        };
-        let damaged = |what| TicketError::Damaged { offset, what };
-        let word = |at: usize| -> Option<u32> {
-            Some(u32::from_le_bytes(note.get(at..at + 4)?.try_into().ok()?))
-        };
-        let (Some(5), Some(size), Some(NOTE_TYPE)) = (word(0), word(4), word(8)) else {
-            return Err(damaged("the note is not of owner REPO and type 1"));
-        };
-        let size = size as usize;
-        let descriptor = note
-            .get(20..)
-            .and_then(|rest| rest.get(..size))
-            .filter(|descriptor| descriptor.len() >= 4)
-            .ok_or_else(|| damaged("the note is cut off"))?;
-        if note.len() > 20 + size.next_multiple_of(4) {
-            // `ld -r` puts sections of a name together. Its output is no ticket, and to
-            // take the first one for all would lose the others.
-            return Err(damaged(
-                "there are several tickets: another linker joined them (ld -r)",
-            ));
-        }
-        let found =
-            u32::from_le_bytes([descriptor[0], descriptor[1], descriptor[2], descriptor[3]]);
-        if found != VERSION {
-            return Err(TicketError::Version { found });
-        }
-        let (fixed, path) = descriptor
-            .split_first_chunk::<FIXED>()
-            .ok_or_else(|| damaged("the note is cut off"))?;
-        let path_size = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
-        if path_size as usize != path.len() {
-            return Err(damaged("the size of the repository's path is wrong"));
-        }
-        let mut uuid = [0; 16];
-        uuid.copy_from_slice(&fixed[8..24]);
-        let mut digest = [0; 32];
-        digest.copy_from_slice(&fixed[24..]);
-        Ok(Some(Ticket {
-            uuid,
-            compilation: Digest(digest),
-            repository: PathBuf::from(OsStr::from_bytes(path)),
-        }))
-    }
-
-    /// Opens the ticket's repository: `option` (the argument of `--repo`) if it is
-    /// given, else the one that it names, if that may be trusted: a ticket is no word of
-    /// the user's ([`Environment::trust_in`]).
-    ///
-    /// # Errors
-    /// If it is not there, may not be trusted, or is another one.
-    pub fn open_repository(&self, option: Option<&Path>) -> Result<Repository, TicketError> {
-        let path = option.unwrap_or(&self.repository);
-        let mut options = OpenOptions {
-            trust: match option {
-                Some(_) => Trust::Named,
-                None => Environment::current().trust_in(path),
-            },
-            patience: Some(waiting::patience(|line| crate::tell!("repo-ld: {line}"))),
-            ..OpenOptions::default()
-        };
-        let mut opened = Repository::open_with(path, &options);
-        // One that may only be read is good enough for a link.
-        if let Err(ProgramError::Engine(engine::Error::Io { source, .. })) = &opened
-            && matches!(
-                source.kind(),
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-            )
-        {
-            options.read_only = true;
-            opened = Repository::open_with(path, &options);
-        }
-        match opened {
-            Ok(repository) => {
-                self.check_repository(&repository)?;
-                Ok(repository)
-            }
-            Err(ProgramError::Engine(engine::Error::Io { source, .. }))
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Err(TicketError::NoRepository {
-                    path: path.to_owned(),
-                })
-            }
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    /// Checks that `repository` is the one that the ticket names.
-    ///
-    /// # Errors
-    /// [`TicketError::OtherRepository`].
-    pub fn check_repository(&self, repository: &Repository) -> Result<(), TicketError> {
-        if repository.uuid() == self.uuid {
-            return Ok(());
-        }
-        Err(TicketError::OtherRepository {
-            path: repository.path().to_owned(),
-            wanted: format_uuid(&self.uuid),
-            found: format_uuid(&repository.uuid()),
-        })
-    }
-}
-
-/// Whether a file has a ticket's note, damaged or not.
-pub fn is_ticket(bytes: &[u8]) -> bool {
-    find_note(bytes).is_some()
-}
-
-/// The note section of a ticket, and its offset in the file.
-fn find_note(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (header, _) = pod::from_bytes::<FileHeader64<LE>>(bytes).ok()?;
-    if header.e_ident.magic != elf::ELFMAG
-        || header.e_ident.class != elf::ELFCLASS64
-        || header.e_ident.data != elf::ELFDATA2LSB
-        || header.e_type.get(LE) != elf::ET_REL
-    {
-        return None;
-    }
-    let table = bytes.get(usize::try_from(header.e_shoff.get(LE)).ok()?..)?;
-    // A ticket has few sections, so the extended numbering does not occur.
-    let count = usize::from(header.e_shnum.get(LE));
-    let (sections, _) = pod::slice_from_bytes::<SectionHeader64<LE>>(table, count).ok()?;
-    let contents = |section: &SectionHeader64<LE>| {
-        let start = usize::try_from(section.sh_offset.get(LE)).ok()?;
-        let size = usize::try_from(section.sh_size.get(LE)).ok()?;
-        bytes.get(start..start.checked_add(size)?)
-    };
-    let names = contents(sections.get(usize::from(header.e_shstrndx.get(LE)))?)?;
-    sections
-        .iter()
-        .filter(|section| section.sh_type.get(LE) == elf::SHT_NOTE)
-        .find(|section| {
-            names
-                .get(section.sh_name.get(LE) as usize..)
-                .and_then(|rest| rest.strip_prefix(NOTE_SECTION))
-                .is_some_and(|rest| rest.first() == Some(&0))
-        })
-        .and_then(|section| Some((section.sh_offset.get(LE), contents(section)?)))
-}
 
 /// A section of the ticket that exists only so that symbols can be in it.
 struct Stand {
@@ -456,7 +217,13 @@ impl TicketWriter {
         };
         let mut out = SectionWriter::default();
         out.section(&[], elf::SHT_NULL, 0, &[], 0);
-        out.section(NOTE_SECTION, elf::SHT_NOTE, 0, &note(repository, digest), 4);
+        let path = std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned());
+        let note = TicketNote {
+            uuid: repository.uuid(),
+            compilation: *digest,
+            repository: path.as_os_str().as_bytes(),
+        };
+        out.section(NOTE_SECTION, elf::SHT_NOTE, 0, &note.encode(), 4);
         for stand in STANDS {
             out.section(stand.name, stand.sh_type, stand.flags, &[], 1);
         }
@@ -504,28 +271,6 @@ fn stands(
         }
     }
     Ok(stands)
-}
-
-fn note(repository: &Repository, digest: &Digest) -> Vec<u8> {
-    let path = std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned());
-    let path = path.as_os_str().as_bytes();
-    let mut note = Vec::with_capacity(20 + FIXED + path.len());
-    for word in [
-        OWNER.len() as u32 + 1,
-        (FIXED + path.len()) as u32,
-        NOTE_TYPE,
-    ] {
-        note.extend_from_slice(&word.to_le_bytes());
-    }
-    note.extend_from_slice(OWNER);
-    note.resize(20, 0);
-    note.extend_from_slice(&VERSION.to_le_bytes());
-    note.extend_from_slice(&(path.len() as u32).to_le_bytes());
-    note.extend_from_slice(&repository.uuid());
-    note.extend_from_slice(&digest.0);
-    note.extend_from_slice(path);
-    note.resize(note.len().next_multiple_of(4), 0);
-    note
 }
 
 /// Lays out sections one after another.

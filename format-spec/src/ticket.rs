@@ -1,0 +1,178 @@
+//! The note of a ticket file (SPEC.md, section 20): which compilation of which repository it stands for.
+//!
+//! A ticket is an ELF object for the sake of other programs; all that it says to this project is in one note, whose bytes
+//! are made and read here. The note's frame is that of the gABI ("Note Section"): size of the owner's name, size of the
+//! descriptor, type, the owner's name, the descriptor, each padded to a multiple of 4.
+
+use crate::digest::Digest;
+
+/// Name of the section that holds the note.
+pub const NOTE_SECTION: &[u8] = b".note.repo";
+/// The version of the descriptor that this crate writes and reads.
+pub const VERSION: u32 = 1;
+/// The note's owner, with its terminator.
+const OWNER: &[u8; 5] = b"REPO\0";
+/// The note's type.
+const NOTE_TYPE: u32 = 1;
+/// Bytes before the descriptor: three words, and the owner's name.
+const FRAME: usize = 12 + OWNER.len().next_multiple_of(4);
+/// Bytes of a descriptor before the path.
+const FIXED: usize = 4 + 4 + 16 + 32;
+
+/// What a ticket's note says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TicketNote<'a> {
+    /// The repository's UUID.
+    pub uuid: [u8; 16],
+    /// The compilation.
+    pub compilation: Digest,
+    /// The repository's absolute path, as it was when the ticket was written.
+    pub repository: &'a [u8],
+}
+
+/// Why a section of the note's name holds no note that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoteError {
+    /// It does not have the note's form.
+    #[error("{0}")]
+    Damaged(&'static str),
+    /// The descriptor has another version.
+    #[error("ticket of version {0}, but this program knows only version {VERSION}; build it again")]
+    Version(u32),
+}
+
+impl<'a> TicketNote<'a> {
+    /// The bytes of the note, padded to a multiple of 4. (Sizes fit their words: a path that a system opens has some
+    /// thousand bytes at most.)
+    pub fn encode(&self) -> Vec<u8> {
+        let mut note = Vec::with_capacity(FRAME + FIXED + self.repository.len() + 3);
+        let descriptor_size = (FIXED + self.repository.len()) as u32;
+        for word in [OWNER.len() as u32, descriptor_size, NOTE_TYPE] {
+            note.extend_from_slice(&word.to_le_bytes());
+        }
+        note.extend_from_slice(OWNER);
+        note.resize(FRAME, 0);
+        note.extend_from_slice(&VERSION.to_le_bytes());
+        note.extend_from_slice(&(self.repository.len() as u32).to_le_bytes());
+        note.extend_from_slice(&self.uuid);
+        note.extend_from_slice(&self.compilation.0);
+        note.extend_from_slice(self.repository);
+        note.resize(note.len().next_multiple_of(4), 0);
+        note
+    }
+
+    /// Reads a note, given the whole contents of its section.
+    ///
+    /// # Errors
+    /// If the section holds something else, more than one note, or a descriptor of another version.
+    pub fn parse(section: &'a [u8]) -> Result<TicketNote<'a>, NoteError> {
+        const CUT_OFF: NoteError = NoteError::Damaged("the note is cut off");
+        const FOREIGN: NoteError = NoteError::Damaged("the note is not of owner REPO and type 1");
+        let (frame, rest) = section.split_first_chunk::<FRAME>().ok_or(FOREIGN)?;
+        if word(frame, 0) != OWNER.len() as u32
+            || word(frame, 8) != NOTE_TYPE
+            || !frame[12..].starts_with(OWNER)
+        {
+            return Err(FOREIGN);
+        }
+        let size = word(frame, 4) as usize;
+        let descriptor = rest.get(..size).ok_or(CUT_OFF)?;
+        let (version, _) = descriptor.split_first_chunk::<4>().ok_or(CUT_OFF)?;
+        if rest.len() > size.next_multiple_of(4) {
+            // `ld -r` puts sections of a name together. Its output is no ticket, and to take the first note for all
+            // would lose the others.
+            return Err(NoteError::Damaged(
+                "there are several tickets: another linker joined them (ld -r)",
+            ));
+        }
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(NoteError::Version(version));
+        }
+        let (fixed, repository) = descriptor.split_first_chunk::<FIXED>().ok_or(CUT_OFF)?;
+        if word(fixed, 4) as usize != repository.len() {
+            return Err(NoteError::Damaged(
+                "the size of the repository's path is wrong",
+            ));
+        }
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&fixed[8..24]);
+        let mut digest = [0; 32];
+        digest.copy_from_slice(&fixed[24..]);
+        Ok(TicketNote {
+            uuid,
+            compilation: Digest(digest),
+            repository,
+        })
+    }
+}
+
+/// The little-endian word at `at`, which lies within the array.
+fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTE: TicketNote<'_> = TicketNote {
+        uuid: *b"0123456789abcdef",
+        compilation: Digest([0xd1; 32]),
+        repository: b"/r/p.repo",
+    };
+
+    fn encoded() -> Vec<u8> {
+        NOTE.encode()
+    }
+
+    /// SPEC.md, section 20, byte for byte.
+    #[test]
+    fn bytes_are_as_specified() {
+        let mut expected = Vec::new();
+        expected.extend_from_slice(&[5, 0, 0, 0, 65, 0, 0, 0, 1, 0, 0, 0]);
+        expected.extend_from_slice(b"REPO\0\0\0\0");
+        expected.extend_from_slice(&[1, 0, 0, 0, 9, 0, 0, 0]);
+        expected.extend_from_slice(b"0123456789abcdef");
+        expected.extend_from_slice(&[0xd1; 32]);
+        expected.extend_from_slice(b"/r/p.repo\0\0\0");
+        assert_eq!(encoded(), expected);
+        assert_eq!(TicketNote::parse(&expected), Ok(NOTE));
+    }
+
+    #[test]
+    fn every_cut_is_an_error() {
+        let note = encoded();
+        // The last three bytes are padding.
+        for end in 0..note.len() - 3 {
+            assert!(TicketNote::parse(&note[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn other_notes_are_told_apart() {
+        let change = |at: usize, byte: u8| {
+            let mut note = encoded();
+            note[at] = byte;
+            TicketNote::parse(&note).map(|_| ())
+        };
+        let foreign = Err(NoteError::Damaged(
+            "the note is not of owner REPO and type 1",
+        ));
+        assert_eq!(change(0, 4), foreign);
+        assert_eq!(change(8, 2), foreign);
+        assert_eq!(change(12, b'Z'), foreign);
+        assert_eq!(change(20, 2), Err(NoteError::Version(2)));
+        assert_eq!(
+            change(24, 8),
+            Err(NoteError::Damaged(
+                "the size of the repository's path is wrong"
+            ))
+        );
+        let two = [encoded(), encoded()].concat();
+        assert!(matches!(
+            TicketNote::parse(&two),
+            Err(NoteError::Damaged(what)) if what.contains("several tickets")
+        ));
+    }
+}

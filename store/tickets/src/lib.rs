@@ -1,0 +1,17 @@
+//! Ticket files, which build systems see in place of object files (SPEC.md, section 20).
+//!
+//! Who has to do with tickets need not be a linker: the compactor asks which of them are still there. So what is common to
+//! both stands here, between the store and them:
+//!
+//! * [`ticket`]: reading the note that makes an ELF object a ticket, and opening the repository that it names.
+//! * [`write`](mod@write): making a whole ticket, which other tools (`nm`, `ar`, `strip`) take for an ordinary object.
+//! * [`archive`]: `ar` archives, in which tickets travel.
+//! * [`file`](mod@file): what is at a path: a ticket, an archive with tickets, or something else.
+
+pub mod archive;
+pub mod file;
+pub mod ticket;
+pub mod write;
+
+pub use ticket::{Ticket, TicketError, is_ticket};
+pub use write::{EXPLANATION, ticket_bytes, write_ticket};

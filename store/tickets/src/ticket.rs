@@ -1,0 +1,210 @@
+//! Reading tickets: the note in an ELF object, and the repository that it names.
+//!
+//! The note is found by the section headers alone, so that to ask of an object whether it is a ticket costs little; and by
+//! the section's name, so that it is found also after other tools (`strip`, `objcopy`) have rewritten the file. What is in
+//! it, [`format_spec::ticket`] says.
+
+use format_spec::digest::Digest;
+use format_spec::ticket::{NOTE_SECTION, NoteError, TicketNote, VERSION};
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64, SectionHeader64};
+use object::pod;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use store::engine::{self, OpenOptions, Trust};
+use store::program::locate::Environment;
+use store::program::{ProgramError, Repository, waiting};
+
+/// Why a ticket could not be read or used.
+#[derive(Debug, thiserror::Error)]
+pub enum TicketError {
+    /// It has the marks of a ticket, but not its form.
+    #[error("damaged ticket, at offset {offset:#x}: {what}")]
+    Damaged {
+        /// Offset in the file.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// It was made by another version of this program.
+    #[error(
+        "ticket of version {found}, but this program knows only version {VERSION}; build it again"
+    )]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// Its repository is gone.
+    #[error(
+        "its repository {} does not exist; build it again, or give the repository with --repo",
+        path.display()
+    )]
+    NoRepository {
+        /// The repository that it names.
+        path: PathBuf,
+    },
+    /// Another repository than it names.
+    #[error(
+        "it belongs to repository {wanted}, but {} is repository {found}; build it again, or give the right repository with --repo",
+        path.display()
+    )]
+    OtherRepository {
+        /// The repository that is there.
+        path: PathBuf,
+        /// The UUID that the ticket names.
+        wanted: String,
+        /// The UUID of the repository.
+        found: String,
+    },
+    /// The repository.
+    #[error(transparent)]
+    Repository(#[from] ProgramError),
+}
+
+/// What a ticket says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The repository's UUID.
+    pub uuid: [u8; 16],
+    /// The compilation.
+    pub compilation: Digest,
+    /// The repository's absolute path, as it was when the ticket was written.
+    pub repository: PathBuf,
+}
+
+/// A UUID as it is usually written.
+pub fn format_uuid(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+impl Ticket {
+    /// Reads a ticket; `None` if the file is none.
+    ///
+    /// Looks only at section headers and the note, so it is quick on objects that
+    /// are no tickets. It finds the note also when tools have rewritten the file
+    /// (`strip`, `objcopy`).
+    ///
+    /// # Errors
+    /// If the note is there, but damaged or of another version.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Ticket>, TicketError> {
+        let Some((offset, note)) = find_note(bytes) else {
+            return Ok(None);
+        };
+        match TicketNote::parse(note) {
+            Ok(note) => Ok(Some(Ticket {
+                uuid: note.uuid,
+                compilation: note.compilation,
+                repository: PathBuf::from(OsStr::from_bytes(note.repository)),
+            })),
+            Err(NoteError::Damaged(what)) => Err(TicketError::Damaged { offset, what }),
+            Err(NoteError::Version(found)) => Err(TicketError::Version { found }),
+        }
+    }
+
+    /// Opens the ticket's repository: `option` (the argument of `--repo`) if it is
+    /// given, else the one that it names, if that may be trusted: a ticket is no word of
+    /// the user's ([`Environment::trust_in`]). Who is waited for is told by `tell`.
+    ///
+    /// # Errors
+    /// If it is not there, may not be trusted, or is another one.
+    pub fn open_repository(
+        &self,
+        option: Option<&Path>,
+        tell: fn(&str),
+    ) -> Result<Repository, TicketError> {
+        let path = option.unwrap_or(&self.repository);
+        let mut options = OpenOptions {
+            trust: match option {
+                Some(_) => Trust::Named,
+                None => Environment::current().trust_in(path),
+            },
+            patience: Some(waiting::patience(tell)),
+            ..OpenOptions::default()
+        };
+        let mut opened = Repository::open_with(path, &options);
+        // One that may only be read is good enough for a link.
+        if let Err(ProgramError::Engine(engine::Error::Io { source, .. })) = &opened
+            && matches!(
+                source.kind(),
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+            )
+        {
+            options.read_only = true;
+            opened = Repository::open_with(path, &options);
+        }
+        match opened {
+            Ok(repository) => {
+                self.check_repository(&repository)?;
+                Ok(repository)
+            }
+            Err(ProgramError::Engine(engine::Error::Io { source, .. }))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Err(TicketError::NoRepository {
+                    path: path.to_owned(),
+                })
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Checks that `repository` is the one that the ticket names.
+    ///
+    /// # Errors
+    /// [`TicketError::OtherRepository`].
+    pub fn check_repository(&self, repository: &Repository) -> Result<(), TicketError> {
+        if repository.uuid() == self.uuid {
+            return Ok(());
+        }
+        Err(TicketError::OtherRepository {
+            path: repository.path().to_owned(),
+            wanted: format_uuid(&self.uuid),
+            found: format_uuid(&repository.uuid()),
+        })
+    }
+}
+
+/// Whether a file has a ticket's note, damaged or not.
+pub fn is_ticket(bytes: &[u8]) -> bool {
+    find_note(bytes).is_some()
+}
+
+/// The note section of a ticket, and its offset in the file.
+fn find_note(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (header, _) = pod::from_bytes::<FileHeader64<LE>>(bytes).ok()?;
+    if header.e_ident.magic != elf::ELFMAG
+        || header.e_ident.class != elf::ELFCLASS64
+        || header.e_ident.data != elf::ELFDATA2LSB
+        || header.e_type.get(LE) != elf::ET_REL
+    {
+        return None;
+    }
+    let table = bytes.get(usize::try_from(header.e_shoff.get(LE)).ok()?..)?;
+    // A ticket has few sections, so the extended numbering does not occur.
+    let count = usize::from(header.e_shnum.get(LE));
+    let (sections, _) = pod::slice_from_bytes::<SectionHeader64<LE>>(table, count).ok()?;
+    let contents = |section: &SectionHeader64<LE>| {
+        let start = usize::try_from(section.sh_offset.get(LE)).ok()?;
+        let size = usize::try_from(section.sh_size.get(LE)).ok()?;
+        bytes.get(start..start.checked_add(size)?)
+    };
+    let names = contents(sections.get(usize::from(header.e_shstrndx.get(LE)))?)?;
+    sections
+        .iter()
+        .filter(|section| section.sh_type.get(LE) == elf::SHT_NOTE)
+        .find(|section| {
+            names
+                .get(section.sh_name.get(LE) as usize..)
+                .and_then(|rest| rest.strip_prefix(NOTE_SECTION))
+                .is_some_and(|rest| rest.first() == Some(&0))
+        })
+        .and_then(|section| Some((section.sh_offset.get(LE), contents(section)?)))
+}
