@@ -10,7 +10,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 use store::program::CompilationView;
-use tickets::Ticket;
 
 /// A compilation in a list.
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 
 use super::model::Model;
 use super::output::{Text, View, printable, time};
-use ::tickets::file::{self, TicketFile};
+use ::tickets::file::{self, Contents, TicketFile};
 use ::tickets::ticket::{Ticket, format_uuid};
 use anyhow::{Context, Result};
 use format_spec::program::Index;
