@@ -3,6 +3,7 @@
 //! The only moment that decides is the renaming. Before it, the old file is whole and
 //! in use; after it, the new one, which was verified and is on the disk.
 
+use crate::damage::{self, Damaged};
 use crate::new_file::{Directory, NewFile};
 use crate::report::Report;
 use crate::roots::{Survey, Wishes, survey};
@@ -64,9 +65,7 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     let programs = old.programs()?;
     refuse_unknown(&programs)?;
     observer.begin("looking for tickets", 0);
-    let survey = survey(&programs, wishes)?;
-    let mut report = Report::new(&programs, &survey, false)?;
-
+    let mut survey = survey(&programs, wishes)?;
     let new_file = NewFile::new(&directory)?;
     let options = OpenOptions {
         uuid: Some(old.uuid()),
@@ -74,7 +73,17 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     };
     let new = Repository::new(new_file.repository(&options)?);
     let mut copier = Copier::new(&new)?;
-    copy_live(&programs, &survey, &mut copier, wishes.now, observer)?;
+    let mut damaged = Damaged::default();
+    copy_live(
+        &programs,
+        &survey,
+        &mut copier,
+        &mut damaged,
+        observer,
+        wishes.now,
+    )?;
+    damaged.tell(&mut survey);
+    let mut report = Report::new(&programs, &survey, false)?;
     copier.commit()?;
     observer.begin("verifying", 0);
     new.store().verify()?;
@@ -138,28 +147,31 @@ fn copy_live(
     programs: &Programs<'_>,
     survey: &Survey,
     copier: &mut Copier<'_>,
-    now: u64,
+    damaged: &mut Damaged,
     observer: &dyn Observer,
+    now: u64,
 ) -> Result<()> {
     // In the order of paths: what was built together is linked together.
     let mut order: Vec<_> = survey.live.iter().collect();
     order.sort_unstable_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
     observer.begin("copying", order.len() as u64);
     for (&address, _) in order {
-        copier.compilation(programs, &programs.compilation_at(address)?)?;
+        damaged.copy(copier, programs, address)?;
         observer.step();
     }
     copy_types(programs, 0, copier)?;
     for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
         let record = programs.snapshot().get(Index::Tickets as u8, &ticket.key)?;
         let record = record.context("a ticket's record disappeared")?;
-        let compilation = programs.compilation_at(ticket.compilation)?;
-        let address = copier.compilation(programs, &compilation)?;
+        let Some(address) = damaged.copy(copier, programs, ticket.compilation)? else {
+            continue;
+        };
         copier.ticket(&programs.ticket(&record)?, address)?;
     }
     for (path, compilation) in &survey.found {
-        let compilation = programs.compilation_at(*compilation)?;
-        let address = copier.compilation(programs, &compilation)?;
+        let Some(address) = damaged.copy(copier, programs, *compilation)? else {
+            continue;
+        };
         let header = TicketHeader {
             compilation: address,
             written: now,
@@ -176,7 +188,8 @@ fn copy_live(
     for (key, _, _) in survey.images.iter().filter(|(_, _, gone)| gone.is_none()) {
         let record = programs.snapshot().get(Index::Images as u8, key)?;
         let record = record.context("an image's record disappeared")?;
-        copier.image(programs, &programs.image(&record)?)?;
+        // Of one with damaged inputs there is nothing to keep: it is linked again with them.
+        damage::unless_damaged(copier.image(programs, &programs.image(&record)?))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@
 //! 3. What writers committed meanwhile is copied after it; the last of it, and the
 //!    renaming, under the old file's write lock.
 //!
-//! [`new_file`] is how that is done where others can write the directory.
+//! [`damage`]: what is damaged is left out, and what must be built again is told. [`new_file`] is how that is done where others can write the directory.
 //!
 //! Whoever has the old file open goes on reading it. Writers that were waiting for its
 //! lock find it replaced ([`store::engine::Error::Replaced`]) and open the new one.
@@ -21,6 +21,7 @@
 
 pub mod cli;
 pub mod compact;
+pub mod damage;
 pub mod new_file;
 pub mod report;
 pub mod roots;

@@ -10,6 +10,7 @@
 //!
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
+use crate::damage;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -21,7 +22,8 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use store::program::Programs;
+use store::engine::Record;
+use store::program::{ProgramError, Programs};
 use tickets::Ticket;
 use tickets::file::{TicketFile, look_at};
 
@@ -65,6 +67,8 @@ pub enum Gone {
     NoTicket,
     /// The ticket file names a compilation that is not in the repository.
     NoCompilation,
+    /// What it names, or is made of, is damaged.
+    Damaged,
 }
 
 impl Gone {
@@ -75,6 +79,7 @@ impl Gone {
             Gone::OtherFile => "another file is in its place",
             Gone::NoTicket => "no ticket names it",
             Gone::NoCompilation => "the repository does not have what it names",
+            Gone::Damaged => "what it is made of is damaged; build it again",
         }
     }
 }
@@ -160,15 +165,35 @@ impl Surveyor<'_, '_> {
             .push(format!("{}: {what}", path.display()));
     }
 
+    /// A record of an index, if it is not damaged: then it is dropped, and the user told.
+    fn whole<'s>(
+        &mut self,
+        record: Result<Record<'s>, ProgramError>,
+        what: &str,
+    ) -> Result<Option<Record<'s>>> {
+        let offset = match record {
+            Ok(record) if record.is_whole() => return Ok(Some(record)),
+            Ok(record) => format!(" at offset {:#x}", record.address.0),
+            Err(error) if damage::is_of_record(&error) => String::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let repository = self.programs.snapshot().store().path().to_owned();
+        self.warn(
+            &repository,
+            format_args!("{what}{offset} is damaged; dropped"),
+        );
+        Ok(None)
+    }
+
     /// Tickets on record.
     fn records(&mut self) -> Result<()> {
         for record in self.programs.records(Index::Tickets) {
-            let record = record?;
+            let Some(record) = self.whole(record, "a ticket's record")? else {
+                continue;
+            };
             let view = self.programs.ticket(&record)?;
             let path = PathBuf::from(OsStr::from_bytes(view.path));
             let mut compilation = view.header.compilation;
-            // A damaged one is an error now rather than while copying.
-            self.programs.compilation_at(compilation)?;
             let found = look_at(&path);
             let gone = match found {
                 TicketFile::Ticket(ticket) if ticket.uuid == self.uuid => {
@@ -339,7 +364,9 @@ impl Surveyor<'_, '_> {
 
     fn images(&mut self) -> Result<()> {
         for record in self.programs.records(Index::Images) {
-            let record = record?;
+            let Some(record) = self.whole(record, "an image's record")? else {
+                continue;
+            };
             let view = self.programs.image(&record)?;
             let path = PathBuf::from(OsStr::from_bytes(view.path));
             let is_gone = match std::fs::symlink_metadata(&path) {
@@ -373,7 +400,10 @@ impl Surveyor<'_, '_> {
             }
         }
         for record in self.programs.records(Index::Compilations) {
-            let record = record?;
+            // A damaged one is dropped when it cannot be copied: until then, it is known by its address.
+            let Some(record) = damage::unless_damaged(record)? else {
+                continue;
+            };
             if self.out.live.contains_key(&record.address) {
                 continue;
             }

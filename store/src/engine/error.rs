@@ -128,6 +128,17 @@ pub enum Error {
         /// What is wrong there.
         what: &'static str,
     },
+    /// A node or leaf of an index or a vector is not as SPEC.md says it must be. All that is in them
+    /// can be made again from the log ([`Store::rewrite_leaves`](super::Store::rewrite_leaves)).
+    #[error("{}: damaged at offset {offset:#x}: {what}; repo-dump --verify --repair makes the indices again", path.display())]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
     /// A transaction was asked of a repository opened for reading only.
     #[error("{}: opened for reading only", path.display())]
     ReadOnly {
@@ -176,19 +187,37 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub(super) struct Fault {
     pub offset: u64,
     pub what: &'static str,
+    /// In a node or a leaf.
+    of_index: bool,
 }
 
 impl Fault {
     pub fn new(offset: u64, what: &'static str) -> Fault {
-        Fault { offset, what }
+        let of_index = false;
+        Fault {
+            offset,
+            what,
+            of_index,
+        }
+    }
+
+    /// Damage of a node or a leaf.
+    pub fn of_index(offset: u64, what: &'static str) -> Fault {
+        let of_index = true;
+        Fault {
+            offset,
+            what,
+            of_index,
+        }
     }
 
     #[cold]
     pub fn at(self, path: &Path) -> Error {
-        Error::Damaged {
-            path: path.to_owned(),
-            offset: self.offset,
-            what: self.what,
+        let Fault { offset, what, .. } = self;
+        let path = path.to_owned();
+        match self.of_index {
+            true => Error::Index { path, offset, what },
+            false => Error::Damaged { path, offset, what },
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 pub(super) fn words<'s>(view: View<'s>, leaf: Child) -> Result<&'s [Word], Fault> {
     let is_leaf = (MIN_LOG2..=MAX_LOG2).contains(&leaf.log2());
     if !is_leaf || !leaf.address().is_multiple_of(LEAF_ALIGN) {
-        return Err(Fault::new(leaf.address(), "is not a leaf"));
+        return Err(Fault::of_index(leaf.address(), "is not a leaf"));
     }
     view.words(leaf.address(), 1 << leaf.log2())
 }
@@ -33,7 +33,8 @@ pub(super) fn copy_of(words: &[Word]) -> Vec<u64> {
 /// The shape of an index's leaf.
 #[inline]
 pub(super) fn shape(leaf: Child) -> Result<Shape, Fault> {
-    Shape::new(leaf.prefix(), leaf.log2()).ok_or(Fault::new(leaf.address(), "leaf's size is wrong"))
+    Shape::new(leaf.prefix(), leaf.log2())
+        .ok_or(Fault::of_index(leaf.address(), "leaf's size is wrong"))
 }
 
 /// The newest record of `key` below the view's end, if this is the leaf for it.
@@ -125,8 +126,7 @@ pub(super) fn candidates(view: View<'_>, leaf: Child, key: &Digest) -> Result<Ve
 
 #[cold]
 fn unsound(leaf: Child, place: u64) -> Fault {
-    let what = "word of an index is damaged; repo-dump --verify --repair makes the indices again";
-    Fault::new(leaf.address() + place * 8, what)
+    Fault::of_index(leaf.address() + place * 8, "word of an index is damaged")
 }
 
 /// Whether a word leads to a record that the view has. (To free words and those
@@ -159,10 +159,25 @@ fn candidate<'s>(
         // Not a record: damage, or a word that a writer is just writing (which
         // then cannot be one that this view should see).
         let again = word.load(Ordering::Acquire);
+        if again == value && !leaf::is_sound(value) {
+            return Err(Fault::of_index(fault.offset, "word of an index is damaged"));
+        }
         if again == value {
             return Err(fault);
         }
         value = again;
+    }
+}
+
+/// The record of `index` that a word leads to.
+pub(super) fn led_to(view: View<'_>, index: u8, word: u64) -> Result<Record<'_>, Fault> {
+    let address = leaf::address(word);
+    if !leaf::is_sound(word) {
+        return Err(Fault::of_index(address.0, "word of an index is damaged"));
+    }
+    match record_at(view, address)? {
+        (slot, record) if slot == index => Ok(record),
+        _ => Err(Fault::new(address.0, "record is of another index")),
     }
 }
 
@@ -271,7 +286,7 @@ pub(super) fn entries<K: Keys>(
         let bits = shape.known_bits(leaf::tag(word), place / LINE_WORDS);
         let bits = bits.map_err(|_| {
             let what = "word is too far from its home line";
-            keys.error(Fault::new(leaf.address() + place * 8, what))
+            keys.error(Fault::of_index(leaf.address() + place * 8, what))
         })?;
         // Without any, the record is read when they are needed.
         let bits = bits.unwrap_or(KeyBits::NONE);

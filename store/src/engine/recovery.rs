@@ -146,6 +146,49 @@ impl Store {
         self.write_at(bytemuck::cast_slice(&leaf.words), leaf.child.address())
     }
 
+    /// Makes all leaves again from the log, as far as they are not what they must be, and returns
+    /// how many were not. Waits for other writers; readers go on.
+    ///
+    /// What transactions say is believed, also where their checksums are wrong: a record that is
+    /// damaged is found by its own check.
+    ///
+    /// # Errors
+    /// If the log itself cannot be followed: a trailer, a node or the head of an item is damaged.
+    pub fn rewrite_leaves(&self) -> Result<u64> {
+        let _lock = self.lock()?;
+        let head = self.state_offset(offset_of!(FileState, head))?;
+        let newest = self.trailer(head)?;
+        self.check_writable(newest)?;
+        let view = self.view(end_of(newest))?;
+        let mut trailers = vec![newest];
+        while let Some(last) = trailers.last()
+            && last.revision > 0
+        {
+            trailers.push(self.trailer(last.previous)?);
+        }
+        let mut written = 0;
+        let mut write = |leaf: &MadeLeaf| {
+            if leaf.compare(view, None).is_ok() {
+                return Ok(());
+            }
+            written += 1;
+            self.write_at(bytemuck::cast_slice(&leaf.words), leaf.child.address())
+        };
+        let mut leaves = self.replay_all(view).map_err(|fault| self.error(fault))?;
+        for next in trailers.into_iter().rev().skip(1) {
+            leaves
+                .apply(view, next)
+                .map_err(|fault| self.error(fault))?;
+            leaves
+                .finished
+                .drain(..)
+                .try_for_each(|leaf| write(&leaf))?;
+        }
+        leaves.made().try_for_each(&mut write)?;
+        self.write_state(offset_of!(FileState, visible), &[head])?;
+        Ok(written)
+    }
+
     fn needs_recovery(&self, fault: Fault) -> Error {
         Error::NeedsRecovery {
             path: self.path().to_owned(),

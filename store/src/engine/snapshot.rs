@@ -209,13 +209,14 @@ impl<'s> Snapshot<'s> {
             // The walk has seen that the words are there.
             let words = leaf::words(snapshot.view, leaf).unwrap_or_default();
             words.iter().filter_map(move |word| {
-                let address = format_spec::leaf::address(word.load(Ordering::Relaxed));
+                let word = word.load(Ordering::Relaxed);
+                let address = format_spec::leaf::address(word);
                 if address.0 == 0 || address.0 >= snapshot.view.end() {
                     return None;
                 }
-                let record = match snapshot.record_at(address) {
+                let record = match leaf::led_to(snapshot.view, index, word) {
                     Ok(record) => record,
-                    Err(error) => return Some(Err(error)),
+                    Err(fault) => return Some(Err(snapshot.error(fault))),
                 };
                 if !snapshot.trailer.has_replaced(index) {
                     return Some(Ok(record));

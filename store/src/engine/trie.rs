@@ -34,7 +34,10 @@ impl<'s> Node<'s> {
         let bytes = view.bytes(child.address(), size_of::<[u64; MAX_NODE_WORDS]>() as u64)?;
         match cast(bytes) {
             Some(words) => Ok(Node { words, child }),
-            None => Err(Fault::new(child.address(), "is not the address of a node")),
+            None => Err(Fault::of_index(
+                child.address(),
+                "is not the address of a node",
+            )),
         }
     }
 
@@ -49,7 +52,7 @@ impl<'s> Node<'s> {
         let child = ChildWord(self.words[2 + rank % MAX_CHILDREN]).in_node(self.bitmap(), rank);
         match child {
             Some(child) if child.address() < self.child.address() => Ok(child),
-            _ => Err(Fault::new(self.child.address(), "node is damaged")),
+            _ => Err(Fault::of_index(self.child.address(), "node is damaged")),
         }
     }
 
@@ -58,13 +61,13 @@ impl<'s> Node<'s> {
     pub fn child_of(self, value: u32) -> Result<Child, Fault> {
         match trie::rank(self.bitmap(), value) {
             Some(rank) => self.child(rank),
-            None => Err(Fault::new(self.child.address(), "node is damaged")),
+            None => Err(Fault::of_index(self.child.address(), "node is damaged")),
         }
     }
 
     /// The children of an index's node, and the values that each has.
     pub fn children(self) -> Result<Vec<(Run, Child)>, Fault> {
-        let fault = || Fault::new(self.child.address(), "node's bitmap is wrong");
+        let fault = || Fault::of_index(self.child.address(), "node's bitmap is wrong");
         let runs = trie::runs(self.bitmap()).ok_or_else(fault)?;
         (runs.into_iter().enumerate())
             .map(|(rank, run)| Ok((run, self.child(rank)?)))
@@ -85,7 +88,7 @@ fn cast<T: Pod>(bytes: &[u8]) -> Option<&T> {
 
 #[inline]
 fn root(word: ChildWord, view: View<'_>) -> Result<Child, Fault> {
-    (word.as_root()).ok_or(Fault::new(view.end(), "trailer's roots are wrong"))
+    (word.as_root()).ok_or(Fault::of_index(view.end(), "trailer's roots are wrong"))
 }
 
 /// The leaf for `key`; [`Child::NONE`] if there is none.
@@ -149,9 +152,9 @@ pub(super) fn element_address(
         .get(place as usize)
         .map(|word| word.load(Ordering::Relaxed));
     word.and_then(|word| trie::element_address(word, element))
-        .ok_or(Fault::new(
+        .ok_or(Fault::of_index(
             leaf.address() + place * 8,
-            "element of a vector is damaged; repo-dump --verify --repair makes the vectors again",
+            "element of a vector is damaged",
         ))
 }
 
@@ -161,7 +164,7 @@ pub(super) fn shift_of(node: Child) -> Result<u32, Fault> {
     // More than two nodes above each other have more elements than there are numbers.
     match node.prefix() {
         height @ 1..=4 => Ok(VECTOR_LEAF_BITS + NODE_BITS * (height - 1)),
-        _ => Err(Fault::new(node.address(), "node's height is wrong")),
+        _ => Err(Fault::of_index(node.address(), "node's height is wrong")),
     }
 }
 
@@ -247,7 +250,7 @@ impl<'s> Walk<'s> {
         if child.is_none() || is_kept(child) {
             return Ok(());
         }
-        let fault = |what| Fault::new(child.address(), what);
+        let fault = |what| Fault::of_index(child.address(), what);
         if child.prefix() != prefix {
             return Err(fault("node or leaf is not where it belongs in its trie"));
         }

@@ -8,16 +8,20 @@
 //!
 //! Nobody waits long for the lock: what is much is added in several transactions ([`Budget`]). What an earlier one of these added
 //! refers to nothing later, and nobody refers to it yet, so that to be killed between them costs room and no more.
+//!
+//! What is there is only believed to be there if its bytes are those that were written. A record that the disk has damaged
+//! is mended ([`Adder::mend`]): whoever adds it has the right bytes at hand.
 
 use super::build::Compilation;
 use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
-use crate::engine::{Durability, Record, Store, Transaction};
+use crate::engine::{Durability, Error, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -85,6 +89,8 @@ enum State<'p> {
 
 /// A compilation that is being added, and how far that has come.
 struct Missing<'p> {
+    /// It is there, but not all that it is made of is as it was written.
+    is_damaged: bool,
     name_digests: Vec<Digest>,
     names: Numbers<NameId>,
     pieces: Numbers<PieceId>,
@@ -160,6 +166,7 @@ impl<'p> Missing<'p> {
             ..Added::default()
         };
         Ok(Missing {
+            is_damaged: false,
             name_digests,
             names,
             pieces,
@@ -220,20 +227,27 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
 
 fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
     let snapshot = programs.snapshot();
-    let address = |index: Index, digest: &Digest| -> Result<Option<Address>> {
-        Ok(snapshot
-            .get(index as u8, digest)?
-            .map(|record| record.address))
+    let look = |index: Index, digest: &Digest| -> Result<Option<Record<'_>>> {
+        match snapshot.get(index as u8, digest) {
+            Ok(found) => Ok(found.filter(Record::is_whole)),
+            // With the lock, it is mended or said.
+            Err(Error::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     };
-    if let Some(known) = address(Index::Compilations, &prepared.digest)? {
-        return Ok(State::There(known));
-    }
-    let missing = Missing::new(
+    let mut missing = Missing::new(
         prepared,
-        |digest| programs.find_name_by_digest(digest),
-        |digest| programs.find_piece(digest),
-        |digest| address(Index::Fragments, digest),
+        |digest| Ok(look(Index::Names, digest)?.and_then(|found| view::name_id(&found))),
+        |digest| Ok(look(Index::Pieces, digest)?.and_then(|found| view::piece_id(&found))),
+        |digest| Ok(look(Index::Fragments, digest)?.map(|found| found.address)),
     )?;
+    let all_there = missing.names.missing.is_empty()
+        && missing.pieces.missing.is_empty()
+        && missing.fragments.missing.is_empty();
+    match look(Index::Compilations, &prepared.digest)? {
+        Some(known) if all_there => return Ok(State::There(known.address)),
+        known => missing.is_damaged = known.is_some(),
+    }
     Ok(State::Missing(Box::new(missing)))
 }
 
@@ -273,12 +287,14 @@ fn is_fresh(header: &TicketHeader, compilation: Address) -> bool {
 }
 
 fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
-    match programs
-        .snapshot()
-        .get(Index::Tickets as u8, &ticket_key(path))?
-    {
-        Some(record) => Ok(is_fresh(programs.ticket(&record)?.header, compilation)),
-        None => Ok(false),
+    let snapshot = programs.snapshot();
+    match snapshot.get(Index::Tickets as u8, &ticket_key(path)) {
+        Ok(Some(record)) if record.is_whole() => {
+            Ok(is_fresh(programs.ticket(&record)?.header, compilation))
+        }
+        // What is damaged is written anew.
+        Ok(_) | Err(Error::Damaged { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -322,9 +338,11 @@ impl<'s> Adder<'s> {
         for (((addition, state), ticket), result) in parts {
             if let State::Missing(missing) = state {
                 // Another process may have added it since it was looked up.
-                let index = Index::Compilations as u8;
-                let digest = &addition.prepared.digest;
-                if let Some(record) = self.transaction.get(index, digest)? {
+                let known = match missing.is_damaged {
+                    true => None,
+                    false => self.look(Index::Compilations, &addition.prepared.digest)?,
+                };
+                if let Some(record) = known {
                     *state = State::There(record.address);
                 } else if let Some(added) = self.compilation(addition.prepared, missing)? {
                     *state = State::There(added.address);
@@ -365,14 +383,59 @@ impl<'s> Adder<'s> {
             .map_err(|_| self.damaged(Address(0), what))
     }
 
+    /// The record of this digest, if it is there and as it was written.
+    fn look(&self, index: Index, digest: &Digest) -> Result<Option<Record<'_>>> {
+        match self.transaction.get(index as u8, digest) {
+            Ok(found) => Ok(found.filter(Record::is_whole)),
+            Err(Error::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
     fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
-        let address = self.transaction.insert(index as u8, digest, &self.value)?;
-        let is_new = address > self.newest;
-        if is_new {
-            self.newest = address;
+        let inserted = self.transaction.insert(index as u8, digest, &self.value);
+        let address = match inserted {
+            Ok(address) if address > self.newest => {
+                self.newest = address;
+                return Ok((address, true));
+            }
+            Ok(address) if self.transaction.record_at(address)?.is_whole() => address,
+            Ok(_) | Err(Error::Damaged { .. }) => self.mend(index, digest)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((address, false))
+    }
+
+    /// Makes a damaged record what it was, of which `self.value` is the value but for the
+    /// id of a name or a piece: that is the record's place in its vector.
+    fn mend(&mut self, index: Index, digest: &Digest) -> Result<Address> {
+        let base = self.transaction.base();
+        let candidates = base.candidates(index as u8, digest)?;
+        let numbered = match index {
+            Index::Names => Some((Vector::Names as u8, offset_of!(NameHeader, id))),
+            Index::Pieces => Some((Vector::Pieces as u8, offset_of!(PieceHeader, id))),
+            _ => None,
+        };
+        for &candidate in &candidates {
+            if let Some((vector, place)) = numbered {
+                let mut ids = 0..base.vector_len(vector) as u32;
+                let is_its =
+                    |id: &u32| base.vector_get(vector, *id).ok().flatten() == Some(candidate);
+                let Some(id) = ids.find(is_its) else {
+                    continue;
+                };
+                self.value[place..place + 4].copy_from_slice(&id.to_le_bytes());
+            }
+            let mended = self.transaction.mend(index as u8, digest, &self.value)?;
+            if let Some(address) = mended {
+                return Ok(address);
+            }
         }
-        Ok((address, is_new))
+        Err(self.damaged(
+            candidates.first().copied().unwrap_or_default(),
+            "the record is damaged beyond mending; repo-dump --verify --repair drops it",
+        ))
     }
 
     /// What is read of the record that somebody else has added.
@@ -502,16 +565,22 @@ impl<'s> Adder<'s> {
     }
 
     fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
-        let recorded = self.transaction.get(Index::Tickets as u8, &ticket.key)?;
-        if let Some(record) = recorded {
-            let header = record.value.get(..size_of::<TicketHeader>());
-            let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
-            let header =
-                header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
-            if is_fresh(&header, compilation) {
-                return Ok(());
+        let index = Index::Tickets as u8;
+        let is_damaged = match self.transaction.get(index, &ticket.key) {
+            Ok(None) => false,
+            Ok(Some(record)) if record.is_whole() => {
+                let header = record.value.get(..size_of::<TicketHeader>());
+                let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
+                let header =
+                    header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
+                if is_fresh(&header, compilation) {
+                    return Ok(());
+                }
+                false
             }
-        }
+            Ok(Some(_)) | Err(Error::Damaged { .. }) => true,
+            Err(error) => return Err(error.into()),
+        };
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {
@@ -520,8 +589,12 @@ impl<'s> Adder<'s> {
             }));
         self.value
             .extend_from_slice(ticket.path.as_os_str().as_bytes());
-        self.transaction
-            .replace(Index::Tickets as u8, &ticket.key, &self.value)?;
+        match is_damaged {
+            true => self
+                .transaction
+                .supersede(index, &ticket.key, &self.value)?,
+            false => self.transaction.replace(index, &ticket.key, &self.value)?,
+        };
         Ok(())
     }
 }

@@ -124,11 +124,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If the repository is damaged.
     pub fn find_name(&self, name: &[u8]) -> Result<Option<NameId>> {
-        self.find_name_by_digest(&Digest::of(name))
-    }
-
-    pub(super) fn find_name_by_digest(&self, digest: &Digest) -> Result<Option<NameId>> {
-        match self.snapshot.get(Index::Names as u8, digest)? {
+        match self.snapshot.get(Index::Names as u8, &Digest::of(name))? {
             None => Ok(None),
             Some(record) => {
                 let (header, _) = self.parse(&record, name_parts(&record), "not a name")?;
@@ -156,16 +152,6 @@ impl<'s> Programs<'s> {
             return Err(self.damaged(record.address, "a piece's id is not its place"));
         }
         Ok(view)
-    }
-
-    pub(super) fn find_piece(&self, digest: &Digest) -> Result<Option<PieceId>> {
-        match self.snapshot.get(Index::Pieces as u8, digest)? {
-            None => Ok(None),
-            Some(record) => {
-                let view = self.parse(&record, PieceView::new(record), "not a piece")?;
-                Ok(Some(view.header.id))
-            }
-        }
     }
 
     /// A fragment by the address of its record.

@@ -79,16 +79,22 @@ pub enum When {
 
 /// Options that are commands of their own.
 #[derive(Args, Debug)]
-#[group(multiple = false)]
+#[group(multiple = true)]
 pub struct Action {
     /// Bytes by kind, shared definitions, and the ratio to the object files
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["verify", "repair", "diff", "materialize"])]
     pub stats: bool,
     /// Check everything: checksums, tables, and the digest of all content
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["diff", "materialize"])]
     pub verify: bool,
+    /// Make good what is damaged: indices are made again from the log, and what cannot be is dropped
+    ///
+    /// Says which tickets must be built again. Does first what --verify does, and
+    /// changes nothing if all is well.
+    #[arg(long, conflicts_with_all = ["diff", "materialize"])]
+    pub repair: bool,
     /// What differs between two tickets or two revisions
-    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "materialize")]
     pub diff: Option<Vec<String>>,
     /// Write the compilation of a ticket (or with this digest) as an ELF object
     #[arg(long, value_name = "TICKET", requires = "output")]

@@ -7,7 +7,7 @@
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`file`](self::file), [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
-//! | [`stats`], [`verify`], [`diff`] | what looks at everything |
+//! | [`stats`], [`verify`], [`repair`], [`diff`] | what looks at everything |
 //! | [`progress`] | a bar for what lasts |
 
 pub mod cli;
@@ -22,6 +22,7 @@ pub mod lists;
 pub mod model;
 pub mod output;
 pub mod progress;
+pub mod repair;
 pub mod stats;
 pub mod tickets;
 pub mod verify;
@@ -68,7 +69,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// `false` if `--verify` found damage.
+/// `false` if `--verify` found damage, or `--repair` left some.
 fn run(cli: &Cli) -> Result<bool> {
     let ticket = match cli.ticket.as_deref() {
         Some(path) => Some((path, read_ticket(path)?)),
@@ -88,6 +89,10 @@ fn run(cli: &Cli) -> Result<bool> {
     let mut good = true;
     if cli.action.stats {
         out.show(&stats::collect(&model)?)?;
+    } else if cli.action.repair {
+        let report = repair::repair(&repository)?;
+        good = report.is_good();
+        out.show(&report)?;
     } else if cli.action.verify {
         let report = verify::verify(&model)?;
         good = report.is_good();
@@ -221,7 +226,7 @@ fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
     }
     let environment = Environment::current();
     let options = OpenOptions {
-        read_only: true,
+        read_only: !cli.action.repair,
         patience: Some(waiting::patience(|line| linker::tell!("repo-dump: {line}"))),
         ..OpenOptions::default()
     };

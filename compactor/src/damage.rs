@@ -1,0 +1,93 @@
+//! What the disk has damaged. It is not copied, and neither is what is made of it: the user is told
+//! which tickets must be built again. Damage of an index is another matter: there is no telling
+//! what it hides, so that is an error.
+
+use crate::roots::{Gone, Survey};
+use format_spec::ids::Address;
+use std::collections::HashMap;
+use store::engine;
+use store::program::{Copier, ProgramError, Programs};
+
+/// Whether this is damage of a record.
+pub fn is_of_record(error: &ProgramError) -> bool {
+    matches!(
+        error,
+        ProgramError::Damaged { .. } | ProgramError::Engine(engine::Error::Damaged { .. })
+    )
+}
+
+/// The result, or `None` if a record is damaged.
+///
+/// # Errors
+/// All others.
+pub fn unless_damaged<T>(result: Result<T, ProgramError>) -> Result<Option<T>, ProgramError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_of_record(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The compilations that were found to be damaged, and how.
+#[derive(Debug, Default)]
+pub struct Damaged {
+    compilations: HashMap<Address, String>,
+}
+
+impl Damaged {
+    /// Copies a compilation; `None` if it is damaged.
+    ///
+    /// # Errors
+    /// All others.
+    pub fn copy(
+        &mut self,
+        copier: &mut Copier<'_>,
+        programs: &Programs<'_>,
+        compilation: Address,
+    ) -> Result<Option<Address>, ProgramError> {
+        if self.compilations.contains_key(&compilation) {
+            return Ok(None);
+        }
+        let copied = programs
+            .compilation_at(compilation)
+            .and_then(|view| copier.compilation(programs, &view));
+        match copied {
+            Err(error) if is_of_record(&error) => {
+                self.compilations.insert(compilation, error.to_string());
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.compilations.is_empty()
+    }
+
+    /// Marks what names them as gone, and warns.
+    pub fn tell(&self, survey: &mut Survey) {
+        for ticket in &mut survey.tickets {
+            if let (None, Some(why)) = (ticket.gone, self.compilations.get(&ticket.compilation)) {
+                ticket.gone = Some(Gone::Damaged);
+                let path = ticket.path.display();
+                survey
+                    .warnings
+                    .push(format!("{path}: build it again: {why}"));
+            }
+        }
+        survey.found.retain(|(path, compilation)| {
+            let Some(why) = self.compilations.get(compilation) else {
+                return true;
+            };
+            let path = path.display();
+            survey
+                .warnings
+                .push(format!("{path}: build it again: {why}"));
+            false
+        });
+        survey
+            .live
+            .retain(|live, _| !self.compilations.contains_key(live));
+    }
+}
