@@ -79,16 +79,11 @@ impl<'a> TicketObject<'a> {
     /// # Errors
     /// If the repository is damaged.
     pub fn load(&mut self, lost: &[u32]) -> Result<(), ProgramError> {
-        let what = match (
-            self.compilation.is_sound(),
-            self.compilation.outline_is_whole(),
-        ) {
-            (true, _) => None,
-            (false, false) => Some("the outline does not have its checksum"),
-            (false, true) => Some("members, sections and symbols contradict each other"),
-        };
-        if let Some(what) = what {
-            return Err(self.damaged(what));
+        if !self.compilation.is_sound() {
+            return Err(self.damaged(match self.compilation.outline_is_whole() {
+                false => "the outline does not have its checksum",
+                true => "members, sections and symbols contradict each other",
+            }));
         }
         let unchecked = || AtomicBool::new(false);
         self.checked

@@ -109,7 +109,6 @@ fn look_at(programs: &Programs) {
         let Ok(view) = programs.compilation(record.key) else {
             continue;
         };
-        let _ = programs.check_outline(&view);
         let Ok(loaded) = programs.load(&view) else {
             continue;
         };
