@@ -447,6 +447,9 @@ impl Writer<'_, '_> {
                 );
             }
         };
+        if index >= object.symbol_count() {
+            return None;
+        }
         if index >= object.first_global() {
             return self.global(places.symbols.of(input, index), fixup.addend);
         }

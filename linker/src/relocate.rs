@@ -361,8 +361,11 @@ impl Relocator<'_, '_> {
         next: impl FnOnce() -> Option<Fixup>,
         dynamic: &mut DynamicSlots,
     ) -> bool {
-        // What has no target was reported by the scan.
+        // What has no target was reported by the scan; but it does not look at what the outline of a repository tells.
         let Some(target) = self.resolve(site, fixup) else {
+            if matches!(site.object, Object::Ticket(_)) {
+                self.complain(site, fixup, format_args!("its target does not exist"));
+            }
             return false;
         };
         let offset = match site.reversed {
@@ -573,7 +576,20 @@ impl Relocator<'_, '_> {
             _ => target.address,
         };
         let value = address.wrapping_add(addend);
-        let slot = |pick: fn(&Slots) -> u32| slots.map_or(0, |slots| places.slot(pick(slots)));
+        let slot = |pick: fn(&Slots) -> u32| match slots.map(pick) {
+            Some(number) if number != NONE => places.slot(number),
+            // The scan has asked for it, or for nothing where nothing is; but the outline of a repository may lie.
+            _ => {
+                if matches!(site.object, Object::Ticket(_)) && !is(flag::UNDEFINED_WEAK) {
+                    self.complain(
+                        site,
+                        fixup,
+                        format_args!("the outline does not say that it needs a slot"),
+                    );
+                }
+                0
+            }
+        };
         let got = places.got_base();
         let thread_pointer = places.segments.tls.map_or(0, |tls| tls.thread_pointer);
         let tls_start = places.segments.tls.map_or(0, |tls| tls.start);

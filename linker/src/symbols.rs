@@ -475,8 +475,8 @@ impl<'a> SymbolTable<'a> {
     /// As [`SymbolTable::of`], for a loop that has the file's numbers at hand.
     #[inline]
     pub fn at(&self, slot_base: u32, first_global: u32, index: u32) -> SymbolId {
-        // A damaged repository may give any index.
-        let slot = slot_base.wrapping_add(index.wrapping_sub(first_global));
+        // A damaged input may give any index; it must not lead around to another file's.
+        let slot = u64::from(slot_base) + u64::from(index.wrapping_sub(first_global));
         match self.slots.get(slot as usize) {
             Some(id) => SymbolId(id.load(Relaxed)),
             None => SymbolId::NONE,

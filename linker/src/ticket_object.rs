@@ -79,12 +79,11 @@ impl<'a> TicketObject<'a> {
     /// # Errors
     /// If the repository is damaged.
     pub fn load(&mut self, lost: &[u32]) -> Result<(), ProgramError> {
-        if !self.compilation.outline_is_whole() {
-            return Err(ProgramError::Damaged {
-                path: self.store().path().to_owned(),
-                address: self.compilation.record().address,
-                what: "the outline does not have its checksum",
-            });
+        if !self.compilation.is_sound() {
+            return Err(self.damaged(match self.compilation.outline_is_whole() {
+                false => "the outline does not have its checksum",
+                true => "members, sections and symbols contradict each other",
+            }));
         }
         let unchecked = || AtomicBool::new(false);
         self.checked
@@ -100,6 +99,14 @@ impl<'a> TicketObject<'a> {
             .map(|shape| self.programs.name(shape.name))
             .collect::<Result<_, _>>()?;
         Ok(())
+    }
+
+    fn damaged(&self, what: &'static str) -> ProgramError {
+        ProgramError::Damaged {
+            path: self.store().path().to_owned(),
+            address: self.compilation.record().address,
+            what,
+        }
     }
 
     /// The damage of the repository that an accessor came upon which cannot report it.
@@ -232,28 +239,34 @@ impl<'a> TicketObject<'a> {
         let (section, member) = self.placed(number)?;
         // Sections of a member that the outline gives to another are beyond that one's own.
         let index = (number - 1).wrapping_sub(member.first_section);
+        let own = self.compilation.sections_of(section.member as usize);
+        let bindings = self.compilation.bindings_of(section.member as usize);
         let opened = self
             .check_fragment(section.member, member)
             .and_then(|()| self.programs.fragment_section(member.fragment, index))
             .and_then(|open| {
+                let shape = self.compilation.shapes().get(section.shape as usize);
                 let is_large = section.bits & PlacedSection::LARGE != 0;
-                match is_large || open.record.size == section.size.into() {
+                let is_outlined = open.section_count as usize == own.len()
+                    && open.bindable_count as usize == bindings.len()
+                    && (is_large || open.record.size == section.size.into())
+                    && open.record.align_log2 == section.align_log2
+                    && shape.is_some_and(|shape| {
+                        open.record.sh_type == shape.sh_type
+                            && open.record.sh_flags == shape.sh_flags
+                    });
+                match is_outlined {
                     true => Ok(open),
-                    false => Err(ProgramError::Damaged {
-                        path: self.store().path().to_owned(),
-                        address: self.compilation.record().address,
-                        what: "the outline is not that of the members",
-                    }),
+                    false => Err(self.damaged("the outline is not that of the members")),
                 }
             });
         match opened {
             Ok(open) => {
-                let bindings = self.compilation.bindings_of(section.member as usize);
-                let bindable = open.bindable_count as usize;
                 let targets = Targets {
                     targets: open.targets,
-                    bindings: bindings.get(..bindable).unwrap_or(bindings),
+                    bindings,
                     first_section: member.first_section,
+                    section_count: open.section_count,
                 };
                 Some((open, targets))
             }
@@ -577,6 +590,8 @@ struct Targets<'a> {
     /// Symbols of the bindable targets, which come first.
     bindings: &'a [u32],
     first_section: u32,
+    /// Number of the member's sections.
+    section_count: u32,
 }
 
 impl Targets<'_> {
@@ -603,7 +618,10 @@ impl Targets<'_> {
             return Target::Symbol(0);
         }
         match self.targets.get(index as usize) {
-            Some(target) if target_kind(target) == Some(TargetKind::Section) => {
+            Some(target)
+                if target_kind(target) == Some(TargetKind::Section)
+                    && target.value < self.section_count =>
+            {
                 let first = self.first_section.wrapping_add(1);
                 Target::Section(first.wrapping_add(target.value))
             }
@@ -650,6 +668,7 @@ impl TicketFixups<'_> {
             targets: &[],
             bindings: &[],
             first_section: 0,
+            section_count: 0,
         },
     };
 

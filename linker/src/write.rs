@@ -889,19 +889,20 @@ impl Writer<'_, '_> {
                 let start = match fixup.target {
                     Target::Piece(_) => None,
                     Target::Section(number) => {
-                        places.in_section(places.sections.id(file, number), 0)
+                        let section = places.sections.get(file, number);
+                        section.and_then(|section| places.in_section(section, 0))
                     }
                     Target::Symbol(index) if index < object.first_global() => {
                         places.local(file, object, index)
                     }
-                    Target::Symbol(index) => {
-                        let id = places.symbols.of(places.files.get(file), index);
-                        // Not the symbol's winning definition: the code that stands here.
-                        object
-                            .symbol(index)
-                            .and_then(|symbol| places.in_section(described, symbol.value))
-                            .or(Some(places.definition(id)))
-                    }
+                    // Not the symbol's winning definition: the code that stands here.
+                    Target::Symbol(index) => object.symbol(index).map(|symbol| {
+                        let here = places.in_section(described, symbol.value);
+                        here.unwrap_or_else(|| {
+                            let file = places.files.get(file);
+                            places.definition(places.symbols.of(file, index))
+                        })
+                    }),
                 };
                 let pc = start.unwrap_or(0).wrapping_add(fixup.addend as u64);
                 table[row] = TableEntry { pc, fde: address };

@@ -578,6 +578,11 @@ fn changed_objects() {
 }
 
 #[test]
+fn changed_programs() {
+    bounded(Target::Program, 3_000);
+}
+
+#[test]
 fn changed_repositories() {
     bounded(Target::Repository, 300);
 }

@@ -170,7 +170,7 @@ impl<'l> Former<'_, 'l, '_> {
         let addend = fixup.addend as u64;
         let first_global = object.first_global();
         match fixup.target {
-            Target::Symbol(index) if index >= first_global => {
+            Target::Symbol(index) if (first_global..object.symbol_count()).contains(&index) => {
                 let base = self.link.files.get(file).slot_base;
                 let symbol = self.link.symbols.at(base, first_global, index);
                 form.word(addend);

@@ -285,6 +285,7 @@ impl Relocator<'_, '_> {
     /// The input section that a fixup refers to.
     fn target_section(&self, site: &Site, target: Target) -> Option<SectionId> {
         let number = match target {
+            Target::Symbol(index) if index >= site.object.symbol_count() => return None,
             Target::Symbol(index) if index >= site.object.first_global() => {
                 let symbol = self.places.symbols.of(site.file, index);
                 let section = self.places.definitions.section(symbol);

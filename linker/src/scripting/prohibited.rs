@@ -176,6 +176,7 @@ fn output_of_target(
                 _ => None,
             }
         }
+        Target::Symbol(index) if index >= object.symbol_count() => None,
         Target::Symbol(index) => {
             let symbol = places.symbols.of(places.files.get(file), index);
             let key = places.symbols.key(symbol);

@@ -213,7 +213,8 @@ impl<'s> Programs<'s> {
     }
 
     /// A compilation by its digest, of whose members, symbols and the rest only the bytes are checked: what they say of other
-    /// elements may be wrong, if somebody made it so. For who looks at few of them, and checks what it uses.
+    /// elements may be wrong, if somebody made it so. For who looks at few of them, and checks what it uses; before it looks
+    /// at all of them, [`CompilationView::is_sound`] says whether it may.
     ///
     /// # Errors
     /// As [`Programs::compilation`].
@@ -508,6 +509,8 @@ pub struct FragmentSection<'s> {
     pub targets: &'s [TargetRecord],
     /// How many of the targets are bound through the compilation.
     pub bindable_count: u32,
+    /// How many sections the fragment has.
+    pub section_count: u32,
 }
 
 impl<'s> FragmentSection<'s> {
@@ -523,6 +526,7 @@ impl<'s> FragmentSection<'s> {
             fixups: view.fixups_of(section)?,
             targets: view.targets,
             bindable_count: header.bindable_count,
+            section_count: header.section_count,
         })
     }
 }
@@ -622,6 +626,47 @@ impl<'s> CompilationView<'s> {
         outline_crc(arrays) == self.header.outline_crc && self.header.reserved == 0
     }
 
+    /// Whether the elements of the arrays are what they may be, and the outline is as it was written: then every
+    /// index in them is one of an element that exists.
+    pub fn is_sound(&self) -> bool {
+        self.is_good() && self.outline_is_whole()
+    }
+
+    /// Whether the sections are those of their members, in order, and no larger than what the members' fragments can
+    /// hold: these are records that are in the file before this one.
+    fn sections_are_good(&self) -> bool {
+        let header = self.header;
+        let end = self.record.address;
+        // Of the member of the section before: its index, where its sections end, and bytes that may be left of it.
+        let (mut member, mut last, mut room) = (usize::MAX, 0, 0u64);
+        (0..header.section_count)
+            .zip(self.sections)
+            .all(|(number, section)| {
+                let index = section.member as usize;
+                if index != member {
+                    let Some(record) = self.members.get(index) else {
+                        return false;
+                    };
+                    let share = self.sections_of(index);
+                    if share.start != number || record.fragment >= end {
+                        return false;
+                    }
+                    (member, last, room) = (index, share.end, end.0 - record.fragment.0);
+                }
+                let Some(shape) = self.shapes.get(section.shape as usize) else {
+                    return false;
+                };
+                // What has no bytes takes no room, and the size that does not fit is the fragment's.
+                let is_stored = shape.sh_type != SHT_NOBITS;
+                let size = u64::from(section.size) * u64::from(is_stored);
+                let fits = size <= room;
+                room = room.saturating_sub(size);
+                fits && number < last
+                    && section.cie < header.section_count
+                    && section.align_log2 < 64
+            })
+    }
+
     /// Whether the elements of the arrays are what they may be.
     fn is_good(&self) -> bool {
         let header = self.header;
@@ -638,12 +683,6 @@ impl<'s> CompilationView<'s> {
             first_piece = member.first_piece;
             ascending && member.group <= header.group_count
         });
-        let section_is_good = |section: &PlacedSection| {
-            section.member < header.member_count
-                && section.shape < header.shape_count
-                && section.cie < header.section_count
-                && section.align_log2 < 64
-        };
         let symbol_is_good = |symbol: &SymbolRecord| {
             let wide_is_good = symbol.bits & SymbolRecord::WIDE == 0
                 || (symbol.size == 0
@@ -671,7 +710,7 @@ impl<'s> CompilationView<'s> {
         members_are_good
             && starts_at_zero
             && self.symbols.iter().all(symbol_is_good)
-            && self.sections.iter().all(section_is_good)
+            && self.sections_are_good()
             && self
                 .bindings
                 .iter()

@@ -2,10 +2,12 @@
 //!
 //! | command | what it does |
 //! |---|---|
+//! | `cargo xtask attack` | kills, damages, starves and misleads the programs, for as long as one likes |
 //! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
 //! | `cargo xtask packages` | builds real packages with ld and with repo-ld, and compares what their test suites say |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
+mod attack;
 mod demo;
 mod install;
 mod instrumented;
@@ -27,6 +29,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Attack the programs and their repositories, and print tries and failures
+    ///
+    /// Kills, damaged repositories, full disks, hostile inputs, other users,
+    /// limits. What fails is kept in target/attack. Without --hours, each kind
+    /// of attack is tried as often as in the tests. More as root: file systems
+    /// that are full, and other users.
+    Attack {
+        /// Arguments of the attacks: --hours N, --seed S, --only NAME, --list
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build Lua through the repository, edit one function, build it again
     ///
     /// Needs gcc and the crates registry; everything is made in target/demo.
@@ -54,6 +67,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
+        Verb::Attack { arguments } => attack::attack(&arguments),
         Verb::Demo => demo::demo(),
         Verb::Packages(arguments) => packages::packages(&arguments),
         Verb::Test {

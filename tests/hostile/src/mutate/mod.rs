@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod elf;
 pub mod line;
+pub mod program;
 pub mod repository;
 pub mod text;
 

@@ -3,10 +3,11 @@
 
 use crate::Random;
 use format_spec::file::{
-    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK, STATE_OFFSET,
-    StateWord, TRAILER_SIZE, Trailer, record_check,
+    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK,
+    RECORD_OVERHEAD, STATE_OFFSET, StateWord, TRAILER_SIZE, Trailer, record_check,
 };
 use std::mem::offset_of;
+use std::ops::Range;
 
 /// Changes something in a repository.
 pub fn mutate(data: &mut Vec<u8>, random: &mut Random, limit: usize) {
@@ -31,8 +32,60 @@ pub fn mutate(data: &mut Vec<u8>, random: &mut Random, limit: usize) {
     }
 }
 
-/// Makes all checksums right.
-fn make_right(data: &mut [u8]) {
+/// An item of the log.
+pub struct Item {
+    /// Where its head is.
+    pub start: usize,
+    /// The head.
+    pub head: ItemHead,
+    /// Its body.
+    pub body: Range<usize>,
+    /// Where the next one starts.
+    pub end: usize,
+}
+
+impl Item {
+    /// The value of a record, between its key and its check; `None` if it is another item.
+    pub fn value(&self) -> Option<Range<usize>> {
+        let is_record = matches!(
+            self.head.kind(),
+            Some(ItemKind::Record | ItemKind::Replacement)
+        );
+        let start = self.body.start + (RECORD_OVERHEAD - RECORD_CHECK) as usize;
+        let end = self.body.end.checked_sub(RECORD_CHECK as usize)?;
+        (is_record && start <= end).then_some(start..end)
+    }
+}
+
+/// The items of a file's log, as far as they lie in it.
+pub fn items(data: &[u8]) -> impl Iterator<Item = Item> {
+    let mut at = LOG_OFFSET as usize;
+    std::iter::from_fn(move || {
+        let head = data.get(at..at.checked_add(8)?)?;
+        let head = ItemHead(u64::from_le_bytes(head.try_into().expect("8 bytes")));
+        if !head.is_marked() {
+            return None;
+        }
+        let align = if head.is_in_place() {
+            LEAF_ALIGN
+        } else {
+            ITEM_ALIGN
+        };
+        let body = (at as u64 + 8).next_multiple_of(align);
+        let body = body as usize..(body + head.length()) as usize;
+        let end = body.end.next_multiple_of(ITEM_ALIGN as usize);
+        let start = std::mem::replace(&mut at, end);
+        (end <= data.len()).then_some(Item {
+            start,
+            head,
+            body,
+            end,
+        })
+    })
+}
+
+/// Makes all checksums of the file right.
+pub fn make_right(data: &mut [u8]) {
     const HEADER: usize = offset_of!(FileHeader, checksum);
     if data.len() < LOG_OFFSET as usize {
         return;
@@ -43,29 +96,14 @@ fn make_right(data: &mut [u8]) {
         let value = u64::from_le_bytes((&*word).try_into().expect("8 bytes"));
         word.copy_from_slice(&StateWord::new(value).0.to_le_bytes());
     }
-    let mut at = LOG_OFFSET as usize;
     let mut payload = crc32fast::Hasher::new();
-    while let Some(head) = data.get(at..at + 8) {
-        let head = ItemHead(u64::from_le_bytes(head.try_into().expect("8 bytes")));
-        let (true, length) = (head.is_marked(), head.length()) else {
-            break;
-        };
-        let is_leaf = head.is_in_place();
-        let align = if is_leaf { LEAF_ALIGN } else { ITEM_ALIGN };
-        let body = (at as u64 + 8).next_multiple_of(align);
-        let end = (body + length).next_multiple_of(ITEM_ALIGN) as usize;
-        let hashed = if is_leaf { body as usize } else { end };
-        if end > data.len() {
-            break;
+    for item in items(data).collect::<Vec<_>>() {
+        if let Some(value) = item.value() {
+            let right = record_check(&data[item.start..value.end]);
+            data[value.end..item.body.end].copy_from_slice(&right.to_le_bytes());
         }
-        let is_record = matches!(head.kind(), Some(ItemKind::Record | ItemKind::Replacement));
-        if is_record && length >= RECORD_CHECK {
-            let check = (body + length - RECORD_CHECK) as usize;
-            let right = record_check(&data[at..check]);
-            data[check..check + RECORD_CHECK as usize].copy_from_slice(&right.to_le_bytes());
-        }
-        if head.kind() == Some(ItemKind::Trailer) && length == TRAILER_SIZE - 8 {
-            let trailer = &mut data[at..at + TRAILER_SIZE as usize];
+        if item.head.kind() == Some(ItemKind::Trailer) && item.head.length() == TRAILER_SIZE - 8 {
+            let trailer = &mut data[item.start..item.end];
             let crc = std::mem::replace(&mut payload, crc32fast::Hasher::new()).finalize();
             const PAYLOAD: usize = offset_of!(Trailer, payload_crc);
             const CHECKSUM: usize = offset_of!(Trailer, checksum);
@@ -73,8 +111,11 @@ fn make_right(data: &mut [u8]) {
             let checksum = crc32fast::hash(&trailer[..CHECKSUM]);
             trailer[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
         } else {
-            payload.update(&data[at..hashed]);
+            let hashed = match item.head.is_in_place() {
+                true => item.body.start,
+                false => item.end,
+            };
+            payload.update(&data[item.start..hashed]);
         }
-        at = end;
     }
 }

@@ -99,11 +99,26 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
+/// Links files in the file system, in this process, as [`run`] does. Returns whether there was an output.
+pub fn link_here(options: &[&str], files: impl Iterator<Item = PathBuf>) -> bool {
+    BENCH.with_borrow_mut(|bench| {
+        let mut words = bench.begin();
+        words.extend(options.iter().map(OsString::from));
+        words.extend(files.map(PathBuf::into_os_string));
+        bench.link_words(words)
+    })
+}
+
 impl Bench {
-    fn link(&mut self, line: &Line) {
-        // Nothing outside of the line is looked for, and no file but the output is written: `-o` counts before what scripts say.
+    /// Nothing outside of the line is looked for, and no file but the output is written: `-o` counts before what scripts say.
+    fn begin(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["-nostdlib".into(), "--progress=never".into()];
         words.extend(["-o".into(), self.output.clone().into_os_string()]);
+        words
+    }
+
+    fn link(&mut self, line: &Line) {
+        let mut words = self.begin();
         words.extend(
             line.options
                 .iter()
@@ -143,13 +158,17 @@ impl Bench {
                 Role::Value => {}
             }
         }
+        self.link_words(words);
+    }
+
+    fn link_words(&self, words: Vec<OsString>) -> bool {
         let line = format!("{words:?}");
         let Ok(args) = Args::parse(words.into_iter()) else {
-            return;
+            return false;
         };
         // The program refuses that before it links.
         if args.inputs.is_empty() && args.scripts.is_empty() {
-            return;
+            return false;
         }
         let diag = Diagnostics::new(DiagOptions::from_args(&args));
         let linked = link(&args, &diag, &Here);
@@ -171,11 +190,12 @@ impl Bench {
                 panic!("an output that cannot be read: {why}\n{said}\n{line}");
             }
         }
+        linked.is_ok()
     }
 }
 
 /// An object that defines `_start` and calls `fuzzed`: `_start: call fuzzed@plt`, as GNU as assembles it.
-const START: &[u8] = include_bytes!("../../../fuzz/corpus/start.o");
+pub const START: &[u8] = include_bytes!("../../../fuzz/corpus/start.o");
 
 /// Lines to begin from: each object, archive and shared object in several kinds of links, scripts of all kinds with an
 /// object.

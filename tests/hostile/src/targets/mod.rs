@@ -2,10 +2,11 @@
 
 mod link;
 mod parsers;
+mod program;
 mod repository;
 
 use crate::Random;
-use crate::mutate::{archive, elf, line, repository as repositories, text};
+use crate::mutate::{archive, elf, line, program as programs, repository as repositories, text};
 use std::path::Path;
 
 /// Something that reads untrusted bytes.
@@ -19,6 +20,8 @@ pub enum Target {
     Link,
     /// Relocatable objects: split, digested, joined.
     Object,
+    /// A repository's records, read in a link of tickets.
+    Program,
     /// The store's file.
     Repository,
     /// Linker scripts: parsed, expressions evaluated.
@@ -31,11 +34,12 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 8] = [
+    pub const ALL: [Target; 9] = [
         Target::Archive,
         Target::Args,
         Target::Link,
         Target::Object,
+        Target::Program,
         Target::Repository,
         Target::Script,
         Target::Shared,
@@ -49,6 +53,7 @@ impl Target {
             Target::Args => "args",
             Target::Link => "link",
             Target::Object => "object",
+            Target::Program => "program",
             Target::Repository => "repository",
             Target::Script => "script",
             Target::Shared => "shared",
@@ -66,6 +71,7 @@ impl Target {
             Target::Args => parsers::args(bytes),
             Target::Link => link::run(bytes),
             Target::Object => parsers::object(bytes),
+            Target::Program => program::run(bytes),
             Target::Repository => repository::run(bytes),
             Target::Script => parsers::script(bytes),
             Target::Shared => parsers::shared(bytes),
@@ -89,16 +95,21 @@ impl Target {
             }
             Target::Link => line::mutate(bytes, link::seeds(), random, limit),
             Target::Object | Target::Shared => elf::mutate(bytes, random, limit),
+            Target::Program => programs::mutate(bytes, random),
             Target::Repository => repositories::mutate(bytes, random, limit),
             Target::Script => text::mutate(bytes, text::SCRIPT, random, limit),
             Target::VersionScript => text::mutate(bytes, text::VERSION_SCRIPT, random, limit),
         }
     }
 
-    /// Inputs to begin from: the files of its directory in `tests/fuzz/corpus`, and lines that are made of them.
+    /// Inputs to begin from: the files of its directory in `tests/fuzz/corpus`, and lines and a repository that
+    /// are made of them.
     pub fn seeds(self) -> Vec<Vec<u8>> {
         if self == Target::Link {
             return link::seeds().iter().map(line::Line::encode).collect();
+        }
+        if self == Target::Program {
+            return vec![program::seed().to_vec()];
         }
         corpus(self.name())
             .into_iter()

@@ -1,0 +1,149 @@
+//! Program repositories whose records contradict each other, while every checksum is right: tickets are linked from them, and
+//! all compilations are read back. What is wrong is an error, never a panic and never another size than the disk's.
+
+use super::corpus;
+use super::link::{START, directory, link_here};
+use format_spec::program::Index;
+use linker::import::import_object;
+use linker::join::join;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use store::program::{Prepared, Programs, Repository};
+use tickets::write_ticket;
+
+/// Kinds of links: each reads other parts of the records.
+const WAYS: [&[&str]; 9] = [
+    &["-static", "--unresolved-symbols=ignore-all"],
+    &[
+        "-pie",
+        "--gc-sections",
+        "--eh-frame-hdr",
+        "--unresolved-symbols=ignore-all",
+    ],
+    &["-shared", "--eh-frame-hdr", "-Map=/dev/null", "--cref"],
+    &["-r"],
+    &["-pie", "--unresolved-symbols=ignore-all", "--icf=all"],
+    &["-static", "--emit-relocs", "--noinhibit-exec"],
+    &["-shared", "-zpack-relative-relocs", "--gdb-index"],
+    &["-pie", "--noinhibit-exec", "--eh-frame-hdr", "--build-id"],
+    &[
+        "-static",
+        "--noinhibit-exec",
+        "--print-gc-sections",
+        "--gc-sections",
+    ],
+];
+
+/// The objects of which each link takes some: those that define no name twice.
+const OBJECTS: [&[&str]; 5] = [
+    &["throws"],
+    &["comdat"],
+    &["tls"],
+    &["debug"],
+    &["features"],
+];
+
+/// A sound repository, and the tickets of its objects. The tickets name the path.
+struct Sound {
+    directory: tempfile::TempDir,
+    bytes: Vec<u8>,
+}
+
+impl Sound {
+    fn repository(directory: &Path) -> PathBuf {
+        directory.join("program.repo")
+    }
+
+    fn ticket(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+static SOUND: LazyLock<Sound> = LazyLock::new(|| {
+    let directory = directory();
+    let path = Sound::repository(directory.path());
+    let repository = Repository::open_or_create(&path).expect("room in memory");
+    let objects = corpus("object").into_iter();
+    for (name, bytes) in objects.chain([("start".into(), START.to_vec())]) {
+        let object = directory.path().join(&name);
+        // Some are kept as they are on the ordinary road, too.
+        let Ok(imported) = import_object(&repository, &object, &bytes, Some(&object)) else {
+            continue;
+        };
+        write_ticket(&object, &repository, &imported.digest).expect("room in memory");
+    }
+    drop(repository);
+    let bytes = std::fs::read(&path).expect("just made");
+    Sound { directory, bytes }
+});
+
+/// A sound repository, whose tickets [`run`] links.
+pub fn seed() -> &'static [u8] {
+    &SOUND.bytes
+}
+
+/// Puts the bytes in the place of the repository, links and reads.
+pub fn run(bytes: &[u8]) {
+    // One at a time: the tickets name one path.
+    static PLACE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _place = PLACE.lock().unwrap_or_else(|poison| poison.into_inner());
+    let path = Sound::repository(SOUND.directory.path());
+    std::fs::write(&path, bytes).expect("room in memory");
+    let choice = crc32fast::hash(bytes) as usize;
+    let way = WAYS[choice % WAYS.len()];
+    let objects = OBJECTS[choice / WAYS.len() % OBJECTS.len()];
+    let tickets = ["start"].iter().chain(objects);
+    link_here(way, tickets.map(|name| SOUND.ticket(name)));
+    if choice.is_multiple_of(4)
+        && let Ok(repository) = Repository::open_read_only(&path)
+        && let Ok(programs) = repository.programs()
+    {
+        look_at(&programs);
+    }
+}
+
+/// Reads every record as who verifies does.
+fn look_at(programs: &Programs) {
+    for record in programs.records(Index::Compilations).flatten() {
+        let Ok(view) = programs.compilation(record.key) else {
+            continue;
+        };
+        let Ok(loaded) = programs.load(&view) else {
+            continue;
+        };
+        let _ = black_box(join(&loaded));
+        let _ = black_box(Prepared::new(loaded));
+    }
+    for record in programs.records(Index::Fragments).flatten() {
+        let _ = black_box(programs.fragment(record.address));
+    }
+    for record in programs.records(Index::Tickets).flatten() {
+        let _ = black_box(programs.ticket(&record));
+    }
+    for id in 0..programs.piece_count().min(10_000) as u32 {
+        let _ = black_box(programs.piece(format_spec::ids::PieceId(id)));
+    }
+    for id in 0..programs.name_count().min(10_000) as u32 {
+        let _ = black_box(programs.name(format_spec::ids::NameId(id)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else changes would be made to what no link gets far with.
+    #[test]
+    fn sound_tickets_link_in_every_way() {
+        std::fs::write(Sound::repository(SOUND.directory.path()), seed()).expect("room in memory");
+        for (number, way) in WAYS.iter().enumerate() {
+            let linked = OBJECTS.iter().filter(|objects| {
+                let tickets = ["start"].iter().chain(**objects);
+                link_here(way, tickets.map(|name| SOUND.ticket(name)))
+            });
+            let linked = linked.count();
+            assert!(linked >= 2, "way {number}: {linked} of {}", OBJECTS.len());
+        }
+    }
+}
