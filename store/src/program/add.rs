@@ -14,7 +14,7 @@ use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
-use crate::engine::{Durability, Record, Store, Transaction};
+use crate::engine::{Durability, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
@@ -173,23 +173,23 @@ impl<'p> Missing<'p> {
 /// Adds compilations, and the records of their tickets.
 pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
     let programs = Programs::new(store.snapshot()?);
+    let tickets = additions
+        .iter()
+        .map(|addition| addition.ticket.map(Ticket::new));
+    let mut tickets: Vec<_> = tickets.collect();
     let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
-    for addition in additions {
+    for (addition, ticket) in additions.iter().zip(&tickets) {
         let state = find(&programs, addition.prepared)?;
-        nothing_to_do &= match (&state, addition.ticket) {
+        nothing_to_do &= match (&state, ticket) {
             (State::There(_), None) => true,
-            (State::There(compilation), Some(path)) => {
-                ticket_is_recorded(&programs, path, *compilation)?
+            (State::There(compilation), Some(ticket)) => {
+                ticket_is_recorded(&programs.snapshot(), store, &ticket.key, *compilation)?
             }
             (State::Missing(_), _) => false,
         };
         states.push(state);
     }
-    let tickets = additions
-        .iter()
-        .map(|addition| addition.ticket.map(Ticket::new));
-    let mut tickets: Vec<_> = tickets.collect();
     let mut results: Vec<Option<Added>> = vec![None; additions.len()];
     let mut done = nothing_to_do;
     while !done {
@@ -222,7 +222,7 @@ fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State
     let snapshot = programs.snapshot();
     let address = |index: Index, digest: &Digest| -> Result<Option<Address>> {
         Ok(snapshot
-            .get(index as u8, digest)?
+            .get(index.slot(), digest)?
             .map(|record| record.address))
     };
     if let Some(known) = address(Index::Compilations, &prepared.digest)? {
@@ -267,18 +267,28 @@ pub(super) fn now() -> u64 {
         .map_or(0, |since| since.as_nanos() as u64)
 }
 
-fn is_fresh(header: &TicketHeader, compilation: Address) -> bool {
+fn is_fresh(header: TicketHeader, compilation: Address) -> bool {
     header.compilation == compilation
         && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
 }
 
-fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
-    match programs
-        .snapshot()
-        .get(Index::Tickets as u8, &ticket_key(path))?
-    {
-        Some(record) => Ok(is_fresh(programs.ticket(&record)?.header, compilation)),
-        None => Ok(false),
+/// Whether the record of a ticket says what it should, and is not so old that it is to be made again.
+fn ticket_is_recorded(
+    reader: &impl Reader,
+    store: &Store,
+    key: &Digest,
+    compilation: Address,
+) -> Result<bool> {
+    let Some(record) = reader.get(Index::Tickets.slot(), key)? else {
+        return Ok(false);
+    };
+    match record.value.get(..size_of::<TicketHeader>()) {
+        Some(header) => Ok(is_fresh(bytemuck::pod_read_unaligned(header), compilation)),
+        None => Err(ProgramError::Damaged {
+            path: store.path().to_owned(),
+            address: record.address,
+            what: "not a ticket's record",
+        }),
     }
 }
 
@@ -304,7 +314,7 @@ impl<'s> Adder<'s> {
             budget: Budget::new(),
         };
         // Id 0 is the empty name in every repository.
-        if adder.transaction.vector_len(Vector::Names as u8) == 0 {
+        if adder.transaction.vector_len(Vector::Names.slot()) == 0 {
             adder.name(&Digest::of(&[]), &[])?;
         }
         Ok(adder)
@@ -322,7 +332,7 @@ impl<'s> Adder<'s> {
         for (((addition, state), ticket), result) in parts {
             if let State::Missing(missing) = state {
                 // Another process may have added it since it was looked up.
-                let index = Index::Compilations as u8;
+                let index = Index::Compilations.slot();
                 let digest = &addition.prepared.digest;
                 if let Some(record) = self.transaction.get(index, digest)? {
                     *state = State::There(record.address);
@@ -361,13 +371,13 @@ impl<'s> Adder<'s> {
     }
 
     fn next_id(&self, vector: Vector, what: &'static str) -> Result<u32> {
-        u32::try_from(self.transaction.vector_len(vector as u8))
+        u32::try_from(self.transaction.vector_len(vector.slot()))
             .map_err(|_| self.damaged(Address(0), what))
     }
 
     /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
     fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
-        let address = self.transaction.insert(index as u8, digest, &self.value)?;
+        let address = self.transaction.insert(index.slot(), digest, &self.value)?;
         let is_new = address > self.newest;
         if is_new {
             self.newest = address;
@@ -398,7 +408,7 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::name_id, "not a name")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Names as u8, address)?;
+        self.transaction.push(Vector::Names.slot(), address)?;
         Ok((id, true))
     }
 
@@ -497,20 +507,14 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::piece_id, "not a piece")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Pieces as u8, address)?;
+        self.transaction.push(Vector::Pieces.slot(), address)?;
         Ok((id, true))
     }
 
     fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
-        let recorded = self.transaction.get(Index::Tickets as u8, &ticket.key)?;
-        if let Some(record) = recorded {
-            let header = record.value.get(..size_of::<TicketHeader>());
-            let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
-            let header =
-                header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
-            if is_fresh(&header, compilation) {
-                return Ok(());
-            }
+        let store = self.transaction.base().store();
+        if ticket_is_recorded(&self.transaction, store, &ticket.key, compilation)? {
+            return Ok(());
         }
         self.value.clear();
         self.value
@@ -521,7 +525,7 @@ impl<'s> Adder<'s> {
         self.value
             .extend_from_slice(ticket.path.as_os_str().as_bytes());
         self.transaction
-            .replace(Index::Tickets as u8, &ticket.key, &self.value)?;
+            .replace(Index::Tickets.slot(), &ticket.key, &self.value)?;
         Ok(())
     }
 }

@@ -97,12 +97,12 @@ impl<'s> Programs<'s> {
 
     /// Number of interned names; ids are below it.
     pub fn name_count(&self) -> u64 {
-        self.snapshot.vector_len(Vector::Names as u8)
+        self.snapshot.vector_len(Vector::Names.slot())
     }
 
     /// Number of pieces; ids are below it.
     pub fn piece_count(&self) -> u64 {
-        self.snapshot.vector_len(Vector::Pieces as u8)
+        self.snapshot.vector_len(Vector::Pieces.slot())
     }
 
     /// The bytes of an interned name.
@@ -128,7 +128,7 @@ impl<'s> Programs<'s> {
     }
 
     pub(super) fn find_name_by_digest(&self, digest: &Digest) -> Result<Option<NameId>> {
-        match self.snapshot.get(Index::Names as u8, digest)? {
+        match self.snapshot.get(Index::Names.slot(), digest)? {
             None => Ok(None),
             Some(record) => {
                 let (header, _) = self.parse(&record, name_parts(&record), "not a name")?;
@@ -138,7 +138,7 @@ impl<'s> Programs<'s> {
     }
 
     fn element(&self, vector: Vector, id: u32, what: &'static str) -> Result<Record<'s>> {
-        match self.snapshot.vector_get(vector as u8, id)? {
+        match self.snapshot.vector_get(vector.slot(), id)? {
             Some(address) => Ok(self.snapshot.record_at(address)?),
             None => Err(self.damaged(Address(0), what)),
         }
@@ -159,7 +159,7 @@ impl<'s> Programs<'s> {
     }
 
     pub(super) fn find_piece(&self, digest: &Digest) -> Result<Option<PieceId>> {
-        match self.snapshot.get(Index::Pieces as u8, digest)? {
+        match self.snapshot.get(Index::Pieces.slot(), digest)? {
             None => Ok(None),
             Some(record) => {
                 let view = self.parse(&record, PieceView::new(record), "not a piece")?;
@@ -214,7 +214,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// [`ProgramError::NoCompilation`] if there is none; or the repository is damaged.
     pub fn compilation(&self, digest: &Digest) -> Result<CompilationView<'s>> {
-        match self.snapshot.get(Index::Compilations as u8, digest)? {
+        match self.snapshot.get(Index::Compilations.slot(), digest)? {
             Some(record) => {
                 let record = self.whole(record, COMPILATION)?;
                 self.parse(&record, CompilationView::new(record), "not a compilation")
@@ -232,7 +232,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// As [`Programs::compilation`].
     pub fn compilation_unchecked(&self, digest: &Digest) -> Result<CompilationView<'s>> {
-        match self.snapshot.get(Index::Compilations as u8, digest)? {
+        match self.snapshot.get(Index::Compilations.slot(), digest)? {
             Some(record) => {
                 let record = self.whole(record, COMPILATION)?;
                 self.parse(&record, CompilationView::cut(record), "not a compilation")
@@ -253,7 +253,7 @@ impl<'s> Programs<'s> {
     /// The records of an index, in no particular order.
     pub fn records(&self, index: Index) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
         self.snapshot
-            .iter(index as u8)
+            .iter(index.slot())
             .map(|record| record.map_err(ProgramError::from))
     }
 
