@@ -17,7 +17,7 @@ use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
-use crate::engine::{Durability, Error, Record, Store, Transaction};
+use crate::engine::{Durability, Error, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
@@ -66,8 +66,8 @@ impl Budget {
     /// What takes about half a millisecond.
     fn new() -> Budget {
         Budget {
-            records: 1000,
-            bytes: 1 << 20,
+            records: 500,
+            bytes: 1 << 18,
         }
     }
 
@@ -180,23 +180,26 @@ impl<'p> Missing<'p> {
 /// Adds compilations, and the records of their tickets.
 pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
     let programs = Programs::new(store.snapshot()?);
+    let tickets = additions
+        .iter()
+        .map(|addition| addition.ticket.map(Ticket::new));
+    let mut tickets: Vec<_> = tickets.collect();
     let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
-    for addition in additions {
+    for (addition, ticket) in additions.iter().zip(&tickets) {
         let state = find(&programs, addition.prepared)?;
-        nothing_to_do &= match (&state, addition.ticket) {
+        nothing_to_do &= match (&state, ticket) {
             (State::There(_), None) => true,
-            (State::There(compilation), Some(path)) => {
-                ticket_is_recorded(&programs, path, *compilation)?
+            (State::There(compilation), Some(ticket)) => {
+                matches!(
+                    ticket_on_record(&programs.snapshot(), store, &ticket.key, *compilation)?,
+                    OnRecord::Right
+                )
             }
             (State::Missing(_), _) => false,
         };
         states.push(state);
     }
-    let tickets = additions
-        .iter()
-        .map(|addition| addition.ticket.map(Ticket::new));
-    let mut tickets: Vec<_> = tickets.collect();
     let mut results: Vec<Option<Added>> = vec![None; additions.len()];
     let mut done = nothing_to_do;
     while !done {
@@ -228,7 +231,7 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
 fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
     let snapshot = programs.snapshot();
     let look = |index: Index, digest: &Digest| -> Result<Option<Record<'_>>> {
-        match snapshot.get(index as u8, digest) {
+        match snapshot.get(index.slot(), digest) {
             Ok(found) => Ok(found.filter(Record::is_whole)),
             // With the lock, it is mended or said.
             Err(Error::Damaged { .. }) => Ok(None),
@@ -281,21 +284,46 @@ pub(super) fn now() -> u64 {
         .map_or(0, |since| since.as_nanos() as u64)
 }
 
-fn is_fresh(header: &TicketHeader, compilation: Address) -> bool {
+fn is_fresh(header: TicketHeader, compilation: Address) -> bool {
     header.compilation == compilation
         && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
 }
 
-fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
-    let snapshot = programs.snapshot();
-    match snapshot.get(Index::Tickets as u8, &ticket_key(path)) {
-        Ok(Some(record)) if record.is_whole() => {
-            Ok(is_fresh(programs.ticket(&record)?.header, compilation))
-        }
-        // What is damaged is written anew.
-        Ok(_) | Err(Error::Damaged { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// What is on record of a ticket.
+enum OnRecord {
+    /// Nothing, or something else, or it is so old that it is to be made again.
+    Otherwise,
+    /// What it should be.
+    Right,
+    /// The disk has damaged it.
+    Damaged,
+}
+
+fn ticket_on_record(
+    reader: &impl Reader,
+    store: &Store,
+    key: &Digest,
+    compilation: Address,
+) -> Result<OnRecord> {
+    let record = match reader.get(Index::Tickets.slot(), key) {
+        Ok(None) => return Ok(OnRecord::Otherwise),
+        Ok(Some(record)) if record.is_whole() => record,
+        Ok(Some(_)) | Err(Error::Damaged { .. }) => return Ok(OnRecord::Damaged),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(header) = record.value.get(..size_of::<TicketHeader>()) else {
+        return Err(ProgramError::Damaged {
+            path: store.path().to_owned(),
+            address: record.address,
+            what: "not a ticket's record",
+        });
+    };
+    Ok(
+        match is_fresh(bytemuck::pod_read_unaligned(header), compilation) {
+            true => OnRecord::Right,
+            false => OnRecord::Otherwise,
+        },
+    )
 }
 
 /// Adds to what one transaction will commit.
@@ -320,7 +348,7 @@ impl<'s> Adder<'s> {
             budget: Budget::new(),
         };
         // Id 0 is the empty name in every repository.
-        if adder.transaction.vector_len(Vector::Names as u8) == 0 {
+        if adder.transaction.vector_len(Vector::Names.slot()) == 0 {
             adder.name(&Digest::of(&[]), &[])?;
         }
         Ok(adder)
@@ -379,13 +407,13 @@ impl<'s> Adder<'s> {
     }
 
     fn next_id(&self, vector: Vector, what: &'static str) -> Result<u32> {
-        u32::try_from(self.transaction.vector_len(vector as u8))
+        u32::try_from(self.transaction.vector_len(vector.slot()))
             .map_err(|_| self.damaged(Address(0), what))
     }
 
     /// The record of this digest, if it is there and as it was written.
     fn look(&self, index: Index, digest: &Digest) -> Result<Option<Record<'_>>> {
-        match self.transaction.get(index as u8, digest) {
+        match self.transaction.get(index.slot(), digest) {
             Ok(found) => Ok(found.filter(Record::is_whole)),
             Err(Error::Damaged { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -394,7 +422,7 @@ impl<'s> Adder<'s> {
 
     /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
     fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
-        let inserted = self.transaction.insert(index as u8, digest, &self.value);
+        let inserted = self.transaction.insert(index.slot(), digest, &self.value);
         let address = match inserted {
             Ok(address) if address > self.newest => {
                 self.newest = address;
@@ -411,10 +439,10 @@ impl<'s> Adder<'s> {
     /// id of a name or a piece: that is the record's place in its vector.
     fn mend(&mut self, index: Index, digest: &Digest) -> Result<Address> {
         let base = self.transaction.base();
-        let candidates = base.candidates(index as u8, digest)?;
+        let candidates = base.candidates(index.slot(), digest)?;
         let numbered = match index {
-            Index::Names => Some((Vector::Names as u8, offset_of!(NameHeader, id))),
-            Index::Pieces => Some((Vector::Pieces as u8, offset_of!(PieceHeader, id))),
+            Index::Names => Some((Vector::Names.slot(), offset_of!(NameHeader, id))),
+            Index::Pieces => Some((Vector::Pieces.slot(), offset_of!(PieceHeader, id))),
             _ => None,
         };
         for &candidate in &candidates {
@@ -427,7 +455,7 @@ impl<'s> Adder<'s> {
                 };
                 self.value[place..place + 4].copy_from_slice(&id.to_le_bytes());
             }
-            let mended = self.transaction.mend(index as u8, digest, &self.value)?;
+            let mended = self.transaction.mend(index.slot(), digest, &self.value)?;
             if let Some(address) = mended {
                 return Ok(address);
             }
@@ -461,7 +489,7 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::name_id, "not a name")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Names as u8, address)?;
+        self.transaction.push(Vector::Names.slot(), address)?;
         Ok((id, true))
     }
 
@@ -560,27 +588,16 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::piece_id, "not a piece")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Pieces as u8, address)?;
+        self.transaction.push(Vector::Pieces.slot(), address)?;
         Ok((id, true))
     }
 
     fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
-        let index = Index::Tickets as u8;
-        let is_damaged = match self.transaction.get(index, &ticket.key) {
-            Ok(None) => false,
-            Ok(Some(record)) if record.is_whole() => {
-                let header = record.value.get(..size_of::<TicketHeader>());
-                let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
-                let header =
-                    header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
-                if is_fresh(&header, compilation) {
-                    return Ok(());
-                }
-                false
-            }
-            Ok(Some(_)) | Err(Error::Damaged { .. }) => true,
-            Err(error) => return Err(error.into()),
-        };
+        let store = self.transaction.base().store();
+        let on_record = ticket_on_record(&self.transaction, store, &ticket.key, compilation)?;
+        if matches!(on_record, OnRecord::Right) {
+            return Ok(());
+        }
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {
@@ -589,11 +606,10 @@ impl<'s> Adder<'s> {
             }));
         self.value
             .extend_from_slice(ticket.path.as_os_str().as_bytes());
-        match is_damaged {
-            true => self
-                .transaction
-                .supersede(index, &ticket.key, &self.value)?,
-            false => self.transaction.replace(index, &ticket.key, &self.value)?,
+        let (index, key) = (Index::Tickets.slot(), &ticket.key);
+        match on_record {
+            OnRecord::Damaged => self.transaction.supersede(index, key, &self.value)?,
+            _ => self.transaction.replace(index, key, &self.value)?,
         };
         Ok(())
     }
