@@ -72,7 +72,9 @@ impl Child {
     fn new(address: Address, log2: u64, prefix: u32) -> Child {
         debug_assert!(address.0.is_multiple_of(ITEM_ALIGN) && address.0 < MAX_ADDRESS);
         debug_assert!(prefix < 1 << PREFIX_BITS);
-        Child(address.0 / ITEM_ALIGN | log2 << ADDRESS_BITS | u64::from(prefix) << PREFIX_AT)
+        let (log2, prefix) = (log2 << ADDRESS_BITS, u64::from(prefix) << PREFIX_AT);
+        let address = address.0 / ITEM_ALIGN;
+        Child(address | log2 | prefix)
     }
 
     /// Whether this refers to nothing.

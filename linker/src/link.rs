@@ -253,7 +253,7 @@ fn attempt(
     export::bind(&files, &symbols, &versioning, args, dynamic_output);
     shared_checks::report(args, &files, &symbols, diag);
     warnings::required_symbols(args, &files, &symbols, diag);
-    check(diag)?;
+    check_inputs(&files, diag)?;
     timing.phase("bind symbols");
 
     // Frames belong to code, so they must be known before code is traced.
@@ -300,7 +300,7 @@ fn attempt(
     report_undefined(args, &files, &symbols, &sections, &needs, diag);
     symbol_warnings::report(&files, &symbols, &sections, &facts.warnings, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
-    check(diag)?;
+    check_inputs(&files, diag)?;
     // Nothing was missing. What fails from here on would fail again.
     doubts.unseen.store(false, Relaxed);
     print_relative(&files, &symbols, &sections, &needs, diag);
@@ -434,7 +434,7 @@ fn attempt(
             );
             settle_types(&files, &sections, &mut outputs, &placement, args);
             layout::report_too_large(&outputs, diag);
-            check(diag)?;
+            check_inputs(&files, diag)?;
             Placing::Default(placement)
         }
         Some(plan) => {
@@ -592,7 +592,7 @@ fn attempt(
         relr_table,
     } = laid_out;
     warnings::rwx_segments(args, &segments.phdrs, diag);
-    check(diag)?;
+    check_inputs(&files, diag)?;
     timing.phase("lay out");
 
     let static_irelative = if dynamic_output {
@@ -625,9 +625,9 @@ fn attempt(
         assigned: &assigned,
         ..places
     };
-    check(diag)?;
+    check_inputs(&files, diag)?;
     scripting::report_prohibited(&scripts, &places, diag);
-    check(diag)?;
+    check_inputs(&files, diag)?;
     let values = places.symbol_values();
     for (name, value) in [
         (&args.init, &mut facts_of_dynamic.init),
@@ -843,6 +843,14 @@ pub fn check(diag: &Diagnostics) -> Result<(), Failed> {
     } else {
         Ok(())
     }
+}
+
+/// Fails if there was an error, which may have come from a damaged repository: then says that, too.
+fn check_inputs(files: &Files, diag: &Diagnostics) -> Result<(), Failed> {
+    if diag.has_errors() {
+        report_damage(files, diag);
+    }
+    check(diag)
 }
 
 fn too_large(diag: &Diagnostics, what: &str) -> Failed {

@@ -39,7 +39,7 @@ impl Place {
     fn new(gcc: &Path) -> Place {
         let scratch = Scratch::new();
         for (name, source) in SOURCES {
-            scratch.write(&format!("{name}.c"), source);
+            scratch.write(format!("{name}.c"), source);
         }
         let gcc = gcc.to_owned();
         Place { scratch, gcc }
