@@ -230,7 +230,8 @@ impl Reader {
             }
             let mut check = 0;
             for shift in (0..61).step_by(3) {
-                check ^= (word >> 40 << 37 | word % (1 << 37)) >> shift & 7;
+                let (tag, address) = (word >> 40 << 37, word % (1 << 37));
+                check ^= ((tag | address) >> shift) & 7;
             }
             assert_eq!(word >> 37 & 7, check);
             let address = word % (1 << 37) * 8;
