@@ -66,8 +66,8 @@ impl Budget {
     /// What takes about half a millisecond.
     fn new() -> Budget {
         Budget {
-            records: 1000,
-            bytes: 1 << 20,
+            records: 500,
+            bytes: 1 << 18,
         }
     }
 

@@ -14,9 +14,11 @@
 //!    Processor time and peak memory beside the wall time.
 //! 2. *Imports:* the same objects into an empty repository, one transaction
 //!    each, as `repo-cc` does, in one thread, against BLAKE3 of the same bytes.
-//! 3. *Sizes:* of the repository, against the sum of the objects.
+//! 3. *The write lock:* how long it is held while sixteen processes import all these objects at once.
+//! 4. *Sizes:* of the repository, against the sum of the objects.
 
 mod clang;
+mod contention;
 mod crates;
 mod imports;
 mod links;
@@ -28,6 +30,7 @@ use anyhow::Result;
 use clap::Parser;
 use repo_tests::binaries::Binaries;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 #[derive(Parser)]
 #[command(about = "Benchmarks of the program repository on real programs")]
@@ -46,12 +49,18 @@ struct Arguments {
     /// One JSON value instead of tables
     #[arg(long)]
     json: bool,
+    /// Be one of the processes that import at once: the names are objects
+    #[arg(long, hide = true, value_name = "REPOSITORY")]
+    writer: Option<PathBuf>,
     /// Only subjects whose names contain one of these
     names: Vec<String>,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(repository) = &arguments.writer {
+        return contention::write(repository, &arguments.names);
+    }
     measure::adopt_orphans()?;
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
     let binaries = Binaries::release()?;
@@ -88,14 +97,22 @@ fn main() -> Result<()> {
             Err(error) => eprintln!("{}: imports: {error:#}", subject.name),
         }
     }
+    let contention = contention::measure(&std::env::current_exe()?, directory.path());
+    if let Err(error) = &contention {
+        eprintln!("the write lock: {error:#}");
+    }
     if arguments.json {
+        let contention = contention.ok().map(|contention| contention.to_json());
         let imports: Vec<_> = imports.iter().map(imports::Imports::to_json).collect();
         println!(
             "{:#}",
-            json!({ "links": links, "imports": imports, "machine": machine() })
+            json!({ "links": links, "imports": imports, "write_lock": contention, "machine": machine() })
         );
     } else {
         imports::print(&imports);
+        if let Ok(contention) = contention {
+            contention.print();
+        }
     }
     Ok(())
 }

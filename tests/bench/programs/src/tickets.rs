@@ -5,9 +5,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
-use tickets::archive::Archive;
 use linker::import::prepare;
-use tickets::ticket_bytes;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,6 +13,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use store::program::{Addition, Prepared, Repository};
+use tickets::archive::Archive;
+use tickets::ticket_bytes;
 
 /// Bytes of objects that are imported in one transaction.
 const BATCH: usize = 16 << 20;
