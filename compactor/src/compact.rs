@@ -8,9 +8,9 @@ use crate::new_file::{Directory, NewFile};
 use crate::report::Report;
 use crate::roots::{Survey, Wishes, survey};
 use anyhow::{Context, Result, bail};
-use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
-use format_spec::program::{Index, TicketHeader};
+use format_spec::program::{Index, TicketHeader, Vector};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use store::engine::{Durability, OpenOptions, Snapshot};
@@ -124,16 +124,16 @@ fn swap(
 /// Refuses what this program does not know how to copy, rather than lose it.
 fn refuse_unknown(programs: &Programs<'_>) -> Result<()> {
     let snapshot = programs.snapshot();
-    for slot in 0..INDEX_SLOTS as u8 {
-        if slot > Index::Images as u8 && snapshot.count(slot) > 0 {
+    for slot in IndexSlot::all() {
+        if slot > Index::Images.slot() && snapshot.count(slot) > 0 {
             bail!(
                 "{}: has records in index {slot}, which this version of repo-gc does not know",
                 snapshot.store().path().display()
             );
         }
     }
-    for slot in 2..VECTOR_SLOTS as u8 {
-        if snapshot.vector_len(slot) > 0 {
+    for slot in VectorSlot::all() {
+        if slot > Vector::Pieces.slot() && snapshot.vector_len(slot) > 0 {
             bail!(
                 "{}: has elements in vector {slot}, which this version of repo-gc does not know",
                 snapshot.store().path().display()
@@ -161,7 +161,9 @@ fn copy_live(
     }
     copy_types(programs, 0, copier)?;
     for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
-        let record = programs.snapshot().get(Index::Tickets as u8, &ticket.key)?;
+        let record = programs
+            .snapshot()
+            .get(Index::Tickets.slot(), &ticket.key)?;
         let record = record.context("a ticket's record disappeared")?;
         let Some(address) = damaged.copy(copier, programs, ticket.compilation)? else {
             continue;
@@ -186,7 +188,7 @@ fn copy_live(
         )?;
     }
     for (key, _, _) in survey.images.iter().filter(|(_, _, gone)| gone.is_none()) {
-        let record = programs.snapshot().get(Index::Images as u8, key)?;
+        let record = programs.snapshot().get(Index::Images.slot(), key)?;
         let record = record.context("an image's record disappeared")?;
         // Of one with damaged inputs there is nothing to keep: it is linked again with them.
         damage::unless_damaged(copier.image(programs, &programs.image(&record)?))?;

@@ -265,7 +265,7 @@ impl Surveyor<'_, '_> {
     /// Where the compilation is that a ticket of this repository names.
     fn find(&mut self, path: &Path, ticket: &Ticket) -> Result<Option<Address>> {
         let snapshot = self.programs.snapshot();
-        match snapshot.get(Index::Compilations as u8, &ticket.compilation)? {
+        match snapshot.get(Index::Compilations.slot(), &ticket.compilation)? {
             Some(record) => Ok(Some(record.address)),
             None => {
                 let digest = ticket.compilation;

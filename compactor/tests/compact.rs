@@ -11,7 +11,7 @@ use format_spec::program::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::engine::{self, Durability};
+use store::engine::{self, Durability, Reader};
 use store::program::build::{Compilation, Fixups, Fragment, Name, Place, Section, Symbol};
 use store::program::{Addition, Prepared, ProgramError, Repository};
 use tickets::write_ticket;
@@ -286,7 +286,7 @@ fn nothing_that_writers_add_meanwhile_is_lost() {
         assert!(has(&repository, &unit(name.as_bytes(), &code)), "{name}");
     }
     let programs = repository.programs().expect("a snapshot");
-    let count = programs.snapshot().count(Index::Compilations as u8);
+    let count = programs.snapshot().count(Index::Compilations.slot());
     assert_eq!(count, u64::from(UNITS) + 1);
 }
 
@@ -336,7 +336,7 @@ fn images_and_types_are_carried_over() {
     let (first, second) = (Digest::of(b"type 1"), Digest::of(b"type 2"));
     {
         let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
-        let record = transaction.get(Index::Compilations as u8, &a.digest);
+        let record = transaction.get(Index::Compilations.slot(), &a.digest);
         let compilation = record.expect("sound").expect("added").address;
         let header = ImageHeader {
             options: Digest::of(b"options"),
@@ -364,7 +364,7 @@ fn images_and_types_are_carried_over() {
         }));
         let key = Digest::of(path);
         transaction
-            .insert(Index::Images as u8, &key, &value)
+            .insert(Index::Images.slot(), &key, &value)
             .expect("inserted");
         let type_value = |references: &[Address]| {
             let header = TypeHeader {
@@ -379,7 +379,7 @@ fn images_and_types_are_carried_over() {
             value.extend_from_slice(b"int");
             value
         };
-        let types = Index::Types as u8;
+        let types = Index::Types.slot();
         let base = transaction
             .insert(types, &first, &type_value(&[]))
             .expect("inserted");
@@ -393,7 +393,7 @@ fn images_and_types_are_carried_over() {
     let new = place.repository();
     let programs = new.programs().expect("a snapshot");
     let get = |index: Index, key: &Digest| {
-        let record = programs.snapshot().get(index as u8, key);
+        let record = programs.snapshot().get(index.slot(), key);
         record.expect("sound").expect("carried over")
     };
     let image = programs
@@ -427,7 +427,7 @@ fn what_is_not_known_is_not_lost() {
     let place = Directory::new();
     let repository = place.repository();
     let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
-    let slot = Index::Manifests as u8;
+    let slot = Index::Manifests.slot();
     transaction
         .insert(slot, &Digest::of(b"x"), b"value")
         .expect("inserted");
@@ -484,7 +484,7 @@ fn a_build_renews_an_old_record_before_it_writes_the_ticket() {
     let key = Digest::of(ticket.as_os_str().as_encoded_bytes());
     let record = || {
         let programs = repository.programs().expect("a snapshot");
-        let record = programs.snapshot().get(Index::Tickets as u8, &key);
+        let record = programs.snapshot().get(Index::Tickets.slot(), &key);
         let record = record.expect("sound").expect("on record");
         let view = programs.ticket(&record).expect("a ticket's record");
         (*view.header, programs.snapshot().revision())
@@ -500,7 +500,7 @@ fn a_build_renews_an_old_record_before_it_writes_the_ticket() {
     let mut value = bytemuck::bytes_of(&old).to_vec();
     value.extend_from_slice(ticket.as_os_str().as_encoded_bytes());
     let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
-    let slot = Index::Tickets as u8;
+    let slot = Index::Tickets.slot();
     transaction.replace(slot, &key, &value).expect("replaced");
     transaction.commit().expect("committed");
     std::fs::remove_file(&ticket).expect("removed");

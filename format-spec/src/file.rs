@@ -37,6 +37,82 @@ pub const INDEX_SLOTS: usize = 24;
 /// Number of vector slots in a trailer.
 pub const VECTOR_SLOTS: usize = 8;
 
+/// The slot of an index: a number below [`INDEX_SLOTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexSlot(pub(crate) u8);
+
+impl IndexSlot {
+    /// The slot of this number, if there is one.
+    pub const fn new(number: u8) -> Option<IndexSlot> {
+        if (number as usize) < INDEX_SLOTS {
+            Some(IndexSlot(number))
+        } else {
+            None
+        }
+    }
+
+    /// The slot of a number that is known to the compiler, which refuses one that is no slot's.
+    pub const fn of<const NUMBER: u8>() -> IndexSlot {
+        const { assert!((NUMBER as usize) < INDEX_SLOTS) };
+        IndexSlot(NUMBER)
+    }
+
+    /// All of them, in order.
+    pub fn all() -> impl Iterator<Item = IndexSlot> {
+        (0..INDEX_SLOTS as u8).map(IndexSlot)
+    }
+
+    /// Its number, as items and trailers have it.
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// The slot of a vector: a number below [`VECTOR_SLOTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VectorSlot(pub(crate) u8);
+
+impl VectorSlot {
+    /// The slot of this number, if there is one.
+    pub const fn new(number: u8) -> Option<VectorSlot> {
+        if (number as usize) < VECTOR_SLOTS {
+            Some(VectorSlot(number))
+        } else {
+            None
+        }
+    }
+
+    /// The slot of a number that is known to the compiler, which refuses one that is no slot's.
+    pub const fn of<const NUMBER: u8>() -> VectorSlot {
+        const { assert!((NUMBER as usize) < VECTOR_SLOTS) };
+        VectorSlot(NUMBER)
+    }
+
+    /// All of them, in order.
+    pub fn all() -> impl Iterator<Item = VectorSlot> {
+        (0..VECTOR_SLOTS as u8).map(VectorSlot)
+    }
+
+    /// Its number, as items and trailers have it.
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for IndexSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::fmt::Display for VectorSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// What a file or a snapshot has that not every program of this version knows, a bit each
 /// (SPEC.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

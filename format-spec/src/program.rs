@@ -13,6 +13,7 @@
 //! here. A reader that has a compilation therefore needs no hashing at all to
 //! follow a fixup: fixup → target → binding → symbol.
 
+use crate::file::{IndexSlot, VectorSlot};
 use crate::ids::{Address, NameId};
 use bytemuck::{Pod, Zeroable};
 
@@ -40,6 +41,13 @@ pub enum Index {
     Manifests = 8,
 }
 
+impl Index {
+    /// Its slot in the file.
+    pub const fn slot(self) -> IndexSlot {
+        IndexSlot(self as u8)
+    }
+}
+
 /// The dense vectors of a repository, by slot number. An element is an
 /// [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +57,13 @@ pub enum Vector {
     Names = 0,
     /// [`PieceId`](crate::ids::PieceId) → address of the piece's record.
     Pieces = 1,
+}
+
+impl Vector {
+    /// Its slot in the file.
+    pub const fn slot(self) -> VectorSlot {
+        VectorSlot(self as u8)
+    }
 }
 
 /// What a section of a fragment is for.
@@ -558,8 +573,13 @@ mod tests {
 
     #[test]
     fn kinds_and_slots_have_their_numbers() {
-        assert_eq!(Index::Images as u8, 6);
-        assert_eq!(Vector::Pieces as u8, 1);
+        assert_eq!(Index::Images.slot(), IndexSlot::of::<6>());
+        assert_eq!(Vector::Pieces.slot(), VectorSlot::of::<1>());
+        // The last ones are slots.
+        let last = Index::Manifests.slot();
+        assert_eq!(IndexSlot::new(last.number()), Some(last));
+        assert_eq!(IndexSlot::new(24), None);
+        assert_eq!(VectorSlot::new(8), None);
         assert_eq!(SectionKind::Unwind as u8, 6);
         assert_eq!(SectionKind::Other as u8, 10);
         assert_eq!(TargetKind::Piece as u8, 5);

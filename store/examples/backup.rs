@@ -14,14 +14,15 @@
 //! lists all paths in the order in which they were first seen.
 
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
-use store::engine::{Durability, OpenOptions, Snapshot, Store};
+use store::engine::{Durability, OpenOptions, Reader, Snapshot, Store};
 
-const CONTENTS: u8 = 0;
-const PATHS: u8 = 1;
-const ALL_PATHS: u8 = 0;
+const CONTENTS: IndexSlot = IndexSlot::of::<0>();
+const PATHS: IndexSlot = IndexSlot::of::<1>();
+const ALL_PATHS: VectorSlot = VectorSlot::of::<0>();
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -2,6 +2,7 @@
 //! own, because it counts all allocations of its process.
 
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use store::engine::{Durability, OpenOptions, Store};
@@ -40,8 +41,10 @@ fn lookups_allocate_nothing_and_take_no_lock() {
     let keys: Vec<_> = (0..2000u32).map(|i| Digest::of(&i.to_le_bytes())).collect();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     for key in &keys[..1000] {
-        let address = transaction.insert(0, key, &key.0).unwrap();
-        transaction.push(0, address).unwrap();
+        let address = transaction
+            .insert(IndexSlot::of::<0>(), key, &key.0)
+            .unwrap();
+        transaction.push(VectorSlot::of::<0>(), address).unwrap();
     }
     transaction.commit().unwrap();
 
@@ -53,14 +56,20 @@ fn lookups_allocate_nothing_and_take_no_lock() {
         let snapshot = store.snapshot().unwrap();
         let found = keys
             .iter()
-            .filter(|key| snapshot.get(0, key).unwrap().is_some());
+            .filter(|key| snapshot.get(IndexSlot::of::<0>(), key).unwrap().is_some());
         assert_eq!(found.count(), 1000);
-        let address = snapshot.vector_get(0, 999).unwrap().unwrap();
+        let address = snapshot
+            .vector_get(VectorSlot::of::<0>(), 999)
+            .unwrap()
+            .unwrap();
         assert_eq!(snapshot.record_at(address).unwrap().key, &keys[999]);
-        assert_eq!(store.snapshot_at(0).unwrap().count(0), 0);
+        assert_eq!(store.snapshot_at(0).unwrap().count(IndexSlot::of::<0>()), 0);
     }
     assert_eq!(ALLOCATIONS.get(), before);
     // Walking over all of an index does, but neither does that take a lock.
-    assert_eq!(store.snapshot().unwrap().iter(0).count(), 1000);
+    assert_eq!(
+        store.snapshot().unwrap().iter(IndexSlot::of::<0>()).count(),
+        1000
+    );
     drop(held);
 }

@@ -8,7 +8,7 @@ use common::{
     Expected, Fate, Op, PLAIN, REPLACED, Random, TestSystem, VECTOR, effort, key, options,
     run_transaction,
 };
-use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
+use format_spec::file::{IndexSlot, VectorSlot};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
@@ -122,7 +122,7 @@ fn a_full_disk_is_an_error() {
     assert!(status.success());
     let store = open(&path).unwrap();
     store.verify().unwrap();
-    assert_eq!(store.snapshot().unwrap().count(7), 1);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<7>()), 1);
 }
 
 /// Not a test of its own: the process of [`a_full_disk_is_an_error`].
@@ -145,7 +145,11 @@ fn limited() {
     let value = vec![0x5a; 100_000];
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     let error = (0..1000)
-        .find_map(|number| transaction.insert(7, &key(number), &value).err())
+        .find_map(|number| {
+            transaction
+                .insert(IndexSlot::of::<7>(), &key(number), &value)
+                .err()
+        })
         .unwrap_or_else(|| transaction.commit().unwrap_err());
     assert!(
         matches!(
@@ -159,7 +163,9 @@ fn limited() {
     );
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     assert_eq!(transaction.base().revision(), before);
-    transaction.insert(7, &key(1), b"small").unwrap();
+    transaction
+        .insert(IndexSlot::of::<7>(), &key(1), b"small")
+        .unwrap();
     transaction.commit().unwrap();
 }
 
@@ -387,7 +393,9 @@ fn short() {
     // Also for the writable mapping there may be no room.
     for number in 0..30 {
         let mut transaction = store.begin(Durability::Lazy).unwrap();
-        transaction.insert(9, &key(number), b"value").unwrap();
+        transaction
+            .insert(IndexSlot::of::<9>(), &key(number), b"value")
+            .unwrap();
         transaction.commit().unwrap();
     }
     store.verify().unwrap();
@@ -403,18 +411,20 @@ fn a_small_reserve_is_enough_until_it_is_full() {
     let store = Store::open(&path, &small).unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     let error = transaction
-        .insert(0, &key(1), &vec![1; 2 << 20])
+        .insert(IndexSlot::of::<0>(), &key(1), &vec![1; 2 << 20])
         .unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     drop(transaction);
     let large = open(&path).unwrap();
     let mut transaction = large.begin(Durability::Lazy).unwrap();
-    transaction.insert(0, &key(1), &vec![1; 2 << 20]).unwrap();
+    transaction
+        .insert(IndexSlot::of::<0>(), &key(1), &vec![1; 2 << 20])
+        .unwrap();
     transaction.commit().unwrap();
     // The first cannot see that far; a new one can, whatever it reserves.
     assert!(matches!(store.snapshot(), Err(Error::TooLarge { .. })));
     let store = Store::open(&path, &small).unwrap();
-    assert_eq!(store.snapshot().unwrap().count(0), 1);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 1);
 }
 
 /// The log alone is enough: neither the state nor any leaf is needed.
@@ -429,8 +439,8 @@ fn everything_can_be_made_from_the_log() {
     let store = open(&path).unwrap();
     for snapshot in store.snapshot().unwrap().revisions() {
         let snapshot = snapshot.unwrap();
-        let indices = (0..INDEX_SLOTS as u8).map(|slot| snapshot.index_leaves(slot));
-        let vectors = (0..VECTOR_SLOTS as u8).map(|slot| snapshot.vector_leaves(slot));
+        let indices = IndexSlot::all().map(|slot| snapshot.index_leaves(slot));
+        let vectors = VectorSlot::all().map(|slot| snapshot.vector_leaves(slot));
         for leaf in indices.chain(vectors).flat_map(Result::unwrap) {
             bytes[leaf.start as usize..leaf.end as usize].fill(0x55);
         }

@@ -4,9 +4,10 @@
 mod common;
 
 use common::{TestSystem, key, options};
+use format_spec::file::IndexSlot;
 use format_spec::file::{ItemHead, TRAILER_SIZE};
 use std::path::Path;
-use store::engine::{Addition, Durability, Error, Store};
+use store::engine::{Appended, Durability, Error, Store};
 
 /// Places of fields, from SPEC.md.
 const HEADER_FEATURES: usize = 40;
@@ -29,7 +30,7 @@ fn sample(path: &Path) -> Vec<u8> {
     for number in 1..=3 {
         let mut transaction = store.begin(Durability::Lazy).unwrap();
         transaction
-            .insert(0, &key(number), &number.to_le_bytes())
+            .insert(IndexSlot::of::<0>(), &key(number), &number.to_le_bytes())
             .unwrap();
         transaction.commit().unwrap();
     }
@@ -84,7 +85,7 @@ fn of_the_newest_transaction() {
         if number == 2 && boot == 1 {
             // What was before can be read.
             let store = open(&path, boot).unwrap();
-            assert_eq!(store.snapshot_at(2).unwrap().count(0), 2);
+            assert_eq!(store.snapshot_at(2).unwrap().count(IndexSlot::of::<0>()), 2);
             assert!(matches!(store.snapshot_at(3), Err(Error::Features { .. })));
         }
     }
@@ -105,7 +106,12 @@ fn check(path: &Path, number: usize, boot: u8) {
     if number == 2 {
         return refused("read", store.snapshot().unwrap_err());
     }
-    let found = store.snapshot().unwrap().get(0, &key(3)).unwrap().unwrap();
+    let found = store
+        .snapshot()
+        .unwrap()
+        .get(IndexSlot::of::<0>(), &key(3))
+        .unwrap()
+        .unwrap();
     assert_eq!(found.value, 3u64.to_le_bytes());
     match (number, store.begin(Durability::Lazy)) {
         (1, Err(error)) => {
@@ -114,7 +120,9 @@ fn check(path: &Path, number: usize, boot: u8) {
         }
         (_, transaction) => {
             let mut transaction = transaction.unwrap();
-            transaction.insert(0, &key(9), b"more").unwrap();
+            transaction
+                .insert(IndexSlot::of::<0>(), &key(9), b"more")
+                .unwrap();
             transaction.commit().unwrap();
             // A feature once there stays.
             let newest = store.snapshot().unwrap();
@@ -162,15 +170,20 @@ fn items_of_unknown_kinds_are_passed_over() {
         let store = open(&path, boot).unwrap();
         store.verify().unwrap();
         let snapshot = store.snapshot().unwrap();
-        assert_eq!((snapshot.revision(), snapshot.count(0)), (3, 3));
+        assert_eq!(
+            (snapshot.revision(), snapshot.count(IndexSlot::of::<0>())),
+            (3, 3)
+        );
         let first = store.snapshot_at(2).unwrap();
         let added: Vec<_> = snapshot
             .additions_since(&first)
             .map(Result::unwrap)
             .collect();
-        assert!(matches!(added[..], [Addition::Record { index: 0, .. }]));
+        assert!(matches!(added[..], [Appended::Record { index, .. }] if index.number() == 0));
         let mut transaction = store.begin(Durability::Durable).unwrap();
-        transaction.insert(0, &key(4), b"more").unwrap();
+        transaction
+            .insert(IndexSlot::of::<0>(), &key(4), b"more")
+            .unwrap();
         transaction.commit().unwrap();
         store.verify().unwrap();
         drop(store);

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Expected, TestSystem, key, options, run_transaction};
+use format_spec::file::IndexSlot;
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -98,16 +99,23 @@ fn use_it(path: &Path, options: &OpenOptions) {
     }
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     for number in 0..20_000 {
-        transaction.insert(9, &key(number), &[7; 8]).unwrap();
+        transaction
+            .insert(IndexSlot::of::<9>(), &key(number), &[7; 8])
+            .unwrap();
     }
     transaction.commit().unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     for number in 20_000..20_200 {
-        transaction.insert(9, &key(number), &[7; 8]).unwrap();
+        transaction
+            .insert(IndexSlot::of::<9>(), &key(number), &[7; 8])
+            .unwrap();
     }
     transaction.commit().unwrap();
     store.verify().unwrap();
-    assert_eq!(store.snapshot().unwrap().count(9), 20_200);
+    assert_eq!(
+        store.snapshot().unwrap().count(IndexSlot::of::<9>()),
+        20_200
+    );
 }
 
 /// Made by many at once, on each of the roads by which it can be made.
@@ -187,7 +195,10 @@ fn without_locks_one_can_read_and_not_write() {
             ..Lacking::default()
         });
         let store = Store::open(&path, &options).unwrap();
-        assert_eq!(store.snapshot().unwrap().count(9), 20_200);
+        assert_eq!(
+            store.snapshot().unwrap().count(IndexSlot::of::<9>()),
+            20_200
+        );
         for error in [
             store.begin(Durability::Lazy).map(drop).unwrap_err(),
             store.sync().unwrap_err(),
@@ -385,12 +396,20 @@ fn mounted() {
             let before = reader.snapshot().unwrap().revision();
             let store = Store::open(&below, &session(1)).unwrap();
             let mut transaction = store.begin(Durability::Durable).unwrap();
-            transaction.insert(9, &key(1), b"above").unwrap();
+            transaction
+                .insert(IndexSlot::of::<9>(), &key(1), b"above")
+                .unwrap();
             let revision = transaction.commit().unwrap();
             // The reader may go on seeing what was below, and it is whole.
             let seen = reader.snapshot().unwrap();
             assert!([before, revision].contains(&seen.revision()));
-            assert_eq!(seen.get(3, &key(0)).unwrap().unwrap().value, b"first");
+            assert_eq!(
+                seen.get(IndexSlot::of::<3>(), &key(0))
+                    .unwrap()
+                    .unwrap()
+                    .value,
+                b"first"
+            );
             let again = Store::open(&below, &reading).unwrap();
             assert_eq!(again.snapshot().unwrap().revision(), revision);
             again.verify().unwrap();
@@ -409,7 +428,14 @@ fn mounted() {
                 reading.read_only = true;
                 let store = Store::open(&below, &reading).unwrap();
                 let snapshot = store.snapshot().unwrap();
-                assert_eq!(snapshot.get(3, &key(0)).unwrap().unwrap().value, b"first");
+                assert_eq!(
+                    snapshot
+                        .get(IndexSlot::of::<3>(), &key(0))
+                        .unwrap()
+                        .unwrap()
+                        .value,
+                    b"first"
+                );
                 store.verify().unwrap();
             }
         }
@@ -424,7 +450,11 @@ fn until_it_is_full(path: &Path) {
         let durability = [Durability::Lazy, Durability::Durable][round as usize % 2];
         let mut transaction = store.begin(durability)?;
         for record in 0..300 {
-            transaction.insert(0, &key(round << 16 | record), &[round as u8; 200])?;
+            transaction.insert(
+                IndexSlot::of::<0>(),
+                &key(round << 16 | record),
+                &[round as u8; 200],
+            )?;
         }
         transaction.commit()
     };
@@ -447,9 +477,12 @@ fn until_it_is_full(path: &Path) {
     }
     for store in [&store, &Store::open(path, &on(Lacking::default())).unwrap()] {
         let snapshot = store.snapshot().unwrap();
-        assert_eq!(snapshot.count(0), done * 300);
+        assert_eq!(snapshot.count(IndexSlot::of::<0>()), done * 300);
         for round in 0..done {
-            let record = snapshot.get(0, &key(round << 16 | 299)).unwrap().unwrap();
+            let record = snapshot
+                .get(IndexSlot::of::<0>(), &key(round << 16 | 299))
+                .unwrap()
+                .unwrap();
             assert_eq!(record.value, [round as u8; 200]);
         }
         store.verify().unwrap();

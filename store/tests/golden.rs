@@ -8,6 +8,7 @@ mod common;
 
 use common::{TestSystem, key, options};
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
 use std::path::Path;
 use store::engine::{Durability, Store};
@@ -19,40 +20,56 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v
 fn write(path: &Path) {
     let store = Store::open(path, &options(TestSystem::new(1))).unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
-    let address = transaction.insert(3, &key(0), b"first").unwrap();
-    assert_eq!(transaction.push(1, address).unwrap(), 0);
-    transaction.replace(15, &key(1), b"old").unwrap();
+    let address = transaction
+        .insert(IndexSlot::of::<3>(), &key(0), b"first")
+        .unwrap();
+    assert_eq!(transaction.push(VectorSlot::of::<1>(), address).unwrap(), 0);
+    transaction
+        .replace(IndexSlot::of::<15>(), &key(1), b"old")
+        .unwrap();
     transaction.commit().unwrap();
 
     let mut transaction = store.begin(Durability::Durable).unwrap();
-    transaction.replace(15, &key(1), b"new value").unwrap();
-    transaction.insert(3, &key(2), b"").unwrap();
-    transaction.push(7, Address(4096)).unwrap();
+    transaction
+        .replace(IndexSlot::of::<15>(), &key(1), b"new value")
+        .unwrap();
+    transaction
+        .insert(IndexSlot::of::<3>(), &key(2), b"")
+        .unwrap();
+    transaction
+        .push(VectorSlot::of::<7>(), Address(4096))
+        .unwrap();
     transaction.commit().unwrap();
 
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     for number in 10..70u8 {
         let value = vec![number; usize::from(number % 9)];
-        let address = transaction.insert(3, &key(number.into()), &value).unwrap();
-        transaction.push(1, address).unwrap();
-        transaction.push(1, address).unwrap();
+        let address = transaction
+            .insert(IndexSlot::of::<3>(), &key(number.into()), &value)
+            .unwrap();
+        transaction.push(VectorSlot::of::<1>(), address).unwrap();
+        transaction.push(VectorSlot::of::<1>(), address).unwrap();
     }
     transaction.commit().unwrap();
 
     let mut transaction = store.begin(Durability::Lazy).unwrap();
-    transaction.insert(3, &key(100), b"last").unwrap();
+    transaction
+        .insert(IndexSlot::of::<3>(), &key(100), b"last")
+        .unwrap();
     transaction.commit().unwrap();
 
     // Keys with 13 equal bits: two nodes above each other.
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     for number in 0..70 {
         let address = transaction
-            .insert(4, &alike(number), &number.to_le_bytes())
+            .insert(IndexSlot::of::<4>(), &alike(number), &number.to_le_bytes())
             .unwrap();
-        transaction.push(2, address).unwrap();
+        transaction.push(VectorSlot::of::<2>(), address).unwrap();
     }
     for _ in 70..8200 {
-        transaction.push(2, Address(4096)).unwrap();
+        transaction
+            .push(VectorSlot::of::<2>(), Address(4096))
+            .unwrap();
     }
     transaction.commit().unwrap();
 }

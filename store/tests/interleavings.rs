@@ -19,6 +19,7 @@
 mod common;
 
 use common::{effort, key};
+use format_spec::file::{IndexSlot, VectorSlot};
 use memmap2::MmapRaw;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
@@ -31,11 +32,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use store::engine::{Durability, OpenOptions, Store, System};
+use store::engine::{Durability, OpenOptions, Reader, Store, System};
 
-const INDEX: u8 = 0;
-const COUNTERS: u8 = 1;
-const VECTOR: u8 = 0;
+const INDEX: IndexSlot = IndexSlot::of::<0>();
+const COUNTERS: IndexSlot = IndexSlot::of::<1>();
+const VECTOR: VectorSlot = VectorSlot::of::<0>();
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// An operating system whose every operation may be interrupted.

@@ -3,19 +3,31 @@
 //! before and after opening the file again.
 
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use store::engine::{Addition, Durability, OpenOptions, Snapshot, Store};
+use store::engine::{Appended, Durability, OpenOptions, Reader, Snapshot, Store};
 
 const INDICES: u8 = 3;
 
 /// One step of a transaction.
 #[derive(Clone, Debug)]
 enum Step {
-    Insert { index: u8, key: u16, value: u16 },
-    Replace { index: u8, key: u16, value: u16 },
-    Push { vector: u8, key: u16 },
+    Insert {
+        index: IndexSlot,
+        key: u16,
+        value: u16,
+    },
+    Replace {
+        index: IndexSlot,
+        key: u16,
+        value: u16,
+    },
+    Push {
+        vector: VectorSlot,
+        key: u16,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -29,16 +41,24 @@ enum Operation {
     Sync,
 }
 
+fn index() -> impl Strategy<Value = IndexSlot> {
+    (0..INDICES).prop_map(|number| IndexSlot::new(number).unwrap())
+}
+
+fn vector() -> impl Strategy<Value = VectorSlot> {
+    (0..2u8).prop_map(|number| VectorSlot::new(number).unwrap())
+}
+
 fn step() -> impl Strategy<Value = Step> {
     // Few keys, so that they come again; sometimes many.
     let key = prop_oneof![0..8u16, 0..200u16, any::<u16>()];
     let value = 0..600u16;
     prop_oneof![
-        6 => (0..INDICES, key.clone(), value.clone())
+        6 => (index(), key.clone(), value.clone())
             .prop_map(|(index, key, value)| Step::Insert { index, key, value }),
-        3 => (0..INDICES, key.clone(), value)
+        3 => (index(), key.clone(), value)
             .prop_map(|(index, key, value)| Step::Replace { index, key, value }),
-        2 => (0..2u8, key).prop_map(|(vector, key)| Step::Push { vector, key }),
+        2 => (vector(), key).prop_map(|(vector, key)| Step::Push { vector, key }),
     ]
 }
 
@@ -76,7 +96,7 @@ struct Model {
 
 impl Model {
     fn check(&self, snapshot: Snapshot<'_>, keys: &[u16]) {
-        for (index, expected) in (0..).zip(&self.indices) {
+        for (index, expected) in IndexSlot::all().zip(&self.indices) {
             assert_eq!(snapshot.count(index), expected.len() as u64);
             for &key in keys {
                 let found = snapshot.get(index, &digest(key)).unwrap();
@@ -95,7 +115,7 @@ impl Model {
                 .unwrap();
             assert_eq!(&all, expected);
         }
-        for (vector, expected) in (0..).zip(&self.vectors) {
+        for (vector, expected) in VectorSlot::all().zip(&self.vectors) {
             let length = snapshot.vector_len(vector) as u32;
             let all: Vec<_> = (0..length)
                 .map(|element| snapshot.vector_get(vector, element).unwrap().unwrap())
@@ -134,21 +154,21 @@ proptest! {
                             Step::Insert { index, key, value } => {
                                 keys.push(key);
                                 let address = transaction.insert(index, &digest(key), &bytes(value)).unwrap();
-                                let entry = model.indices[usize::from(index)].entry(digest(key));
+                                let entry = model.indices[usize::from(index.number())].entry(digest(key));
                                 let expected = entry.or_insert_with(|| { changed = true; bytes(value) });
                                 prop_assert_eq!(transaction.record_at(address).unwrap().value, &expected[..]);
                             }
                             Step::Replace { index, key, value } => {
                                 keys.push(key);
                                 transaction.replace(index, &digest(key), &bytes(value)).unwrap();
-                                let old = model.indices[usize::from(index)].insert(digest(key), bytes(value));
+                                let old = model.indices[usize::from(index.number())].insert(digest(key), bytes(value));
                                 changed |= old != Some(bytes(value));
                                 let found = transaction.get(index, &digest(key)).unwrap().unwrap();
                                 prop_assert_eq!(found.value, &bytes(value)[..]);
                             }
                             Step::Push { vector, key } => {
                                 let address = Address(u64::from(key) * 8);
-                                let elements = &mut model.vectors[usize::from(vector)];
+                                let elements = &mut model.vectors[usize::from(vector.number())];
                                 let number = transaction.push(vector, address).unwrap();
                                 prop_assert_eq!(number as usize, elements.len());
                                 prop_assert_eq!(transaction.vector_get(vector, number).unwrap(), Some(address));
@@ -179,11 +199,11 @@ proptest! {
         let earlier = store.snapshot_at(middle as u64).unwrap();
         for addition in store.snapshot().unwrap().additions_since(&earlier) {
             match addition.unwrap() {
-                Addition::Record { index, record } => {
-                    model.indices[usize::from(index)].insert(*record.key, record.value.to_vec());
+                Appended::Record { index, record } => {
+                    model.indices[usize::from(index.number())].insert(*record.key, record.value.to_vec());
                 }
-                Addition::Push { vector, element } => {
-                    model.vectors[usize::from(vector)].push(element);
+                Appended::Push { vector, element } => {
+                    model.vectors[usize::from(vector.number())].push(element);
                 }
             }
         }
@@ -212,26 +232,39 @@ fn one_large_transaction() {
     for number in 0..40_000 {
         addresses.push(
             transaction
-                .insert(0, &digest(number), &value(number))
+                .insert(IndexSlot::of::<0>(), &digest(number), &value(number))
                 .unwrap(),
         );
         let earlier = number / 3;
         for known in [number, earlier] {
-            let found = transaction.get(0, &digest(known)).unwrap().unwrap();
+            let found = transaction
+                .get(IndexSlot::of::<0>(), &digest(known))
+                .unwrap()
+                .unwrap();
             assert_eq!(found.value, value(known));
             assert_eq!(found.address, addresses[known as usize]);
         }
-        let again = transaction.insert(0, &digest(earlier), b"other").unwrap();
+        let again = transaction
+            .insert(IndexSlot::of::<0>(), &digest(earlier), b"other")
+            .unwrap();
         assert_eq!(again, addresses[earlier as usize]);
-        assert!(transaction.get(0, &digest(number + 1)).unwrap().is_none());
+        assert!(
+            transaction
+                .get(IndexSlot::of::<0>(), &digest(number + 1))
+                .unwrap()
+                .is_none()
+        );
     }
-    assert_eq!(store.snapshot().unwrap().count(0), 0);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 0);
     transaction.commit().unwrap();
     store.verify().unwrap();
     let snapshot = store.snapshot().unwrap();
     assert!(snapshot.size() > 20 << 20);
     for number in 0..40_000 {
-        let found = snapshot.get(0, &digest(number)).unwrap().unwrap();
+        let found = snapshot
+            .get(IndexSlot::of::<0>(), &digest(number))
+            .unwrap()
+            .unwrap();
         assert_eq!(found.value, value(number));
         assert_eq!(found.value.as_ptr() as usize % 8, 0);
     }
@@ -240,12 +273,15 @@ fn one_large_transaction() {
     let mut transaction = store.begin(Durability::Durable).unwrap();
     for number in 50_000..50_300 {
         transaction
-            .insert(0, &digest(number), &value(number))
+            .insert(IndexSlot::of::<0>(), &digest(number), &value(number))
             .unwrap();
     }
     transaction.commit().unwrap();
     store.verify().unwrap();
     let root = |snapshot: Snapshot<'_>| snapshot.trailer().indices[0].root;
     assert_eq!(root(snapshot), root(store.snapshot().unwrap()));
-    assert_eq!(store.snapshot().unwrap().count(0), 40_300);
+    assert_eq!(
+        store.snapshot().unwrap().count(IndexSlot::of::<0>()),
+        40_300
+    );
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{key, spawn};
+use format_spec::file::IndexSlot;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -64,11 +65,13 @@ fn a_wait_ends_with_the_holders_name() {
     let (waiting, told) = patient(&path, FOR_EVER);
     for number in 0..10 {
         let mut transaction = waiting.begin(Durability::Lazy).unwrap();
-        transaction.insert(0, &key(number), b"value").unwrap();
+        transaction
+            .insert(IndexSlot::of::<0>(), &key(number), b"value")
+            .unwrap();
         transaction.commit().unwrap();
     }
     assert_eq!(told.try_iter().count(), 0);
-    assert_eq!(store.snapshot().unwrap().count(0), 10);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 10);
 }
 
 #[test]
@@ -87,7 +90,9 @@ fn a_wait_goes_on_when_the_lock_is_free() {
                 std::thread::scope(|inner| {
                     inner.spawn(|| {
                         let mut transaction = waiting.begin(Durability::Lazy).unwrap();
-                        transaction.insert(0, &key(number), b"value").unwrap();
+                        transaction
+                            .insert(IndexSlot::of::<0>(), &key(number), b"value")
+                            .unwrap();
                         transaction.commit().unwrap();
                     });
                     assert_eq!(told.recv().unwrap(), *path);
@@ -102,7 +107,7 @@ fn a_wait_goes_on_when_the_lock_is_free() {
         }
         drop(lock);
     });
-    assert_eq!(store.snapshot().unwrap().count(0), 4);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 4);
 }
 
 #[test]
@@ -123,9 +128,11 @@ fn a_stopped_process_at_the_head_of_the_queue_is_passed() {
     };
     let waiting = Store::open(&path, &options).unwrap();
     let mut transaction = waiting.begin(Durability::Lazy).unwrap();
-    transaction.insert(0, &key(1), b"value").unwrap();
+    transaction
+        .insert(IndexSlot::of::<0>(), &key(1), b"value")
+        .unwrap();
     transaction.commit().unwrap();
-    assert_eq!(store.snapshot().unwrap().count(0), 1);
+    assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 1);
 }
 
 /// Not a test of its own: what the process that the next one starts does.

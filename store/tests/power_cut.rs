@@ -12,6 +12,7 @@
 mod common;
 
 use common::{Expected, Op, Random, TestSystem, effort, options, run_transaction};
+use format_spec::file::IndexSlot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use store::engine::{Durability, Store};
@@ -378,7 +379,9 @@ fn what_was_rolled_back_stays_so() {
     let commit = |store: &Store, value: &[u8; 8]| {
         let mut transaction = store.begin(Durability::Lazy).unwrap();
         let digest = common::key(u64::from(value[0]));
-        transaction.insert(0, &digest, value).unwrap();
+        transaction
+            .insert(IndexSlot::of::<0>(), &digest, value)
+            .unwrap();
         transaction.commit().unwrap();
     };
     let store = Store::open(&path, &options(TestSystem::new(1))).unwrap();
@@ -403,7 +406,7 @@ fn what_was_rolled_back_stays_so() {
     let found = store
         .snapshot()
         .unwrap()
-        .get(0, &common::key(u64::from(b'4')))
+        .get(IndexSlot::of::<0>(), &common::key(u64::from(b'4')))
         .unwrap();
     assert_eq!(found.unwrap().value, b"44444444");
     store.verify().unwrap();

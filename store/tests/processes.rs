@@ -9,12 +9,14 @@ mod common;
 use common::{
     Expected, Fate, Op, Random, TestSystem, effort, key, kill_self, options, run_transaction, spawn,
 };
+use format_spec::file::IndexSlot;
+use format_spec::file::VectorSlot;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use store::engine::{Durability, OpenOptions, Store};
+use store::engine::{Durability, OpenOptions, Reader, Store};
 
-const INDEX: u8 = 0;
-const COUNTERS: u8 = 1;
+const INDEX: IndexSlot = IndexSlot::of::<0>();
+const COUNTERS: IndexSlot = IndexSlot::of::<1>();
 
 fn create() -> OpenOptions {
     OpenOptions {
@@ -36,7 +38,9 @@ fn one_step(store: &Store, writer: u64, step: u64, durability: Durability) {
     transaction.replace(COUNTERS, &counter, &new).unwrap();
     let own = transaction.insert(INDEX, &key(writer << 32 | step), &writer.to_le_bytes());
     transaction.insert(INDEX, &key(step), b"shared").unwrap();
-    let number = transaction.push(0, own.unwrap()).unwrap();
+    let number = transaction
+        .push(VectorSlot::of::<0>(), own.unwrap())
+        .unwrap();
     assert_eq!(u64::from(number), count);
     transaction.commit().unwrap();
 }
@@ -51,7 +55,7 @@ fn check_steps(store: &Store, steps_of: &[(u64, u64)]) {
         u64::from_le_bytes(record.value.try_into().unwrap())
     });
     assert_eq!(count, total);
-    assert_eq!(snapshot.vector_len(0), total);
+    assert_eq!(snapshot.vector_len(VectorSlot::of::<0>()), total);
     let shared = steps_of.iter().map(|of| of.1).max().unwrap_or(0);
     assert_eq!(snapshot.count(INDEX), total + shared);
     for &(writer, steps) in steps_of {
@@ -63,7 +67,10 @@ fn check_steps(store: &Store, steps_of: &[(u64, u64)]) {
         }
     }
     for element in 0..total as u32 {
-        let address = snapshot.vector_get(0, element).unwrap().unwrap();
+        let address = snapshot
+            .vector_get(VectorSlot::of::<0>(), element)
+            .unwrap()
+            .unwrap();
         assert_eq!(snapshot.record_at(address).unwrap().value.len(), 8);
     }
 }
@@ -93,9 +100,12 @@ fn threads_share_a_store_and_handles_share_a_file() {
             let snapshot = stores[0].snapshot().unwrap();
             assert!(snapshot.revision() >= last);
             last = snapshot.revision();
-            assert_eq!(snapshot.vector_len(0), last);
+            assert_eq!(snapshot.vector_len(VectorSlot::of::<0>()), last);
             if let Some(newest) = (last as u32).checked_sub(1) {
-                let address = snapshot.vector_get(0, newest).unwrap().unwrap();
+                let address = snapshot
+                    .vector_get(VectorSlot::of::<0>(), newest)
+                    .unwrap()
+                    .unwrap();
                 let record = snapshot.record_at(address).unwrap();
                 assert_eq!(snapshot.get(INDEX, record.key).unwrap(), Some(record));
                 let counter = snapshot.get(COUNTERS, &key(u64::MAX)).unwrap().unwrap();
@@ -233,8 +243,11 @@ fn nobody_starves() {
     // Each transaction has pushed a record that tells whose it is.
     let snapshot = store.snapshot().unwrap();
     let mut last_of = std::collections::HashMap::new();
-    for element in 0..snapshot.vector_len(0) {
-        let address = snapshot.vector_get(0, element as u32).unwrap().unwrap();
+    for element in 0..snapshot.vector_len(VectorSlot::of::<0>()) {
+        let address = snapshot
+            .vector_get(VectorSlot::of::<0>(), element as u32)
+            .unwrap()
+            .unwrap();
         let writer = snapshot.record_at(address).unwrap().value;
         if let Some(last) = last_of.insert(writer, element) {
             let between = element - last - 1;
@@ -277,7 +290,9 @@ fn writers_may_be_killed_at_any_time() {
         Store::open(&path, &create()).unwrap().verify().unwrap();
     }
     let mut transaction = store.begin(Durability::Lazy).unwrap();
-    transaction.insert(7, &key(0), b"still writable").unwrap();
+    transaction
+        .insert(IndexSlot::of::<7>(), &key(0), b"still writable")
+        .unwrap();
     transaction.commit().unwrap();
     store.verify().unwrap();
 

@@ -2,6 +2,7 @@
 //! part 2; what is there already is not added again; damage is an error.
 
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::{NameId, PieceId};
 use format_spec::program::{FixupRecord, Index, SectionKind, SectionRecord, WideFixupRecord};
 use std::os::unix::fs::FileExt;
@@ -203,14 +204,21 @@ fn the_bytes_are_those_of_the_specification() {
     let u64_at =
         |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let name = |id: u32| {
-        let address = snapshot.vector_get(0, id).unwrap().unwrap();
+        let address = snapshot
+            .vector_get(VectorSlot::of::<0>(), id)
+            .unwrap()
+            .unwrap();
         let record = snapshot.record_at(address).unwrap();
         assert_eq!(u32_at(record.value, 0), id);
         assert_eq!(record.key.0, *blake3::hash(&record.value[4..]).as_bytes());
         record.value[4..].to_vec()
     };
 
-    let compilation = snapshot.get(3, &prepared.digest).unwrap().unwrap().value;
+    let compilation = snapshot
+        .get(IndexSlot::of::<3>(), &prepared.digest)
+        .unwrap()
+        .unwrap()
+        .value;
     assert_eq!(u32_at(compilation, 0), 3); // members
     assert_eq!(u32_at(compilation, 8), 7); // symbols
     assert_eq!(u32_at(compilation, 12), 3); // first global
@@ -289,7 +297,12 @@ fn the_bytes_are_those_of_the_specification() {
     digested.push(3);
     digested.extend_from_slice(&anonymous.key.0);
     digested.push(5);
-    let piece = snapshot.record_at(snapshot.vector_get(1, 0).unwrap().unwrap());
+    let piece = snapshot.record_at(
+        snapshot
+            .vector_get(VectorSlot::of::<1>(), 0)
+            .unwrap()
+            .unwrap(),
+    );
     digested.extend_from_slice(&piece.unwrap().key.0);
     digested.extend_from_slice(b"\x05\0\0\0.text");
     digested.extend_from_slice(&9u64.to_le_bytes());

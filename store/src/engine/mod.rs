@@ -4,6 +4,7 @@
 //!
 //! ```
 //! use format_spec::digest::Digest;
+//! use format_spec::file::IndexSlot;
 //! use store::engine::{Durability, OpenOptions, Store};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,13 +13,14 @@
 //! let options = OpenOptions { create: true, ..OpenOptions::default() };
 //! let store = Store::open(&path, &options)?;
 //!
+//! const COLOURS: IndexSlot = IndexSlot::of::<0>();
 //! let red = Digest::of(b"red");
 //! let mut transaction = store.begin(Durability::Lazy)?;
-//! transaction.insert(0, &red, b"#ff0000")?;
+//! transaction.insert(COLOURS, &red, b"#ff0000")?;
 //! transaction.commit()?;
 //!
 //! let snapshot = store.snapshot()?;
-//! assert_eq!(snapshot.get(0, &red)?.unwrap().value, b"#ff0000");
+//! assert_eq!(snapshot.get(COLOURS, &red)?.unwrap().value, b"#ff0000");
 //! # Ok(())
 //! # }
 //! ```
@@ -49,7 +51,7 @@
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
 //! * `trust`: opening a file, and whose it is. `lock`: who may write; `patience`: for how
 //!   long one waits for that. `durable`: what is on the disk.
-//! * `snapshot`, `transaction`, `store`: what users see.
+//! * `reader`: what snapshots and transactions both read. `snapshot`, `transaction`, `store`: what users see.
 
 mod create;
 mod durable;
@@ -59,6 +61,7 @@ mod lock;
 mod log;
 mod map;
 mod patience;
+mod reader;
 mod recovery;
 mod replay;
 mod snapshot;
@@ -76,7 +79,8 @@ compile_error!("repositories are mapped, so this needs a little-endian 64-bit ma
 pub use error::{Error, Result};
 pub use log::Record;
 pub use patience::{Holder, Patience};
-pub use snapshot::{Addition, Snapshot, TrieSize};
+pub use reader::Reader;
+pub use snapshot::{Appended, Snapshot, TrieSize};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
 pub use transaction::{Durability, Transaction};

@@ -7,7 +7,7 @@ use super::log::{self, Record};
 use super::map::View;
 use super::trie::{self, Walk};
 use format_spec::digest::Digest;
-use format_spec::file::{IndexRoot, LEAF_ALIGN, Trailer, VectorRoot};
+use format_spec::file::{IndexRoot, IndexSlot, LEAF_ALIGN, Trailer, VectorRoot, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::trie::Child;
 use std::ops::Range;
@@ -26,18 +26,18 @@ pub struct Snapshot<'s> {
 
 /// Something that a transaction added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addition<'s> {
+pub enum Appended<'s> {
     /// A record, which may have taken the place of an older one of its key.
     Record {
         /// The index it is in.
-        index: u8,
+        index: IndexSlot,
         /// The record.
         record: Record<'s>,
     },
     /// An element at the end of a vector.
     Push {
         /// The vector.
-        vector: u8,
+        vector: VectorSlot,
         /// The element.
         element: Address,
     },
@@ -112,10 +112,9 @@ impl<'s> Snapshot<'s> {
 
     /// The record of `key` in `index`.
     #[inline]
-    pub fn get(&self, index: u8, key: &Digest) -> Result<Option<Record<'s>>> {
-        let Some(root) = self.trailer.indices.get(usize::from(index)) else {
-            return Ok(None);
-        };
+    pub fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'s>>> {
+        let index = index.number();
+        let root = &self.trailer.indices[usize::from(index)];
         let found = trie::leaf_of(self.view, root, key).and_then(|leaf| {
             if leaf.is_none() {
                 return Ok(None);
@@ -136,7 +135,7 @@ impl<'s> Snapshot<'s> {
 
     /// Checks what says that `index` has no record of `key`: for a writer, who would
     /// else add a second one.
-    pub(super) fn check_absence(&self, index: u8, key: &Digest) -> Result<()> {
+    pub(super) fn check_absence(&self, index: IndexSlot, key: &Digest) -> Result<()> {
         let root = self.index_root(index);
         trie::leaf_of(self.view, &root, key)
             .and_then(|leaf| match leaf.is_none() {
@@ -148,7 +147,7 @@ impl<'s> Snapshot<'s> {
 
     /// Where records of `index` are that could be `key`'s: usually that one, if there is one.
     /// Found without a look at the records, so also where they are damaged.
-    pub fn candidates(&self, index: u8, key: &Digest) -> Result<Vec<Address>> {
+    pub fn candidates(&self, index: IndexSlot, key: &Digest) -> Result<Vec<Address>> {
         let root = self.index_root(index);
         trie::leaf_of(self.view, &root, key)
             .and_then(|leaf| match leaf.is_none() {
@@ -174,13 +173,13 @@ impl<'s> Snapshot<'s> {
     }
 
     /// Number of elements of `vector`.
-    pub fn vector_len(&self, vector: u8) -> u64 {
+    pub fn vector_len(&self, vector: VectorSlot) -> u64 {
         self.vector_root(vector).length
     }
 
     /// An element of `vector`; `None` beyond its end.
     #[inline]
-    pub fn vector_get(&self, vector: u8, element: u32) -> Result<Option<Address>> {
+    pub fn vector_get(&self, vector: VectorSlot, element: u32) -> Result<Option<Address>> {
         let root = self.vector_root(vector);
         let element = u64::from(element);
         if element >= root.length {
@@ -193,14 +192,14 @@ impl<'s> Snapshot<'s> {
     }
 
     /// Number of keys in `index`.
-    pub fn count(&self, index: u8) -> u64 {
+    pub fn count(&self, index: IndexSlot) -> u64 {
         self.index_root(index).count
     }
 
     /// The records of `index`, in the order of the first bits of their keys.
-    pub fn iter(&self, index: u8) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
+    pub fn iter(&self, index: IndexSlot) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
         let snapshot = *self;
-        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+        let walk = Walk::index(self.view, index.number(), &self.index_root(index), 0);
         let (leaves, fault) = match walk {
             Ok(walk) => (walk.leaves, None),
             Err(fault) => (Vec::new(), Some(Err(self.error(fault)))),
@@ -214,11 +213,11 @@ impl<'s> Snapshot<'s> {
                 if address.0 == 0 || address.0 >= snapshot.view.end() {
                     return None;
                 }
-                let record = match leaf::led_to(snapshot.view, index, word) {
+                let record = match leaf::led_to(snapshot.view, index.number(), word) {
                     Ok(record) => record,
                     Err(fault) => return Some(Err(snapshot.error(fault))),
                 };
-                if !snapshot.trailer.has_replaced(index) {
+                if !snapshot.trailer.has_replaced(index.number()) {
                     return Some(Ok(record));
                 }
                 // Leave out what was replaced.
@@ -233,29 +232,29 @@ impl<'s> Snapshot<'s> {
     }
 
     /// Where the words of the leaves of `index` are, in the order of the keys.
-    pub fn index_leaves(&self, index: u8) -> Result<Vec<Range<u64>>> {
-        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+    pub fn index_leaves(&self, index: IndexSlot) -> Result<Vec<Range<u64>>> {
+        let walk = Walk::index(self.view, index.number(), &self.index_root(index), 0);
         walk.map(|walk| ranges(&walk))
             .map_err(|fault| self.error(fault))
     }
 
     /// Where the words of the leaves of `vector` are, in the order of the elements.
-    pub fn vector_leaves(&self, vector: u8) -> Result<Vec<Range<u64>>> {
-        let walk = Walk::vector(self.view, vector, &self.vector_root(vector), 0);
+    pub fn vector_leaves(&self, vector: VectorSlot) -> Result<Vec<Range<u64>>> {
+        let walk = Walk::vector(self.view, vector.number(), &self.vector_root(vector), 0);
         walk.map(|walk| ranges(&walk))
             .map_err(|fault| self.error(fault))
     }
 
     /// How large the trie of `index` is.
-    pub fn index_size(&self, index: u8) -> Result<TrieSize> {
-        let walk = Walk::index(self.view, index, &self.index_root(index), 0);
+    pub fn index_size(&self, index: IndexSlot) -> Result<TrieSize> {
+        let walk = Walk::index(self.view, index.number(), &self.index_root(index), 0);
         walk.map(|walk| TrieSize::of(&walk))
             .map_err(|fault| self.error(fault))
     }
 
     /// How large the trie of `vector` is.
-    pub fn vector_size(&self, vector: u8) -> Result<TrieSize> {
-        let walk = Walk::vector(self.view, vector, &self.vector_root(vector), 0);
+    pub fn vector_size(&self, vector: VectorSlot) -> Result<TrieSize> {
+        let walk = Walk::vector(self.view, vector.number(), &self.vector_root(vector), 0);
         walk.map(|walk| TrieSize::of(&walk))
             .map_err(|fault| self.error(fault))
     }
@@ -289,17 +288,27 @@ impl<'s> Snapshot<'s> {
     pub fn additions_since(
         &self,
         earlier: &Snapshot<'s>,
-    ) -> impl Iterator<Item = Result<Addition<'s>>> + use<'s> {
+    ) -> impl Iterator<Item = Result<Appended<'s>>> + use<'s> {
         let snapshot = *self;
         log::items(self.view, earlier.size(), self.size()).flat_map(move |item| {
             let parsed = item.and_then(|item| {
-                let record = item.record()?.map(|record| Addition::Record {
-                    index: item.head.slot(),
-                    record,
-                });
-                let pushed = item.pushed()?.iter().map(move |&element| Addition::Push {
-                    vector: item.head.slot(),
-                    element,
+                let slot = item.head.slot();
+                let no_slot = || Fault::new(item.offset, "item's slot is out of range");
+                let record = match item.record()? {
+                    Some(record) => Some(Appended::Record {
+                        index: IndexSlot::new(slot).ok_or_else(no_slot)?,
+                        record,
+                    }),
+                    None => None,
+                };
+                let elements = item.pushed()?;
+                let vector = match elements {
+                    [] => None,
+                    _ => Some(VectorSlot::new(slot).ok_or_else(no_slot)?),
+                };
+                let pushed = vector.into_iter().flat_map(move |vector| {
+                    let push = move |&element| Appended::Push { vector, element };
+                    elements.iter().map(push)
                 });
                 Ok(record.into_iter().chain(pushed))
             });
@@ -315,14 +324,12 @@ impl<'s> Snapshot<'s> {
         self.view
     }
 
-    pub(super) fn index_root(&self, index: u8) -> IndexRoot {
-        let root = self.trailer.indices.get(usize::from(index));
-        root.copied().unwrap_or_default()
+    pub(super) fn index_root(&self, index: IndexSlot) -> IndexRoot {
+        self.trailer.indices[usize::from(index.number())]
     }
 
-    pub(super) fn vector_root(&self, vector: u8) -> VectorRoot {
-        let root = self.trailer.vectors.get(usize::from(vector));
-        root.copied().unwrap_or_default()
+    pub(super) fn vector_root(&self, vector: VectorSlot) -> VectorRoot {
+        self.trailer.vectors[usize::from(vector.number())]
     }
 
     #[cold]

@@ -19,14 +19,15 @@ use super::error::{Error, Fault, Result};
 use super::leaf::{Entry, Keys};
 use super::lock::WriteLock;
 use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
+use super::reader::Reader;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::store::{HUGE_PAGE, Store};
 use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
-    FileState, INDEX_SLOTS, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, MAX_ADDRESS, RECORD_CHECK,
-    RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, record_check,
+    FileState, INDEX_SLOTS, ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, MAX_ADDRESS,
+    RECORD_CHECK, RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, VectorSlot, record_check,
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
@@ -72,6 +73,46 @@ pub struct Transaction<'s> {
     lock: WriteLock<'s>,
 }
 
+/// As of this transaction: with what it has added.
+impl Reader for Transaction<'_> {
+    fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'_>>> {
+        let own = &self.own[usize::from(index.number())];
+        let found = own.find(key, |address| self.own_record(address));
+        if let Some(record) = found.map_err(|fault| self.store.error(fault))? {
+            return Ok(Some(record));
+        }
+        let found = self.base.get(index, key)?;
+        if found.is_none() {
+            self.base.check_absence(index, key)?;
+        }
+        Ok(found)
+    }
+
+    fn record_at(&self, address: Address) -> Result<Record<'_>> {
+        if address.0 < end_of(self.base.trailer()) {
+            return self.base.record_at(address);
+        }
+        let record = self.own_record(address);
+        record.map_err(|fault| self.store.error(fault))
+    }
+
+    fn vector_len(&self, vector: VectorSlot) -> u64 {
+        let pushed = &self.additions.vectors[usize::from(vector.number())];
+        self.base.vector_len(vector) + pushed.len() as u64
+    }
+
+    fn vector_get(&self, vector: VectorSlot, element: u32) -> Result<Option<Address>> {
+        let old = self.base.vector_len(vector);
+        match u64::from(element).checked_sub(old) {
+            None => self.base.vector_get(vector, element),
+            Some(own) => {
+                let pushed = &self.additions.vectors[usize::from(vector.number())];
+                Ok(pushed.get(own as usize).copied())
+            }
+        }
+    }
+}
+
 impl<'s> Transaction<'s> {
     pub(super) fn new(
         store: &'s Store,
@@ -98,51 +139,9 @@ impl<'s> Transaction<'s> {
         self.base
     }
 
-    /// The record of `key` in `index`, as of this transaction.
-    pub fn get(&self, index: u8, key: &Digest) -> Result<Option<Record<'_>>> {
-        if let Some(own) = self.own.get(usize::from(index)) {
-            let found = own.find(key, |address| self.own_record(address));
-            if let Some(record) = found.map_err(|fault| self.store.error(fault))? {
-                return Ok(Some(record));
-            }
-        }
-        let found = self.base.get(index, key)?;
-        if found.is_none() {
-            self.base.check_absence(index, key)?;
-        }
-        Ok(found)
-    }
-
-    /// The record at `address`, as of this transaction.
-    pub fn record_at(&self, address: Address) -> Result<Record<'_>> {
-        if address.0 < end_of(self.base.trailer()) {
-            return self.base.record_at(address);
-        }
-        let record = self.own_record(address);
-        record.map_err(|fault| self.store.error(fault))
-    }
-
-    /// Number of elements of `vector`, as of this transaction.
-    pub fn vector_len(&self, vector: u8) -> u64 {
-        let pushed = self.additions.vectors.get(usize::from(vector));
-        self.base.vector_len(vector) + pushed.map_or(0, |pushed| pushed.len() as u64)
-    }
-
-    /// An element of `vector`, as of this transaction; `None` beyond its end.
-    pub fn vector_get(&self, vector: u8, element: u32) -> Result<Option<Address>> {
-        let old = self.base.vector_len(vector);
-        match u64::from(element).checked_sub(old) {
-            None => self.base.vector_get(vector, element),
-            Some(own) => {
-                let pushed = self.additions.vectors.get(usize::from(vector));
-                Ok(pushed.and_then(|pushed| pushed.get(own as usize)).copied())
-            }
-        }
-    }
-
     /// Adds a record to `index`, unless there is one of this key already.
     /// Returns the address of the one that is there then.
-    pub fn insert(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+    pub fn insert(&mut self, index: IndexSlot, key: &Digest, value: &[u8]) -> Result<Address> {
         if let Some(record) = self.get(index, key)? {
             return Ok(record.address);
         }
@@ -151,7 +150,7 @@ impl<'s> Transaction<'s> {
 
     /// Adds a record to `index` that takes the place of any older one of this
     /// key. Snapshots of earlier revisions still have that.
-    pub fn replace(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+    pub fn replace(&mut self, index: IndexSlot, key: &Digest, value: &[u8]) -> Result<Address> {
         let kind = match self.get(index, key)? {
             Some(record) if record.value == value => return Ok(record.address),
             Some(_) => ItemKind::Replacement,
@@ -162,7 +161,7 @@ impl<'s> Transaction<'s> {
 
     /// Adds a record to `index` that takes the place of a damaged one of this key, without
     /// a look at that.
-    pub fn supersede(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
+    pub fn supersede(&mut self, index: IndexSlot, key: &Digest, value: &[u8]) -> Result<Address> {
         self.append(ItemKind::Replacement, index, key, value)
     }
 
@@ -170,7 +169,12 @@ impl<'s> Transaction<'s> {
     /// have been this: its check is that of the right bytes, or all but its check is right.
     /// Returns its address then. This is done at once, whether the transaction is committed or not:
     /// afterwards the log is again what it was.
-    pub fn mend(&mut self, index: u8, key: &Digest, value: &[u8]) -> Result<Option<Address>> {
+    pub fn mend(
+        &mut self,
+        index: IndexSlot,
+        key: &Digest,
+        value: &[u8],
+    ) -> Result<Option<Address>> {
         for address in self.base.candidates(index, key)? {
             for kind in [ItemKind::Record, ItemKind::Replacement] {
                 let right = self.record_bytes(kind, index, key, value)?;
@@ -195,12 +199,13 @@ impl<'s> Transaction<'s> {
     fn record_bytes(
         &self,
         kind: ItemKind,
-        index: u8,
+        index: IndexSlot,
         key: &Digest,
         value: &[u8],
     ) -> Result<Vec<u8>> {
         let length = RECORD_OVERHEAD + value.len() as u64;
-        let head = ItemHead::new(kind, index, length).ok_or_else(|| self.too_large("value"))?;
+        let head = ItemHead::new(kind, index.number(), length);
+        let head = head.ok_or_else(|| self.too_large("value"))?;
         let mut bytes = Vec::with_capacity(8 + length as usize);
         bytes.extend_from_slice(&head.0.to_le_bytes());
         bytes.extend_from_slice(&key.0);
@@ -210,13 +215,10 @@ impl<'s> Transaction<'s> {
     }
 
     /// Adds an element to the end of `vector` and returns its number.
-    pub fn push(&mut self, vector: u8, element: Address) -> Result<u32> {
+    pub fn push(&mut self, vector: VectorSlot, element: Address) -> Result<u32> {
         let number = self.vector_len(vector);
         let number = u32::try_from(number).map_err(|_| self.too_large("vector is full"))?;
-        let Some(pushed) = self.additions.vectors.get_mut(usize::from(vector)) else {
-            return Err(self.too_large("no such vector"));
-        };
-        pushed.push(element);
+        self.additions.vectors[usize::from(vector.number())].push(element);
         Ok(number)
     }
 
@@ -280,12 +282,15 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    fn append(&mut self, kind: ItemKind, index: u8, key: &Digest, value: &[u8]) -> Result<Address> {
-        let slot = usize::from(index);
-        if slot >= INDEX_SLOTS {
-            return Err(self.too_large("no such index"));
-        }
-        let address = self.append_item(kind, index, &[&key.0, value])?;
+    fn append(
+        &mut self,
+        kind: ItemKind,
+        index: IndexSlot,
+        key: &Digest,
+        value: &[u8],
+    ) -> Result<Address> {
+        let slot = usize::from(index.number());
+        let address = self.append_item(kind, index.number(), &[&key.0, value])?;
         let bits = KeyBits::of(key, 0);
         self.additions.indices[slot].push(Entry { address, bits });
         if kind == ItemKind::Record {
@@ -390,24 +395,26 @@ impl<'s> Transaction<'s> {
         let base = self.base;
         let mut in_place = InPlace::default();
         let mut additions = std::mem::take(&mut self.additions);
-        for slot in 0..INDEX_SLOTS {
+        for index in IndexSlot::all() {
+            let slot = usize::from(index.number());
             let has_replacement = additions.has_replacement(slot);
             let entries = &mut additions.indices[slot];
             if entries.is_empty() {
                 continue;
             }
             let root = &mut trailer.indices[slot];
-            root.root = update::index(self, &base, slot as u8, entries, &mut in_place)?;
+            root.root = update::index(self, &base, index, entries, &mut in_place)?;
             root.count += additions.new_keys[slot];
             trailer.replaced |= u32::from(has_replacement) << slot;
         }
-        for slot in 0..VECTOR_SLOTS {
+        for vector in VectorSlot::all() {
+            let slot = usize::from(vector.number());
             let elements = &additions.vectors[slot];
             if elements.is_empty() {
                 continue;
             }
             let root = &mut trailer.vectors[slot];
-            root.root = update::vector(self, &base, slot as u8, elements, &mut in_place)?;
+            root.root = update::vector(self, &base, vector, elements, &mut in_place)?;
             root.length += elements.len() as u64;
         }
         Ok(in_place)

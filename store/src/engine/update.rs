@@ -25,7 +25,7 @@ use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::trie::{self, Node};
-use format_spec::file::{IndexRoot, ItemKind, Trailer, VectorRoot};
+use format_spec::file::{IndexRoot, IndexSlot, ItemKind, Trailer, VectorRoot, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::leaf::{KEY_BITS, LINE_WORDS, MAX_LINES, MAX_LOG2, MIN_LOG2, Shape};
 use format_spec::trie::{
@@ -76,11 +76,12 @@ const SPARSE: usize = 4;
 pub(super) fn index<W: Writer>(
     writer: &mut W,
     base: &Snapshot<'_>,
-    slot: u8,
+    slot: IndexSlot,
     entries: &mut [Entry],
     in_place: &mut InPlace,
 ) -> Result<ChildWord> {
     let old = base.index_root(slot);
+    let slot = slot.number();
     let mut update = IndexUpdate {
         writer,
         view: base.view(),
@@ -343,11 +344,12 @@ fn place<K: Keys<Error = Error>>(
 pub(super) fn vector<W: Writer>(
     writer: &mut W,
     base: &Snapshot<'_>,
-    slot: u8,
+    slot: VectorSlot,
     elements: &[Address],
     in_place: &mut InPlace,
 ) -> Result<ChildWord> {
     let old = base.vector_root(slot);
+    let slot = slot.number();
     let length = old.length + elements.len() as u64;
     let mut height = 0;
     while length > 1 << (VECTOR_LEAF_BITS + NODE_BITS * height) {
@@ -514,7 +516,7 @@ fn finish_vector(
     trailer: &Trailer,
     in_place: &mut InPlace,
 ) -> Result<()> {
-    let old = base.vector_root(slot as u8);
+    let old = base.trailer().vectors[slot];
     if elements.is_empty() || old.length == 0 {
         return Ok(());
     }

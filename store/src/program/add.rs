@@ -17,7 +17,7 @@ use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
-use crate::engine::{Durability, Error, Record, Store, Transaction};
+use crate::engine::{Durability, Error, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
@@ -228,7 +228,7 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
 fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
     let snapshot = programs.snapshot();
     let look = |index: Index, digest: &Digest| -> Result<Option<Record<'_>>> {
-        match snapshot.get(index as u8, digest) {
+        match snapshot.get(index.slot(), digest) {
             Ok(found) => Ok(found.filter(Record::is_whole)),
             // With the lock, it is mended or said.
             Err(Error::Damaged { .. }) => Ok(None),
@@ -288,7 +288,7 @@ fn is_fresh(header: &TicketHeader, compilation: Address) -> bool {
 
 fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
     let snapshot = programs.snapshot();
-    match snapshot.get(Index::Tickets as u8, &ticket_key(path)) {
+    match snapshot.get(Index::Tickets.slot(), &ticket_key(path)) {
         Ok(Some(record)) if record.is_whole() => {
             Ok(is_fresh(programs.ticket(&record)?.header, compilation))
         }
@@ -320,7 +320,7 @@ impl<'s> Adder<'s> {
             budget: Budget::new(),
         };
         // Id 0 is the empty name in every repository.
-        if adder.transaction.vector_len(Vector::Names as u8) == 0 {
+        if adder.transaction.vector_len(Vector::Names.slot()) == 0 {
             adder.name(&Digest::of(&[]), &[])?;
         }
         Ok(adder)
@@ -379,13 +379,13 @@ impl<'s> Adder<'s> {
     }
 
     fn next_id(&self, vector: Vector, what: &'static str) -> Result<u32> {
-        u32::try_from(self.transaction.vector_len(vector as u8))
+        u32::try_from(self.transaction.vector_len(vector.slot()))
             .map_err(|_| self.damaged(Address(0), what))
     }
 
     /// The record of this digest, if it is there and as it was written.
     fn look(&self, index: Index, digest: &Digest) -> Result<Option<Record<'_>>> {
-        match self.transaction.get(index as u8, digest) {
+        match self.transaction.get(index.slot(), digest) {
             Ok(found) => Ok(found.filter(Record::is_whole)),
             Err(Error::Damaged { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -394,7 +394,7 @@ impl<'s> Adder<'s> {
 
     /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
     fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
-        let inserted = self.transaction.insert(index as u8, digest, &self.value);
+        let inserted = self.transaction.insert(index.slot(), digest, &self.value);
         let address = match inserted {
             Ok(address) if address > self.newest => {
                 self.newest = address;
@@ -411,10 +411,10 @@ impl<'s> Adder<'s> {
     /// id of a name or a piece: that is the record's place in its vector.
     fn mend(&mut self, index: Index, digest: &Digest) -> Result<Address> {
         let base = self.transaction.base();
-        let candidates = base.candidates(index as u8, digest)?;
+        let candidates = base.candidates(index.slot(), digest)?;
         let numbered = match index {
-            Index::Names => Some((Vector::Names as u8, offset_of!(NameHeader, id))),
-            Index::Pieces => Some((Vector::Pieces as u8, offset_of!(PieceHeader, id))),
+            Index::Names => Some((Vector::Names.slot(), offset_of!(NameHeader, id))),
+            Index::Pieces => Some((Vector::Pieces.slot(), offset_of!(PieceHeader, id))),
             _ => None,
         };
         for &candidate in &candidates {
@@ -427,7 +427,7 @@ impl<'s> Adder<'s> {
                 };
                 self.value[place..place + 4].copy_from_slice(&id.to_le_bytes());
             }
-            let mended = self.transaction.mend(index as u8, digest, &self.value)?;
+            let mended = self.transaction.mend(index.slot(), digest, &self.value)?;
             if let Some(address) = mended {
                 return Ok(address);
             }
@@ -461,7 +461,7 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::name_id, "not a name")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Names as u8, address)?;
+        self.transaction.push(Vector::Names.slot(), address)?;
         Ok((id, true))
     }
 
@@ -560,12 +560,12 @@ impl<'s> Adder<'s> {
             let id = self.of_another(address, view::piece_id, "not a piece")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Pieces as u8, address)?;
+        self.transaction.push(Vector::Pieces.slot(), address)?;
         Ok((id, true))
     }
 
     fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
-        let index = Index::Tickets as u8;
+        let index = Index::Tickets.slot();
         let is_damaged = match self.transaction.get(index, &ticket.key) {
             Ok(None) => false,
             Ok(Some(record)) if record.is_whole() => {

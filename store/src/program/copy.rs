@@ -11,7 +11,7 @@ use super::outputs::{ImageView, TypeView};
 use super::prepare::Prepared;
 use super::view::{CompilationView, Programs, TicketView};
 use super::{ProgramError, Repository, Result};
-use crate::engine::{Durability, Record};
+use crate::engine::{Durability, Reader, Record};
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use format_spec::program::{ImageHeader, ImageInputRecord, Index, TicketHeader, TypeHeader};
@@ -108,7 +108,7 @@ impl<'d> Copier<'d> {
         value.extend_from_slice(bytemuck::cast_slice(&references));
         value.extend_from_slice(view.bytes);
         let transaction = &mut self.adder.transaction;
-        Ok(transaction.insert(Index::Types as u8, view.record.key, &value)?)
+        Ok(transaction.insert(Index::Types.slot(), view.record.key, &value)?)
     }
 
     /// Copies an image and the compilations that are its inputs.
@@ -149,12 +149,14 @@ impl<'d> Copier<'d> {
     }
 
     fn find(&self, index: Index, digest: &Digest) -> Result<Option<Address>> {
-        let found: Option<Record<'_>> = self.adder.transaction.get(index as u8, digest)?;
+        let found: Option<Record<'_>> = self.adder.transaction.get(index.slot(), digest)?;
         Ok(found.map(|record| record.address))
     }
 
     fn replace(&mut self, index: Index, digest: &Digest, value: &[u8]) -> Result<()> {
-        self.adder.transaction.replace(index as u8, digest, value)?;
+        self.adder
+            .transaction
+            .replace(index.slot(), digest, value)?;
         Ok(())
     }
 }

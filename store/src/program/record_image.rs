@@ -5,7 +5,7 @@ use super::add::Adder;
 use super::copy::align;
 use super::view::Programs;
 use super::{Result, add};
-use crate::engine::{Durability, Store};
+use crate::engine::{Durability, Reader, Store};
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use format_spec::program::{ImageHeader, ImageInputRecord, Index};
@@ -65,7 +65,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     for (input, name) in image.inputs.iter().zip(&names) {
         // It may have gone since it was read, if the compactor ran: then it is none of ours.
         let compilation = match &input.compilation {
-            Some(digest) => adder.transaction.get(Index::Compilations as u8, digest)?,
+            Some(digest) => adder.transaction.get(Index::Compilations.slot(), digest)?,
             None => None,
         };
         let record = ImageInputRecord {
@@ -77,13 +77,13 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     }
     adder
         .transaction
-        .replace(Index::Images as u8, &key, &value)?;
+        .replace(Index::Images.slot(), &key, &value)?;
     adder.transaction.commit()?;
     Ok(())
 }
 
 fn is_recorded(programs: &Programs<'_>, key: &Digest, image: &NewImage<'_>) -> Result<bool> {
-    let Some(record) = programs.snapshot().get(Index::Images as u8, key)? else {
+    let Some(record) = programs.snapshot().get(Index::Images.slot(), key)? else {
         return Ok(false);
     };
     let known = programs.image(&record)?;

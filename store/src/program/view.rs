@@ -97,12 +97,12 @@ impl<'s> Programs<'s> {
 
     /// Number of interned names; ids are below it.
     pub fn name_count(&self) -> u64 {
-        self.snapshot.vector_len(Vector::Names as u8)
+        self.snapshot.vector_len(Vector::Names.slot())
     }
 
     /// Number of pieces; ids are below it.
     pub fn piece_count(&self) -> u64 {
-        self.snapshot.vector_len(Vector::Pieces as u8)
+        self.snapshot.vector_len(Vector::Pieces.slot())
     }
 
     /// The bytes of an interned name.
@@ -124,7 +124,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If the repository is damaged.
     pub fn find_name(&self, name: &[u8]) -> Result<Option<NameId>> {
-        match self.snapshot.get(Index::Names as u8, &Digest::of(name))? {
+        match self.snapshot.get(Index::Names.slot(), &Digest::of(name))? {
             None => Ok(None),
             Some(record) => {
                 let (header, _) = self.parse(&record, name_parts(&record), "not a name")?;
@@ -134,7 +134,7 @@ impl<'s> Programs<'s> {
     }
 
     fn element(&self, vector: Vector, id: u32, what: &'static str) -> Result<Record<'s>> {
-        match self.snapshot.vector_get(vector as u8, id)? {
+        match self.snapshot.vector_get(vector.slot(), id)? {
             Some(address) => Ok(self.snapshot.record_at(address)?),
             None => Err(self.damaged(Address(0), what)),
         }
@@ -200,7 +200,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// [`ProgramError::NoCompilation`] if there is none; or the repository is damaged.
     pub fn compilation(&self, digest: &Digest) -> Result<CompilationView<'s>> {
-        match self.snapshot.get(Index::Compilations as u8, digest)? {
+        match self.snapshot.get(Index::Compilations.slot(), digest)? {
             Some(record) => {
                 let record = self.whole(record, COMPILATION)?;
                 self.parse(&record, CompilationView::new(record), "not a compilation")
@@ -219,7 +219,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// As [`Programs::compilation`].
     pub fn compilation_unchecked(&self, digest: &Digest) -> Result<CompilationView<'s>> {
-        match self.snapshot.get(Index::Compilations as u8, digest)? {
+        match self.snapshot.get(Index::Compilations.slot(), digest)? {
             Some(record) => {
                 let record = self.whole(record, COMPILATION)?;
                 self.parse(&record, CompilationView::cut(record), "not a compilation")
@@ -240,7 +240,7 @@ impl<'s> Programs<'s> {
     /// The records of an index, in no particular order.
     pub fn records(&self, index: Index) -> impl Iterator<Item = Result<Record<'s>>> + use<'s> {
         self.snapshot
-            .iter(index as u8)
+            .iter(index.slot())
             .map(|record| record.map_err(ProgramError::from))
     }
 

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
 use memmap2::MmapRaw;
 use std::collections::HashMap;
@@ -172,9 +173,9 @@ pub fn key(number: u64) -> Digest {
 }
 
 /// Index whose records are inserted, and that whose records are replaced.
-pub const PLAIN: u8 = 2;
-pub const REPLACED: u8 = 5;
-pub const VECTOR: u8 = 1;
+pub const PLAIN: IndexSlot = IndexSlot::of::<2>();
+pub const REPLACED: IndexSlot = IndexSlot::of::<5>();
+pub const VECTOR: VectorSlot = VectorSlot::of::<1>();
 
 /// What the repository should hold after each revision of [`workload`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

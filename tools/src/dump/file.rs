@@ -2,7 +2,7 @@
 
 use super::output::{Text, View, grouped, printable, size, time};
 use anyhow::Result;
-use format_spec::file::VERSION;
+use format_spec::file::{IndexSlot, VERSION, VectorSlot};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use store::engine::{Snapshot, TrieSize};
@@ -94,8 +94,8 @@ pub fn revisions<'s>(newest: Snapshot<'s>) -> impl Iterator<Item = Result<Revisi
             None
         };
         let grown = |index: format_spec::program::Index| {
-            let old = before.map_or(0, |before| before.count(index as u8));
-            snapshot.count(index as u8).saturating_sub(old)
+            let old = before.map_or(0, |before| before.count(index.slot()));
+            snapshot.count(index.slot()).saturating_sub(old)
         };
         Ok(Revision {
             revision: snapshot.revision(),
@@ -104,7 +104,7 @@ pub fn revisions<'s>(newest: Snapshot<'s>) -> impl Iterator<Item = Result<Revisi
             trailer: trailer.offset,
             new_fragments: grown(format_spec::program::Index::Fragments),
             new_compilations: grown(format_spec::program::Index::Compilations),
-            tickets: snapshot.count(format_spec::program::Index::Tickets as u8),
+            tickets: snapshot.count(format_spec::program::Index::Tickets.slot()),
         })
     })
 }
@@ -177,8 +177,9 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
     };
     let trailer = snapshot.trailer();
     let mut tables = Vec::new();
-    for (slot, root) in trailer.indices.iter().enumerate() {
-        let size = snapshot.index_size(slot as u8)?;
+    for (index, root) in IndexSlot::all().zip(&trailer.indices) {
+        let slot = usize::from(index.number());
+        let size = snapshot.index_size(index)?;
         tables.push(table(
             "index",
             slot,
@@ -187,8 +188,9 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
             size,
         ));
     }
-    for (slot, root) in trailer.vectors.iter().enumerate() {
-        let size = snapshot.vector_size(slot as u8)?;
+    for (vector, root) in VectorSlot::all().zip(&trailer.vectors) {
+        let slot = usize::from(vector.number());
+        let size = snapshot.vector_size(vector)?;
         tables.push(table(
             "vector",
             slot,

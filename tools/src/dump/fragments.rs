@@ -172,7 +172,7 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Vec<Digest>> {
 pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
     let snapshot = model.programs.snapshot();
     let record = snapshot
-        .get(Index::Fragments as u8, digest)?
+        .get(Index::Fragments.slot(), digest)?
         .with_context(|| format!("no fragment with the digest {digest}"))?;
     let view = model.programs.fragment(record.address)?;
     let mut names: Vec<NameId> = Vec::new();

@@ -86,7 +86,7 @@ struct Placement {
 pub fn detail(model: &Model<'_>, path: &Path) -> Result<Detail> {
     let absolute = std::path::absolute(path)?;
     let key = Digest::of(absolute.as_os_str().as_bytes());
-    let Some(record) = model.programs.snapshot().get(Index::Images as u8, &key)? else {
+    let Some(record) = model.programs.snapshot().get(Index::Images.slot(), &key)? else {
         bail!("{}: no image of it in the repository", path.display());
     };
     let view = model.programs.image(&record)?;

@@ -157,7 +157,7 @@ impl<'s> Model<'s> {
         }
         let prefix = prefix.to_ascii_lowercase();
         if let Some(digest) = Digest::from_hex(&prefix) {
-            let found = self.programs.snapshot().get(index as u8, &digest)?;
+            let found = self.programs.snapshot().get(index.slot(), &digest)?;
             return Ok(found.map(|record| *record.key));
         }
         let mut found: Vec<Digest> = Vec::new();

@@ -12,7 +12,7 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::{Context, Result};
-use format_spec::file::{ITEM_ALIGN, RECORD_OVERHEAD, TRAILER_SIZE};
+use format_spec::file::{ITEM_ALIGN, IndexSlot, RECORD_OVERHEAD, TRAILER_SIZE, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::program::{FragmentHeader, Index, NameHeader, PieceHeader, SectionKind};
 use serde::Serialize;
@@ -73,7 +73,7 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     let mut definitions = Definitions::default();
     let mut sizes: HashMap<Address, u64> = HashMap::new();
     let total =
-        snapshot.count(Index::Fragments as u8) + 2 * snapshot.count(Index::Compilations as u8);
+        snapshot.count(Index::Fragments.slot()) + 2 * snapshot.count(Index::Compilations.slot());
     let progress = Progress::new("counting", total);
 
     for record in model.programs.records(Index::Fragments) {
@@ -151,12 +151,11 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
             add("keys and heads", overhead(&record) + head as u64);
         }
     }
-    let trailer = snapshot.trailer();
     let mut tries = 0;
-    for slot in 0..trailer.indices.len() as u8 {
+    for slot in IndexSlot::all() {
         tries += snapshot.index_size(slot)?.bytes;
     }
-    for slot in 0..trailer.vectors.len() as u8 {
+    for slot in VectorSlot::all() {
         tries += snapshot.vector_size(slot)?.bytes;
     }
     add("tries of the indices", tries);
@@ -177,10 +176,10 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
         repository_bytes: snapshot.size(),
         bytes,
         definitions,
-        pieces: snapshot.count(Index::Pieces as u8),
-        names: snapshot.count(Index::Names as u8),
-        compilations: snapshot.count(Index::Compilations as u8),
-        tickets: snapshot.count(Index::Tickets as u8),
+        pieces: snapshot.count(Index::Pieces.slot()),
+        names: snapshot.count(Index::Names.slot()),
+        compilations: snapshot.count(Index::Compilations.slot()),
+        tickets: snapshot.count(Index::Tickets.slot()),
         objects,
     })
 }

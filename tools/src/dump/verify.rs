@@ -68,7 +68,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
     }
     let total = CHECKED
         .iter()
-        .map(|&index| snapshot.count(index as u8))
+        .map(|&index| snapshot.count(index.slot()))
         .sum();
     let progress = Progress::new("verifying", total);
     let mut checker = Checker {
@@ -93,7 +93,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
             progress.step();
         }
         records += found;
-        let counted = snapshot.count(index as u8);
+        let counted = snapshot.count(index.slot());
         if found != counted {
             problems.push(Problem {
                 offset: Some(snapshot.trailer().offset),
@@ -106,8 +106,8 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
         (Index::Pieces, Vector::Pieces),
     ] {
         let (count, length) = (
-            snapshot.count(index as u8),
-            snapshot.vector_len(vector as u8),
+            snapshot.count(index.slot()),
+            snapshot.vector_len(vector.slot()),
         );
         if count != length {
             problems.push(Problem {
@@ -187,7 +187,9 @@ impl<'s> Checker<'s> {
         };
         let header: NameHeader = bytemuck::pod_read_unaligned(head);
         self.same(record, Digest::of(bytes))?;
-        let element = self.snapshot.vector_get(Vector::Names as u8, header.id.0)?;
+        let element = self
+            .snapshot
+            .vector_get(Vector::Names.slot(), header.id.0)?;
         if element != Some(record.address) {
             return self.damaged(record, "a name's id is not its place");
         }

@@ -3,6 +3,7 @@
 
 use crate::workload::Workload;
 use format_spec::digest::Digest;
+use format_spec::file::IndexSlot;
 use std::ops::Range;
 use std::path::Path;
 
@@ -131,7 +132,7 @@ mod engine {
             };
             let mut transaction = self.begin(durability).expect("begins");
             for i in records {
-                let inserted = transaction.insert(0, &workload.key(i), workload.value(i));
+                let inserted = transaction.insert(IndexSlot::of::<0>(), &workload.key(i), workload.value(i));
                 inserted.expect("inserts");
             }
             transaction.commit().expect("commits");
@@ -140,7 +141,7 @@ mod engine {
         fn count_found(&self, keys: &[Digest]) -> usize {
             let snapshot = self.snapshot().expect("snapshot");
             (keys.iter())
-                .filter_map(|key| snapshot.get(0, key).expect("no error"))
+                .filter_map(|key| snapshot.get(IndexSlot::of::<0>(), key).expect("no error"))
                 .filter(|record| !record.value.is_empty())
                 .count()
         }
@@ -184,7 +185,7 @@ pub fn open_without_checkpoints(path: &Path) -> Box<dyn Candidate> {
 pub fn check_store(path: &Path, records: usize) {
     let store = engine::open(path);
     store.verify().expect("verifies");
-    assert_eq!(store.snapshot().expect("snapshot").count(0), records as u64);
+    assert_eq!(store.snapshot().expect("snapshot").count(IndexSlot::of::<0>()), records as u64);
 }
 
 #[cfg(feature = "peers")]

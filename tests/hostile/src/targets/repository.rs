@@ -2,13 +2,13 @@
 //! error, never a panic, a wild read or a hang.
 
 use format_spec::digest::Digest;
-use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
+use format_spec::file::{IndexSlot, VectorSlot};
 use std::fs::File;
 use std::hint::black_box;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use store::engine::{Addition, Durability, OpenOptions, Record, Snapshot, Store, System};
+use store::engine::{Appended, Durability, OpenOptions, Record, Snapshot, Store, System};
 
 /// An operating system that was started so many times, and on which syncing costs nothing.
 struct Boot(u8);
@@ -65,7 +65,7 @@ fn touch(record: &Record<'_>) {
 }
 
 fn look_at(snapshot: &Snapshot<'_>) {
-    for index in 0..INDEX_SLOTS as u8 {
+    for index in IndexSlot::all() {
         for record in snapshot.iter(index).flatten() {
             touch(&record);
             if let Ok(Some(found)) = snapshot.get(index, record.key) {
@@ -74,7 +74,7 @@ fn look_at(snapshot: &Snapshot<'_>) {
         }
         let _ = black_box(snapshot.get(index, &Digest::of(b"absent")));
     }
-    for vector in 0..VECTOR_SLOTS as u8 {
+    for vector in VectorSlot::all() {
         let length = snapshot.vector_len(vector).min(10_000) as u32;
         for element in 0..=length {
             if let Ok(Some(address)) = snapshot.vector_get(vector, element) {
@@ -90,7 +90,7 @@ fn look_at(snapshot: &Snapshot<'_>) {
     }
     if let Some(first) = revisions.last() {
         for addition in snapshot.additions_since(first).flatten() {
-            if let Addition::Record { record, .. } = addition {
+            if let Appended::Record { record, .. } = addition {
                 touch(&record);
             }
         }
@@ -101,9 +101,9 @@ fn write_to(store: &Store) -> store::engine::Result<()> {
     let mut transaction = store.begin(Durability::Lazy)?;
     for number in 0..60u64 {
         let key = Digest::of(&number.to_le_bytes());
-        let address = transaction.insert(3, &key, b"inserted")?;
-        transaction.replace(15, &key, &number.to_le_bytes())?;
-        transaction.push(1, address)?;
+        let address = transaction.insert(IndexSlot::of::<3>(), &key, b"inserted")?;
+        transaction.replace(IndexSlot::of::<15>(), &key, &number.to_le_bytes())?;
+        transaction.push(VectorSlot::of::<1>(), address)?;
     }
     transaction.commit()?;
     look_at(&store.snapshot()?);
