@@ -18,9 +18,11 @@ use format_spec::program::{
     CompilationHeader, FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, SymbolRecord,
     WideFixupRecord,
 };
+use hashbrown::HashTable;
 use object::LittleEndian as LE;
 use object::elf::{self, Rela64};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher as _;
 use std::ops::Range;
 use store::program::build::{
     Compilation, Fixups, Fragment, Group, Name, Piece, Place, Section, Symbol, Target,
@@ -57,7 +59,10 @@ struct Emitter<'i, 'a> {
     arena: &'a Bump,
     out: Compilation<'a>,
     names: FxHashMap<&'a [u8], Name>,
-    pieces: FxHashMap<Piece<'a>, u32>,
+    /// The numbers of the pieces that there are, by their contents. There is room for all, so that it never grows.
+    pieces: HashTable<u32>,
+    /// For each symbol the number of its name, once that is known.
+    symbol_names: Vec<Option<Name>>,
     /// For each section that is cut, its pieces' numbers.
     piece_numbers: Vec<Vec<u32>>,
     /// For each section its number in the compilation.
@@ -146,7 +151,12 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 ..Compilation::default()
             },
             names,
-            pieces: FxHashMap::default(),
+            pieces: HashTable::with_capacity(
+                (plan.merge.iter().flatten())
+                    .map(|merge| merge.piece_count())
+                    .sum(),
+            ),
+            symbol_names: vec![None; input.object.symbols.len()],
             piece_numbers: plan
                 .merge
                 .iter()
@@ -176,6 +186,16 @@ impl<'i, 'a> Emitter<'i, 'a> {
             names.push(bytes);
             Name(names.len() as u32 - 1)
         })
+    }
+
+    /// The name of a symbol. Many targets are one symbol, and names of C++ are long.
+    fn symbol_name(&mut self, symbol: u32) -> Name {
+        if let Some(name) = self.symbol_names[symbol as usize] {
+            return name;
+        }
+        let name = self.name(self.input.symbol(symbol).name);
+        self.symbol_names[symbol as usize] = Some(name);
+        name
     }
 
     fn fragment(&mut self, number: u32) -> Result<(), SplitError> {
@@ -418,10 +438,21 @@ impl<'i, 'a> Emitter<'i, 'a> {
             bytes: &self.input.data[section as usize][bounds.start as usize..bounds.end as usize],
         };
         let pieces = &mut self.out.pieces;
-        let number = *self.pieces.entry(piece).or_insert_with(|| {
-            pieces.push(piece);
-            pieces.len() as u32 - 1
-        });
+        let hash = |piece: &Piece<'_>| FxBuildHasher.hash_one(piece);
+        let of_piece = hash(&piece);
+        let number = match self
+            .pieces
+            .find(of_piece, |&known| pieces[known as usize] == piece)
+        {
+            Some(known) => *known,
+            None => {
+                pieces.push(piece);
+                let number = pieces.len() as u32 - 1;
+                let again = |&known: &u32| hash(&pieces[known as usize]);
+                self.pieces.insert_unique(of_piece, number, again);
+                number
+            }
+        };
         self.piece_slots.resize(pieces.len(), (NONE, 0));
         self.piece_numbers[section as usize][index as usize] = number;
         Some((number, within))
@@ -482,7 +513,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
         match key {
             Key::Symbol(number) => {
                 let symbol = self.input.symbol(number);
-                let name = self.name(symbol.name);
+                let name = self.symbol_name(number);
                 let target = if symbol.is_local() {
                     Target::Local(name)
                 } else {
@@ -499,11 +530,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 let target = if self.plan.fragments[other as usize].anonymous {
                     Target::OwnAnonymous(other)
                 } else {
-                    let name = match self.input.first_symbol[index] {
-                        Some(symbol) => self.input.symbol(symbol).name,
-                        None => self.input.section(section).name,
-                    };
-                    Target::OwnNamed(self.name(name))
+                    Target::OwnNamed(match self.input.first_symbol[index] {
+                        Some(symbol) => self.symbol_name(symbol),
+                        None => self.name(self.input.section(section).name),
+                    })
                 };
                 Some((target, Bound::Section(self.number_of[index])))
             }
@@ -676,7 +706,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             .get(index as usize)
             .is_some_and(|significant| *significant);
         Ok(Some(Symbol {
-            name: self.name(symbol.name),
+            name: self.symbol_name(index),
             place,
             value,
             size: symbol.entry.st_size.get(LE),
