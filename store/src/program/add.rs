@@ -289,7 +289,6 @@ fn is_fresh(header: TicketHeader, compilation: Address) -> bool {
         && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
 }
 
-<<<<<<< HEAD
 /// What is on record of a ticket.
 enum OnRecord {
     /// Nothing, or something else, or it is so old that it is to be made again.
@@ -325,18 +324,6 @@ fn ticket_on_record(
             false => OnRecord::Otherwise,
         },
     )
-=======
-fn ticket_is_recorded(programs: &Programs<'_>, path: &Path, compilation: Address) -> Result<bool> {
-    let snapshot = programs.snapshot();
-    match snapshot.get(Index::Tickets.slot(), &ticket_key(path)) {
-        Ok(Some(record)) if record.is_whole() => {
-            Ok(is_fresh(programs.ticket(&record)?.header, compilation))
-        }
-        // What is damaged is written anew.
-        Ok(_) | Err(Error::Damaged { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
->>>>>>> layers
 }
 
 /// Adds to what one transaction will commit.
@@ -606,30 +593,11 @@ impl<'s> Adder<'s> {
     }
 
     fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
-<<<<<<< HEAD
         let store = self.transaction.base().store();
         let on_record = ticket_on_record(&self.transaction, store, &ticket.key, compilation)?;
         if matches!(on_record, OnRecord::Right) {
             return Ok(());
         }
-=======
-        let index = Index::Tickets.slot();
-        let is_damaged = match self.transaction.get(index, &ticket.key) {
-            Ok(None) => false,
-            Ok(Some(record)) if record.is_whole() => {
-                let header = record.value.get(..size_of::<TicketHeader>());
-                let header = header.map(bytemuck::pod_read_unaligned::<TicketHeader>);
-                let header =
-                    header.ok_or_else(|| self.damaged(record.address, "not a ticket's record"))?;
-                if is_fresh(&header, compilation) {
-                    return Ok(());
-                }
-                false
-            }
-            Ok(Some(_)) | Err(Error::Damaged { .. }) => true,
-            Err(error) => return Err(error.into()),
-        };
->>>>>>> layers
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {

@@ -4,7 +4,7 @@
 //! A try begins from the same small program, compiled into a repository of its own ([`Field`]). It then kills, damages,
 //! starves or misleads, as its random numbers say, and asks the oracle ([`oracle`]): every program ends by itself with
 //! exit code 0 or 1 and without a panic, nothing half-written is left, and afterwards the program can be linked and runs
-//! right, or (where bytes were changed) there is a clear error. What must not be counted yet is in [`promises`].
+//! right, or (where bytes were changed) there is a clear error.
 //!
 //! [`run()`] makes tries until a number or a time is reached, keeps the directory of each that failed, and gives the table.
 //! The numbers depend on the seed only; where processes run beside each other, the moments at which they meet do not.
@@ -12,7 +12,6 @@
 pub mod attacks;
 pub mod field;
 pub mod oracle;
-pub mod promises;
 pub mod run;
 
 pub use attacks::{ATTACKS, Attack};

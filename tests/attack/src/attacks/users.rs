@@ -3,7 +3,6 @@
 
 use crate::field::UNITS;
 use crate::oracle::ends_cleanly;
-use crate::promises::REPOSITORIES_OF_OTHERS_ARE_REFUSED;
 use crate::{Failure, Field, Verdict};
 use repo_tests::process::run;
 use repo_tests::tools::on_path;
@@ -81,7 +80,7 @@ fn offers_his(field: &mut Field) -> Verdict {
     let compiled = run(&mut compile);
     ends_cleanly(&compiled)?;
     let is_used = field.read(&repository)? != field.good();
-    if is_used && REPOSITORIES_OF_OTHERS_ARE_REFUSED {
+    if is_used {
         return Err(Failure::broken(format!(
             "a repository of another user was used\n{}",
             compiled.report()
