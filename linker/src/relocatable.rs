@@ -13,7 +13,7 @@
 //!    between them.
 //! 4. [`references`]: what relocations refer to; how many are kept.
 //! 5. [`symtab`]: the symbols.
-//! 6. [`write`]: the file.
+//! 6. [`mod@write`]: the file.
 //!
 //! Tickets are made into ELF objects at the beginning ([`join`](crate::join)): the output
 //! is one file that holds everything, and does not need the repository.

@@ -32,7 +32,7 @@ pub mod state {
     /// Will be in the output, or has an influence on it.
     pub const ALIVE: u8 = 1;
     /// Lost against the same COMDAT group in an earlier file, sent to `/DISCARD/` by a linker script, or not for
-    /// linked files at all (`SHF_EXCLUDE`): see [`why_discarded`].
+    /// linked files at all (`SHF_EXCLUDE`): see [`crate::sections::why_discarded`].
     pub const DISCARDED: u8 = 2;
     /// Kept by garbage collection whoever refers to it.
     pub const ROOT: u8 = 4;

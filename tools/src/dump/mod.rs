@@ -5,7 +5,7 @@
 //! | [`cli`] | the command line |
 //! | [`output`] | text or JSON, colours, pipes |
 //! | [`model`] | names, definitions and digests by prefix, for all views |
-//! | [`file`](self::file), [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
+//! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
 //! | [`stats`], [`verify`], [`repair`], [`diff`] | what looks at everything |
 //! | [`progress`] | a bar for what lasts |

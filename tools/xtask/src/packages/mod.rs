@@ -1,6 +1,6 @@
 //! `cargo xtask packages`: real packages, built from source with `repo-ld` as the only linker.
 //!
-//! Each package of the [table](table) is built twice with the same compiler, once with the system's ld and once
+//! Each package of the [table] is built twice with the same compiler, once with the system's ld and once
 //! with repo-ld (with `--tickets` also through repo-cc), each in a directory of its own, and its own test suite is run on
 //! each build. What is compared:
 //!
