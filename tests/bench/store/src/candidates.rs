@@ -132,7 +132,8 @@ mod engine {
             };
             let mut transaction = self.begin(durability).expect("begins");
             for i in records {
-                let inserted = transaction.insert(IndexSlot::of::<0>(), &workload.key(i), workload.value(i));
+                let inserted =
+                    transaction.insert(IndexSlot::of::<0>(), &workload.key(i), workload.value(i));
                 inserted.expect("inserts");
             }
             transaction.commit().expect("commits");
@@ -185,7 +186,13 @@ pub fn open_without_checkpoints(path: &Path) -> Box<dyn Candidate> {
 pub fn check_store(path: &Path, records: usize) {
     let store = engine::open(path);
     store.verify().expect("verifies");
-    assert_eq!(store.snapshot().expect("snapshot").count(IndexSlot::of::<0>()), records as u64);
+    assert_eq!(
+        store
+            .snapshot()
+            .expect("snapshot")
+            .count(IndexSlot::of::<0>()),
+        records as u64
+    );
 }
 
 #[cfg(feature = "peers")]

@@ -2,17 +2,22 @@
 //!
 //! ```text
 //! bench-store [--records N] [--rounds N] [--dir DIRECTORY] [--only NAME,…]
+//! bench-store --growth 1,4,16,64 [--dir DIRECTORY]
 //! ```
 //!
 //! `--only` names parts (floor, bulk, batches, lazy, contention) or stores (lmdb,
 //! redb, fjall, rocksdb; ours always takes part), or both. Each line is printed as
 //! soon as it is measured; medians, spreads and ratios come last.
 //!
+//! `--growth` fills one store up to so many million records, and measures how commits and lookups
+//! change. 64 million need 8 GB of disk, and as much memory for lookups from the page cache.
+//!
 //! Keys are 32-byte digests, values log-normal around a median of 300 bytes and
 //! a mean of 800, as fragments of programs are. What counts are the ratios: all
 //! stores take turns in each round.
 
 mod candidates;
+mod growth;
 mod parts;
 mod report;
 mod workload;
@@ -28,6 +33,8 @@ struct Arguments {
     records: usize,
     rounds: usize,
     directory: Option<PathBuf>,
+    /// Millions of records.
+    growth: Vec<u64>,
     parts: Vec<&'static str>,
     kinds: Vec<Kind>,
 }
@@ -37,6 +44,7 @@ fn arguments() -> Result<Arguments, String> {
         records: 1_000_000,
         rounds: 3,
         directory: None,
+        growth: Vec::new(),
         parts: PARTS.to_vec(),
         kinds: Kind::all(),
     };
@@ -47,6 +55,13 @@ fn arguments() -> Result<Arguments, String> {
             "--records" => arguments.records = value()?.parse().map_err(|_| "bad number")?,
             "--rounds" => arguments.rounds = value()?.parse().map_err(|_| "bad number")?,
             "--dir" => arguments.directory = Some(value()?.into()),
+            "--growth" => {
+                let millions = value()?
+                    .split(',')
+                    .map(str::parse)
+                    .collect::<Result<_, _>>();
+                arguments.growth = millions.map_err(|_| "bad number")?;
+            }
             "--only" => only(&mut arguments, &value()?)?,
             _ => return Err(format!("unknown argument {word}")),
         }
@@ -91,6 +106,9 @@ fn main() {
         None => tempfile::tempdir(),
     }
     .expect("a directory to work in");
+    if !arguments.growth.is_empty() {
+        return growth::growth(directory.path(), &arguments.growth);
+    }
     let workload = Workload::new(arguments.records);
     println!(
         "{} records, {:.1} MB of values, mean {:.0} bytes",

@@ -14,7 +14,7 @@ const LOOKUPS: usize = 500_000;
 /// they would only be slower.
 const SLOW_INSERTS: usize = 250_000;
 
-fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     let removed = if path.is_dir() {
         std::fs::remove_dir_all(path)
     } else {
@@ -36,7 +36,7 @@ fn size(path: &Path) -> u64 {
 }
 
 /// CPU time of this thread.
-fn thread_seconds() -> f64 {
+pub fn thread_seconds() -> f64 {
     seconds_of(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
@@ -51,7 +51,7 @@ fn seconds_of(clock: libc::clockid_t) -> f64 {
 }
 
 /// What is under way to the disk is not to hold up who comes next.
-fn settle() {
+pub fn settle() {
     // SAFETY: a system call without arguments.
     unsafe { libc::sync() };
 }
