@@ -255,7 +255,10 @@ fn a_user_trusts_root_and_nobody_else() {
     let repository = project(&scratch, &gcc);
     // Copies: the user need not be able to enter the build's directory.
     let program = scratch.join("repo-ld");
-    fs::copy(Binaries::get().path("repo-ld"), &program).expect("copied");
+    // By another process: a child of another test's that begins just now would have a copy's descriptor, and what
+    // somebody may write to cannot be run (ETXTBSY).
+    let original = Binaries::get().path("repo-ld");
+    run(scratch.command("cp").arg(original).arg(&program)).ok();
     set_mode(scratch.path(), 0o755);
     fs::create_dir(scratch.join("mine")).expect("a directory");
     chown(scratch.join("mine"), Some(ME), Some(ME)).expect("given");
