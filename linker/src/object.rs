@@ -388,10 +388,25 @@ impl<'a> Object<'a> {
     /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
     #[inline]
     pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
+        self.check(number);
+        self.contents_to_check(number, relocations)
+    }
+
+    /// Compares a section's bytes with their check, where they have one, unless that has been done.
+    #[inline]
+    pub fn check(&self, number: u32) {
+        if let Object::Ticket(ticket) = self {
+            ticket.check(number);
+        }
+    }
+
+    /// As [`Object::contents`], for who copies them at once and calls [`Object::check`] then.
+    #[inline]
+    pub fn contents_to_check(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
         match self {
             Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
             Object::Ticket(ticket) => {
-                let (bytes, fixups) = ticket.contents(number);
+                let (bytes, fixups) = ticket.contents_to_check(number);
                 (bytes, Fixups::Ticket(fixups))
             }
         }

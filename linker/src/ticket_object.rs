@@ -46,7 +46,7 @@ pub struct TicketObject<'a> {
     /// The names of the sections, by shape. Empty until the compilation is known to be linked.
     shape_names: Vec<&'a [u8]>,
     /// By member: its fragment's bytes are those that were written. They are compared when the first of its
-    /// sections is opened: then they are about to be copied, and hashing them brings them into the cache.
+    /// sections is opened, or by who copies it just after that ([`TicketObject::contents_to_check`]), when they are in the cache.
     checked: Vec<AtomicBool>,
     /// What was found to be wrong with the repository where there is no way to say so.
     damage: OnceLock<Box<ProgramError>>,
@@ -236,14 +236,32 @@ impl<'a> TicketObject<'a> {
     /// Opens a section's fragment. If the repository is damaged, [`TicketObject::damage`] says why.
     #[inline]
     fn open_section(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
+        self.check(number);
+        self.open_unchecked(number)
+    }
+
+    /// Compares the bytes of a section's fragment with its check, unless that has been done. If they differ,
+    /// [`TicketObject::damage`] says so.
+    #[inline]
+    pub fn check(&self, number: u32) {
+        if let Some((section, member)) = self.placed(number)
+            && let Err(why) = self.check_fragment(section.member, member)
+        {
+            let _ = self.damage.set(Box::new(why));
+        }
+    }
+
+    /// Opens a section's fragment without comparing its bytes.
+    #[inline]
+    fn open_unchecked(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
         let (section, member) = self.placed(number)?;
         // Sections of a member that the outline gives to another are beyond that one's own.
         let index = (number - 1).wrapping_sub(member.first_section);
         let own = self.compilation.sections_of(section.member as usize);
         let bindings = self.compilation.bindings_of(section.member as usize);
         let opened = self
-            .check_fragment(section.member, member)
-            .and_then(|()| self.programs.fragment_section(member.fragment, index))
+            .programs
+            .fragment_section(member.fragment, index)
             .and_then(|open| {
                 let shape = self.compilation.shapes().get(section.shape as usize);
                 let is_large = section.bits & PlacedSection::LARGE != 0;
@@ -421,7 +439,15 @@ impl<'a> TicketObject<'a> {
     /// A section's bytes and its fixups.
     #[inline]
     pub fn contents(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
-        match self.open_section(number) {
+        self.check(number);
+        self.contents_to_check(number)
+    }
+
+    /// The same for who copies them at once and calls [`TicketObject::check`] then: bytes that were just copied
+    /// are in the cache, and to read them before would be to wait for the memory twice.
+    #[inline]
+    pub fn contents_to_check(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
+        match self.open_unchecked(number) {
             None => (&[], TicketFixups::NONE),
             Some((open, targets)) => (
                 open.bytes,

@@ -675,7 +675,12 @@ impl Writer<'_, '_> {
         let mut ends = vec![0usize; chunks.len()];
         let mut coming = places.sections.of_file(file).map(SectionId);
         let mut opened = VecDeque::with_capacity(OPENED + 1);
+        let mut written = None;
         loop {
+            // Only now: its bytes are in the cache.
+            if let Some(number) = written.take() {
+                object.check(number);
+            }
             while opened.len() <= OPENED
                 && let Some(id) = coming.next()
             {
@@ -691,6 +696,7 @@ impl Writer<'_, '_> {
                 relocations,
                 fixups,
             } = section;
+            written = Some(number);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
             let found = chunk_of.find(part, number);
@@ -790,7 +796,7 @@ impl Writer<'_, '_> {
         }
         let number = id.0 - range.start;
         let relocations = places.sections.relocations[id.index()];
-        let (bytes, fixups) = object.contents(number, relocations);
+        let (bytes, fixups) = object.contents_to_check(number, relocations);
         if let Fixups::Ticket(fixups) = fixups {
             let input = places.files.get(file);
             let first_global = object.first_global();
