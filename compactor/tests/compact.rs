@@ -4,10 +4,10 @@ use compactor::compact::Silent;
 use compactor::report::Report;
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
+use format_spec::fragment::{SectionKind, SectionRecord};
 use format_spec::ids::{Address, NameId};
 use format_spec::program::{
-    ImageHeader, ImageInputRecord, Index, PlacementRecord, SectionKind, SectionRecord,
-    TicketHeader, TypeHeader,
+    ImageHeader, ImageInputRecord, Index, PlacementRecord, TicketHeader, TypeHeader,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,9 +13,10 @@
 //! reader finds in the file (`repo-dump --verify`).
 
 use crate::digest::Digest;
-use crate::program::{CompilationHeader, SymbolRecord, TargetKind};
+use crate::fragment::TargetKind;
+use crate::program::{CompilationHeader, SymbolRecord};
 
-const FRAGMENT: &[u8; 32] = b"repo.fragment.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const FRAGMENT: &[u8; 32] = b"repo.fragment.3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const PIECE: &[u8; 32] = b"repo.piece.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const COMPILATION: &[u8; 32] = b"repo.compilation.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
@@ -26,16 +27,18 @@ pub struct SectionFacts {
     pub size: u64,
     /// ELF `sh_type`.
     pub sh_type: u32,
-    /// ELF `sh_flags` as in [`SectionRecord`](crate::program::SectionRecord).
+    /// ELF `sh_flags` as in [`SectionRecord`](crate::fragment::SectionRecord).
     pub sh_flags: u32,
     /// ELF `sh_entsize`.
     pub entsize: u32,
-    /// A [`SectionKind`](crate::program::SectionKind).
+    /// A [`SectionKind`](crate::fragment::SectionKind).
     pub kind: u8,
     /// Alignment as a power of two.
     pub align_log2: u8,
-    /// As in [`SectionRecord`](crate::program::SectionRecord).
+    /// As in [`SectionRecord`](crate::fragment::SectionRecord).
     pub bits: u8,
+    /// As in [`SectionRecord`](crate::fragment::SectionRecord).
+    pub target_bits: u8,
     /// 1 + index of the target that `sh_link` names, or 0.
     pub link: u32,
     /// Number of fixups.
@@ -138,6 +141,11 @@ impl<'b> FragmentEncoder<'b> {
         FragmentEncoder { buffer, body }
     }
 
+    /// What the buffer had before the body, and has in it.
+    pub fn written(&self, range: std::ops::Range<usize>) -> &[u8] {
+        &self.buffer[range]
+    }
+
     /// A target that is known by a name: global, local, or named section.
     pub fn target_name(&mut self, kind: TargetKind, name: &[u8]) {
         self.buffer.push(kind as u8);
@@ -164,7 +172,7 @@ impl<'b> FragmentEncoder<'b> {
         u32(buffer, facts.sh_type);
         u32(buffer, facts.sh_flags);
         u32(buffer, facts.entsize);
-        buffer.extend_from_slice(&[facts.kind, facts.align_log2, facts.bits]);
+        buffer.extend_from_slice(&[facts.kind, facts.align_log2, facts.bits, facts.target_bits]);
         u32(buffer, facts.link);
         u32(buffer, facts.fixup_count);
     }

@@ -19,6 +19,7 @@
 pub mod canonical;
 pub mod digest;
 pub mod file;
+pub mod fragment;
 pub mod ids;
 pub mod leaf;
 pub mod outline;

@@ -15,8 +15,8 @@
 //! [`usage`] has a word. Of such a member the linker need only know, for each binding, how it is used: in the ordinary case a
 //! fixup asks for nothing but that what it refers to is linked, too.
 
+use crate::fragment::SectionRecord;
 use crate::ids::NameId;
-use crate::program::SectionRecord;
 use bytemuck::{Pod, Zeroable};
 
 /// What sections of a compilation have in common.

@@ -25,7 +25,7 @@ pub enum Index {
     Names = 0,
     /// Digest of a piece → [`PieceHeader`].
     Pieces = 1,
-    /// Digest of a fragment → [`FragmentHeader`].
+    /// Digest of a fragment → [`FragmentHeader`](crate::fragment::FragmentHeader).
     Fragments = 2,
     /// Digest of a compilation → [`CompilationHeader`].
     Compilations = 3,
@@ -66,34 +66,6 @@ impl Vector {
     }
 }
 
-/// What a section of a fragment is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum SectionKind {
-    /// Executable code.
-    Text = 0,
-    /// Writable initialised data.
-    Data = 1,
-    /// Writable zero-initialised data (`SHT_NOBITS`).
-    Bss = 2,
-    /// Constant data.
-    ReadOnly = 3,
-    /// Initialised thread-local data.
-    ThreadData = 4,
-    /// Zero-initialised thread-local data.
-    ThreadBss = 5,
-    /// Frame descriptions: one or more FDEs, or one CIE, of `.eh_frame`.
-    Unwind = 6,
-    /// Language-specific exception tables (`.gcc_except_table`).
-    ExceptionTable = 7,
-    /// DWARF debug sections.
-    Debug = 8,
-    /// Arrays of pointers to constructors and destructors.
-    InitArray = 9,
-    /// Everything else, kept byte for byte.
-    Other = 10,
-}
-
 /// Head of an interned name's value; the name's bytes follow, without a
 /// terminator. Names are byte strings: nothing says that they are UTF-8.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -102,170 +74,6 @@ pub struct NameHeader {
     /// The name's dense id.
     pub id: NameId,
 }
-
-/// Head of a fragment's value. After it come, in this order:
-/// `section_count` × [`SectionRecord`], `anonymous_count` × [`Address`],
-/// `target_count` × [`TargetRecord`], then the fixups and bytes to which the
-/// section records point.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct FragmentHeader {
-    /// Number of [`SectionRecord`]s.
-    pub section_count: u32,
-    /// Number of addresses of anonymous fragments.
-    pub anonymous_count: u32,
-    /// Number of [`TargetRecord`]s.
-    pub target_count: u32,
-    /// The first `bindable_count` targets are bound through the compilation.
-    pub bindable_count: u32,
-}
-
-/// One section of a fragment.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct SectionRecord {
-    /// Size in memory, bytes (for `SHT_NOBITS` no bytes are stored).
-    pub size: u64,
-    /// ELF section name; without its suffix if [`SectionRecord::SUFFIXED`].
-    pub name: NameId,
-    /// ELF `sh_type`.
-    pub sh_type: u32,
-    /// ELF `sh_flags`, without `SHF_GROUP`, `SHF_INFO_LINK` and `SHF_COMPRESSED`.
-    pub sh_flags: u32,
-    /// ELF `sh_entsize`.
-    pub entsize: u32,
-    /// A [`SectionKind`].
-    pub kind: u8,
-    /// Alignment as a power of two.
-    pub align_log2: u8,
-    /// [`SectionRecord::SUFFIXED`] and its like.
-    pub bits: u8,
-    /// Zero.
-    pub reserved: u8,
-    /// For `SHF_LINK_ORDER`: 1 + the index of the target that `sh_link` names; else 0.
-    pub link: u32,
-    /// Offset of the section's fixups from the start of the value, a multiple of 4.
-    pub fixups: u32,
-    /// Number of fixups.
-    pub fixup_count: u32,
-    /// Offset of the section's bytes from the start of the value.
-    pub data: u32,
-    /// Zero.
-    pub reserved2: u32,
-}
-
-impl SectionRecord {
-    /// The section's full name is `name` + "." + the member's suffix.
-    pub const SUFFIXED: u8 = 1;
-    /// The fixups are [`WideFixupRecord`]s (so that no reader has to look at
-    /// every fixup to know: all of a section are of one form, and the narrow one
-    /// is used whenever it can hold them all).
-    pub const WIDE_FIXUPS: u8 = 2;
-    /// A section of kind [`SectionKind::Unwind`] that holds exactly one CIE. Without
-    /// this bit and [`SectionRecord::WHOLE_UNWIND`], such a section holds only
-    /// FDEs, whose CIE pointers are zero and have a [`FIXUP_CIE`].
-    pub const CIE: u8 = 4;
-    /// A section of kind [`SectionKind::Unwind`] that is a whole `.eh_frame` as the object
-    /// had it: CIEs, FDEs with their CIE pointers in place, perhaps a terminator.
-    pub const WHOLE_UNWIND: u8 = 8;
-}
-
-/// What a target of a fixup is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum TargetKind {
-    /// A global or weak symbol, by name. Bound through the compilation.
-    Global = 0,
-    /// A local symbol of the translation unit, by name. Bound through the compilation.
-    Local = 1,
-    /// Another section of the translation unit, named by the first symbol
-    /// defined in it (or, where no symbol is, by its section name: debug
-    /// sections, and sections of an object that was not split). Bound through the
-    /// compilation to a section symbol.
-    OwnNamed = 2,
-    /// An anonymous fragment of the translation unit, named by its content:
-    /// `value` indexes the fragment's anonymous addresses. Bound through the
-    /// compilation to a section symbol.
-    OwnAnonymous = 3,
-    /// A section of this fragment: `value` is its index.
-    Section = 4,
-    /// A mergeable piece: `value` is its [`PieceId`](crate::ids::PieceId).
-    Piece = 5,
-}
-
-/// What fixups of a fragment refer to. Bindable kinds come first.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct TargetRecord {
-    /// A [`TargetKind`].
-    pub kind: u32,
-    /// By kind: a [`NameId`], a [`PieceId`](crate::ids::PieceId) or an index.
-    pub value: u32,
-}
-
-/// A relocation of a fragment's section, packed. A section's fixups are in
-/// ascending order of their offsets.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct FixupRecord {
-    /// Offset of the place within the section.
-    pub offset: u32,
-    /// Constant addend.
-    pub addend: i32,
-    /// Low 8 bits: `R_X86_64_*` or [`FIXUP_CIE`]; high 24: index of the target.
-    pub target_and_type: u32,
-}
-
-impl FixupRecord {
-    /// The target index of a fixup that has no symbol (ELF symbol index 0). It is
-    /// also one more than the greatest index that this form can hold.
-    pub const NO_TARGET: u32 = 0x00ff_ffff;
-
-    /// The fixup type.
-    pub fn fixup_type(self) -> u32 {
-        self.target_and_type & 0xff
-    }
-
-    /// Index of the target among the fragment's targets; `None` without a symbol.
-    pub fn target(self) -> Option<u32> {
-        let target = self.target_and_type >> 8;
-        (target != Self::NO_TARGET).then_some(target)
-    }
-}
-
-/// A relocation whose numbers do not fit [`FixupRecord`].
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct WideFixupRecord {
-    /// Offset of the place within the section.
-    pub offset: u64,
-    /// Constant addend.
-    pub addend: i64,
-    /// Index of the target, or [`WideFixupRecord::NO_TARGET`].
-    pub target: u32,
-    /// `R_X86_64_*` or [`FIXUP_CIE`].
-    pub fixup_type: u32,
-}
-
-impl WideFixupRecord {
-    /// The target index of a fixup that has no symbol (ELF symbol index 0).
-    pub const NO_TARGET: u32 = u32::MAX;
-}
-
-impl From<FixupRecord> for WideFixupRecord {
-    fn from(fixup: FixupRecord) -> WideFixupRecord {
-        WideFixupRecord {
-            offset: u64::from(fixup.offset),
-            addend: i64::from(fixup.addend),
-            target: fixup.target().unwrap_or(WideFixupRecord::NO_TARGET),
-            fixup_type: fixup.fixup_type(),
-        }
-    }
-}
-
-/// A fixup type of our own: the CIE pointer of an FDE. Its target is the
-/// section of the CIE's fragment; the place is the 4-byte CIE pointer field.
-pub const FIXUP_CIE: u32 = 0xff;
 
 /// Head of a compilation's value. After it come, in this order and each
 /// aligned to 8: `member_count` × [`MemberRecord`], `symbol_count` ×
@@ -518,22 +326,6 @@ mod tests {
         assert_eq!(offset_of!(PieceHeader, id), 16);
         assert_eq!(offset_of!(PieceHeader, size), 20);
 
-        assert_eq!(size_of::<FragmentHeader>(), 16);
-        assert_eq!(offset_of!(FragmentHeader, bindable_count), 12);
-        assert_eq!(size_of::<SectionRecord>(), 48);
-        assert_eq!(offset_of!(SectionRecord, name), 8);
-        assert_eq!(offset_of!(SectionRecord, entsize), 20);
-        assert_eq!(offset_of!(SectionRecord, kind), 24);
-        assert_eq!(offset_of!(SectionRecord, bits), 26);
-        assert_eq!(offset_of!(SectionRecord, link), 28);
-        assert_eq!(offset_of!(SectionRecord, fixups), 32);
-        assert_eq!(offset_of!(SectionRecord, data), 40);
-        assert_eq!(size_of::<TargetRecord>(), 8);
-        assert_eq!(size_of::<FixupRecord>(), 12);
-        assert_eq!(offset_of!(FixupRecord, target_and_type), 8);
-        assert_eq!(size_of::<WideFixupRecord>(), 24);
-        assert_eq!(offset_of!(WideFixupRecord, target), 16);
-
         assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(offset_of!(CompilationHeader, wide_count), 24);
         assert_eq!(offset_of!(CompilationHeader, machine), 32);
@@ -556,22 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn narrow_fixups_have_their_parts() {
-        let fixup = FixupRecord {
-            offset: 0,
-            addend: -4,
-            target_and_type: 0x1234_5602,
-        };
-        assert_eq!(fixup.fixup_type(), 2);
-        assert_eq!(fixup.target(), Some(0x12_3456));
-        let none = FixupRecord {
-            target_and_type: (FixupRecord::NO_TARGET << 8) | 1,
-            ..fixup
-        };
-        assert_eq!(none.target(), None);
-    }
-
-    #[test]
     fn kinds_and_slots_have_their_numbers() {
         assert_eq!(Index::Images.slot(), IndexSlot::of::<6>());
         assert_eq!(Vector::Pieces.slot(), VectorSlot::of::<1>());
@@ -580,8 +356,5 @@ mod tests {
         assert_eq!(IndexSlot::new(last.number()), Some(last));
         assert_eq!(IndexSlot::new(24), None);
         assert_eq!(VectorSlot::new(8), None);
-        assert_eq!(SectionKind::Unwind as u8, 6);
-        assert_eq!(SectionKind::Other as u8, 10);
-        assert_eq!(TargetKind::Piece as u8, 5);
     }
 }

@@ -11,9 +11,8 @@
 //! one `.eh_frame`, where the first CIE was, CIEs first.
 
 use crate::split::piece_section_name;
-use format_spec::program::{
-    CompilationHeader, FIXUP_CIE, SectionKind, SectionRecord, SymbolRecord, WideFixupRecord,
-};
+use format_spec::fragment::{FIXUP_CIE, SectionKind, SectionRecord, WideFixupRecord};
+use format_spec::program::{CompilationHeader, SymbolRecord};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::pod;
@@ -231,7 +230,7 @@ impl<'c, 'a> Joiner<'c, 'a> {
                     entsize: u64::from(section.entsize),
                     link: 0,
                     info: 0,
-                    bytes: Cow::Borrowed(section.bytes),
+                    bytes: section.bytes.clone(),
                     relocations: Vec::new(),
                     group: fragment.group,
                 });
@@ -270,7 +269,7 @@ impl<'c, 'a> Joiner<'c, 'a> {
             section: self.frames,
             offset: frames.size,
         };
-        frames.bytes.to_mut().extend_from_slice(section.bytes);
+        frames.bytes.to_mut().extend_from_slice(&section.bytes);
         frames.size = frames.bytes.len() as u64;
         frames.align = frames.align.max(1u64 << section.align_log2.min(63));
     }

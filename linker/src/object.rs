@@ -6,7 +6,7 @@
 
 use crate::elf::{self, Rela, c};
 use crate::elf_object::{ElfObject, Malformed};
-use crate::ticket_object::{TicketFixups, TicketObject};
+use crate::ticket_object::{StoredSection, TicketFixups, TicketObject};
 use format_spec::ids::NameId;
 use std::borrow::Cow;
 
@@ -227,6 +227,15 @@ pub enum Object<'a> {
     Ticket(TicketObject<'a>),
 }
 
+/// A section as its file stores it.
+pub struct Stored<'f> {
+    /// As many bytes as it has. Those of a compilation are not always the section's: see [`Object::copy`].
+    pub bytes: &'f [u8],
+    /// Its fixups.
+    pub fixups: Fixups<'f>,
+    section: Option<StoredSection<'f>>,
+}
+
 impl<'a> Object<'a> {
     /// Number of symbols, the null symbol included.
     #[inline]
@@ -388,8 +397,13 @@ impl<'a> Object<'a> {
     /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
     #[inline]
     pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
-        self.check(number);
-        self.contents_to_check(number, relocations)
+        match self {
+            Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
+            Object::Ticket(ticket) => {
+                let (bytes, fixups) = ticket.contents(number);
+                (bytes, Fixups::Ticket(fixups))
+            }
+        }
     }
 
     /// Compares a section's bytes with their check, where they have one, unless that has been done.
@@ -400,15 +414,32 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// As [`Object::contents`], for who copies them at once and calls [`Object::check`] then.
+    /// A section as it is stored, for who [copies](Object::copy) it at once and calls [`Object::check`] then.
     #[inline]
-    pub fn contents_to_check(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
+    pub fn stored(&self, number: u32, relocations: u32) -> Stored<'_> {
         match self {
-            Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
+            Object::Elf(elf) => Stored {
+                bytes: elf.section_bytes(number),
+                fixups: self.fixups(number, relocations),
+                section: None,
+            },
             Object::Ticket(ticket) => {
-                let (bytes, fixups) = ticket.contents_to_check(number);
-                (bytes, Fixups::Ticket(fixups))
+                let section = ticket.stored(number);
+                Stored {
+                    bytes: section.bytes,
+                    fixups: Fixups::Ticket(section.fixups),
+                    section: Some(section),
+                }
             }
+        }
+    }
+
+    /// Copies the bytes of the section with this number, of which this is what is stored, to `out`, which has as many.
+    #[inline]
+    pub fn copy(&self, number: u32, stored: &Stored<'_>, out: &mut [u8]) {
+        match (self, &stored.section) {
+            (Object::Ticket(ticket), Some(section)) => ticket.copy(number, section, out),
+            _ => out.copy_from_slice(stored.bytes),
         }
     }
 

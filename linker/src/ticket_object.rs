@@ -14,18 +14,19 @@ use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unw
 use crate::output::shf;
 use crate::prefetch::prefetch;
 use format_spec::digest::Digest;
+use format_spec::fragment::{
+    FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,
+};
 use format_spec::ids::{NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
-use format_spec::program::{
-    FIXUP_CIE, FixupRecord, MemberRecord, SectionKind, SectionRecord, SymbolRecord, TargetKind,
-    TargetRecord, WideFixupRecord,
-};
+use format_spec::program::{MemberRecord, SymbolRecord};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::engine::Store;
 use store::program::{
-    CompilationView, FixupsView, FragmentSection, ProgramError, Programs, target_kind,
+    CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
+    SectionCheck,
 };
 
 /// The number of a repository among those that the link reads.
@@ -46,8 +47,12 @@ pub struct TicketObject<'a> {
     /// The names of the sections, by shape. Empty until the compilation is known to be linked.
     shape_names: Vec<&'a [u8]>,
     /// By member: its fragment's bytes are those that were written. They are compared when the first of its
-    /// sections is opened, or by who copies it just after that ([`TicketObject::contents_to_check`]), when they are in the cache.
+    /// sections is opened, or by who copies it just after that ([`TicketObject::stored`]), when they are in the cache.
     checked: Vec<AtomicBool>,
+    /// By section: the same, of those that have checks of their own.
+    checked_sections: OnceLock<Vec<AtomicBool>>,
+    /// By section: the bytes without words of packed fixups, if somebody wanted them.
+    cleared: OnceLock<Vec<OnceLock<Box<[u8]>>>>,
     /// What was found to be wrong with the repository where there is no way to say so.
     damage: OnceLock<Box<ProgramError>>,
 }
@@ -69,6 +74,8 @@ impl<'a> TicketObject<'a> {
             lost: Vec::new(),
             shape_names: Vec::new(),
             checked: Vec::new(),
+            checked_sections: OnceLock::new(),
+            cleared: OnceLock::new(),
             damage: OnceLock::new(),
         })
     }
@@ -237,7 +244,36 @@ impl<'a> TicketObject<'a> {
     #[inline]
     fn open_section(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
         self.check(number);
-        self.open_unchecked(number)
+        let (open, targets) = self.open_unchecked(number)?;
+        if let Some(check) = open.section.check
+            && !self.is_section_checked(number)
+        {
+            self.checked_section(number, check.is_right());
+        }
+        Some((open, targets))
+    }
+
+    /// Whether a section that has a check of its own was compared with it.
+    fn is_section_checked(&self, number: u32) -> bool {
+        let checked = self.checked_sections.get();
+        checked
+            .and_then(|checked| checked.get(number as usize))
+            .is_some_and(|checked| checked.load(Relaxed))
+    }
+
+    /// Notes what came out when it was.
+    fn checked_section(&self, number: u32, is_right: bool) {
+        if !is_right && let Some((_, member)) = self.placed(number) {
+            let why = self.programs.damaged_section(member.fragment);
+            let _ = self.damage.set(Box::new(why));
+        }
+        let checked = self.checked_sections.get_or_init(|| {
+            let numbers = 0..=self.compilation.sections().len();
+            numbers.map(|_| AtomicBool::new(false)).collect()
+        });
+        if let Some(checked) = checked.get(number as usize) {
+            checked.store(true, Relaxed);
+        }
     }
 
     /// Compares the bytes of a section's fragment with its check, unless that has been done. If they differ,
@@ -267,11 +303,11 @@ impl<'a> TicketObject<'a> {
                 let is_large = section.bits & PlacedSection::LARGE != 0;
                 let is_outlined = open.section_count as usize == own.len()
                     && open.bindable_count as usize == bindings.len()
-                    && (is_large || open.record.size == section.size.into())
-                    && open.record.align_log2 == section.align_log2
+                    && (is_large || open.section.size == section.size.into())
+                    && open.section.record.align_log2 == section.align_log2
                     && shape.is_some_and(|shape| {
-                        open.record.sh_type == shape.sh_type
-                            && open.record.sh_flags == shape.sh_flags
+                        open.section.record.sh_type == shape.sh_type
+                            && open.section.record.sh_flags == shape.sh_flags
                     });
                 match is_outlined {
                     true => Ok(open),
@@ -350,7 +386,7 @@ impl<'a> TicketObject<'a> {
     /// The section that a section is about (`SHF_LINK_ORDER`).
     fn link(&self, number: u32) -> Option<u32> {
         let (open, targets) = self.open_section(number)?;
-        match targets.get(open.record.link.checked_sub(1)?) {
+        match targets.get(open.section.link.checked_sub(1)?) {
             Target::Section(number) => Some(number),
             Target::Symbol(index) => match self.symbol(index)?.place {
                 Place::Section(number) => Some(number),
@@ -366,7 +402,7 @@ impl<'a> TicketObject<'a> {
             0 => section.size.into(),
             _ => self
                 .open_section(number)
-                .map_or(0, |(open, _)| open.record.size),
+                .map_or(0, |(open, _)| open.section.size),
         }
     }
 
@@ -418,9 +454,8 @@ impl<'a> TicketObject<'a> {
 
     /// A section's bytes.
     #[inline]
-    pub fn section_bytes(&self, number: u32) -> &'a [u8] {
-        self.open_section(number)
-            .map_or(&[], |(open, _)| open.bytes)
+    pub fn section_bytes(&self, number: u32) -> &[u8] {
+        self.contents(number).0
     }
 
     /// Whether a section has fixups.
@@ -433,30 +468,63 @@ impl<'a> TicketObject<'a> {
     /// The fixups of a section.
     #[inline]
     pub fn fixups(&self, number: u32) -> TicketFixups<'a> {
-        self.contents(number).1
+        match self.open_section(number) {
+            None => TicketFixups::NONE,
+            Some((open, targets)) => TicketFixups {
+                fixups: open.section.fixups,
+                targets,
+            },
+        }
     }
 
     /// A section's bytes and its fixups.
-    #[inline]
-    pub fn contents(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
-        self.check(number);
-        self.contents_to_check(number)
+    pub fn contents(&self, number: u32) -> (&[u8], TicketFixups<'a>) {
+        let Some((open, targets)) = self.open_section(number) else {
+            return (&[], TicketFixups::NONE);
+        };
+        let fixups = TicketFixups {
+            fixups: open.section.fixups,
+            targets,
+        };
+        let is_packed = matches!(open.section.fixups, FixupsView::Packed(_));
+        if !is_packed || fixups.is_empty() {
+            return (open.section.stored, fixups);
+        }
+        let cleared = self.cleared.get_or_init(|| {
+            let numbers = 0..=self.compilation.sections().len();
+            numbers.map(|_| OnceLock::new()).collect()
+        });
+        let bytes = cleared[number as usize].get_or_init(|| open.section.bytes().into());
+        (bytes, fixups)
     }
 
-    /// The same for who copies them at once and calls [`TicketObject::check`] then: bytes that were just copied
-    /// are in the cache, and to read them before would be to wait for the memory twice.
+    /// A section as it is stored, for who [copies](TicketObject::copy) it at once and calls [`TicketObject::check`] then:
+    /// bytes that were just copied are in the cache, and to read them before would be to wait for the memory twice.
     #[inline]
-    pub fn contents_to_check(&self, number: u32) -> (&'a [u8], TicketFixups<'a>) {
+    pub fn stored(&self, number: u32) -> StoredSection<'a> {
         match self.open_unchecked(number) {
-            None => (&[], TicketFixups::NONE),
-            Some((open, targets)) => (
-                open.bytes,
-                TicketFixups {
-                    fixups: open.fixups,
+            None => StoredSection::NONE,
+            Some((open, targets)) => StoredSection {
+                bytes: open.section.stored,
+                fixups: TicketFixups {
+                    fixups: open.section.fixups,
                     targets,
                 },
-            ),
+                check: open.section.check,
+            },
         }
+    }
+
+    /// Copies a section's bytes to `out`, which has as many.
+    #[inline]
+    pub fn copy(&self, number: u32, section: &StoredSection<'_>, out: &mut [u8]) {
+        match section.check {
+            Some(check) if !self.is_section_checked(number) => {
+                self.checked_section(number, check.copy(out));
+            }
+            _ => out.copy_from_slice(section.bytes),
+        }
+        section.fixups.fixups.clear_places(out);
     }
 
     /// The kind of a section with frames.
@@ -609,6 +677,24 @@ pub struct PlainMember<'a> {
     pub rest: Range<u32>,
 }
 
+/// A section as it is stored.
+#[derive(Clone, Copy)]
+pub struct StoredSection<'a> {
+    /// As many bytes as the section has, with the words of packed fixups.
+    pub bytes: &'a [u8],
+    /// Its fixups.
+    pub fixups: TicketFixups<'a>,
+    check: Option<SectionCheck<'a>>,
+}
+
+impl StoredSection<'static> {
+    const NONE: StoredSection<'static> = StoredSection {
+        bytes: &[],
+        fixups: TicketFixups::NONE,
+        check: None,
+    };
+}
+
 /// What the targets of a member's fixups mean.
 #[derive(Clone, Copy)]
 struct Targets<'a> {
@@ -634,8 +720,8 @@ impl Targets<'_> {
     fn piece(&self, index: u32) -> Option<u32> {
         let target = self.targets.get(index as usize)?;
         let is_bound = (index as usize) < self.bindings.len();
-        let is_piece = target.kind == TargetKind::Piece as u32;
-        (is_piece && !is_bound && index != FixupRecord::NO_TARGET).then_some(target.value)
+        let is_piece = target.kind() == Some(TargetKind::Piece);
+        (is_piece && !is_bound && index != FixupRecord::NO_TARGET).then_some(target.value())
     }
 
     #[inline]
@@ -645,14 +731,14 @@ impl Targets<'_> {
         }
         match self.targets.get(index as usize) {
             Some(target)
-                if target_kind(target) == Some(TargetKind::Section)
-                    && target.value < self.section_count =>
+                if target.kind() == Some(TargetKind::Section)
+                    && target.value() < self.section_count =>
             {
                 let first = self.first_section.wrapping_add(1);
-                Target::Section(first.wrapping_add(target.value))
+                Target::Section(first.wrapping_add(target.value()))
             }
-            Some(target) if target_kind(target) == Some(TargetKind::Piece) => {
-                Target::Piece(target.value)
+            Some(target) if target.kind() == Some(TargetKind::Piece) => {
+                Target::Piece(target.value())
             }
             // No symbol has this number, so whoever follows it reports an error.
             _ => Target::Symbol(u32::MAX),
@@ -660,7 +746,7 @@ impl Targets<'_> {
     }
 
     #[inline(always)]
-    fn narrow(&self, fixup: &FixupRecord) -> Fixup {
+    fn narrow(&self, fixup: FixupRecord) -> Fixup {
         Fixup {
             offset: fixup.offset.into(),
             addend: fixup.addend.into(),
@@ -712,38 +798,49 @@ impl TicketFixups<'_> {
     #[inline(always)]
     pub fn for_each(&self, mut f: impl FnMut(Fixup)) {
         match self.fixups {
+            FixupsView::Packed(fixups) => {
+                (0..fixups.count()).for_each(|index| f(self.targets.narrow(fixups.at(index))));
+            }
             FixupsView::Narrow(fixups) => {
-                for fixup in fixups {
-                    f(self.targets.narrow(fixup));
-                }
+                (0..fixups.count()).for_each(|index| f(self.targets.narrow(fixups.at(index))));
             }
             FixupsView::Wide(fixups) => {
-                for index in 0..fixups.len() {
-                    self.get(index).into_iter().for_each(&mut f);
-                }
+                (0..fixups.len()).for_each(|index| self.get(index).into_iter().for_each(&mut f));
             }
         }
     }
 
     /// Calls `f` with each, in order, and `later`, `distance` before, with the target. That is for loops of which every
-    /// instruction counts: if the fixups are of the usual sort, which says the result; else, nothing is done.
+    /// instruction counts: if the fixups are of a usual sort, which says the result; else, nothing is done.
     #[inline(always)]
     pub fn for_each_narrow(
         &self,
         distance: usize,
-        mut later: impl FnMut(Target),
-        mut f: impl FnMut(Fixup),
+        later: impl FnMut(Target),
+        f: impl FnMut(Fixup),
     ) -> bool {
-        let FixupsView::Narrow(fixups) = self.fixups else {
-            return false;
-        };
-        for (index, fixup) in fixups.iter().enumerate() {
-            if let Some(coming) = fixups.get(index + distance) {
-                later(self.targets.narrow(coming).target);
-            }
-            f(self.targets.narrow(fixup));
+        match self.fixups {
+            FixupsView::Packed(fixups) => self.each_with(fixups, distance, later, f),
+            FixupsView::Narrow(fixups) => self.each_with(fixups, distance, later, f),
+            FixupsView::Wide(_) => return false,
         }
         true
+    }
+
+    #[inline(always)]
+    fn each_with(
+        &self,
+        fixups: impl NarrowFixups,
+        distance: usize,
+        mut later: impl FnMut(Target),
+        mut f: impl FnMut(Fixup),
+    ) {
+        for index in 0..fixups.count() {
+            if index + distance < fixups.count() {
+                later(self.targets.narrow(fixups.at(index + distance)).target);
+            }
+            f(self.targets.narrow(fixups.at(index)));
+        }
     }
 
     /// The same for fixups that are mostly about pieces: `piece` gets those, with the piece's dense id, and says whether that
@@ -754,16 +851,30 @@ impl TicketFixups<'_> {
         &self,
         to: &mut T,
         distance: usize,
+        later: impl FnMut(Target),
+        piece: impl FnMut(&mut T, &FixupRecord, u32) -> bool,
+        mut rest: impl FnMut(&mut T, Fixup),
+    ) {
+        match self.fixups {
+            FixupsView::Packed(fixups) => self.each_piece(fixups, to, distance, later, piece, rest),
+            FixupsView::Narrow(fixups) => self.each_piece(fixups, to, distance, later, piece, rest),
+            FixupsView::Wide(_) => self.for_each(|fixup| rest(to, fixup)),
+        }
+    }
+
+    #[inline(always)]
+    fn each_piece<T: ?Sized>(
+        &self,
+        fixups: impl NarrowFixups,
+        to: &mut T,
+        distance: usize,
         mut later: impl FnMut(Target),
         mut piece: impl FnMut(&mut T, &FixupRecord, u32) -> bool,
         mut rest: impl FnMut(&mut T, Fixup),
     ) {
-        let FixupsView::Narrow(fixups) = self.fixups else {
-            return self.for_each(|fixup| rest(to, fixup));
-        };
-        for (index, fixup) in fixups.iter().enumerate() {
-            if let Some(coming) = fixups.get(index + distance) {
-                let target = coming.target_and_type >> 8;
+        for index in 0..fixups.count() {
+            if index + distance < fixups.count() {
+                let target = fixups.at(index + distance).target_and_type >> 8;
                 match self.targets.bindings.get(target as usize) {
                     Some(symbol) => later(Target::Symbol(*symbol)),
                     None => self
@@ -773,8 +884,9 @@ impl TicketFixups<'_> {
                         .for_each(|id| later(Target::Piece(id))),
                 }
             }
+            let fixup = fixups.at(index);
             let id = self.targets.piece(fixup.target_and_type >> 8);
-            if !id.is_some_and(|id| piece(to, fixup, id)) {
+            if !id.is_some_and(|id| piece(to, &fixup, id)) {
                 rest(to, self.targets.narrow(fixup));
             }
         }
@@ -784,34 +896,85 @@ impl TicketFixups<'_> {
     #[inline(always)]
     pub fn target(&self, index: usize) -> Option<Target> {
         let target = match self.fixups {
-            FixupsView::Narrow(fixups) => fixups
-                .get(index)?
-                .target()
-                .unwrap_or(WideFixupRecord::NO_TARGET),
-            FixupsView::Wide(fixups) => fixups.get(index)?.target,
+            FixupsView::Packed(fixups) => {
+                let record = fixups.records.get(index)?;
+                fixups.unpack(*record).target()
+            }
+            FixupsView::Narrow(fixups) => fixups.get(index)?.target(),
+            FixupsView::Wide(fixups) => Some(fixups.get(index)?.target),
         };
-        Some(self.targets.get(target))
+        Some(
+            self.targets
+                .get(target.unwrap_or(WideFixupRecord::NO_TARGET)),
+        )
     }
 
     /// The fixup of an index.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Fixup> {
         Some(match self.fixups {
-            FixupsView::Narrow(fixups) => self.targets.narrow(fixups.get(index)?),
+            FixupsView::Packed(fixups) => {
+                let record = fixups.records.get(index)?;
+                self.targets.narrow(fixups.unpack(*record))
+            }
+            FixupsView::Narrow(fixups) => self.targets.narrow(*fixups.get(index)?),
             FixupsView::Wide(fixups) => self.targets.wide(fixups.get(index)?),
         })
     }
 
     /// The fixups from `start` up to and without `end`.
     pub fn slice(&self, start: usize, end: usize) -> Self {
-        let fixups = match self.fixups {
-            FixupsView::Narrow(fixups) => FixupsView::Narrow(fixups.get(start..end).unwrap_or(&[])),
-            FixupsView::Wide(fixups) => FixupsView::Wide(fixups.get(start..end).unwrap_or(&[])),
-        };
         TicketFixups {
-            fixups,
+            fixups: self.fixups.slice(start, end),
             targets: self.targets,
         }
+    }
+
+    /// Puts zeros where bytes that were copied from `start` of the section on have words of packed fixups.
+    pub fn clear_places(&self, start: u64, bytes: &mut [u8]) {
+        if let FixupsView::Packed(fixups) = self.fixups {
+            for record in fixups.records {
+                let at = u64::from(record.offset()).checked_sub(start);
+                let at = at.and_then(|at| usize::try_from(at).ok());
+                let place = at.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut());
+                if let Some(place) = place {
+                    *place = [0; 4];
+                }
+            }
+        }
+    }
+}
+
+/// Fixups whose numbers fit [`FixupRecord`]s, in either form, for loops of which every instruction counts.
+trait NarrowFixups: Copy {
+    /// How many there are.
+    fn count(self) -> usize;
+
+    /// One of them; `index` is below their number.
+    fn at(self, index: usize) -> FixupRecord;
+}
+
+impl NarrowFixups for &[FixupRecord] {
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn at(self, index: usize) -> FixupRecord {
+        self[index]
+    }
+}
+
+impl NarrowFixups for PackedFixups<'_> {
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.records.len()
+    }
+
+    #[inline(always)]
+    fn at(self, index: usize) -> FixupRecord {
+        self.unpack(self.records[index])
     }
 }
 

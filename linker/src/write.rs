@@ -17,7 +17,7 @@ use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::layout::MergeClasses;
 use crate::made::Made;
-use crate::object::{Fixups, Object, Target};
+use crate::object::{Fixups, Object, Stored, Target};
 use crate::output::{Std, runs_backwards, shf};
 use crate::progress::Position;
 use crate::relocate::{self, DynamicSlots, Relocator, Site};
@@ -692,10 +692,10 @@ impl Writer<'_, '_> {
             let Opened {
                 id,
                 number,
-                bytes,
+                stored,
                 relocations,
-                fixups,
             } = section;
+            let (bytes, fixups) = (stored.bytes, stored.fixups);
             written = Some(number);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
@@ -744,11 +744,12 @@ impl Writer<'_, '_> {
                     .section(number)
                     .is_some_and(|section| runs_backwards(section.name));
             if bytes.len() == size && backwards {
+                let bytes = object.section_bytes(number);
                 for (to, from) in out.chunks_exact_mut(8).zip(bytes.rchunks_exact(8)) {
                     to.copy_from_slice(from);
                 }
             } else if bytes.len() == size {
-                out.copy_from_slice(bytes);
+                object.copy(number, &stored, out);
             } else {
                 // `SHT_NOBITS` among sections with bytes.
                 out.fill(0);
@@ -796,8 +797,8 @@ impl Writer<'_, '_> {
         }
         let number = id.0 - range.start;
         let relocations = places.sections.relocations[id.index()];
-        let (bytes, fixups) = object.contents_to_check(number, relocations);
-        if let Fixups::Ticket(fixups) = fixups {
+        let stored = object.stored(number, relocations);
+        if let Fixups::Ticket(fixups) = stored.fixups {
             let input = places.files.get(file);
             let first_global = object.first_global();
             (0..relocate::FETCHED)
@@ -810,9 +811,8 @@ impl Writer<'_, '_> {
         Some(Opened {
             id,
             number,
-            bytes,
+            stored,
             relocations,
-            fixups,
         })
     }
 
@@ -863,8 +863,9 @@ impl Writer<'_, '_> {
             }
             let size = fde.size as usize;
             let id = places.sections.id(file, fde.section);
-            let (bytes, fixups) =
-                object.contents(fde.section, places.sections.relocations[id.index()]);
+            object.check(fde.section);
+            let stored = object.stored(fde.section, places.sections.relocations[id.index()]);
+            let (bytes, fixups) = (stored.bytes, stored.fixups);
             // A damaged repository may have less than its outline says; that is reported at the end.
             let range = fde.offset as usize..fde.offset as usize + size;
             let Some(bytes) = bytes.get(range) else {
@@ -872,6 +873,9 @@ impl Writer<'_, '_> {
             };
             let out = &mut out[at..at + size];
             out.copy_from_slice(bytes);
+            if let Fixups::Ticket(fixups) = fixups {
+                fixups.clear_places(fde.offset.into(), out);
+            }
             let address = base + file_offset + at as u64;
             let mut fixups = fixups.slice(fde.relocations.0 as usize, fde.relocations.1 as usize);
             let jump = places.folds.jump_size(described, object, fde.describes);
@@ -923,9 +927,8 @@ impl Writer<'_, '_> {
 struct Opened<'f> {
     id: SectionId,
     number: u32,
-    bytes: &'f [u8],
+    stored: Stored<'f>,
     relocations: u32,
-    fixups: Fixups<'f>,
 }
 
 /// Words of memory for so many bytes.

@@ -3,8 +3,9 @@
 
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, VectorSlot};
+use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
 use format_spec::ids::{NameId, PieceId};
-use format_spec::program::{FixupRecord, Index, SectionKind, SectionRecord, WideFixupRecord};
+use format_spec::program::Index;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use store::program::build::{
@@ -33,7 +34,7 @@ fn everything() -> Compilation<'static> {
         bits: SectionRecord::SUFFIXED,
         link: 0,
         size: bytes.len() as u64,
-        bytes,
+        bytes: bytes.into(),
         fixups,
         frame: None,
     };
@@ -275,14 +276,19 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(u32_at(fragment, 4), 1); // anonymous addresses
     assert_eq!(u32_at(fragment, 8), 3); // targets
     assert_eq!(u32_at(fragment, 12), 2); // of these, bindable
-    let section = &fragment[16..64];
-    assert_eq!(u64_at(section, 0), 9);
-    assert_eq!(name(u32_at(section, 8)), b".text");
-    let fixups = u32_at(section, 32) as usize;
-    assert_eq!(&fragment[fixups..fixups + 12], bytemuck::bytes_of(&NARROW));
-    let data = u32_at(section, 40) as usize;
-    assert_eq!(&fragment[data..], b"code code");
-    let anonymous = snapshot.record_at(format_spec::ids::Address(u64_at(fragment, 64)));
+    let section = &fragment[16..44];
+    assert_eq!(u32_at(section, 0), 9);
+    assert_eq!(name(u32_at(section, 4)), b".text");
+    assert_eq!(u32_at(section, 16), 1); // fixups
+    let body = u32_at(section, 20) as usize;
+    assert_eq!(section[24..], [0, 4, 1, 0]); // kind, alignment, bits, bits of targets
+    let kinds = [44, 48, 52].map(|at| u32_at(fragment, at) & 7);
+    assert_eq!(kinds, [0, 3, 5]);
+    assert_eq!(name(u32_at(fragment, 44) >> 3), b"callee");
+    assert_eq!(body, 64);
+    assert_eq!(&fragment[body..body + 12], bytemuck::bytes_of(&NARROW));
+    assert_eq!(&fragment[body + 12..], b"code code");
+    let anonymous = snapshot.record_at(format_spec::ids::Address(u64_at(fragment, 56)));
     let anonymous = anonymous.unwrap();
     assert_eq!(anonymous.key, &prepared.fragments[2]);
 
@@ -309,12 +315,12 @@ fn the_bytes_are_those_of_the_specification() {
     for word in [1u32, 6, 0] {
         digested.extend_from_slice(&word.to_le_bytes());
     }
-    digested.extend_from_slice(&[0, 4, 1]);
+    digested.extend_from_slice(&[0, 4, 1, 0]);
     digested.extend_from_slice(&0u32.to_le_bytes());
     digested.extend_from_slice(&1u32.to_le_bytes());
     digested.extend_from_slice(&21u64.to_le_bytes());
     let mut key = [0; 32];
-    key[..15].copy_from_slice(b"repo.fragment.2");
+    key[..15].copy_from_slice(b"repo.fragment.3");
     assert_eq!(
         record.key.0,
         *blake3::keyed_hash(&key, &digested).as_bytes()

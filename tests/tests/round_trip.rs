@@ -3,7 +3,7 @@
 //! in either form, must add nothing.
 
 use format_spec::digest::Digest;
-use format_spec::program::SectionKind;
+use format_spec::fragment::SectionKind;
 use linker::import::{ImportError, Imported, import_object};
 use linker::join::join;
 use repo_tests::process::{Run, run};
@@ -409,7 +409,7 @@ fn debug_information_changes_no_code() {
                     .iter()
                     .filter(|member| {
                         let fragment = programs.fragment(member.fragment).unwrap();
-                        fragment.sections()[0].kind != SectionKind::Debug as u8
+                        fragment.section(0).unwrap().record.kind != SectionKind::Debug as u8
                     })
                     .map(|member| member.fragment)
                     .collect::<Vec<_>>()

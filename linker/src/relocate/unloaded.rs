@@ -14,7 +14,7 @@ use crate::merge::PlacedPieces;
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::sections::state;
 use crate::symbols::{self, flag};
-use format_spec::program::FixupRecord;
+use format_spec::fragment::FixupRecord;
 
 /// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
 #[derive(Default)]

@@ -14,14 +14,13 @@ use super::merge;
 use super::names;
 use super::plan::{Content, EntryRef, NONE, Plan};
 use bumpalo::Bump;
-use format_spec::program::{
-    CompilationHeader, FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, SymbolRecord,
-    WideFixupRecord,
-};
+use format_spec::fragment::{FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
+use format_spec::program::{CompilationHeader, SymbolRecord};
 use hashbrown::HashTable;
 use object::LittleEndian as LE;
 use object::elf::{self, Rela64};
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::borrow::Cow;
 use std::hash::BuildHasher as _;
 use std::ops::Range;
 use store::program::build::{
@@ -288,7 +287,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             bits,
             link,
             size: input.size[index],
-            bytes: input.data[index],
+            bytes: Cow::Borrowed(input.data[index]),
             fixups: Fixups::Narrow(0..0),
             frame: None,
         });
@@ -344,7 +343,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             bits,
             link: 0,
             size: size as u64,
-            bytes,
+            bytes: Cow::Borrowed(bytes),
             fixups: Fixups::Narrow(0..0),
             frame: None,
         });
@@ -490,16 +489,22 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 self.bound.push(bound);
             }
         }
+        // Sections before pieces: the places of packed fixups have room for large addends to the first that follow.
         for (index, key) in keys.iter().enumerate() {
-            let target = match *key {
-                Key::Section(section) if place_of[index] == NONE => Target::Section(
-                    self.number_of[section as usize] - self.first_section[fragment as usize],
-                ),
-                Key::Piece(piece) => Target::Piece(piece),
-                _ => continue,
-            };
-            place_of[index] = self.out.targets.len() as u32 - first_target;
-            self.out.targets.push(target);
+            if let Key::Section(section) = *key
+                && place_of[index] == NONE
+            {
+                let number =
+                    self.number_of[section as usize] - self.first_section[fragment as usize];
+                place_of[index] = self.out.targets.len() as u32 - first_target;
+                self.out.targets.push(Target::Section(number));
+            }
+        }
+        for (index, key) in keys.iter().enumerate() {
+            if let Key::Piece(piece) = *key {
+                place_of[index] = self.out.targets.len() as u32 - first_target;
+                self.out.targets.push(Target::Piece(piece));
+            }
         }
         self.keys = keys;
         (

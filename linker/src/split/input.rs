@@ -311,7 +311,7 @@ impl<'a> Input<'a> {
                 ));
                 0
             });
-            if r_type >= format_spec::program::FIXUP_CIE {
+            if r_type >= format_spec::fragment::FIXUP_CIE {
                 return Err(SplitError::not_splittable(format!(
                     "{} has a relocation of unknown type {r_type}",
                     table.display_name()

@@ -6,10 +6,9 @@
 //! until something in it says otherwise. SPEC.md, section 19, has the rules.
 
 use crate::arch::x86_64::uses::fixup_use;
+use format_spec::fragment::{FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
 use format_spec::outline::usage;
-use format_spec::program::{
-    FIXUP_CIE, FixupRecord, MemberRecord, SectionKind, SectionRecord, WideFixupRecord,
-};
+use format_spec::program::MemberRecord;
 use object::elf::{EM_X86_64, R_X86_64_64, R_X86_64_PC32};
 use std::ops::Range;
 use store::program::build::{
@@ -190,7 +189,7 @@ impl<'c, 'a> Member<'c, 'a> {
                 return None;
             }
             for fixup in self.fixups(section) {
-                let used = fixup_use(section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
+                let used = fixup_use(&section.bytes, fixup.offset, fixup.fixup_type, fixup.addend)?;
                 if is_unwind && used != 0 {
                     let described =
                         self.section_of(fixup.target) == Some(self.fragment.sections.start);

@@ -499,7 +499,7 @@ fn owners_of_anonymous_sections() {
                 .map(|section| {
                     let section = &compilation.sections[section as usize];
                     let mut name = compilation.name(section.name).to_vec();
-                    if section.bits & format_spec::program::SectionRecord::SUFFIXED != 0 {
+                    if section.bits & format_spec::fragment::SectionRecord::SUFFIXED != 0 {
                         name.push(b'.');
                         name.extend_from_slice(compilation.name(fragment.suffix));
                     }

@@ -8,9 +8,9 @@
 //! stands in one array (struct of arrays, ranges instead of pointers), so that
 //! making one costs a handful of allocations however many definitions it has.
 
-use format_spec::program::{
-    FixupRecord, SectionKind, SectionRecord, SymbolRecord, TargetKind, WideFixupRecord,
-};
+use format_spec::fragment::{FixupRecord, SectionKind, TargetKind, WideFixupRecord};
+use format_spec::program::SymbolRecord;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Index into [`Compilation::names`].
@@ -119,7 +119,7 @@ pub enum Fixups {
     Wide(Range<u32>),
 }
 
-/// One section of a fragment; as [`SectionRecord`], which see.
+/// One section of a fragment; as [`SectionRecord`](format_spec::fragment::SectionRecord), which see.
 #[derive(Clone, Debug)]
 pub struct Section<'a> {
     /// Section name, without suffix if `bits` says so.
@@ -128,21 +128,21 @@ pub struct Section<'a> {
     pub kind: SectionKind,
     /// ELF `sh_type`.
     pub sh_type: u32,
-    /// ELF `sh_flags`, reduced as [`SectionRecord::sh_flags`] says.
+    /// ELF `sh_flags`, reduced as [`SectionRecord::sh_flags`](format_spec::fragment::SectionRecord::sh_flags) says.
     pub sh_flags: u32,
     /// ELF `sh_entsize`.
     pub entsize: u32,
     /// Alignment as a power of two.
     pub align_log2: u8,
-    /// [`SectionRecord::SUFFIXED`], `CIE`, `WHOLE_UNWIND`. (`WIDE_FIXUPS` is
-    /// added from `fixups`.)
+    /// [`SectionRecord::SUFFIXED`](format_spec::fragment::SectionRecord::SUFFIXED), `CIE`, `WHOLE_UNWIND`. (What form the
+    /// fixups have, and whether there is an extension, is found out when it is recorded.)
     pub bits: u8,
     /// 1 + index of the fragment's target that `sh_link` names, or 0.
     pub link: u32,
     /// Size in memory.
     pub size: u64,
     /// The bytes; empty for `SHT_NOBITS`.
-    pub bytes: &'a [u8],
+    pub bytes: Cow<'a, [u8]>,
     /// The relocations, in ascending order of their offsets.
     pub fixups: Fixups,
     /// If it is one frame description: which.
@@ -251,15 +251,7 @@ impl<'a> Compilation<'a> {
         self.names[name.0 as usize]
     }
 
-    /// The bits of a section as they are recorded.
-    pub fn section_bits(section: &Section<'_>) -> u8 {
-        match section.fixups {
-            Fixups::Narrow(_) => section.bits,
-            Fixups::Wide(_) => section.bits | SectionRecord::WIDE_FIXUPS,
-        }
-    }
-
-    /// The bytes of a section's fixups as they are recorded.
+    /// The bytes of a section's fixups.
     pub fn fixup_bytes(&self, section: &Section<'_>) -> &[u8] {
         match &section.fixups {
             Fixups::Narrow(range) => {

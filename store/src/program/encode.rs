@@ -4,19 +4,21 @@
 //! gives to names, pieces and fragments, each in the place of the id or address that it stands for; under the lock they are
 //! translated, which is one pass over the head of the value.
 //!
-//! A fragment's *body*, its fixups and bytes, has no ids: it is a part of what is digested as it is in the value.
+//! A fragment's *body*, its fixups and bytes, has no ids: it is a part of what is digested as it is in the value. Whether fixups
+//! are packed, and which sections have extensions, follows from the fragment alone, so that equal fragments are equal values.
 
 use super::ProgramError;
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
 use super::outline::outline;
 use super::prepare;
 use super::view::outline_crc;
+use format_spec::fragment::{
+    CHECKED_FROM, FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing,
+    SectionExtension, SectionRecord, TargetKind, TargetRecord, section_check,
+};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
-use format_spec::program::{
-    CompilationHeader, FragmentHeader, GroupRecord, MemberRecord, SectionRecord, SymbolRecord,
-    TargetKind, TargetRecord,
-};
+use format_spec::program::{CompilationHeader, GroupRecord, MemberRecord, SymbolRecord};
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -45,8 +47,8 @@ impl Translation<'_> {
     }
 }
 
-/// Appends a fragment's value to `out`, which must have a multiple of 8 bytes: head, sections, anonymous addresses, targets,
-/// then the body: the fixups of all sections, then their bytes. Returns where the body begins in `out`.
+/// Appends a fragment's value to `out`, which must have a multiple of 8 bytes: the head, then the body, that is
+/// the sections' bodies. Returns where the body begins in `out`.
 ///
 /// # Errors
 /// [`ProgramError::TooLarge`].
@@ -58,133 +60,214 @@ pub(super) fn fragment(
     let fragment = &compilation.fragments[index];
     let sections = &compilation.sections[as_usize(&fragment.sections)];
     let targets = &compilation.targets[as_usize(&fragment.targets)];
-    let is_anonymous = |target: &&Target| matches!(target, Target::OwnAnonymous(_));
-    let anonymous = targets.iter().filter(is_anonymous).count();
-    let head = size_of::<FragmentHeader>()
-        + sections.len() * size_of::<SectionRecord>()
-        + anonymous * size_of::<Address>()
-        + targets.len() * size_of::<TargetRecord>();
-    let mut data_at = sections.iter().fold(head as u64, |at, section| {
-        fixups_place(section, at) + compilation.fixup_bytes(section).len() as u64
-    });
-    let data_size = |section: &Section<'_>| section.bytes.len() as u64;
-    let total = data_at + sections.iter().map(data_size).sum::<u64>();
-    if total > u64::from(u32::MAX) {
-        return Err(ProgramError::TooLarge(total));
+    // As many bytes as its fixups and contents have in the form that needs most.
+    let content = |section: &Section<'_>| {
+        (compilation.fixup_bytes(section).len() + section.bytes.len()) as u64
+    };
+    let contents: u64 = sections.iter().map(content).sum();
+    let most = contents
+        + (sections.len() * (size_of::<SectionRecord>() + size_of::<SectionExtension>() + 16))
+            as u64
+        + (targets.len() * (size_of::<TargetRecord>() + size_of::<Address>())) as u64;
+    if most > u64::from(u32::MAX) || sections.len() > FragmentHeader::MAX_SECTIONS as usize {
+        return Err(ProgramError::TooLarge(most));
     }
-    let start = out.len();
-    out.reserve(total as usize);
-    out.extend_from_slice(bytemuck::bytes_of(&FragmentHeader {
-        section_count: sections.len() as u32,
-        anonymous_count: anonymous as u32,
+    let is_anonymous = |target: &&Target| matches!(target, Target::OwnAnonymous(_));
+    let is_checked = contents >= CHECKED_FROM;
+    let header = FragmentHeader {
+        sections_and_bits: sections.len() as u32
+            | if is_checked {
+                FragmentHeader::CHECKED
+            } else {
+                0
+            },
+        anonymous_count: targets.iter().filter(is_anonymous).count() as u32,
         target_count: targets.len() as u32,
         bindable_count: fragment.bindings.len() as u32,
-    }));
-    let mut fixups_at = head as u64;
+    };
+    let parts = header.parts().ok_or(ProgramError::TooLarge(most))?;
+    let start = out.len();
+    out.reserve(most as usize);
+    out.resize(start + parts.bodies, 0);
+    let value = &mut out[start..];
+    value[..size_of::<FragmentHeader>()].copy_from_slice(bytemuck::bytes_of(&header));
+    put_targets(targets, &parts, value)?;
+    let mut record_at = start + parts.sections.start;
     for section in sections {
-        fixups_at = fixups_place(section, fixups_at);
-        let (Fixups::Narrow(fixups) | Fixups::Wide(fixups)) = &section.fixups;
-        out.extend_from_slice(bytemuck::bytes_of(&SectionRecord {
-            size: section.size,
-            name: NameId(section.name.0),
-            sh_type: section.sh_type,
-            sh_flags: section.sh_flags,
-            entsize: section.entsize,
-            kind: section.kind as u8,
-            align_log2: section.align_log2,
-            bits: Compilation::section_bits(section),
-            reserved: 0,
-            link: section.link,
-            fixups: fixups_at as u32,
-            fixup_count: fixups.len() as u32,
-            data: data_at as u32,
-            reserved2: 0,
-        }));
-        fixups_at += compilation.fixup_bytes(section).len() as u64;
-        data_at += section.bytes.len() as u64;
+        let record = put_section(compilation, section, &header, start, out);
+        let place = &mut out[record_at..record_at + size_of::<SectionRecord>()];
+        place.copy_from_slice(bytemuck::bytes_of(&record));
+        record_at += size_of::<SectionRecord>();
     }
-    for target in targets {
-        if let Target::OwnAnonymous(other) = target {
-            out.extend_from_slice(bytemuck::bytes_of(&Address(u64::from(*other))));
-        }
-    }
+    debug_assert!((out.len() - start) as u64 <= most);
+    Ok(start + parts.bodies)
+}
+
+/// Writes the targets and the addresses of anonymous fragments.
+fn put_targets(
+    targets: &[Target],
+    parts: &HeadParts,
+    value: &mut [u8],
+) -> Result<(), ProgramError> {
+    let (head, addresses) = value.split_at_mut(parts.anonymous.start);
+    let mut addresses = addresses.chunks_exact_mut(size_of::<Address>());
     let mut next_anonymous = 0;
-    for target in targets {
-        let value = match *target {
+    let places = head[parts.targets.clone()].chunks_exact_mut(size_of::<TargetRecord>());
+    for (target, place) in targets.iter().zip(places) {
+        let number = match *target {
             Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => name.0,
-            Target::OwnAnonymous(_) => {
+            Target::OwnAnonymous(other) => {
+                let address = Address(u64::from(other));
+                if let Some(place) = addresses.next() {
+                    place.copy_from_slice(bytemuck::bytes_of(&address));
+                }
                 next_anonymous += 1;
                 next_anonymous - 1
             }
             Target::Section(number) | Target::Piece(number) => number,
         };
-        out.extend_from_slice(bytemuck::bytes_of(&TargetRecord {
-            kind: target.kind() as u32,
-            value,
+        place.copy_from_slice(bytemuck::bytes_of(&target_record(target.kind(), number)?));
+    }
+    Ok(())
+}
+
+fn target_record(kind: TargetKind, value: u32) -> Result<TargetRecord, ProgramError> {
+    TargetRecord::new(kind, value).ok_or(ProgramError::TooManyIds)
+}
+
+/// Appends a section's body and returns its record.
+fn put_section(
+    compilation: &Compilation<'_>,
+    section: &Section<'_>,
+    header: &FragmentHeader,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> SectionRecord {
+    let size = u32::try_from(section.size).ok();
+    let is_extended =
+        header.is_checked() || section.link != 0 || section.entsize != 0 || size.is_none();
+    let is_wide = matches!(section.fixups, Fixups::Wide(_));
+    let align = if is_extended || is_wide { 8 } else { 4 };
+    let body = start + (out.len() - start).next_multiple_of(align);
+    out.resize(body, 0);
+    if is_extended {
+        out.extend_from_slice(bytemuck::bytes_of(&SectionExtension {
+            check: 0,
+            link: section.link,
+            size: section.size,
+            entsize: section.entsize,
+            reserved: 0,
         }));
     }
-    let body = out.len();
-    for section in sections {
-        let place = fixups_place(section, (out.len() - start) as u64);
-        out.resize(start + place as usize, 0);
-        out.extend_from_slice(compilation.fixup_bytes(section));
+    let (fixup_count, packing) = match &section.fixups {
+        Fixups::Narrow(range) => {
+            let fixups = &compilation.fixups[as_usize(range)];
+            (
+                fixups.len(),
+                put_narrow(fixups, &section.bytes, header.bindable_count, out),
+            )
+        }
+        Fixups::Wide(range) => {
+            out.extend_from_slice(compilation.fixup_bytes(section));
+            out.extend_from_slice(&section.bytes);
+            (range.len(), None)
+        }
+    };
+    if is_extended {
+        let check = section_check(&out[body + SectionExtension::UNCHECKED..]);
+        out[body..body + SectionExtension::UNCHECKED].copy_from_slice(&check.to_le_bytes());
     }
-    for section in sections {
-        out.extend_from_slice(section.bytes);
+    let mut bits = section.bits;
+    for (bit, is_set) in [
+        (SectionRecord::WIDE_FIXUPS, is_wide),
+        (SectionRecord::PACKED_FIXUPS, packing.is_some()),
+        (SectionRecord::EXTENDED, is_extended),
+    ] {
+        bits |= if is_set { bit } else { 0 };
     }
-    debug_assert_eq!((out.len() - start) as u64, total);
-    Ok(body)
+    SectionRecord {
+        size: if is_extended { 0 } else { size.unwrap_or(0) },
+        name: NameId(section.name.0),
+        sh_type: section.sh_type,
+        sh_flags: section.sh_flags,
+        fixup_count: fixup_count as u32,
+        body: (body - start) as u32,
+        kind: section.kind as u8,
+        align_log2: section.align_log2,
+        bits,
+        target_bits: packing.map_or(0, |packing| packing.target_bits as u8),
+    }
 }
 
-/// Where a section's fixups are if those before it end at `at`.
-fn fixups_place(section: &Section<'_>, at: u64) -> u64 {
-    match section.fixups {
-        Fixups::Narrow(_) => at,
-        Fixups::Wide(_) => at.next_multiple_of(8),
+/// Appends narrow fixups and the bytes they are about: packed, if there are some and they can be.
+fn put_narrow(
+    fixups: &[FixupRecord],
+    bytes: &[u8],
+    bindable_count: u32,
+    out: &mut Vec<u8>,
+) -> Option<Packing> {
+    let packing = match fixups {
+        [] => None,
+        _ => Packing::of(fixups, bindable_count),
+    };
+    let at = out.len();
+    if let Some(packing) = packing {
+        let records = fixups.len() * size_of::<PackedFixupRecord>();
+        out.resize(at + records, 0);
+        out.extend_from_slice(bytes);
+        let (records, words) = out[at..].split_at_mut(records);
+        if packing.pack(fixups, records, words) {
+            return Some(packing);
+        }
+        out.truncate(at);
     }
+    out.extend_from_slice(bytemuck::cast_slice(fixups));
+    out.extend_from_slice(bytes);
+    None
 }
 
-/// Puts ids and addresses into a fragment's value that [`fragment`] made.
+/// Puts ids and addresses into a fragment's value that [`fragment`] made, and its head's check.
 ///
 /// # Errors
-/// [`ProgramError::Malformed`] if it is none.
+/// [`ProgramError::Malformed`] if it is none; [`ProgramError::TooManyIds`].
 pub(super) fn translate_fragment(
     value: &mut [u8],
     translation: Translation<'_>,
 ) -> Result<(), ProgramError> {
     let malformed = || ProgramError::malformed("a fragment's value is cut off");
-    let (head, rest) = value
-        .split_at_mut_checked(size_of::<FragmentHeader>())
+    let head = value
+        .get(..size_of::<FragmentHeader>())
         .ok_or_else(malformed)?;
     let header: FragmentHeader = bytemuck::pod_read_unaligned(head);
-    let sections = header.section_count as usize * size_of::<SectionRecord>();
-    let (sections, rest) = rest.split_at_mut_checked(sections).ok_or_else(malformed)?;
-    for section in sections.chunks_exact_mut(size_of::<SectionRecord>()) {
+    let head = header.parts().ok_or_else(malformed)?;
+    if value.len() < head.bodies {
+        return Err(malformed());
+    }
+    for section in value[head.sections].chunks_exact_mut(size_of::<SectionRecord>()) {
         let name = offset_of!(SectionRecord, name);
         let place = &mut section[name..name + size_of::<NameId>()];
         let id: NameId = bytemuck::pod_read_unaligned(place);
         place.copy_from_slice(bytemuck::bytes_of(&translation.name(id)));
     }
-    let anonymous = header.anonymous_count as usize * size_of::<Address>();
-    let (anonymous, rest) = rest.split_at_mut_checked(anonymous).ok_or_else(malformed)?;
-    for place in anonymous.chunks_exact_mut(size_of::<Address>()) {
+    for place in value[head.targets].chunks_exact_mut(size_of::<TargetRecord>()) {
+        let target: TargetRecord = bytemuck::pod_read_unaligned(place);
+        let kind = target.kind().ok_or_else(malformed)?;
+        let id = match kind {
+            TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed => {
+                translation.name(NameId(target.value())).0
+            }
+            TargetKind::Piece => translation.piece(PieceId(target.value())).0,
+            TargetKind::OwnAnonymous | TargetKind::Section => continue,
+        };
+        place.copy_from_slice(bytemuck::bytes_of(&target_record(kind, id)?));
+    }
+    for place in value[head.anonymous].chunks_exact_mut(size_of::<Address>()) {
         let number: Address = bytemuck::pod_read_unaligned(place);
         place.copy_from_slice(bytemuck::bytes_of(&translation.fragment(number)));
     }
-    let targets = header.target_count as usize * size_of::<TargetRecord>();
-    let targets = rest.get_mut(..targets).ok_or_else(malformed)?;
-    const GLOBAL: u32 = TargetKind::Global as u32;
-    const LOCAL: u32 = TargetKind::Local as u32;
-    const OWN_NAMED: u32 = TargetKind::OwnNamed as u32;
-    const PIECE: u32 = TargetKind::Piece as u32;
-    for place in targets.chunks_exact_mut(size_of::<TargetRecord>()) {
-        let mut target: TargetRecord = bytemuck::pod_read_unaligned(place);
-        target.value = match target.kind {
-            GLOBAL | LOCAL | OWN_NAMED => translation.name(NameId(target.value)).0,
-            PIECE => translation.piece(PieceId(target.value)).0,
-            _ => continue,
-        };
-        place.copy_from_slice(bytemuck::bytes_of(&target));
+    if let Some(at) = head.check {
+        let check = section_check(&value[..at]);
+        value[at..at + size_of::<u32>()].copy_from_slice(&check.to_le_bytes());
     }
     Ok(())
 }

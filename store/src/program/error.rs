@@ -38,6 +38,11 @@ pub enum ProgramError {
         "a fragment of {0} bytes is too large for a repository (its value must be less than 4 GiB)"
     )]
     TooLarge(u64),
+    /// A fragment would refer to a name or piece whose number does not fit a target (SPEC.md, section 18).
+    #[error(
+        "the repository has 2^29 names or pieces, and no place for more; delete what is not needed any more and run repo-gc"
+    )]
+    TooManyIds,
     /// No place for a repository could be found.
     #[error(
         "no repository: neither --repo, $REPO_FILE, $XDG_STATE_HOME nor $HOME says where one could be"

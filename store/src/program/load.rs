@@ -6,11 +6,12 @@ use super::build::{
     Symbol, Target,
 };
 use super::outline::{Outline, outline};
-use super::view::{CompilationView, FixupsView, Programs, section_kind, target_kind};
+use super::view::{CompilationView, FixupsView, Programs, section_kind};
 use super::{ProgramError, Result};
+use format_spec::fragment::{TargetKind, TargetRecord};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::outline::PlacedSection;
-use format_spec::program::{MemberRecord, SectionRecord, SymbolRecord, TargetKind, TargetRecord};
+use format_spec::outline::{PlacedSection, ShapeRecord};
+use format_spec::program::{MemberRecord, SymbolRecord};
 use std::collections::HashMap;
 
 struct Loader<'s> {
@@ -159,7 +160,7 @@ impl<'s> Loader<'s> {
         let fragment = self.programs.fragment(member.fragment)?;
         let sections = view.sections_of(index);
         let bindings = view.bindings_of(index);
-        if sections.len() != fragment.sections().len()
+        if sections.len() != fragment.section_count()
             || bindings.len() != fragment.bindable_count() as usize
         {
             return Err(self.damaged(
@@ -173,7 +174,14 @@ impl<'s> Loader<'s> {
             self.out.targets.push(target);
         }
         for section in fragment.sections() {
-            let fixups = match fragment.fixups(section) {
+            let fixups = match section.fixups {
+                FixupsView::Packed(packed) => {
+                    let start = self.out.fixups.len() as u32;
+                    let records = packed.records.iter();
+                    let fixups = records.map(|record| packed.unpack(*record));
+                    self.out.fixups.extend(fixups);
+                    Fixups::Narrow(start..self.out.fixups.len() as u32)
+                }
                 FixupsView::Narrow(fixups) => {
                     let start = self.out.fixups.len() as u32;
                     self.out.fixups.extend_from_slice(fixups);
@@ -185,21 +193,22 @@ impl<'s> Loader<'s> {
                     Fixups::Wide(start..self.out.wide_fixups.len() as u32)
                 }
             };
-            let name = self.name(section.name)?;
-            let kind = section_kind(section)
+            let record = section.record;
+            let name = self.name(record.name)?;
+            let kind = section_kind(record)
                 .ok_or_else(|| self.damaged(member.fragment, "a section's kind is unknown"))?;
             let placed = self.placed(view)?;
             self.out.sections.push(Section {
                 name,
                 kind,
-                sh_type: section.sh_type,
-                sh_flags: section.sh_flags,
+                sh_type: record.sh_type,
+                sh_flags: record.sh_flags,
                 entsize: section.entsize,
-                align_log2: section.align_log2,
-                bits: section.bits & !SectionRecord::WIDE_FIXUPS,
+                align_log2: record.align_log2,
+                bits: record.bits & ShapeRecord::REPEATED,
                 link: section.link,
                 size: section.size,
-                bytes: fragment.bytes(section),
+                bytes: section.bytes(),
                 fixups,
                 frame: (placed.bits & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
                     cie: placed.cie,
@@ -237,21 +246,21 @@ impl<'s> Loader<'s> {
         anonymous: &[Address],
         fragment: Address,
     ) -> Result<Target> {
-        Ok(match target_kind(target) {
-            Some(TargetKind::Global) => Target::Global(self.name(NameId(target.value))?),
-            Some(TargetKind::Local) => Target::Local(self.name(NameId(target.value))?),
-            Some(TargetKind::OwnNamed) => Target::OwnNamed(self.name(NameId(target.value))?),
+        Ok(match target.kind() {
+            Some(TargetKind::Global) => Target::Global(self.name(NameId(target.value()))?),
+            Some(TargetKind::Local) => Target::Local(self.name(NameId(target.value()))?),
+            Some(TargetKind::OwnNamed) => Target::OwnNamed(self.name(NameId(target.value()))?),
             Some(TargetKind::OwnAnonymous) => {
                 let member = anonymous
-                    .get(target.value as usize)
+                    .get(target.value() as usize)
                     .filter(|address| **address < fragment)
                     .and_then(|address| self.member_of.get(address));
                 Target::OwnAnonymous(*member.ok_or_else(|| {
                     self.damaged(fragment, "an anonymous fragment is not in the compilation")
                 })?)
             }
-            Some(TargetKind::Section) => Target::Section(target.value),
-            Some(TargetKind::Piece) => Target::Piece(self.piece(PieceId(target.value))?),
+            Some(TargetKind::Section) => Target::Section(target.value()),
+            Some(TargetKind::Piece) => Target::Piece(self.piece(PieceId(target.value()))?),
             None => return Err(self.damaged(fragment, "a target's kind is unknown")),
         })
     }

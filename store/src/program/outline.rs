@@ -5,9 +5,10 @@
 
 use super::ProgramError;
 use super::build::{Compilation, Fixups, Fragment, Section, Target};
+use format_spec::fragment::SectionKind;
 use format_spec::ids::{NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
-use format_spec::program::{MemberRecord, SectionKind};
+use format_spec::program::MemberRecord;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -2,10 +2,11 @@
 //!
 //! A fragment is hashed where its value is made, so its bytes are copied once ([`encode`]).
 
-use super::build::{Compilation, Fixups, Place, Section, Target};
+use super::build::{Compilation, Place, Section, Target};
 use super::{ProgramError, encode, outline};
 use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
+use format_spec::fragment::{FragmentHeader, SectionRecord};
 use format_spec::program::{CompilationHeader, SymbolRecord};
 use std::ops::Range;
 
@@ -68,7 +69,8 @@ impl<'a> Prepared<'a> {
                 index,
                 &fragments,
                 &pieces,
-                (&mut values, body),
+                &mut values,
+                (start, body),
             )?;
             fragments[index] = Some(digest);
         }
@@ -104,9 +106,8 @@ fn values_size(compilation: &Compilation<'_>) -> usize {
         + 48 * compilation.fragments.len()
 }
 
-/// What the encoder wants to know of a section.
-fn facts(section: &Section<'_>) -> SectionFacts {
-    let (Fixups::Narrow(fixups) | Fixups::Wide(fixups)) = &section.fixups;
+/// What the encoder wants to know of a section whose record is this.
+fn facts(section: &Section<'_>, record: &SectionRecord) -> SectionFacts {
     SectionFacts {
         size: section.size,
         sh_type: section.sh_type,
@@ -114,21 +115,24 @@ fn facts(section: &Section<'_>) -> SectionFacts {
         entsize: section.entsize,
         kind: section.kind as u8,
         align_log2: section.align_log2,
-        bits: Compilation::section_bits(section),
+        bits: record.bits,
+        target_bits: record.target_bits,
         link: section.link,
-        fixup_count: fixups.len() as u32,
+        fixup_count: record.fixup_count,
     }
 }
 
-/// The digest of the fragment whose value is at the end of `values`, with its body from the given offset on.
+/// The digest of the fragment whose value is at the end of `values`, from `start` on, with its body from `body` on.
 fn digest(
     compilation: &Compilation<'_>,
     index: usize,
     known: &[Option<Digest>],
     pieces: &[Digest],
-    (values, body): (&mut Vec<u8>, usize),
+    values: &mut Vec<u8>,
+    (start, body): (usize, usize),
 ) -> Result<Digest, ProgramError> {
     let fragment = &compilation.fragments[index];
+    let mut record_at = start + size_of::<FragmentHeader>();
     let mut writer = FragmentEncoder::new(
         values,
         body,
@@ -161,7 +165,10 @@ fn digest(
     }
     let sections = fragment.sections.start as usize..fragment.sections.end as usize;
     for section in &compilation.sections[sections] {
-        writer.section(compilation.name(section.name), &facts(section));
+        let range = record_at..record_at + size_of::<SectionRecord>();
+        record_at = range.end;
+        let record = bytemuck::pod_read_unaligned(writer.written(range));
+        writer.section(compilation.name(section.name), &facts(section, &record));
     }
     Ok(writer.finish())
 }

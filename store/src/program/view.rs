@@ -9,14 +9,19 @@ use super::{ProgramError, Result};
 use crate::engine::{Record, Snapshot};
 use bytemuck::Pod;
 use format_spec::digest::Digest;
+use format_spec::fragment::{
+    FixupRecord, FragmentHeader, PackedFixupRecord, Packing, SectionExtension, SectionKind,
+    SectionRecord, TargetKind, TargetRecord, WideFixupRecord, clear_places, section_check,
+};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{
-    CompilationHeader, FixupRecord, FragmentHeader, GroupRecord, Index, MemberRecord, NameHeader,
-    PieceHeader, SectionKind, SectionRecord, SymbolRecord, TargetKind, TargetRecord, TicketHeader,
-    Vector, WideFixupRecord,
+    CompilationHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SymbolRecord,
+    TicketHeader, Vector,
 };
+use std::borrow::Cow;
 use std::ops::Range;
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// ELF's `SHT_NOBITS`: a section without bytes.
 const SHT_NOBITS: u32 = 8;
@@ -163,15 +168,32 @@ impl<'s> Programs<'s> {
         self.parse(&record, FragmentView::new(record), "not a fragment")
     }
 
-    /// Checks that a fragment's bytes are those that were written: for who opens only
-    /// its sections ([`Programs::fragment_section`]), which do not.
+    /// Checks that a fragment's bytes are those that were written: for who opens only its
+    /// sections ([`Programs::fragment_section`]), which do not. If its sections have [checks](SectionView::check) of their own,
+    /// that is left to who copies them, and only the head is compared.
     ///
     /// # Errors
     /// If they are not, or there is none.
     #[inline]
     pub fn check_fragment(&self, address: Address) -> Result<()> {
-        self.whole(self.snapshot.record_at(address)?, FRAGMENT)?;
-        Ok(())
+        let record = self.snapshot.record_at(address)?;
+        let checked = FragmentView::cut(record).and_then(|view| view.check);
+        let is_right = match checked {
+            None => record.is_whole(),
+            Some(at) => {
+                let (head, rest) = record.value.split_at_checked(at).unwrap_or_default();
+                rest.starts_with(&section_check(head).to_le_bytes())
+            }
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(self.damaged(record.address, FRAGMENT)),
+        }
+    }
+
+    /// That a fragment's section does not have its check.
+    pub fn damaged_section(&self, address: Address) -> ProgramError {
+        self.damaged(address, FRAGMENT)
     }
 
     /// Has the processor begin to fetch the record at `address`, which will be needed soon.
@@ -309,10 +331,35 @@ impl<'s> PieceView<'s> {
     }
 }
 
-/// The fixups of a section, in one of the two forms.
+/// The fixups of a section whose places hold their words.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedFixups<'s> {
+    /// Their places and types.
+    pub records: &'s [PackedFixupRecord],
+    /// The section's bytes, with the words.
+    bytes: &'s [u8],
+    packing: Packing,
+}
+
+impl PackedFixups<'_> {
+    /// The fixup of a record. One whose place is not in the section has no target, and no target has its place.
+    #[inline(always)]
+    pub fn unpack(&self, record: PackedFixupRecord) -> FixupRecord {
+        let at = record.offset() as usize;
+        let word = self.bytes.get(at..at + size_of::<u32>());
+        let word = word.map_or(u32::MAX >> 1, |word| {
+            u32::from_le_bytes([word[0], word[1], word[2], word[3]])
+        });
+        self.packing.unpack(record, word)
+    }
+}
+
+/// The fixups of a section, in one of the three forms.
 #[derive(Clone, Copy, Debug)]
 pub enum FixupsView<'s> {
     /// The usual one.
+    Packed(PackedFixups<'s>),
+    /// For what cannot be packed.
     Narrow(&'s [FixupRecord]),
     /// For what does not fit.
     Wide(&'s [WideFixupRecord]),
@@ -320,8 +367,10 @@ pub enum FixupsView<'s> {
 
 impl<'s> FixupsView<'s> {
     /// Number of fixups.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
+            FixupsView::Packed(fixups) => fixups.records.len(),
             FixupsView::Narrow(fixups) => fixups.len(),
             FixupsView::Wide(fixups) => fixups.len(),
         }
@@ -332,16 +381,198 @@ impl<'s> FixupsView<'s> {
         self.len() == 0
     }
 
+    /// Those from `start` up to `end`, as far as there are so many.
+    pub fn slice(&self, start: usize, end: usize) -> FixupsView<'s> {
+        let end = end.min(self.len());
+        let range = start.min(end)..end;
+        match self {
+            FixupsView::Packed(fixups) => FixupsView::Packed(PackedFixups {
+                records: &fixups.records[range],
+                ..*fixups
+            }),
+            FixupsView::Narrow(fixups) => FixupsView::Narrow(&fixups[range]),
+            FixupsView::Wide(fixups) => FixupsView::Wide(&fixups[range]),
+        }
+    }
+
+    /// A fixup in the wide form.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<WideFixupRecord> {
+        match self {
+            FixupsView::Packed(fixups) => {
+                let record = fixups.records.get(index)?;
+                Some(fixups.unpack(*record).into())
+            }
+            FixupsView::Narrow(fixups) => fixups.get(index).map(|fixup| (*fixup).into()),
+            FixupsView::Wide(fixups) => fixups.get(index).copied(),
+        }
+    }
+
     /// The fixups in the wide form, one by one.
     pub fn iter(self) -> impl Iterator<Item = WideFixupRecord> + use<'s> {
-        let (narrow, wide) = match self {
-            FixupsView::Narrow(fixups) => (fixups, &[][..]),
-            FixupsView::Wide(fixups) => (&[][..], fixups),
+        (0..self.len()).filter_map(move |index| self.get(index))
+    }
+
+    /// Puts zeros where a section's bytes, which are a copy of what is stored, have words of packed fixups.
+    #[inline]
+    pub fn clear_places(&self, bytes: &mut [u8]) {
+        if let FixupsView::Packed(fixups) = self {
+            clear_places(fixups.records, bytes);
+        }
+    }
+}
+
+/// A section of a fragment, opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionView<'s> {
+    /// What is said of it in the fragment's head.
+    pub record: &'s SectionRecord,
+    /// Size in memory, bytes.
+    pub size: u64,
+    /// As [`SectionExtension::entsize`].
+    pub entsize: u32,
+    /// As [`SectionExtension::link`].
+    pub link: u32,
+    /// Its fixups. Their targets are not checked: look them up with [`FragmentView::targets`]`.get(…)`.
+    pub fixups: FixupsView<'s>,
+    /// The bytes as they are stored; none for `SHT_NOBITS`. With packed fixups they are not the section's:
+    /// see [`SectionView::bytes`].
+    pub stored: &'s [u8],
+    /// If it has a check of its own: that.
+    pub check: Option<SectionCheck<'s>>,
+}
+
+/// A section's check, and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionCheck<'s> {
+    /// The low 32 bits of XXH3 of what follows.
+    pub check: u32,
+    /// What stands before the stored bytes.
+    pub before: &'s [u8],
+    /// The stored bytes.
+    pub stored: &'s [u8],
+}
+
+impl SectionCheck<'_> {
+    /// Whether the bytes are those that were written.
+    pub fn is_right(&self) -> bool {
+        let mut hasher = Xxh3Default::new();
+        hasher.update(self.before);
+        hasher.update(self.stored);
+        self.check == hasher.digest() as u32
+    }
+
+    /// Copies the stored bytes to `out`, in steps that stay in the processor's first cache, so that the memory is waited for
+    /// once, and says whether they are those that were written. `out` must have as many bytes.
+    ///
+    /// # Panics
+    /// If it has not.
+    pub fn copy(&self, out: &mut [u8]) -> bool {
+        const STEP: usize = 8 << 10;
+        assert_eq!(out.len(), self.stored.len());
+        let mut hasher = Xxh3Default::new();
+        hasher.update(self.before);
+        for (to, from) in out.chunks_mut(STEP).zip(self.stored.chunks(STEP)) {
+            hasher.update(from);
+            to.copy_from_slice(from);
+        }
+        self.check == hasher.digest() as u32
+    }
+}
+
+impl<'s> SectionView<'s> {
+    /// Opens what `record` says of a fragment's value.
+    #[inline]
+    fn new(value: &'s [u8], record: &'s SectionRecord, bindable_count: u32) -> Option<Self> {
+        let body = value.get(record.body as usize..)?;
+        let (extension, content) = match record.bits & SectionRecord::EXTENDED {
+            0 => (None, body),
+            _ => {
+                let (extension, content) = body.split_at_checked(size_of::<SectionExtension>())?;
+                let extension: &SectionExtension = bytemuck::try_from_bytes(extension).ok()?;
+                (Some(extension), content)
+            }
         };
-        narrow
-            .iter()
-            .map(|fixup| WideFixupRecord::from(*fixup))
-            .chain(wide.iter().copied())
+        let size = extension.map_or(u64::from(record.size), |extension| extension.size);
+        let count = record.fixup_count as usize;
+        let forms = SectionRecord::PACKED_FIXUPS | SectionRecord::WIDE_FIXUPS;
+        let fixup_size = match record.bits & forms {
+            SectionRecord::PACKED_FIXUPS => size_of::<PackedFixupRecord>(),
+            SectionRecord::WIDE_FIXUPS => size_of::<WideFixupRecord>(),
+            _ => size_of::<FixupRecord>(),
+        };
+        let (fixups, rest) = content.split_at_checked(count.checked_mul(fixup_size)?)?;
+        let stored = match record.sh_type {
+            SHT_NOBITS => &[],
+            _ => rest.get(..usize::try_from(size).ok()?)?,
+        };
+        let fixups = match record.bits & forms {
+            SectionRecord::PACKED_FIXUPS => FixupsView::Packed(PackedFixups {
+                records: bytemuck::try_cast_slice(fixups).ok()?,
+                bytes: stored,
+                packing: Packing {
+                    target_bits: u32::from(record.target_bits).clamp(1, 24),
+                    bindable_count,
+                },
+            }),
+            SectionRecord::WIDE_FIXUPS => FixupsView::Wide(bytemuck::try_cast_slice(fixups).ok()?),
+            _ => FixupsView::Narrow(bytemuck::try_cast_slice(fixups).ok()?),
+        };
+        let checked = |extension: &SectionExtension| SectionCheck {
+            check: extension.check,
+            before: &body[SectionExtension::UNCHECKED..body.len() - rest.len()],
+            stored,
+        };
+        Some(SectionView {
+            record,
+            size,
+            entsize: extension.map_or(0, |extension| extension.entsize),
+            link: extension.map_or(0, |extension| extension.link),
+            fixups,
+            stored,
+            check: extension.map(checked),
+        })
+    }
+
+    /// Whether its record is one that a writer makes. The targets of its fixups are not looked at.
+    fn is_good(&self, targets: usize) -> bool {
+        let SectionRecord {
+            bits, target_bits, ..
+        } = *self.record;
+        let forms = SectionRecord::PACKED_FIXUPS | SectionRecord::WIDE_FIXUPS;
+        let is_packed = bits & SectionRecord::PACKED_FIXUPS != 0;
+        section_kind(self.record).is_some()
+            && self.record.align_log2 < 64
+            && self.link as usize <= targets
+            && bits & forms != forms
+            && is_packed == (1..=24).contains(&target_bits)
+            && (is_packed || target_bits == 0)
+    }
+
+    /// Its bytes; none for `SHT_NOBITS`.
+    pub fn bytes(&self) -> Cow<'s, [u8]> {
+        match self.fixups {
+            FixupsView::Packed(fixups) if !fixups.records.is_empty() => {
+                let mut bytes = self.stored.to_vec();
+                clear_places(fixups.records, &mut bytes);
+                Cow::Owned(bytes)
+            }
+            _ => Cow::Borrowed(self.stored),
+        }
+    }
+
+    /// Bytes of its extension and of its fixups.
+    pub fn fixup_bytes(&self) -> usize {
+        let extension = match self.record.bits & SectionRecord::EXTENDED {
+            0 => 0,
+            _ => size_of::<SectionExtension>(),
+        };
+        extension
+            + match self.fixups {
+                FixupsView::Packed(fixups) => size_of_val(fixups.records),
+                FixupsView::Narrow(fixups) => size_of_val(fixups),
+                FixupsView::Wide(fixups) => size_of_val(fixups),
+            }
     }
 }
 
@@ -353,20 +584,35 @@ pub struct FragmentView<'s> {
     sections: &'s [SectionRecord],
     anonymous: &'s [Address],
     targets: &'s [TargetRecord],
+    /// If the head has a check of its own: where.
+    check: Option<usize>,
+    /// Where the bodies begin.
+    bodies: usize,
 }
 
 impl<'s> FragmentView<'s> {
     /// Cuts the head of the value into its arrays.
     #[inline]
     fn cut(record: Record<'s>) -> Option<Self> {
-        let mut cutter = Cutter::new(record.value);
-        let header: &FragmentHeader = cutter.one()?;
+        let value = record.value;
+        let header = value.get(..size_of::<FragmentHeader>())?;
+        let header: &FragmentHeader = bytemuck::try_from_bytes(header).ok()?;
+        let parts = header.parts()?;
+        if value.len() < parts.bodies {
+            return None;
+        }
         Some(FragmentView {
             record,
             header,
-            sections: cutter.slice(header.section_count as usize)?,
-            anonymous: cutter.slice(header.anonymous_count as usize)?,
-            targets: cutter.slice(header.target_count as usize)?,
+            sections: bytemuck::try_cast_slice(value.get(parts.sections)?).ok()?,
+            anonymous: match header.anonymous_count {
+                // Where nothing is, nothing is aligned.
+                0 => &[],
+                _ => bytemuck::try_cast_slice(value.get(parts.anonymous)?).ok()?,
+            },
+            targets: bytemuck::try_cast_slice(value.get(parts.targets)?).ok()?,
+            check: parts.check,
+            bodies: parts.bodies,
         })
     }
 
@@ -381,24 +627,19 @@ impl<'s> FragmentView<'s> {
             ..
         } = view;
         let (bindable, rest) = targets.split_at_checked(header.bindable_count as usize)?;
-        let bindable_is_good = |target: &TargetRecord| match target_kind(target) {
-            Some(TargetKind::OwnAnonymous) => (target.value as usize) < anonymous.len(),
+        let bindable_is_good = |target: &TargetRecord| match target.kind() {
+            Some(TargetKind::OwnAnonymous) => (target.value() as usize) < anonymous.len(),
             Some(kind) => !matches!(kind, TargetKind::Section | TargetKind::Piece),
             None => false,
         };
-        let rest_is_good = |target: &TargetRecord| match target_kind(target) {
-            Some(TargetKind::Section) => (target.value as usize) < sections.len(),
+        let rest_is_good = |target: &TargetRecord| match target.kind() {
+            Some(TargetKind::Section) => (target.value() as usize) < sections.len(),
             Some(kind) => kind == TargetKind::Piece,
             None => false,
         };
-        let section_is_good = |section: &SectionRecord| {
-            section_kind(section).is_some()
-                && section.align_log2 < 64
-                && section.reserved == 0
-                && section.reserved2 == 0
-                && section.link as usize <= targets.len()
-                && view.fixups_of(section).is_some()
-                && view.bytes_of(section).is_some()
+        let section_is_good = |record: &SectionRecord| {
+            view.open(record)
+                .is_some_and(|section| section.is_good(targets.len()))
         };
         (bindable.iter().all(bindable_is_good)
             && rest.iter().all(rest_is_good)
@@ -406,57 +647,38 @@ impl<'s> FragmentView<'s> {
         .then_some(view)
     }
 
-    fn bytes_of(&self, section: &SectionRecord) -> Option<&'s [u8]> {
-        if section.sh_type == SHT_NOBITS {
-            return Some(&[]);
-        }
-        let start = section.data as usize;
-        let end = start.checked_add(usize::try_from(section.size).ok()?)?;
-        self.record.value.get(start..end)
+    #[inline]
+    fn open(&self, record: &'s SectionRecord) -> Option<SectionView<'s>> {
+        SectionView::new(self.record.value, record, self.header.bindable_count)
     }
 
-    fn fixups_of(&self, section: &SectionRecord) -> Option<FixupsView<'s>> {
-        fn slice<'v, T: Pod>(value: &'v [u8], section: &SectionRecord) -> Option<&'v [T]> {
-            let start = section.fixups as usize;
-            let size = (section.fixup_count as usize).checked_mul(size_of::<T>())?;
-            bytemuck::try_cast_slice(value.get(start..start.checked_add(size)?)?).ok()
-        }
-        if section.bits & SectionRecord::WIDE_FIXUPS != 0 {
-            slice(self.record.value, section).map(FixupsView::Wide)
-        } else {
-            slice(self.record.value, section).map(FixupsView::Narrow)
-        }
-    }
-
-    /// Its body: the fixups of all sections, then the bytes of all sections. `None` if they are not where SPEC.md, section 18,
-    /// has them.
+    /// Its body: all behind the head. `None` if sections are not where SPEC.md, section 18, has them, or if they or the head
+    /// do not have their checks.
     pub fn body(&self) -> Option<&'s [u8]> {
         let value = self.record.value;
-        let head = size_of::<FragmentHeader>()
-            + size_of_val(self.sections)
-            + size_of_val(self.anonymous)
-            + size_of_val(self.targets);
-        let mut end = head;
-        for section in self.sections {
-            let fixup_size = match section.bits & SectionRecord::WIDE_FIXUPS {
-                0 => size_of::<FixupRecord>(),
-                _ => {
-                    end = end.checked_next_multiple_of(8)?;
-                    size_of::<WideFixupRecord>()
-                }
+        if let Some(at) = self.check {
+            let check = value.get(at..self.bodies)?;
+            if check != section_check(&value[..at]).to_le_bytes() {
+                return None;
+            }
+        }
+        let mut end = self.bodies;
+        for section in self.sections() {
+            let aligned = SectionRecord::EXTENDED | SectionRecord::WIDE_FIXUPS;
+            let align = match section.record.bits & aligned {
+                0 => 4,
+                _ => 8,
             };
-            if section.fixups as usize != end {
+            end = end.checked_next_multiple_of(align)?;
+            let is_right = section.check.is_none_or(|check| check.is_right());
+            if section.record.body as usize != end || !is_right {
                 return None;
             }
-            end = end.checked_add((section.fixup_count as usize).checked_mul(fixup_size)?)?;
+            end = end.checked_add(section.fixup_bytes() + section.stored.len())?;
         }
-        for section in self.sections {
-            if section.data as usize != end {
-                return None;
-            }
-            end = end.checked_add(self.bytes_of(section)?.len())?;
-        }
-        (end == value.len()).then(|| value.get(head..)).flatten()
+        (end == value.len())
+            .then(|| value.get(self.bodies..))
+            .flatten()
     }
 
     /// Its record; the key is its digest.
@@ -464,9 +686,25 @@ impl<'s> FragmentView<'s> {
         self.record
     }
 
-    /// Its sections.
-    pub fn sections(&self) -> &'s [SectionRecord] {
+    /// One of its sections.
+    pub fn section(&self, index: u32) -> Option<SectionView<'s>> {
         self.sections
+            .get(index as usize)
+            .and_then(|record| self.open(record))
+    }
+
+    /// Number of its sections.
+    pub fn section_count(&self) -> usize {
+        self.sections.len()
+    }
+
+    /// Its sections.
+    pub fn sections(&self) -> impl Iterator<Item = SectionView<'s>> + use<'s> {
+        let view = *self;
+        // All could be opened when the view was made.
+        view.sections
+            .iter()
+            .filter_map(move |record| view.open(record))
     }
 
     /// Its targets, the bindable ones first.
@@ -483,28 +721,13 @@ impl<'s> FragmentView<'s> {
     pub fn anonymous(&self) -> &'s [Address] {
         self.anonymous
     }
-
-    /// The bytes of one of its sections; none for `SHT_NOBITS`.
-    pub fn bytes(&self, section: &SectionRecord) -> &'s [u8] {
-        self.bytes_of(section).unwrap_or_default()
-    }
-
-    /// The fixups of one of its sections. Their targets are not checked: look
-    /// them up with [`FragmentView::targets`]`.get(…)`.
-    pub fn fixups(&self, section: &SectionRecord) -> FixupsView<'s> {
-        self.fixups_of(section).unwrap_or(FixupsView::Narrow(&[]))
-    }
 }
 
 /// One section of a fragment, and what its fixups refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct FragmentSection<'s> {
     /// The section.
-    pub record: &'s SectionRecord,
-    /// Its bytes; none for `SHT_NOBITS`.
-    pub bytes: &'s [u8],
-    /// Its fixups. Their targets are not checked.
-    pub fixups: FixupsView<'s>,
+    pub section: SectionView<'s>,
     /// The fragment's targets, the bindable ones first. Their kinds are not checked.
     pub targets: &'s [TargetRecord],
     /// How many of the targets are bound through the compilation.
@@ -521,12 +744,10 @@ impl<'s> FragmentSection<'s> {
         let section = view.sections.get(index as usize)?;
         let is_good = header.bindable_count <= header.target_count && section.align_log2 < 64;
         is_good.then_some(FragmentSection {
-            record: section,
-            bytes: view.bytes_of(section)?,
-            fixups: view.fixups_of(section)?,
+            section: view.open(section)?,
             targets: view.targets,
             bindable_count: header.bindable_count,
-            section_count: header.section_count,
+            section_count: header.section_count(),
         })
     }
 }
@@ -542,14 +763,6 @@ pub(super) fn outline_crc(arrays: [&[u8]; 5]) -> u32 {
 
 fn as_usize(range: Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
-}
-
-/// The kind of a target, if it is one that is known.
-pub fn target_kind(target: &TargetRecord) -> Option<TargetKind> {
-    use TargetKind::*;
-    [Global, Local, OwnNamed, OwnAnonymous, Section, Piece]
-        .get(target.kind as usize)
-        .copied()
 }
 
 /// The kind of a section, if it is one that is known.

@@ -9,8 +9,9 @@
 
 use crate::ticket::TicketError;
 use format_spec::digest::Digest;
+use format_spec::fragment::SectionKind;
 use format_spec::ids::NameId;
-use format_spec::program::{SectionKind, SymbolRecord};
+use format_spec::program::SymbolRecord;
 use format_spec::ticket::{NOTE_SECTION, TicketNote};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
@@ -262,10 +263,10 @@ fn stands(
     let mut stands = Vec::with_capacity(compilation.header().section_count as usize);
     for member in compilation.members() {
         for section in programs.fragment(member.fragment)?.sections() {
-            let kind = section_kind(section).unwrap_or(SectionKind::Other);
+            let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
             let place = STANDS
                 .iter()
-                .position(|stand| (stand.letter_of)(kind, section.sh_flags))
+                .position(|stand| (stand.letter_of)(kind, section.record.sh_flags))
                 .unwrap_or_default();
             stands.push((FIRST_STAND + place) as u16);
         }

@@ -202,13 +202,11 @@ fn member(
         name: name.map(|name| model.name(name)).transpose()?,
         size: fragment
             .sections()
-            .iter()
             .map(|section| section.size)
             .fold(0, u64::saturating_add),
         sections: fragment
             .sections()
-            .iter()
-            .map(|section| model.section_name(section, Some(record.suffix)))
+            .map(|section| model.section_name(section.record, Some(record.suffix)))
             .collect::<Result<_>>()?,
         group: group
             .and_then(|group| groups.get(group as usize))

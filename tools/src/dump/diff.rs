@@ -120,7 +120,7 @@ fn definitions(model: &Model<'_>, digest: &Digest) -> Result<BTreeMap<Key, Versi
     for (member, symbols) in compilation.members().iter().zip(symbols) {
         let fragment = model.programs.fragment(member.fragment)?;
         let digest = fragment.record().key.to_string();
-        let sizes = fragment.sections().iter().map(|section| section.size);
+        let sizes = fragment.sections().map(|section| section.size);
         let linkage = linkage(&symbols);
         let key = match best_name(&symbols) {
             Some(name) => {

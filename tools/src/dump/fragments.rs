@@ -6,14 +6,14 @@ use super::model::{Model, Usage, flag_letters};
 use super::output::{Text, View, grouped, hex, hex_dump};
 use anyhow::{Context, Result, bail};
 use format_spec::digest::Digest;
+use format_spec::fragment::{FIXUP_CIE, SectionKind, SectionRecord, TargetKind, WideFixupRecord};
 use format_spec::ids::{Address, NameId};
-use format_spec::program::{
-    FIXUP_CIE, Index, SectionKind, SectionRecord, TargetKind, WideFixupRecord,
-};
+use format_spec::program::Index;
 use linker::arch::x86_64::reloc;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use store::program::{FragmentView, section_kind, target_kind};
+use store::program::{FragmentView, SectionView, section_kind};
+use std::borrow::Cow;
 
 /// A definition in a list.
 #[derive(Serialize)]
@@ -40,22 +40,19 @@ pub fn list<'s>(
         let record = record?;
         let view = model.programs.fragment(record.address)?;
         let usage = usage.get(&record.address).cloned().unwrap_or_default();
-        let sections = view.sections();
+        let sections = || view.sections();
         Ok(Row {
             digest: record.key.to_string(),
             name: usage.name.map(|name| model.name(name)).transpose()?,
-            size: sections
-                .iter()
+            size: sections()
                 .map(|section| section.size)
                 .fold(0, u64::saturating_add),
-            fixups: sections
-                .iter()
-                .map(|section| u64::from(section.fixup_count))
+            fixups: sections()
+                .map(|section| section.fixups.len() as u64)
                 .sum(),
             compilations: usage.compilations,
-            sections: sections
-                .iter()
-                .map(|section| model.section_name(section, usage.suffix))
+            sections: sections()
+                .map(|section| model.section_name(section.record, usage.suffix))
                 .collect::<Result<_>>()?,
         })
     })
@@ -199,8 +196,8 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
     names.dedup();
     names.retain(|name| *name != NameId(0));
     compilations.sort();
-    let sections = view.sections().iter().map(|section| {
-        section_detail(model, &view, section, suffix)
+    let sections = view.sections().map(|section| {
+        section_detail(model, &view, &section, suffix)
             .with_context(|| format!("fragment {digest:.12}"))
     });
     Ok(Detail {
@@ -219,24 +216,25 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
 fn section_detail(
     model: &Model<'_>,
     view: &FragmentView<'_>,
-    section: &SectionRecord,
+    section: &SectionView<'_>,
     suffix: Option<NameId>,
 ) -> Result<Section> {
     const SHT_NOBITS: u32 = 8;
-    let kind = section_kind(section).context("unknown kind of section")?;
-    let mut fixups = Vec::with_capacity(section.fixup_count as usize);
-    for fixup in view.fixups(section).iter() {
+    let record = section.record;
+    let kind = section_kind(record).context("unknown kind of section")?;
+    let mut fixups = Vec::with_capacity(section.fixups.len());
+    for fixup in section.fixups.iter() {
         fixups.push(fixup_text(model, view, &fixup, suffix)?);
     }
-    let bytes = view.bytes(section);
+    let bytes = section.bytes();
     let data = |fixups| Content::Data {
-        bytes: hex(bytes),
+        bytes: hex(&bytes),
         fixups,
     };
-    let content = if section.sh_type == SHT_NOBITS {
+    let content = if record.sh_type == SHT_NOBITS {
         Content::Nobits
     } else if kind == SectionKind::Text {
-        Content::Code(disasm::disassemble(bytes, &fixups))
+        Content::Code(disasm::disassemble(&bytes, &fixups))
     } else if kind == SectionKind::Unwind {
         match frames_of(model, view, section) {
             Ok(frames) => Content::Frames { frames, fixups },
@@ -254,12 +252,12 @@ fn section_detail(
         None => None,
     };
     Ok(Section {
-        name: model.section_name(section, suffix)?,
+        name: model.section_name(record, suffix)?,
         kind: kind_name(kind),
-        sh_type: section.sh_type,
-        flags: flag_letters(section.sh_flags),
+        sh_type: record.sh_type,
+        flags: flag_letters(record.sh_flags),
         size: section.size,
-        align: 1_u64.checked_shl(section.align_log2.into()).unwrap_or(0),
+        align: 1_u64.checked_shl(record.align_log2.into()).unwrap_or(0),
         entsize: section.entsize,
         link,
         content,
@@ -296,30 +294,30 @@ fn fixup_text(
 fn frames_of(
     model: &Model<'_>,
     view: &FragmentView<'_>,
-    section: &SectionRecord,
+    section: &SectionView<'_>,
 ) -> Result<Vec<Frame>, String> {
-    let bytes = view.bytes(section);
-    if section.bits & (SectionRecord::CIE | SectionRecord::WHOLE_UNWIND) != 0 {
-        return frames::decode(bytes);
+    let bytes = section.bytes();
+    if section.record.bits & (SectionRecord::CIE | SectionRecord::WHOLE_UNWIND) != 0 {
+        return frames::decode(&bytes);
     }
     // Which fragment holds the CIE of the FDE whose pointer is at some offset.
-    let mut cies: HashMap<u64, &[u8]> = HashMap::new();
-    for fixup in view.fixups(section).iter() {
+    let mut cies: HashMap<u64, Cow<'_, [u8]>> = HashMap::new();
+    for fixup in section.fixups.iter() {
         let target = view.targets().get(fixup.target as usize);
         let Some(target) = target.filter(|_| fixup.fixup_type == FIXUP_CIE) else {
             continue;
         };
-        if target_kind(target) != Some(TargetKind::OwnAnonymous) {
+        if target.kind() != Some(TargetKind::OwnAnonymous) {
             continue;
         }
-        if let Some(&address) = view.anonymous().get(target.value as usize)
+        if let Some(&address) = view.anonymous().get(target.value() as usize)
             && let Ok(cie) = model.programs.fragment(address)
-            && let [section] = cie.sections()
+            && let (1, Some(section)) = (cie.section_count(), cie.section(0))
         {
-            cies.insert(fixup.offset, cie.bytes(section));
+            cies.insert(fixup.offset, section.bytes());
         }
     }
-    frames::decode_fdes(bytes, |field| cies.get(&field).copied())
+    frames::decode_fdes(&bytes, |field| cies.get(&field).map(|cie| &**cie))
 }
 
 impl View for Detail {

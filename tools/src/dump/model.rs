@@ -4,12 +4,11 @@
 use super::output::printable;
 use anyhow::{Result, bail};
 use format_spec::digest::Digest;
+use format_spec::fragment::{SectionRecord, TargetKind, TargetRecord};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{
-    Index, PieceHeader, SectionRecord, SymbolRecord, TargetKind, TargetRecord,
-};
+use format_spec::program::{Index, PieceHeader, SymbolRecord};
 use std::collections::HashMap;
-use store::program::{CompilationView, FragmentView, PieceView, Programs, target_kind};
+use store::program::{CompilationView, FragmentView, PieceView, Programs};
 
 /// `STT_SECTION` and `STT_FILE`: symbols that name no definition (gABI, "Symbol Table").
 const STT_SECTION: u8 = 3;
@@ -62,11 +61,11 @@ impl<'s> Model<'s> {
         target: &TargetRecord,
         suffix: Option<NameId>,
     ) -> Result<String> {
-        Ok(match target_kind(target) {
-            Some(TargetKind::Global | TargetKind::Local) => self.name(NameId(target.value))?,
-            Some(TargetKind::OwnNamed) => format!("({})", self.name(NameId(target.value))?),
+        Ok(match target.kind() {
+            Some(TargetKind::Global | TargetKind::Local) => self.name(NameId(target.value()))?,
+            Some(TargetKind::OwnNamed) => format!("({})", self.name(NameId(target.value()))?),
             Some(TargetKind::OwnAnonymous) => {
-                match fragment.anonymous().get(target.value as usize) {
+                match fragment.anonymous().get(target.value() as usize) {
                     Some(&address) => {
                         let other = self.programs.fragment(address)?;
                         format!("anonymous:{:.12}", other.record().key)
@@ -74,11 +73,11 @@ impl<'s> Model<'s> {
                     None => bail!("fragment {:.12}: no such target", fragment.record().key),
                 }
             }
-            Some(TargetKind::Section) => match fragment.sections().get(target.value as usize) {
-                Some(section) => self.section_name(section, suffix)?,
+            Some(TargetKind::Section) => match fragment.section(target.value()) {
+                Some(section) => self.section_name(section.record, suffix)?,
                 None => bail!("fragment {:.12}: no such section", fragment.record().key),
             },
-            Some(TargetKind::Piece) => piece_text(&self.programs.piece(PieceId(target.value))?),
+            Some(TargetKind::Piece) => piece_text(&self.programs.piece(PieceId(target.value()))?),
             None => bail!("fragment {:.12}: unknown target", fragment.record().key),
         })
     }

@@ -13,8 +13,9 @@ use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::{Context, Result};
 use format_spec::file::{ITEM_ALIGN, IndexSlot, RECORD_OVERHEAD, TRAILER_SIZE, VectorSlot};
+use format_spec::fragment::{FragmentHeader, SectionKind, SectionRecord};
 use format_spec::ids::Address;
-use format_spec::program::{FragmentHeader, Index, NameHeader, PieceHeader, SectionKind};
+use format_spec::program::{Index, NameHeader, PieceHeader};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use store::engine::Record;
@@ -81,13 +82,13 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
         let view = model.programs.fragment(record.address)?;
         let mut size = 0_u64;
         for section in view.sections() {
-            let kind = section_kind(section).unwrap_or(SectionKind::Other);
-            let stored = view.bytes(section).len() as u64;
+            let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
+            let stored = section.stored.len() as u64;
             add(&format!("section {}", kind_name(kind)), stored);
             size = size.saturating_add(stored);
         }
         let records = size_of::<FragmentHeader>()
-            + size_of_val(view.sections())
+            + view.section_count() * size_of::<SectionRecord>()
             + size_of_val(view.anonymous())
             + size_of_val(view.targets());
         add("fragment records", records as u64);

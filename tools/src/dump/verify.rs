@@ -12,11 +12,12 @@ use super::progress::Progress;
 use anyhow::Result;
 use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
+use format_spec::fragment::TargetKind;
 use format_spec::ids::{NameId, PieceId};
-use format_spec::program::{Index, NameHeader, SymbolRecord, TargetKind, Vector};
+use format_spec::program::{Index, NameHeader, SymbolRecord, Vector};
 use serde::Serialize;
 use store::engine::{Record, Snapshot};
-use store::program::{FragmentView, ProgramError, Programs, target_kind};
+use store::program::{FragmentView, ProgramError, Programs};
 
 /// What `--verify` found.
 #[derive(Debug, Serialize)]
@@ -236,26 +237,26 @@ impl<'s> Checker<'s> {
         let mut writer = FragmentEncoder::new(
             &mut buffer,
             0,
-            view.sections().len() as u32,
+            view.section_count() as u32,
             view.targets().len() as u32,
             view.bindable_count(),
         );
         for target in view.targets() {
-            match target_kind(target) {
+            match target.kind() {
                 Some(kind @ (TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed)) => {
-                    writer.target_name(kind, programs.name(NameId(target.value))?)
+                    writer.target_name(kind, programs.name(NameId(target.value()))?)
                 }
                 Some(kind @ TargetKind::OwnAnonymous) => {
-                    let address = view.anonymous().get(target.value as usize);
+                    let address = view.anonymous().get(target.value() as usize);
                     let Some(&address) = address.filter(|address| **address < record.address)
                     else {
                         return self.damaged(&record, "refers to a later fragment");
                     };
                     writer.target_content(kind, programs.fragment(address)?.record().key);
                 }
-                Some(TargetKind::Section) => writer.target_section(target.value),
+                Some(TargetKind::Section) => writer.target_section(target.value()),
                 Some(kind @ TargetKind::Piece) => {
-                    let piece = programs.piece(PieceId(target.value))?;
+                    let piece = programs.piece(PieceId(target.value()))?;
                     writer.target_content(kind, piece.record.key);
                 }
                 None => return self.damaged(&record, "a target's kind is unknown"),
@@ -264,16 +265,17 @@ impl<'s> Checker<'s> {
         for section in view.sections() {
             let facts = SectionFacts {
                 size: section.size,
-                sh_type: section.sh_type,
-                sh_flags: section.sh_flags,
+                sh_type: section.record.sh_type,
+                sh_flags: section.record.sh_flags,
                 entsize: section.entsize,
-                kind: section.kind,
-                align_log2: section.align_log2,
-                bits: section.bits,
+                kind: section.record.kind,
+                align_log2: section.record.align_log2,
+                bits: section.record.bits,
+                target_bits: section.record.target_bits,
                 link: section.link,
-                fixup_count: section.fixup_count,
+                fixup_count: section.record.fixup_count,
             };
-            writer.section(programs.name(section.name)?, &facts);
+            writer.section(programs.name(section.record.name)?, &facts);
         }
         let digest = writer.finish();
         self.buffer = buffer;

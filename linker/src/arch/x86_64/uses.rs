@@ -1,8 +1,8 @@
 //! How a relocation uses what it refers to, as far as the outline of a compilation has a word for it
 //! ([`format_spec::outline::usage`], SPEC.md, section 19).
 
+use format_spec::fragment::FIXUP_CIE;
 use format_spec::outline::usage;
-use format_spec::program::FIXUP_CIE;
 use object::elf::{
     R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX, R_X86_64_NONE,
     R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
