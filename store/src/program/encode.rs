@@ -66,6 +66,7 @@ pub(super) fn fragment(
     };
     let contents: u64 = sections.iter().map(content).sum();
     let most = contents
+        + (size_of::<FragmentHeader>() + 16) as u64
         + (sections.len() * (size_of::<SectionRecord>() + size_of::<SectionExtension>() + 16))
             as u64
         + (targets.len() * (size_of::<TargetRecord>() + size_of::<Address>())) as u64;

@@ -11,9 +11,9 @@ use format_spec::ids::{Address, NameId};
 use format_spec::program::Index;
 use linker::arch::x86_64::reloc;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use store::program::{FragmentView, SectionView, section_kind};
-use std::borrow::Cow;
 
 /// A definition in a list.
 #[derive(Serialize)]
@@ -47,9 +47,7 @@ pub fn list<'s>(
             size: sections()
                 .map(|section| section.size)
                 .fold(0, u64::saturating_add),
-            fixups: sections()
-                .map(|section| section.fixups.len() as u64)
-                .sum(),
+            fixups: sections().map(|section| section.fixups.len() as u64).sum(),
             compilations: usage.compilations,
             sections: sections()
                 .map(|section| model.section_name(section.record, usage.suffix))
