@@ -56,7 +56,7 @@ fn unit<'a>(name: &'a [u8], code: &'a [u8]) -> Prepared<'a> {
             bits: SectionRecord::SUFFIXED,
             link: 0,
             size: code.len() as u64,
-            bytes: code,
+            bytes: code.into(),
             fixups: Fixups::Narrow(0..0),
             frame: None,
         }],
@@ -231,7 +231,7 @@ fn readers_go_on_and_writers_notice() {
     // The old file, as it was.
     let view = reader.compilation(&b.digest).expect("still there");
     assert_eq!(
-        reader.load(&view).expect("readable").sections[0].bytes,
+        reader.load(&view).expect("readable").sections[0].bytes[..],
         b"\x90\xc3"
     );
     let error = repository.store().begin(Durability::Lazy).map(drop);
