@@ -232,7 +232,7 @@ fn readers_go_on_and_writers_notice() {
     let view = reader.compilation(&b.digest).expect("still there");
     assert_eq!(
         reader.load(&view).expect("readable").sections[0].bytes[..],
-        b"\x90\xc3"
+        b"\x90\xc3"[..]
     );
     let error = repository.store().begin(Durability::Lazy).map(drop);
     assert!(

@@ -56,28 +56,53 @@ pub struct PlacedSection {
     pub size: u32,
     /// Index of the member that it belongs to.
     pub member: u32,
-    /// Index of its shape.
-    pub shape: u32,
     /// With [`PlacedSection::ONE_FDE`]: number, within the compilation, of the section with the CIE; else 0.
     pub cie: u32,
-    /// As [`SectionRecord::align_log2`].
-    pub align_log2: u8,
-    /// [`PlacedSection::HAS_FIXUPS`] and its like.
-    pub bits: u8,
-    /// Zero.
-    pub reserved: u16,
+    /// Low 4 bits: [`PlacedSection::HAS_FIXUPS`] and its like; the next 6: as [`SectionRecord::align_log2`]; high 22: index of
+    /// its shape.
+    pub shape_and_bits: u32,
 }
 
 impl PlacedSection {
+    /// The greatest number of shapes of a compilation.
+    pub const MAX_SHAPES: usize = 1 << 22;
+    /// What the shape's index is multiplied with.
+    const SHAPE: u32 = 1 << 10;
+    const ALIGN: u32 = 1 << 4;
+
+    /// Index of its shape.
+    #[inline]
+    pub fn shape(&self) -> u32 {
+        self.shape_and_bits / Self::SHAPE
+    }
+
+    /// As [`SectionRecord::align_log2`].
+    #[inline]
+    pub fn align_log2(&self) -> u8 {
+        (self.shape_and_bits % Self::SHAPE / Self::ALIGN) as u8
+    }
+
+    /// [`PlacedSection::HAS_FIXUPS`] and its like.
+    #[inline]
+    pub fn bits(&self) -> u32 {
+        self.shape_and_bits % Self::ALIGN
+    }
+
+    /// Shape, alignment and bits as one word. `shape` must be below [`PlacedSection::MAX_SHAPES`], `align_log2` below 64.
+    #[inline]
+    pub fn word(shape: u32, align_log2: u8, bits: u32) -> u32 {
+        shape * Self::SHAPE + u32::from(align_log2) * Self::ALIGN + bits
+    }
+
     /// It has fixups.
-    pub const HAS_FIXUPS: u8 = 1;
+    pub const HAS_FIXUPS: u32 = 1;
     /// The size does not fit: see the fragment.
-    pub const LARGE: u8 = 2;
+    pub const LARGE: u32 = 2;
     /// It is one FDE, about the first section of the member, and not about nothing: its first fixup is
     /// the CIE pointer, its second the 32-bit distance to the code.
-    pub const ONE_FDE: u8 = 4;
+    pub const ONE_FDE: u32 = 4;
     /// With `ONE_FDE`: there is a third fixup, and no more, the pointer to an exception table of the member.
-    pub const HAS_LSDA: u8 = 8;
+    pub const HAS_LSDA: u32 = 8;
 }
 
 /// How the fixups of a plain member use what one binding stands for: bits. Which types of relocations are which, a table
@@ -104,8 +129,20 @@ mod tests {
     fn records_have_the_sizes_and_offsets_of_the_specification() {
         assert_eq!(size_of::<ShapeRecord>(), 20);
         assert_eq!(offset_of!(ShapeRecord, kind), 16);
-        assert_eq!(size_of::<PlacedSection>(), 20);
-        assert_eq!(offset_of!(PlacedSection, cie), 12);
-        assert_eq!(offset_of!(PlacedSection, bits), 17);
+        assert_eq!(size_of::<PlacedSection>(), 16);
+        assert_eq!(offset_of!(PlacedSection, cie), 8);
+        assert_eq!(offset_of!(PlacedSection, shape_and_bits), 12);
+    }
+
+    #[test]
+    fn shape_alignment_and_bits_are_parts_of_a_word() {
+        let placed = PlacedSection {
+            shape_and_bits: PlacedSection::word(PlacedSection::MAX_SHAPES as u32 - 1, 63, 9),
+            ..PlacedSection::zeroed()
+        };
+        assert_eq!(
+            (placed.shape(), placed.align_log2(), placed.bits()),
+            ((1 << 22) - 1, 63, 9)
+        );
     }
 }

@@ -124,6 +124,12 @@ impl CompilationHeader {
     /// The object said which symbols' addresses are significant; those without
     /// [`SymbolRecord::ADDRESS_SIGNIFICANT`] may share an address with others.
     pub const ADDRSIG: u32 = 1;
+
+    /// Whether bindings are `u16`: that is so if all symbols have such an index.
+    #[inline]
+    pub fn has_short_bindings(&self) -> bool {
+        self.symbol_count <= 1 << 16
+    }
 }
 
 /// One fragment as part of a compilation. Members stand in the order of their

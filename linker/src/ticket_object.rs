@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::engine::Store;
 use store::program::{
-    CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
+    Bindings, CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
     SectionCheck,
 };
 
@@ -299,12 +299,12 @@ impl<'a> TicketObject<'a> {
             .programs
             .fragment_section(member.fragment, index)
             .and_then(|open| {
-                let shape = self.compilation.shapes().get(section.shape as usize);
-                let is_large = section.bits & PlacedSection::LARGE != 0;
+                let shape = self.compilation.shapes().get(section.shape() as usize);
+                let is_large = section.bits() & PlacedSection::LARGE != 0;
                 let is_outlined = open.section_count as usize == own.len()
                     && open.bindable_count as usize == bindings.len()
                     && (is_large || open.section.size == section.size.into())
-                    && open.section.record.align_log2 == section.align_log2
+                    && open.section.record.align_log2 == section.align_log2()
                     && shape.is_some_and(|shape| {
                         open.section.record.sh_type == shape.sh_type
                             && open.section.record.sh_flags == shape.sh_flags
@@ -334,17 +334,17 @@ impl<'a> TicketObject<'a> {
     /// What is known of a section.
     pub fn section(&self, number: u32) -> Option<Section<'a>> {
         let (section, _) = self.placed(number)?;
-        let shape = self.compilation.shapes().get(section.shape as usize)?;
+        let shape = self.compilation.shapes().get(section.shape() as usize)?;
         let mut flags = u64::from(shape.sh_flags);
         if shape.bits & ShapeRecord::GROUPED != 0 {
             flags |= shf::GROUP;
         }
         Some(Section {
-            name: self.shape_names.get(section.shape as usize)?,
+            name: self.shape_names.get(section.shape() as usize)?,
             sh_type: shape.sh_type,
             flags,
             size: self.size(number, section),
-            align: 1u64.checked_shl(section.align_log2.into())?,
+            align: 1u64.checked_shl(section.align_log2().into())?,
             entsize: shape.entsize.into(),
             link: match flags & shf::LINK_ORDER {
                 0 => 0,
@@ -357,7 +357,7 @@ impl<'a> TicketObject<'a> {
     /// part of the section's name here.
     pub fn suffix(&self, number: u32) -> Option<&'a [u8]> {
         let (section, member) = self.placed(number)?;
-        let shape = self.compilation.shapes().get(section.shape as usize)?;
+        let shape = self.compilation.shapes().get(section.shape() as usize)?;
         if shape.bits & SectionRecord::SUFFIXED == 0 {
             return None;
         }
@@ -380,7 +380,7 @@ impl<'a> TicketObject<'a> {
     #[inline]
     pub fn shape(&self, number: u32) -> Option<usize> {
         self.placed(number)
-            .map(|(section, _)| section.shape as usize)
+            .map(|(section, _)| section.shape() as usize)
     }
 
     /// The section that a section is about (`SHF_LINK_ORDER`).
@@ -398,7 +398,7 @@ impl<'a> TicketObject<'a> {
 
     #[inline]
     fn size(&self, number: u32, section: &PlacedSection) -> u64 {
-        match section.bits & PlacedSection::LARGE {
+        match section.bits() & PlacedSection::LARGE {
             0 => section.size.into(),
             _ => self
                 .open_section(number)
@@ -410,7 +410,7 @@ impl<'a> TicketObject<'a> {
     #[inline]
     pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
         let (section, _) = self.placed(number)?;
-        let align = 1u64.checked_shl(section.align_log2.into())?;
+        let align = 1u64.checked_shl(section.align_log2().into())?;
         Some((self.size(number, section), align))
     }
 
@@ -446,7 +446,10 @@ impl<'a> TicketObject<'a> {
     #[inline]
     pub fn fetch_references(&self, number: u32) {
         if let Some(member) = self.plain(number) {
-            member.bindings.first().into_iter().for_each(prefetch);
+            match member.bindings {
+                Bindings::Short(symbols) => symbols.first().into_iter().for_each(prefetch),
+                Bindings::Long(symbols) => symbols.first().into_iter().for_each(prefetch),
+            }
             member.uses.first().into_iter().for_each(prefetch);
             member.pieces.first().into_iter().for_each(prefetch);
         }
@@ -462,7 +465,7 @@ impl<'a> TicketObject<'a> {
     #[inline]
     pub fn has_fixups(&self, number: u32) -> bool {
         self.placed(number)
-            .is_some_and(|(section, _)| section.bits & PlacedSection::HAS_FIXUPS != 0)
+            .is_some_and(|(section, _)| section.bits() & PlacedSection::HAS_FIXUPS != 0)
     }
 
     /// The fixups of a section.
@@ -531,7 +534,7 @@ impl<'a> TicketObject<'a> {
     pub fn unwind(&self, number: u32) -> Unwind {
         let shape = self
             .placed(number)
-            .and_then(|(section, _)| self.compilation.shapes().get(section.shape as usize));
+            .and_then(|(section, _)| self.compilation.shapes().get(section.shape() as usize));
         match shape {
             Some(shape) if shape.bits & SectionRecord::CIE != 0 => Unwind::Cie,
             Some(shape)
@@ -547,7 +550,7 @@ impl<'a> TicketObject<'a> {
     /// What is known, without opening it, of a section that is one FDE.
     pub fn one_fde(&self, number: u32) -> Option<OneFde> {
         let (section, member) = self.placed(number)?;
-        let bits = section.bits;
+        let bits = section.bits();
         let is_one = bits & PlacedSection::ONE_FDE != 0 && member.first_section < number - 1;
         is_one.then_some(OneFde {
             describes: member.first_section + 1,
@@ -664,7 +667,7 @@ pub struct PlainMember<'a> {
     /// Its index.
     pub member: u32,
     /// The symbols that they refer to.
-    pub bindings: &'a [u32],
+    pub bindings: Bindings<'a>,
     /// How each of them is used: [`usage`](format_spec::outline::usage).
     pub uses: &'a [u8],
     /// The pieces that they refer to.
@@ -700,7 +703,7 @@ impl StoredSection<'static> {
 struct Targets<'a> {
     targets: &'a [TargetRecord],
     /// Symbols of the bindable targets, which come first.
-    bindings: &'a [u32],
+    bindings: Bindings<'a>,
     first_section: u32,
     /// Number of the member's sections.
     section_count: u32,
@@ -710,7 +713,7 @@ impl Targets<'_> {
     #[inline(always)]
     fn get(&self, index: u32) -> Target {
         match self.bindings.get(index as usize) {
-            Some(symbol) => Target::Symbol(*symbol),
+            Some(symbol) => Target::Symbol(symbol),
             None => self.local(index),
         }
     }
@@ -778,7 +781,7 @@ impl TicketFixups<'_> {
         fixups: FixupsView::Narrow(&[]),
         targets: Targets {
             targets: &[],
-            bindings: &[],
+            bindings: Bindings::NONE,
             first_section: 0,
             section_count: 0,
         },
@@ -876,7 +879,7 @@ impl TicketFixups<'_> {
             if index + distance < fixups.count() {
                 let target = fixups.at(index + distance).target_and_type >> 8;
                 match self.targets.bindings.get(target as usize) {
-                    Some(symbol) => later(Target::Symbol(*symbol)),
+                    Some(symbol) => later(Target::Symbol(symbol)),
                     None => self
                         .targets
                         .piece(target)

@@ -389,9 +389,9 @@ impl Tracer<'_, '_> {
             if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {
                 return false;
             }
-            if *n < first_global {
+            if n < first_global {
                 let place = ticket
-                    .symbol(*n)
+                    .symbol(n)
                     .filter(|symbol| !matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC));
                 let Some(Place::Section(number)) = place.map(|symbol| symbol.place) else {
                     return false;
@@ -405,14 +405,14 @@ impl Tracer<'_, '_> {
                 if uses & usage::SLOT != 0 {
                     found.locals.push(LocalNeed {
                         file,
-                        index: *n,
+                        index: n,
                         needs: flag::NEEDS_GOT,
                     });
                 }
                 continue;
             }
-            let symbol = self.symbols.at(slot_base, first_global, *n);
-            if symbol == SymbolId::NONE || *n >= symbol_count {
+            let symbol = self.symbols.at(slot_base, first_global, n);
+            if symbol == SymbolId::NONE || n >= symbol_count {
                 return false;
             }
             let special = self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED);

@@ -12,7 +12,9 @@ use store::program::build::{
     Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
     Symbol, Target,
 };
-use store::program::{Addition, Prepared, ProgramError, Programs, Repository};
+use store::program::{
+    Addition, FixupsView, Prepared, ProgramError, Programs, Repository, SectionCheck,
+};
 
 const NARROW: FixupRecord = FixupRecord {
     offset: 2,
@@ -239,8 +241,11 @@ fn the_bytes_are_those_of_the_specification() {
     let groups = (56 + 3 * 32 + 7 * 20_usize).next_multiple_of(8);
     assert_eq!(name(u32_at(compilation, groups)), b"first");
     let bindings = groups + 8;
-    assert_eq!(u32_at(compilation, bindings + 4), 2);
-    let wide = (bindings + 4 * 4).next_multiple_of(8);
+    assert_eq!(
+        compilation[bindings..bindings + 8],
+        [4, 0, 2, 0, 4, 0, 2, 0]
+    );
+    let wide = (bindings + 4 * 2).next_multiple_of(8);
     assert_eq!(u64_at(compilation, wide), 1 << 40);
     let shapes = wide + 16;
     // `.text.SUFFIX`, in a group and not.
@@ -253,18 +258,20 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!((u32_at(shape, 4), u32_at(shape, 8)), (1, 2)); // type, flags
     assert_eq!(shape[16..], [3, 0, 0, 0]); // kind, bits
     let sections = (shapes + 3 * 20).next_multiple_of(8);
-    let section = &compilation[sections + 20..][..20];
-    assert_eq!(u32_at(section, 0), 9); // size
-    assert_eq!((u32_at(section, 4), u32_at(section, 8)), (1, 1)); // member, shape
-    assert_eq!(section[16..], [4, 1, 0, 0]); // alignment, has fixups
-    let pieces = (sections + 3 * 20).next_multiple_of(8);
+    let section = &compilation[sections + 16..][..16];
+    assert_eq!((u32_at(section, 0), u32_at(section, 4)), (9, 1)); // size, member
+    assert_eq!(
+        (u32_at(section, 8), u32_at(section, 12)),
+        (0, 1 << 10 | 4 << 4 | 1)
+    ); // shape, alignment, has fixups
+    let pieces = (sections + 3 * 16).next_multiple_of(8);
     assert_eq!(u32_at(compilation, pieces + 8), 0);
     let uses = (pieces + 3 * 4).next_multiple_of(8);
     assert_eq!(compilation[uses..], [0, 0, 2, 1]);
     let mut crc = crc32fast::Hasher::new();
     crc.update(&compilation[56..56 + 3 * 32]);
     crc.update(&compilation[shapes..shapes + 3 * 20]);
-    crc.update(&compilation[sections..sections + 3 * 20]);
+    crc.update(&compilation[sections..sections + 3 * 16]);
     crc.update(&compilation[pieces..pieces + 3 * 4]);
     crc.update(&compilation[uses..]);
     assert_eq!(u32_at(compilation, 48), crc.finalize());
@@ -325,6 +332,79 @@ fn the_bytes_are_those_of_the_specification() {
         record.key.0,
         *blake3::keyed_hash(&key, &digested).as_bytes()
     );
+}
+
+/// A compilation of one fragment: a section of `size` zeros with a fixup in every eighth byte, and one with an entry size.
+fn large(size: usize) -> Compilation<'static> {
+    let mut compilation = everything();
+    let fixups = (0..size as u32 / 8).map(|index| FixupRecord {
+        offset: index * 8 + 1,
+        addend: -(index as i32 % 100),
+        target_and_type: (index % 3) << 8 | 2,
+    });
+    compilation.fixups = fixups.collect();
+    compilation.wide_fixups.clear();
+    let count = compilation.fixups.len() as u32;
+    compilation.sections[0] = Section {
+        size: size as u64,
+        bytes: vec![0; size].into(),
+        fixups: Fixups::Narrow(0..count),
+        ..compilation.sections[0].clone()
+    };
+    for section in &mut compilation.sections[1..] {
+        section.fixups = Fixups::Narrow(0..0);
+    }
+    compilation.sections[1].entsize = 3;
+    compilation
+}
+
+/// Fixups are packed into the places of the bytes, and come out as they were; what a section of a large fragment is compared
+/// with tells each damaged byte.
+#[test]
+fn packed_fixups_and_checked_sections_are_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let repository = Repository::open_or_create(&directory.path().join("program.repo")).unwrap();
+    for (size, is_checked) in [(80, false), (64 << 10, true)] {
+        let prepared = Prepared::new(large(size)).unwrap();
+        assert!(add(&repository, &prepared, None).0);
+        let programs = repository.programs().unwrap();
+        let view = programs.compilation(&prepared.digest).unwrap();
+        let address = view.members()[0].fragment;
+        let fragment = programs.fragment(address).unwrap();
+        programs.check_fragment(address).unwrap();
+        assert!(fragment.body().is_some());
+        let section = fragment.section(0).unwrap();
+        assert!(matches!(section.fixups, FixupsView::Packed(_)));
+        assert_eq!(section.check.is_some(), is_checked);
+        assert!(section.stored.iter().any(|byte| *byte != 0));
+        assert_eq!(*section.bytes(), vec![0; size]);
+        let expected = prepared.compilation.fixups.iter();
+        let expected: Vec<_> = expected
+            .map(|fixup| WideFixupRecord::from(*fixup))
+            .collect();
+        let parts = |fixup: &WideFixupRecord| (fixup.offset, fixup.addend, fixup.target);
+        let read: Vec<_> = section.fixups.iter().collect();
+        assert!(read.iter().map(parts).eq(expected.iter().map(parts)));
+        let entries = programs.fragment(view.members()[1].fragment).unwrap();
+        assert_eq!(entries.section(0).unwrap().entsize, 3);
+
+        let loaded = programs.load_checked(&view).unwrap();
+        assert_eq!(*loaded.sections[0].bytes, vec![0; size]);
+        assert_eq!(Prepared::new(loaded).unwrap().digest, prepared.digest);
+        let Some(check) = section.check else { continue };
+        let mut out = vec![1; size];
+        assert!(check.is_right() && check.copy(&mut out));
+        assert_eq!(out, section.stored);
+        for at in (0..size).step_by(4099) {
+            let mut stored = section.stored.to_vec();
+            stored[at] ^= 1;
+            let check = SectionCheck {
+                stored: &stored,
+                ..check
+            };
+            assert!(!check.is_right() && !check.copy(&mut out));
+        }
+    }
 }
 
 #[test]

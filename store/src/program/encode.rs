@@ -357,11 +357,20 @@ impl<'c> CompilationValue<'c> {
         ]);
         out.clear();
         out.extend_from_slice(bytemuck::bytes_of(&self.header));
+        let short: Vec<u16>;
+        let bindings: &[u8] = match self.header.has_short_bindings() {
+            true => {
+                // Symbols have numbers below 2^16.
+                short = self.bindings.iter().map(|symbol| *symbol as u16).collect();
+                bytemuck::cast_slice(&short)
+            }
+            false => bytemuck::cast_slice(self.bindings),
+        };
         let arrays: [&[u8]; 9] = [
             bytemuck::cast_slice(&self.members),
             bytemuck::cast_slice(&self.symbols),
             bytemuck::cast_slice(&self.groups),
-            bytemuck::cast_slice(self.bindings),
+            bindings,
             bytemuck::cast_slice(&self.wide),
             bytemuck::cast_slice(&self.shapes),
             bytemuck::cast_slice(&self.sections),

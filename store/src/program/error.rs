@@ -38,6 +38,9 @@ pub enum ProgramError {
         "a fragment of {0} bytes is too large for a repository (its value must be less than 4 GiB)"
     )]
     TooLarge(u64),
+    /// A compilation has more sections than its outline can tell apart.
+    #[error("a compilation of {0} sections is too large for a repository (there may be 2^22)")]
+    TooManySections(usize),
     /// A fragment would refer to a name or piece whose number does not fit a target (SPEC.md, section 18).
     #[error(
         "the repository has 2^29 names or pieces, and no place for more; delete what is not needed any more and run repo-gc"

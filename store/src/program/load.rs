@@ -210,14 +210,14 @@ impl<'s> Loader<'s> {
                 size: section.size,
                 bytes: section.bytes(),
                 fixups,
-                frame: (placed.bits & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
+                frame: (placed.bits() & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
                     cie: placed.cie,
-                    has_exception_table: placed.bits & PlacedSection::HAS_LSDA != 0,
+                    has_exception_table: placed.bits() & PlacedSection::HAS_LSDA != 0,
                 }),
             });
         }
         let first_binding = self.out.bindings.len() as u32;
-        self.out.bindings.extend_from_slice(bindings);
+        self.out.bindings.extend(bindings.iter());
         self.out.uses.extend_from_slice(view.uses_of(index));
         let suffix = self.name(member.suffix)?;
         self.out.fragments.push(Fragment {

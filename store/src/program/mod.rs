@@ -29,6 +29,6 @@ pub use prepare::Prepared;
 pub use record_image::{NewImage, NewImageInput, record_image};
 pub use repository::Repository;
 pub use view::{
-    CompilationView, FixupsView, FragmentSection, FragmentView, PackedFixups, PieceView, Programs,
-    SectionCheck, SectionView, TicketView, section_kind,
+    Bindings, CompilationView, FixupsView, FragmentSection, FragmentView, PackedFixups, PieceView,
+    Programs, SectionCheck, SectionView, TicketView, section_kind,
 };

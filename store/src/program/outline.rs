@@ -56,6 +56,13 @@ pub(super) fn check(compilation: &Compilation<'_>) -> Result<(), ProgramError> {
         }
         None => true,
     };
+    if compilation.sections.len() > PlacedSection::MAX_SHAPES {
+        return Err(ProgramError::TooManySections(compilation.sections.len()));
+    }
+    let has_alignment = |section: &Section<'_>| section.align_log2 < 64;
+    if !compilation.sections.iter().all(has_alignment) {
+        return Err(ProgramError::malformed("an alignment is too large"));
+    }
     if !compilation.sections.iter().all(frame_is_good) {
         return Err(ProgramError::malformed(
             "a frame description has no CIE, or is in a section of another kind",
@@ -120,30 +127,28 @@ fn shape(section: &Section<'_>, fragment: &Fragment) -> ShapeRecord {
 }
 
 fn placed(section: &Section<'_>, member: u32, shape: u32) -> PlacedSection {
-    let mut placed = PlacedSection {
-        size: section.size as u32,
-        member,
-        shape,
-        cie: 0,
-        align_log2: section.align_log2,
-        bits: 0,
-        reserved: 0,
+    let (size, mut bits) = match u32::try_from(section.size) {
+        Ok(size) => (size, 0),
+        Err(_) => (0, PlacedSection::LARGE),
     };
-    if u32::try_from(section.size).is_err() {
-        (placed.size, placed.bits) = (0, PlacedSection::LARGE);
-    }
     let (Fixups::Narrow(fixups) | Fixups::Wide(fixups)) = &section.fixups;
     if !fixups.is_empty() {
-        placed.bits |= PlacedSection::HAS_FIXUPS;
+        bits |= PlacedSection::HAS_FIXUPS;
     }
+    let mut cie = 0;
     if let Some(frame) = section.frame {
-        placed.cie = frame.cie;
-        placed.bits |= PlacedSection::ONE_FDE;
+        cie = frame.cie;
+        bits |= PlacedSection::ONE_FDE;
         if frame.has_exception_table {
-            placed.bits |= PlacedSection::HAS_LSDA;
+            bits |= PlacedSection::HAS_LSDA;
         }
     }
-    placed
+    PlacedSection {
+        size,
+        member,
+        cie,
+        shape_and_bits: PlacedSection::word(shape, section.align_log2, bits),
+    }
 }
 
 fn as_usize(range: &Range<u32>) -> Range<usize> {

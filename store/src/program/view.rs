@@ -785,6 +785,58 @@ pub fn section_kind(section: &SectionRecord) -> Option<SectionKind> {
     .copied()
 }
 
+/// Indices of the symbols to which targets are bound.
+#[derive(Clone, Copy, Debug)]
+pub enum Bindings<'s> {
+    /// Of a compilation with at most 2^16 symbols.
+    Short(&'s [u16]),
+    /// Of any other.
+    Long(&'s [u32]),
+}
+
+impl<'s> Bindings<'s> {
+    /// There are none.
+    pub const NONE: Bindings<'static> = Bindings::Short(&[]);
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        match self {
+            Bindings::Short(symbols) => symbols.len(),
+            Bindings::Long(symbols) => symbols.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The symbol of a target.
+    #[inline(always)]
+    pub fn get(&self, target: usize) -> Option<u32> {
+        match self {
+            Bindings::Short(symbols) => symbols.get(target).map(|symbol| u32::from(*symbol)),
+            Bindings::Long(symbols) => symbols.get(target).copied(),
+        }
+    }
+
+    /// All of them, in order.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = u32> + use<'s> {
+        (0..self.len()).filter_map(move |target| self.get(target))
+    }
+
+    /// Some of them; none if there are not so many.
+    fn slice(&self, range: Range<usize>) -> Bindings<'s> {
+        match self {
+            Bindings::Short(symbols) => Bindings::Short(symbols.get(range).unwrap_or_default()),
+            Bindings::Long(symbols) => Bindings::Long(symbols.get(range).unwrap_or_default()),
+        }
+    }
+}
+
 /// A compilation.
 #[derive(Clone, Copy, Debug)]
 pub struct CompilationView<'s> {
@@ -793,7 +845,7 @@ pub struct CompilationView<'s> {
     members: &'s [MemberRecord],
     symbols: &'s [SymbolRecord],
     groups: &'s [GroupRecord],
-    bindings: &'s [u32],
+    bindings: Bindings<'s>,
     wide: &'s [u64],
     shapes: &'s [ShapeRecord],
     sections: &'s [PlacedSection],
@@ -817,7 +869,10 @@ impl<'s> CompilationView<'s> {
             members: cutter.slice(header.member_count as usize)?,
             symbols: cutter.slice(header.symbol_count as usize)?,
             groups: cutter.slice(header.group_count as usize)?,
-            bindings: cutter.slice(header.binding_count as usize)?,
+            bindings: match header.has_short_bindings() {
+                true => Bindings::Short(cutter.slice(header.binding_count as usize)?),
+                false => Bindings::Long(cutter.slice(header.binding_count as usize)?),
+            },
             wide: cutter.slice(header.wide_count as usize)?,
             shapes: cutter.slice(header.shape_count as usize)?,
             sections: cutter.slice(header.section_count as usize)?,
@@ -866,7 +921,7 @@ impl<'s> CompilationView<'s> {
                     }
                     (member, last, room) = (index, share.end, end.0 - record.fragment.0);
                 }
-                let Some(shape) = self.shapes.get(section.shape as usize) else {
+                let Some(shape) = self.shapes.get(section.shape() as usize) else {
                     return false;
                 };
                 // What has no bytes takes no room, and the size that does not fit is the fragment's.
@@ -874,9 +929,7 @@ impl<'s> CompilationView<'s> {
                 let size = u64::from(section.size) * u64::from(is_stored);
                 let fits = size <= room;
                 room = room.saturating_sub(size);
-                fits && number < last
-                    && section.cie < header.section_count
-                    && section.align_log2 < 64
+                fits && number < last && section.cie < header.section_count
             })
     }
 
@@ -927,7 +980,7 @@ impl<'s> CompilationView<'s> {
             && self
                 .bindings
                 .iter()
-                .all(|symbol| *symbol < header.symbol_count)
+                .all(|symbol| symbol < header.symbol_count)
     }
 
     /// Its record; the key is its digest.
@@ -973,9 +1026,9 @@ impl<'s> CompilationView<'s> {
 
     /// The symbol indices to which a member's bindable targets are bound.
     #[inline]
-    pub fn bindings_of(&self, member: usize) -> &'s [u32] {
+    pub fn bindings_of(&self, member: usize) -> Bindings<'s> {
         let share = self.share(member, self.bindings.len() as u32, |m| m.first_binding);
-        self.bindings.get(as_usize(share)).unwrap_or_default()
+        self.bindings.slice(as_usize(share))
     }
 
     /// How the fixups of a plain member use what its bindings stand for:

@@ -212,8 +212,8 @@ fn member(
             .and_then(|group| groups.get(group as usize))
             .map(|group| group.signature.clone()),
         bindings: targets
-            .zip(compilation.bindings_of(index))
-            .map(|(target, &symbol)| {
+            .zip(compilation.bindings_of(index).iter())
+            .map(|(target, symbol)| {
                 Ok(Binding {
                     target: model.target(&fragment, target, Some(record.suffix))?,
                     symbol,

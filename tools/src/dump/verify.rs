@@ -301,7 +301,7 @@ impl<'s> Checker<'s> {
         }
         let mut bindings = Vec::new();
         for member in 0..view.members().len() {
-            bindings.extend_from_slice(view.bindings_of(member));
+            bindings.extend(view.bindings_of(member).iter());
         }
         for symbol in view.symbols() {
             let piece = if symbol.bits & SymbolRecord::PIECE != 0 {
