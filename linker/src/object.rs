@@ -7,6 +7,7 @@
 use crate::elf::{self, Rela, c};
 use crate::elf_object::{ElfObject, Malformed};
 use crate::ticket_object::{StoredSection, TicketFixups, TicketObject};
+use format_spec::fragment::FixupRecord;
 use format_spec::ids::NameId;
 use std::borrow::Cow;
 
@@ -426,7 +427,7 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => {
                 let section = ticket.stored(number);
                 Stored {
-                    bytes: section.bytes,
+                    bytes: section.bytes(),
                     fixups: Fixups::Ticket(section.fixups),
                     section: Some(section),
                 }
@@ -435,11 +436,23 @@ impl<'a> Object<'a> {
     }
 
     /// Copies the bytes of the section with this number, of which this is what is stored, to `out`, which has as many.
+    /// Returns the fixups, for which `unpacked` may be needed.
     #[inline]
-    pub fn copy(&self, number: u32, stored: &Stored<'_>, out: &mut [u8]) {
+    pub fn copy<'u>(
+        &self,
+        number: u32,
+        stored: &Stored<'u>,
+        out: &mut [u8],
+        unpacked: &'u mut Vec<FixupRecord>,
+    ) -> Fixups<'u> {
         match (self, &stored.section) {
-            (Object::Ticket(ticket), Some(section)) => ticket.copy(number, section, out),
-            _ => out.copy_from_slice(stored.bytes),
+            (Object::Ticket(ticket), Some(section)) => {
+                Fixups::Ticket(ticket.copy(number, section, out, unpacked))
+            }
+            _ => {
+                out.copy_from_slice(stored.bytes);
+                stored.fixups
+            }
         }
     }
 

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::engine::Store;
 use store::program::{
     Bindings, CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
-    SectionCheck,
+    SectionView,
 };
 
 /// The number of a repository among those that the link reads.
@@ -508,26 +508,39 @@ impl<'a> TicketObject<'a> {
         match self.open_unchecked(number) {
             None => StoredSection::NONE,
             Some((open, targets)) => StoredSection {
-                bytes: open.section.stored,
+                section: Some(open.section),
                 fixups: TicketFixups {
                     fixups: open.section.fixups,
                     targets,
                 },
-                check: open.section.check,
             },
         }
     }
 
-    /// Copies a section's bytes to `out`, which has as many.
+    /// Copies a section's bytes to `out`, which has as many, and returns its fixups, which are in `unpacked` if they were packed.
     #[inline]
-    pub fn copy(&self, number: u32, section: &StoredSection<'_>, out: &mut [u8]) {
-        match section.check {
-            Some(check) if !self.is_section_checked(number) => {
-                self.checked_section(number, check.copy(out));
-            }
-            _ => out.copy_from_slice(section.bytes),
+    pub fn copy<'u>(
+        &self,
+        number: u32,
+        stored: &StoredSection<'u>,
+        out: &mut [u8],
+        unpacked: &'u mut Vec<FixupRecord>,
+    ) -> TicketFixups<'u> {
+        let Some(section) = &stored.section else {
+            return TicketFixups::NONE;
+        };
+        let compares = section.check.is_some() && !self.is_section_checked(number);
+        let is_right = section.copy(out, unpacked, compares);
+        if compares {
+            self.checked_section(number, is_right);
         }
-        section.fixups.fixups.clear_places(out);
+        TicketFixups {
+            fixups: match section.fixups {
+                FixupsView::Packed(_) => FixupsView::Narrow(unpacked),
+                fixups => fixups,
+            },
+            targets: stored.fixups.targets,
+        }
     }
 
     /// The kind of a section with frames.
@@ -683,19 +696,23 @@ pub struct PlainMember<'a> {
 /// A section as it is stored.
 #[derive(Clone, Copy)]
 pub struct StoredSection<'a> {
-    /// As many bytes as the section has, with the words of packed fixups.
-    pub bytes: &'a [u8],
+    /// Nothing, if it could not be opened.
+    section: Option<SectionView<'a>>,
     /// Its fixups.
     pub fixups: TicketFixups<'a>,
-    check: Option<SectionCheck<'a>>,
 }
 
-impl StoredSection<'static> {
+impl<'a> StoredSection<'a> {
     const NONE: StoredSection<'static> = StoredSection {
-        bytes: &[],
+        section: None,
         fixups: TicketFixups::NONE,
-        check: None,
     };
+
+    /// As many bytes as the section has, with the words of packed fixups.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.section.map_or(&[], |section| section.stored)
+    }
 }
 
 /// What the targets of a member's fixups mean.

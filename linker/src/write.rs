@@ -676,6 +676,7 @@ impl Writer<'_, '_> {
         let mut coming = places.sections.of_file(file).map(SectionId);
         let mut opened = VecDeque::with_capacity(OPENED + 1);
         let mut written = None;
+        let mut unpacked = Vec::new();
         loop {
             // Only now: its bytes are in the cache.
             if let Some(number) = written.take() {
@@ -695,7 +696,7 @@ impl Writer<'_, '_> {
                 stored,
                 relocations,
             } = section;
-            let (bytes, fixups) = (stored.bytes, stored.fixups);
+            let (bytes, mut fixups) = (stored.bytes, stored.fixups);
             written = Some(number);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
@@ -749,7 +750,7 @@ impl Writer<'_, '_> {
                     to.copy_from_slice(from);
                 }
             } else if bytes.len() == size {
-                object.copy(number, &stored, out);
+                fixups = object.copy(number, &stored, out, &mut unpacked);
             } else {
                 // `SHT_NOBITS` among sections with bytes.
                 out.fill(0);
@@ -767,11 +768,11 @@ impl Writer<'_, '_> {
                 self.relocator
                     .unloaded(&site, out, fixups, self.tombstone(&section.name));
                 // That was all that is to be read of them.
-                places.files.get(file).release(bytes);
-                places
-                    .files
-                    .get(file)
-                    .release(object.section_bytes(relocations));
+                if let Object::Elf(elf) = object {
+                    let input = places.files.get(file);
+                    input.release(bytes);
+                    input.release(elf.section_bytes(relocations));
+                }
             }
         }
     }

@@ -352,6 +352,29 @@ impl PackedFixups<'_> {
         });
         self.packing.unpack(record, word)
     }
+
+    /// Puts the fixups of `records` whose places are in `bytes`, which is the beginning of a copy of the section's, up to the first that is not, into
+    /// `unpacked`, and zeros into their places. Returns the others.
+    #[inline]
+    fn take<'r>(
+        &self,
+        records: &'r [PackedFixupRecord],
+        bytes: &mut [u8],
+        unpacked: &mut Vec<FixupRecord>,
+    ) -> &'r [PackedFixupRecord] {
+        for (index, record) in records.iter().enumerate() {
+            let at = record.offset() as usize;
+            let place = bytes
+                .get_mut(at..)
+                .and_then(|bytes| bytes.first_chunk_mut());
+            let Some(place) = place else {
+                return &records[index..];
+            };
+            let word = u32::from_le_bytes(std::mem::take(place));
+            unpacked.push(self.packing.unpack(*record, word));
+        }
+        &[]
+    }
 }
 
 /// The fixups of a section, in one of the three forms.
@@ -412,14 +435,6 @@ impl<'s> FixupsView<'s> {
     pub fn iter(self) -> impl Iterator<Item = WideFixupRecord> + use<'s> {
         (0..self.len()).filter_map(move |index| self.get(index))
     }
-
-    /// Puts zeros where a section's bytes, which are a copy of what is stored, have words of packed fixups.
-    #[inline]
-    pub fn clear_places(&self, bytes: &mut [u8]) {
-        if let FixupsView::Packed(fixups) = self {
-            clear_places(fixups.records, bytes);
-        }
-    }
 }
 
 /// A section of a fragment, opened.
@@ -461,24 +476,10 @@ impl SectionCheck<'_> {
         hasher.update(self.stored);
         self.check == hasher.digest() as u32
     }
-
-    /// Copies the stored bytes to `out`, in steps that stay in the processor's first cache, so that the memory is waited for
-    /// once, and says whether they are those that were written. `out` must have as many bytes.
-    ///
-    /// # Panics
-    /// If it has not.
-    pub fn copy(&self, out: &mut [u8]) -> bool {
-        const STEP: usize = 8 << 10;
-        assert_eq!(out.len(), self.stored.len());
-        let mut hasher = Xxh3Default::new();
-        hasher.update(self.before);
-        for (to, from) in out.chunks_mut(STEP).zip(self.stored.chunks(STEP)) {
-            hasher.update(from);
-            to.copy_from_slice(from);
-        }
-        self.check == hasher.digest() as u32
-    }
 }
+
+/// Bytes that are copied and compared in one go: few enough to stay in the processor's first cache.
+const STEP: usize = 8 << 10;
 
 impl<'s> SectionView<'s> {
     /// Opens what `record` says of a fragment's value.
@@ -559,6 +560,47 @@ impl<'s> SectionView<'s> {
             }
             _ => Cow::Borrowed(self.stored),
         }
+    }
+
+    /// Copies its bytes to `out`, which must have as many, and puts its fixups into `unpacked`, in place of what is there, if
+    /// they are packed; with `compares`, compares them with the section's check, if it has one. Returns whether it
+    /// is right. All is done in one go over the bytes, so that the memory is waited for once.
+    ///
+    /// # Panics
+    /// If `out` has not as many bytes as are stored.
+    pub fn copy(&self, out: &mut [u8], unpacked: &mut Vec<FixupRecord>, compares: bool) -> bool {
+        assert_eq!(out.len(), self.stored.len());
+        unpacked.clear();
+        let mut rest = match &self.fixups {
+            FixupsView::Packed(fixups) => {
+                unpacked.reserve(fixups.records.len());
+                fixups.records
+            }
+            _ => &[],
+        };
+        let mut hasher = self.check.filter(|_| compares).map(|check| {
+            let mut hasher = Xxh3Default::new();
+            hasher.update(check.before);
+            (hasher, check.check)
+        });
+        let mut end = 0;
+        while end < out.len() {
+            let step = end..(end + STEP).min(out.len());
+            end = step.end;
+            let from = &self.stored[step.clone()];
+            if let Some((hasher, _)) = &mut hasher {
+                hasher.update(from);
+            }
+            out[step].copy_from_slice(from);
+            if let FixupsView::Packed(fixups) = &self.fixups {
+                rest = fixups.take(rest, &mut out[..end], unpacked);
+            }
+        }
+        if let FixupsView::Packed(fixups) = &self.fixups {
+            // Places that are not in the section.
+            unpacked.extend(rest.iter().map(|record| fixups.unpack(*record)));
+        }
+        hasher.is_none_or(|(hasher, check)| hasher.digest() as u32 == check)
     }
 
     /// Bytes of its extension and of its fixups.
