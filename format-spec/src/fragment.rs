@@ -123,7 +123,7 @@ pub struct HeadParts {
     pub targets: Range<usize>,
     /// The addresses of anonymous fragments.
     pub anonymous: Range<usize>,
-    /// Where the head's check is, if it has one: [`section_check`] of all before it.
+    /// Where the head's check is, if it has one: [`head_check`] of all before it.
     pub check: Option<usize>,
     /// The end of the head.
     pub bodies: usize,
@@ -180,7 +180,7 @@ impl SectionRecord {
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct SectionExtension {
-    /// [`section_check`] of the body behind this field.
+    /// [`BodyCheck`] of the body behind this field: of what stands before the section's bytes, and of these.
     pub check: u32,
     /// For `SHF_LINK_ORDER`: 1 + the index of the target that `sh_link` names; else 0.
     pub link: u32,
@@ -197,10 +197,38 @@ impl SectionExtension {
     pub const UNCHECKED: usize = size_of::<u32>();
 }
 
-/// The check of a section's body, or of a fragment's head: the low 32 bits of XXH3 (64 bits, no seed).
+/// The check of a fragment's head: the low 32 bits of XXH3 (64 bits, no seed).
 #[inline]
-pub fn section_check(bytes: &[u8]) -> u32 {
+pub fn head_check(bytes: &[u8]) -> u32 {
     xxhash_rust::xxh3::xxh3_64(bytes) as u32
+}
+
+/// The check of a section's body, made from one block after another, so that who copies the section can have each block
+/// compared when it is in the processor's first cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyCheck(u64);
+
+impl BodyCheck {
+    /// Bytes of a block.
+    pub const BLOCK: usize = 8 << 10;
+
+    /// Adds a block: all of [`BodyCheck::BLOCK`] bytes, or the last of a part, which may be shorter.
+    #[inline]
+    pub fn block(&mut self, block: &[u8]) {
+        self.0 = (self.0 ^ xxhash_rust::xxh3::xxh3_64(block)).wrapping_mul(crate::GOLDEN);
+    }
+
+    /// Adds a part, cut into blocks from its start.
+    pub fn part(mut self, part: &[u8]) -> BodyCheck {
+        part.chunks(Self::BLOCK).for_each(|block| self.block(block));
+        self
+    }
+
+    /// The check.
+    #[inline]
+    pub fn value(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 /// What a target of a fixup is.
@@ -250,6 +278,12 @@ impl TargetRecord {
         [Global, Local, OwnNamed, OwnAnonymous, Section, Piece]
             .get((self.0 & 7) as usize)
             .copied()
+    }
+
+    /// Its piece, if it is one.
+    #[inline(always)]
+    pub fn piece(self) -> Option<u32> {
+        (self.0 & 7 == TargetKind::Piece as u32).then_some(self.value())
     }
 
     /// Its name, piece or index.
@@ -544,6 +578,36 @@ mod tests {
         assert!(!packing.pack(&[one], &mut [0; 4], &mut [0, 0, 0, 0, 0, 1]));
         assert!(packs(&[fixup((1 << 24) - 4, 1, Some(0), 0)], 1 << 24));
         assert!(!packs(&[fixup(1 << 24, 1, Some(0), 0)], 1 << 25));
+    }
+
+    #[test]
+    fn the_check_of_a_body_is_about_each_byte_and_the_order_of_blocks() {
+        let bytes: Vec<u8> = (0..3 * BodyCheck::BLOCK + 5)
+            .map(|at| (at / BodyCheck::BLOCK + at % 251) as u8)
+            .collect();
+        let check = |bytes: &[u8]| {
+            BodyCheck::default()
+                .part(&bytes[..7])
+                .part(&bytes[7..])
+                .value()
+        };
+        let right = check(&bytes);
+        assert_ne!(right, check(&bytes[..bytes.len() - 1]));
+        for at in (0..bytes.len()).step_by(1021) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert_ne!(check(&damaged), right, "{at}");
+        }
+        let mut swapped = bytes.clone();
+        let (first, second) = swapped[7..].split_at_mut(BodyCheck::BLOCK);
+        first.swap_with_slice(&mut second[..BodyCheck::BLOCK]);
+        assert_ne!(check(&swapped), right);
+        // By blocks, as who copies does.
+        let mut blocks = BodyCheck::default().part(&bytes[..7]);
+        bytes[7..]
+            .chunks(BodyCheck::BLOCK)
+            .for_each(|block| blocks.block(block));
+        assert_eq!(blocks.value(), right);
     }
 
     #[test]

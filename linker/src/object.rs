@@ -355,6 +355,15 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// A section's bytes, but for the places of its fixups, where anything may be.
+    #[inline]
+    pub fn bytes_beside_fixups(&self, number: u32) -> &[u8] {
+        match self {
+            Object::Elf(elf) => elf.section_bytes(number),
+            Object::Ticket(ticket) => ticket.bytes_beside_fixups(number),
+        }
+    }
+
     /// The name that a section has in an object file, which for those of a compilation is longer than
     /// [`Section::name`]: `.text.f`.
     pub fn full_name(&self, number: u32, section: &Section<'a>) -> Cow<'a, [u8]> {

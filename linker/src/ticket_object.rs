@@ -461,6 +461,13 @@ impl<'a> TicketObject<'a> {
         self.contents(number).0
     }
 
+    /// A section's bytes, but for the places of its fixups, where anything may be.
+    #[inline]
+    pub fn bytes_beside_fixups(&self, number: u32) -> &'a [u8] {
+        self.open_section(number)
+            .map_or(&[], |(open, _)| open.section.stored)
+    }
+
     /// Whether a section has fixups.
     #[inline]
     pub fn has_fixups(&self, number: u32) -> bool {
@@ -530,15 +537,12 @@ impl<'a> TicketObject<'a> {
             return TicketFixups::NONE;
         };
         let compares = section.check.is_some() && !self.is_section_checked(number);
-        let is_right = section.copy(out, unpacked, compares);
+        let (fixups, is_right) = section.copy(out, unpacked, compares);
         if compares {
             self.checked_section(number, is_right);
         }
         TicketFixups {
-            fixups: match section.fixups {
-                FixupsView::Packed(_) => FixupsView::Narrow(unpacked),
-                fixups => fixups,
-            },
+            fixups,
             targets: stored.fixups.targets,
         }
     }
@@ -738,10 +742,9 @@ impl Targets<'_> {
     /// The dense id of a target that is a piece. `index` may be [`FixupRecord::NO_TARGET`].
     #[inline(always)]
     fn piece(&self, index: u32) -> Option<u32> {
-        let target = self.targets.get(index as usize)?;
+        let piece = self.targets.get(index as usize)?.piece()?;
         let is_bound = (index as usize) < self.bindings.len();
-        let is_piece = target.kind() == Some(TargetKind::Piece);
-        (is_piece && !is_bound && index != FixupRecord::NO_TARGET).then_some(target.value())
+        (!is_bound && index != FixupRecord::NO_TARGET).then_some(piece)
     }
 
     #[inline]

@@ -474,7 +474,8 @@ impl Tracer<'_, '_> {
         let input = self.files.get(file);
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
         let symbol_count = object.symbol_count();
-        let bytes = object.section_bytes(number);
+        // What a fixup asks for is seen by the instruction before its place.
+        let bytes = object.bytes_beside_fixups(number);
         if bytes.is_empty() {
             self.refuse_outside(id, fixups);
         }

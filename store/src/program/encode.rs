@@ -13,8 +13,8 @@ use super::outline::outline;
 use super::prepare;
 use super::view::outline_crc;
 use format_spec::fragment::{
-    CHECKED_FROM, FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing,
-    SectionExtension, SectionRecord, TargetKind, TargetRecord, section_check,
+    BodyCheck, CHECKED_FROM, FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing,
+    SectionExtension, SectionRecord, TargetKind, TargetRecord, head_check,
 };
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
@@ -175,7 +175,11 @@ fn put_section(
         }
     };
     if is_extended {
-        let check = section_check(&out[body + SectionExtension::UNCHECKED..]);
+        let bytes = out.len() - section.bytes.len();
+        let check = BodyCheck::default()
+            .part(&out[body + SectionExtension::UNCHECKED..bytes])
+            .part(&out[bytes..])
+            .value();
         out[body..body + SectionExtension::UNCHECKED].copy_from_slice(&check.to_le_bytes());
     }
     let mut bits = section.bits;
@@ -267,7 +271,7 @@ pub(super) fn translate_fragment(
         place.copy_from_slice(bytemuck::bytes_of(&translation.fragment(number)));
     }
     if let Some(at) = head.check {
-        let check = section_check(&value[..at]);
+        let check = head_check(&value[..at]);
         value[at..at + size_of::<u32>()].copy_from_slice(&check.to_le_bytes());
     }
     Ok(())

@@ -7,11 +7,12 @@
 
 use super::{ProgramError, Result};
 use crate::engine::{Record, Snapshot};
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use format_spec::digest::Digest;
 use format_spec::fragment::{
-    FixupRecord, FragmentHeader, PackedFixupRecord, Packing, SectionExtension, SectionKind,
-    SectionRecord, TargetKind, TargetRecord, WideFixupRecord, clear_places, section_check,
+    BodyCheck, FixupRecord, FragmentHeader, PackedFixupRecord, Packing, SectionExtension,
+    SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord, clear_places,
+    head_check,
 };
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
@@ -21,7 +22,6 @@ use format_spec::program::{
 };
 use std::borrow::Cow;
 use std::ops::Range;
-use xxhash_rust::xxh3::Xxh3Default;
 
 /// ELF's `SHT_NOBITS`: a section without bytes.
 const SHT_NOBITS: u32 = 8;
@@ -182,7 +182,7 @@ impl<'s> Programs<'s> {
             None => record.is_whole(),
             Some(at) => {
                 let (head, rest) = record.value.split_at_checked(at).unwrap_or_default();
-                rest.starts_with(&section_check(head).to_le_bytes())
+                rest.starts_with(&head_check(head).to_le_bytes())
             }
         };
         match is_right {
@@ -353,28 +353,37 @@ impl PackedFixups<'_> {
         self.packing.unpack(record, word)
     }
 
-    /// Puts the fixups of `records` whose places are in `bytes`, which is the beginning of a copy of the section's, up to the first that is not, into
-    /// `unpacked`, and zeros into their places. Returns the others.
+    /// Puts the fixups of `records` whose places are in `bytes`, which is the beginning of a copy of the section's, up to the first
+    /// that is not, into `unpacked`, which must have room for all, and zeros into their places. Returns how many they are.
     #[inline]
-    fn take<'r>(
+    fn take(
         &self,
-        records: &'r [PackedFixupRecord],
+        records: &[PackedFixupRecord],
         bytes: &mut [u8],
-        unpacked: &mut Vec<FixupRecord>,
-    ) -> &'r [PackedFixupRecord] {
-        for (index, record) in records.iter().enumerate() {
+        unpacked: &mut [FixupRecord],
+    ) -> usize {
+        let packing = self.packing;
+        for (index, (record, to)) in records.iter().zip(unpacked).enumerate() {
             let at = record.offset() as usize;
-            let place = bytes
-                .get_mut(at..)
-                .and_then(|bytes| bytes.first_chunk_mut());
-            let Some(place) = place else {
-                return &records[index..];
+            let Some(place) = bytes.get_mut(at..at + size_of::<u32>()) else {
+                return index;
             };
-            let word = u32::from_le_bytes(std::mem::take(place));
-            unpacked.push(self.packing.unpack(*record, word));
+            let word = u32::from_le_bytes([place[0], place[1], place[2], place[3]]);
+            place.copy_from_slice(&[0; 4]);
+            *to = packing.unpack(*record, word);
         }
-        &[]
+        records.len()
     }
+
+    /// None.
+    const NONE: PackedFixups<'static> = PackedFixups {
+        records: &[],
+        bytes: &[],
+        packing: Packing {
+            target_bits: 1,
+            bindable_count: 0,
+        },
+    };
 }
 
 /// The fixups of a section, in one of the three forms.
@@ -460,7 +469,7 @@ pub struct SectionView<'s> {
 /// A section's check, and what it is about.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionCheck<'s> {
-    /// The low 32 bits of XXH3 of what follows.
+    /// [`BodyCheck`] of what follows.
     pub check: u32,
     /// What stands before the stored bytes.
     pub before: &'s [u8],
@@ -471,15 +480,10 @@ pub struct SectionCheck<'s> {
 impl SectionCheck<'_> {
     /// Whether the bytes are those that were written.
     pub fn is_right(&self) -> bool {
-        let mut hasher = Xxh3Default::new();
-        hasher.update(self.before);
-        hasher.update(self.stored);
-        self.check == hasher.digest() as u32
+        let check = BodyCheck::default().part(self.before).part(self.stored);
+        self.check == check.value()
     }
 }
-
-/// Bytes that are copied and compared in one go: few enough to stay in the processor's first cache.
-const STEP: usize = 8 << 10;
 
 impl<'s> SectionView<'s> {
     /// Opens what `record` says of a fragment's value.
@@ -562,45 +566,61 @@ impl<'s> SectionView<'s> {
         }
     }
 
-    /// Copies its bytes to `out`, which must have as many, and puts its fixups into `unpacked`, in place of what is there, if
-    /// they are packed; with `compares`, compares them with the section's check, if it has one. Returns whether it
-    /// is right. All is done in one go over the bytes, so that the memory is waited for once.
+    /// Copies its bytes to `out`, which must have as many, and returns its fixups: packed ones from `room`, where they are put;
+    /// what it had before is of no matter. With `compares`, compares the bytes with the section's check, if it has
+    /// one; the second result is whether it is right. All is done in one go over the bytes, so that the memory is waited for
+    /// once.
     ///
     /// # Panics
     /// If `out` has not as many bytes as are stored.
-    pub fn copy(&self, out: &mut [u8], unpacked: &mut Vec<FixupRecord>, compares: bool) -> bool {
+    pub fn copy<'u>(
+        &self,
+        out: &mut [u8],
+        room: &'u mut Vec<FixupRecord>,
+        compares: bool,
+    ) -> (FixupsView<'u>, bool)
+    where
+        's: 'u,
+    {
         assert_eq!(out.len(), self.stored.len());
-        unpacked.clear();
-        let mut rest = match &self.fixups {
-            FixupsView::Packed(fixups) => {
-                unpacked.reserve(fixups.records.len());
-                fixups.records
-            }
-            _ => &[],
+        let check = self.check.filter(|_| compares);
+        let mut made = BodyCheck::default();
+        if let Some(check) = check {
+            made = made.part(check.before);
+        }
+        let packed = match self.fixups {
+            FixupsView::Packed(fixups) => fixups,
+            _ => PackedFixups::NONE,
         };
-        let mut hasher = self.check.filter(|_| compares).map(|check| {
-            let mut hasher = Xxh3Default::new();
-            hasher.update(check.before);
-            (hasher, check.check)
-        });
+        let count = packed.records.len();
+        if room.len() < count {
+            room.resize(count, FixupRecord::zeroed());
+        }
+        let mut unpacked = 0;
         let mut end = 0;
-        while end < out.len() {
-            let step = end..(end + STEP).min(out.len());
-            end = step.end;
-            let from = &self.stored[step.clone()];
-            if let Some((hasher, _)) = &mut hasher {
-                hasher.update(from);
+        for from in self.stored.chunks(BodyCheck::BLOCK) {
+            if check.is_some() {
+                made.block(from);
             }
-            out[step].copy_from_slice(from);
-            if let FixupsView::Packed(fixups) = &self.fixups {
-                rest = fixups.take(rest, &mut out[..end], unpacked);
-            }
+            let start = end;
+            end += from.len();
+            out[start..end].copy_from_slice(from);
+            unpacked += packed.take(
+                &packed.records[unpacked..],
+                &mut out[..end],
+                &mut room[unpacked..count],
+            );
         }
-        if let FixupsView::Packed(fixups) = &self.fixups {
-            // Places that are not in the section.
-            unpacked.extend(rest.iter().map(|record| fixups.unpack(*record)));
+        for (record, place) in packed.records.iter().zip(&mut room[..count]).skip(unpacked) {
+            // Its place is not in the section.
+            *place = packed.unpack(*record);
         }
-        hasher.is_none_or(|(hasher, check)| hasher.digest() as u32 == check)
+        let fixups = match self.fixups {
+            FixupsView::Packed(_) => FixupsView::Narrow(&room[..count]),
+            fixups => fixups,
+        };
+        let is_right = check.is_none_or(|check| check.check == made.value());
+        (fixups, is_right)
     }
 
     /// Bytes of its extension and of its fixups.
@@ -700,7 +720,7 @@ impl<'s> FragmentView<'s> {
         let value = self.record.value;
         if let Some(at) = self.check {
             let check = value.get(at..self.bodies)?;
-            if check != section_check(&value[..at]).to_le_bytes() {
+            if check != head_check(&value[..at]).to_le_bytes() {
                 return None;
             }
         }
