@@ -365,12 +365,11 @@ impl PackedFixups<'_> {
         let packing = self.packing;
         for (index, (record, to)) in records.iter().zip(unpacked).enumerate() {
             let at = record.offset() as usize;
-            let Some(place) = bytes.get_mut(at..at + size_of::<u32>()) else {
+            let place = bytes.get_mut(at..at + size_of::<u32>());
+            let Some(place) = place.and_then(|place| place.first_chunk_mut()) else {
                 return index;
             };
-            let word = u32::from_le_bytes([place[0], place[1], place[2], place[3]]);
-            place.copy_from_slice(&[0; 4]);
-            *to = packing.unpack(*record, word);
+            *to = packing.unpack(*record, u32::from_le_bytes(std::mem::take(place)));
         }
         records.len()
     }
