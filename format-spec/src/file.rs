@@ -316,7 +316,7 @@ pub const RECORD_CHECK: u64 = 4;
 /// bytes before: head, key and value.
 #[inline]
 pub fn record_check(bytes: &[u8]) -> u32 {
-    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+    crate::xxh3::xxh3(bytes) as u32
 }
 
 /// An index as of one transaction.

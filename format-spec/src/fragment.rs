@@ -200,7 +200,7 @@ impl SectionExtension {
 /// The check of a fragment's head: the low 32 bits of XXH3 (64 bits, no seed).
 #[inline]
 pub fn head_check(bytes: &[u8]) -> u32 {
-    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+    crate::xxh3::xxh3(bytes) as u32
 }
 
 /// The check of a section's body, made from one block after another, so that who copies the section can have each block
@@ -215,7 +215,7 @@ impl BodyCheck {
     /// Adds a block: all of [`BodyCheck::BLOCK`] bytes, or the last of a part, which may be shorter.
     #[inline]
     pub fn block(&mut self, block: &[u8]) {
-        self.0 = (self.0 ^ xxhash_rust::xxh3::xxh3_64(block)).wrapping_mul(crate::GOLDEN);
+        self.0 = (self.0 ^ crate::xxh3::xxh3(block)).wrapping_mul(crate::GOLDEN);
     }
 
     /// Adds a part, cut into blocks from its start.

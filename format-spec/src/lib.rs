@@ -26,6 +26,7 @@ pub mod outline;
 pub mod program;
 pub mod ticket;
 pub mod trie;
+mod xxh3;
 
 /// An odd number near 2^64 divided by the golden ratio: by multiplying with it, checks are made
 /// of words of the file.
