@@ -264,6 +264,11 @@ impl Store {
         self.header.uuid
     }
 
+    /// Those that the file has had from its beginning.
+    pub(super) fn features(&self) -> Features {
+        self.header.features
+    }
+
     /// When the repository was created, in nanoseconds since 1970.
     pub fn created(&self) -> u64 {
         self.header.created

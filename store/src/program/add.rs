@@ -398,6 +398,18 @@ impl<'s> Adder<'s> {
         }
     }
 
+    /// Adds what a compilation is made of, but not the compilation. Returns where its fragments are, and the ids of its pieces.
+    pub(super) fn add_parts(
+        &mut self,
+        prepared: &Prepared<'_>,
+    ) -> Result<(Vec<Address>, Vec<PieceId>)> {
+        let mut missing = Missing::new(prepared, |_| Ok(None), |_| Ok(None), |_| Ok(None))?;
+        while !self.parts(prepared, &mut missing)? {
+            self.budget = Budget::new();
+        }
+        Ok((missing.fragments.of, missing.pieces.of))
+    }
+
     fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
         ProgramError::Damaged {
             path: self.transaction.base().store().path().to_owned(),
@@ -504,40 +516,8 @@ impl<'s> Adder<'s> {
         prepared: &Prepared<'_>,
         missing: &mut Missing<'_>,
     ) -> Result<Option<Added>> {
-        let compilation = &prepared.compilation;
-        while let Some(number) = missing.names.next() {
-            let digest = &missing.name_digests[number];
-            let (id, is_new) = self.intern(digest, compilation.names[number])?;
-            missing.names.of[number] = id;
-            missing.names.done += 1;
-            missing.added.new_names += u32::from(is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
-        }
-        while let Some(number) = missing.pieces.next() {
-            let names = &missing.names.of;
-            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
-            missing.pieces.of[number] = id;
-            missing.pieces.done += 1;
-            missing.added.new_pieces += u32::from(is_new);
-            missing.added.shared_pieces += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
-        }
-        while let Some(number) = missing.fragments.next() {
-            self.value.clear();
-            self.value.extend_from_slice(prepared.value(number));
-            encode::translate_fragment(&mut self.value, missing.translation())?;
-            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
-            missing.fragments.of[number] = address;
-            missing.fragments.done += 1;
-            missing.added.new_fragments += u32::from(is_new);
-            missing.added.shared_fragments += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
+        if !self.parts(prepared, missing)? {
+            return Ok(None);
         }
         let translation = Translation {
             names: &missing.names.of,
@@ -550,6 +530,46 @@ impl<'s> Adder<'s> {
         missing.added.address = address;
         missing.added.is_new = is_new;
         Ok(Some(missing.added))
+    }
+
+    /// Goes on adding what a compilation is made of; false if the budget is spent before all of it is there.
+    fn parts(&mut self, prepared: &Prepared<'_>, missing: &mut Missing<'_>) -> Result<bool> {
+        let compilation = &prepared.compilation;
+        while let Some(number) = missing.names.next() {
+            let digest = &missing.name_digests[number];
+            let (id, is_new) = self.intern(digest, compilation.names[number])?;
+            missing.names.of[number] = id;
+            missing.names.done += 1;
+            missing.added.new_names += u32::from(is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        while let Some(number) = missing.pieces.next() {
+            let names = &missing.names.of;
+            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
+            missing.pieces.of[number] = id;
+            missing.pieces.done += 1;
+            missing.added.new_pieces += u32::from(is_new);
+            missing.added.shared_pieces += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        while let Some(number) = missing.fragments.next() {
+            self.value.clear();
+            self.value.extend_from_slice(prepared.value(number));
+            encode::translate_fragment(&mut self.value, missing.translation())?;
+            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
+            missing.fragments.of[number] = address;
+            missing.fragments.done += 1;
+            missing.added.new_fragments += u32::from(is_new);
+            missing.added.shared_fragments += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Counts `self.value`, if it was inserted. Returns whether there is more to spend.

@@ -35,8 +35,7 @@ pub struct NewImage<'a> {
 }
 
 /// Records an image in the repository of `store`, in place of an older one of the same
-/// output. Nothing is written if that says the same already. Placements are not
-/// recorded.
+/// output. Nothing is written if that says the same already.
 ///
 /// # Errors
 /// If the repository is damaged, or cannot be written.
@@ -55,8 +54,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
         output_size: image.output_size,
         path_size: path.len() as u32,
         input_count: image.inputs.len() as u32,
-        placement_count: 0,
-        reserved: 0,
+        reserved: [0; 2],
     };
     let mut value = bytemuck::bytes_of(&header).to_vec();
     align(&mut value);
