@@ -239,7 +239,7 @@ fn copy_added<'s>(
                 trace.mark(record.address);
             }
             Some(Index::Tickets | Index::Images) => files.push((index, record)),
-            _ if has_envelopes(index) => trace.mark(record.address),
+            _ if has_envelopes(index) => trace.need(record.address),
             // What compilations are made of.
             _ => {}
         }

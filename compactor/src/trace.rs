@@ -3,7 +3,8 @@
 //! They are records of kinds that this program need not know. What keeps them is in their envelopes: they are roots, or
 //! needed by others, or attached to what is live, which may be a compilation, a fragment or an image. What is found to be
 //! live is marked, by the address of its record in the old file; an attached record that is not live waits for an owner
-//! that is not, and is looked at again when that is marked, perhaps because a writer has revived it meanwhile.
+//! that is not, and is looked at again when that is marked, perhaps because a writer has revived it meanwhile. An
+//! attached record that is needed, or young, keeps its owners instead.
 //!
 //! Then what is marked is copied, in the order of addresses: so what a record refers to is there before it.
 //! A record of which that is damaged, or is not as the specification asks, is dropped; so is what cannot be without it.
@@ -23,8 +24,12 @@ use store::program::{Copier, Programs};
 pub struct Trace {
     /// What is live: compilations, fragments, tickets, images, and records in envelopes.
     live: HashSet<Address>,
+    /// What is live on account of something that cannot be without it, or of its age.
+    needed: HashSet<Address>,
     /// What is live and has not been asked yet what it keeps.
     unasked: Vec<Address>,
+    /// What is needed and has not been asked yet for its owners.
+    unasked_for_owners: Vec<Address>,
     /// Attached records that are not live, by an owner that is not.
     waiting: HashMap<Address, Vec<Address>>,
     /// Records in envelopes that are live and not copied yet.
@@ -45,6 +50,14 @@ impl Trace {
     pub fn mark(&mut self, address: Address) {
         if self.live.insert(address) {
             self.unasked.push(address);
+        }
+    }
+
+    /// Marks a record as live, for itself and not on account of its owners, which it keeps.
+    pub fn need(&mut self, address: Address) {
+        self.mark(address);
+        if self.needed.insert(address) {
+            self.unasked_for_owners.push(address);
         }
     }
 
@@ -79,7 +92,7 @@ impl Trace {
                     continue;
                 };
                 if record.address >= young {
-                    self.mark(record.address);
+                    self.need(record.address);
                 } else if let Some(envelope) = damage::unless_damaged(programs.envelope(&record))? {
                     self.look_at(record.address, &envelope);
                 } else {
@@ -132,9 +145,7 @@ impl Trace {
             let place = usize::from(vector.number());
             for element in self.marked_elements[place]..snapshot.vector_len(vector) {
                 let address = snapshot.vector_get(vector, element as u32)?;
-                if let Some(record) = target(programs, address.unwrap_or_default())? {
-                    self.mark(record.address);
-                }
+                self.need_found(target(programs, address.unwrap_or_default())?);
             }
             self.marked_elements[place] = snapshot.vector_len(vector);
         }
@@ -143,19 +154,22 @@ impl Trace {
         if !IndexSlot::all().any(has_any) {
             return Ok(());
         }
-        while let Some(address) = self.unasked.pop() {
-            self.ask(programs, address)?;
-            for waiting in self.waiting.remove(&address).unwrap_or_default() {
-                if self.is_live(waiting) {
-                    continue;
+        loop {
+            if let Some(address) = self.unasked.pop() {
+                self.ask(programs, address)?;
+                for waiting in self.waiting.remove(&address).unwrap_or_default() {
+                    if !self.is_live(waiting)
+                        && let Some(envelope) = envelope_at(programs, waiting)?
+                    {
+                        self.look_at(waiting, &envelope);
+                    }
                 }
-                let record = snapshot.record_at(waiting)?;
-                if let Some(envelope) = damage::unless_damaged(programs.envelope(&record))? {
-                    self.look_at(waiting, &envelope);
-                }
+            } else if let Some(address) = self.unasked_for_owners.pop() {
+                self.ask_for_owners(programs, address)?;
+            } else {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Marks what a live record keeps. What is damaged keeps nothing: it will be dropped when it is to be copied.
@@ -183,7 +197,15 @@ impl Trace {
                 self.counts[usize::from(index.number())] += 1;
                 self.uncopied.insert(address);
                 if let Some(envelope) = damage::unless_damaged(programs.envelope(&record))? {
-                    self.ask_envelope(programs, &envelope)?;
+                    let keeps_all = envelope.class().is_none();
+                    for reference in envelope.references {
+                        let address = reference.address().unwrap_or_default();
+                        match reference.strength() {
+                            Some(Strength::Strong) => self.need_found(target(programs, address)?),
+                            _ if keeps_all => self.need_found(owner(programs, address)?),
+                            _ => {}
+                        }
+                    }
                 }
             }
             _ => {}
@@ -191,27 +213,26 @@ impl Trace {
         Ok(())
     }
 
-    fn ask_envelope(&mut self, programs: &Programs<'_>, envelope: &Envelope<'_>) -> Result<()> {
-        // Of what lives by its owners, some may be live already; if it is live on another account, they are kept, too.
-        let keeps_owners = match envelope.class() {
-            None | Some(Class::AttachedToAll) => true,
-            Some(Class::AttachedToAny) => !owners(envelope).any(|owner| self.is_live(owner)),
-            Some(_) => false,
+    /// Marks what a needed record is attached to.
+    fn ask_for_owners(&mut self, programs: &Programs<'_>, address: Address) -> Result<()> {
+        let Some(envelope) = envelope_at(programs, address)? else {
+            return Ok(());
         };
-        for reference in envelope.references {
-            let keeps = match reference.strength() {
-                Some(Strength::Strong) => true,
-                Some(Strength::Owner) => keeps_owners,
-                Some(Strength::Weak) => envelope.class().is_none(),
-                None => false,
-            };
-            if keeps
-                && let Some(record) = target(programs, reference.address().unwrap_or_default())?
-            {
-                self.mark(record.address);
+        if envelope.class().is_some_and(Class::is_attached) {
+            for reference in envelope.references {
+                if reference.strength() == Some(Strength::Owner) {
+                    let address = reference.address().unwrap_or_default();
+                    self.need_found(owner(programs, address)?);
+                }
             }
         }
         Ok(())
+    }
+
+    fn need_found(&mut self, record: Option<Record<'_>>) {
+        if let Some(record) = record {
+            self.need(record.address);
+        }
     }
 
     /// Copies what is marked and not copied yet, and the vectors' new elements.
@@ -360,6 +381,17 @@ fn is_of_content(index: IndexSlot) -> bool {
     index <= Index::Compilations.slot()
 }
 
+/// The envelope of the record at an address; `None` if it is in none, or damaged.
+fn envelope_at<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Envelope<'s>>> {
+    let record = programs.snapshot().record_at(address).map_err(Into::into);
+    match damage::unless_damaged(record)? {
+        Some(record) if record.index().is_some_and(has_envelopes) => {
+            Ok(damage::unless_damaged(programs.envelope(&record))?)
+        }
+        _ => Ok(None),
+    }
+}
+
 /// The record at an address, if there is one of which no other one has taken the place.
 fn newest<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Record<'s>>> {
     let snapshot = programs.snapshot();
@@ -381,4 +413,13 @@ fn target<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Record
         !index.is_some_and(Index::is_replaceable)
     };
     Ok(newest(programs, address)?.filter(may_be))
+}
+
+/// The record at an address, if a record that is attached to it can keep it. Tickets and images live as long as their files.
+fn owner<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Record<'s>>> {
+    let is_of_file = |record: &Record<'_>| {
+        let index = record.index();
+        index == Some(Index::Tickets.slot()) || index == Some(Index::Images.slot())
+    };
+    Ok(newest(programs, address)?.filter(|record| !is_of_file(record)))
 }

@@ -162,13 +162,16 @@ impl<'a> Envelope<'a> {
     /// If it is no envelope, or one of another version.
     pub fn parse(value: &'a [u8], address: Address) -> Result<Envelope<'a>, EnvelopeError> {
         const CUT_OFF: EnvelopeError = EnvelopeError::Malformed("the envelope is cut off");
+        // First of all: another version may have another head.
+        match value.first() {
+            None | Some(&EnvelopeHeader::VERSION) => {}
+            Some(0) => return Err(EnvelopeError::Malformed("it is in no envelope")),
+            Some(&version) => return Err(EnvelopeError::Version(version)),
+        }
         let (head, _) = value
             .split_first_chunk::<{ size_of::<EnvelopeHeader>() }>()
             .ok_or(CUT_OFF)?;
         let header: EnvelopeHeader = bytemuck::pod_read_unaligned(head);
-        if header.version != EnvelopeHeader::VERSION {
-            return Err(EnvelopeError::Version(header.version));
-        }
         if header.reserved != 0 {
             return Err(EnvelopeError::Malformed("the envelope's head is wrong"));
         }
@@ -360,6 +363,13 @@ mod tests {
         value[0] = 2;
         with(&value, |parsed| {
             assert_eq!(parsed, Err(EnvelopeError::Version(2)))
+        });
+        with(&[200], |parsed| {
+            assert_eq!(parsed, Err(EnvelopeError::Version(200)))
+        });
+        value[0] = 0;
+        with(&value, |parsed| {
+            assert!(matches!(parsed, Err(EnvelopeError::Malformed(_))))
         });
     }
 

@@ -34,6 +34,41 @@ pub fn unit_with_string<'a>(name: &'a [u8], code: &'a [u8], string: &'a [u8]) ->
     Prepared::new(compilation).expect("the unit is well-formed")
 }
 
+/// A translation unit that defines one function, which refers to a table that has no name.
+pub fn unit_with_table<'a>(name: &'a [u8], code: &'a [u8], table: &'a [u8]) -> Prepared<'a> {
+    let mut compilation = compilation(name, code);
+    compilation.names.push(b".rodata");
+    compilation.sections.push(Section {
+        name: Name(3),
+        kind: SectionKind::ReadOnly,
+        sh_flags: 2,
+        bits: 0,
+        size: table.len() as u64,
+        bytes: table,
+        ..compilation.sections[0].clone()
+    });
+    compilation.fragments.push(Fragment {
+        sections: 1..2,
+        targets: 1..1,
+        bindings: 1..1,
+        suffix: Name(0),
+        ..compilation.fragments[0].clone()
+    });
+    compilation.targets = vec![Target::OwnAnonymous(1)];
+    compilation.fragments[0].targets = 0..1;
+    compilation.fragments[0].bindings = 0..1;
+    (compilation.bindings, compilation.uses) = (vec![1], vec![0]);
+    compilation.digest_order = vec![1, 0];
+    let of_table = Symbol {
+        place: Place::Section(1),
+        info: 3,
+        ..compilation.symbols[0]
+    };
+    compilation.symbols.insert(1, of_table);
+    compilation.first_global = 2;
+    Prepared::new(compilation).expect("the unit is well-formed")
+}
+
 fn compilation<'a>(name: &'a [u8], code: &'a [u8]) -> Compilation<'a> {
     let global = Symbol {
         name: Name(1),
