@@ -105,8 +105,8 @@ fn readers_go_on_and_writers_notice() {
     // The old file, as it was.
     let view = reader.compilation(&b.digest).expect("still there");
     assert_eq!(
-        reader.load(&view).expect("readable").sections[0].bytes[..],
-        b"\x90\xc3"[..]
+        *reader.load(&view).expect("readable").sections[0].bytes,
+        *b"\x90\xc3"
     );
     let error = repository.store().begin(Durability::Lazy).map(drop);
     assert!(

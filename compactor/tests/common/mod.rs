@@ -44,7 +44,7 @@ pub fn unit_with_table<'a>(name: &'a [u8], code: &'a [u8], table: &'a [u8]) -> P
         sh_flags: 2,
         bits: 0,
         size: table.len() as u64,
-        bytes: table,
+        bytes: table.into(),
         ..compilation.sections[0].clone()
     });
     compilation.fragments.push(Fragment {
@@ -108,7 +108,7 @@ fn compilation<'a>(name: &'a [u8], code: &'a [u8]) -> Compilation<'a> {
             bits: SectionRecord::SUFFIXED,
             link: 0,
             size: code.len() as u64,
-            bytes: code,
+            bytes: code.into(),
             fixups: Fixups::Narrow(0..0),
             frame: None,
         }],
