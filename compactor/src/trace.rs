@@ -323,7 +323,9 @@ impl Trace {
         if is_orphan {
             return Ok(None);
         }
-        let copied = copier.enveloped(programs, &record, &envelope, &references);
+        let checked = programs.check_body(&record, &envelope);
+        let copied =
+            checked.and_then(|()| copier.enveloped(programs, &record, &envelope, &references));
         let copied = damage::unless_damaged(copied)?;
         if copied.is_none() {
             self.drop(programs, &what(), Some(record.address), IS_DAMAGED);

@@ -1,4 +1,4 @@
-//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 34), as far as they are settled.
+//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 33), as far as they are settled.
 //!
 //! A body names records, names and pieces by their places in the lists of its [`Envelope`]. What has no body here has its
 //! index, key and class in SPEC.md; its body has version 0 until somebody writes it.

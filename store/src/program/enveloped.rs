@@ -1,15 +1,17 @@
 //! Records in envelopes (SPEC.md, section 24): reading them, and adding them as the kinds that are to come will.
 //!
-//! Whoever adds one looks here at what it refers to, once, so that a compactor can rely on it; and the
-//! snapshot gets the feature that says that there are such records.
+//! Whoever adds one looks here at what it refers to, once; and the snapshot gets the feature that says that there are
+//! such records. Whoever verifies or copies them looks again, and into the bodies of those kinds that SPEC.md has settled.
 
 use super::view::Programs;
 use super::{ProgramError, Result};
 use crate::engine::{Reader, Record, Transaction};
+use format_spec::canonical;
 use format_spec::digest::Digest;
 use format_spec::envelope::{Envelope, EnvelopeError, Strength};
 use format_spec::file::{Features, IndexSlot, MAX_ADDRESS};
 use format_spec::ids::Address;
+use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, Manifest, TypeBody};
 use format_spec::program::{Index, Vector, has_envelopes};
 
 /// What a snapshot has in which there are envelopes.
@@ -25,24 +27,109 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If it is in none, or its bytes are not those; [`ProgramError::NewerRecord`] if it is one of another version.
     pub fn envelope(&self, record: &Record<'s>) -> Result<Envelope<'s>> {
-        let path = || self.snapshot().store().path().to_owned();
-        let address = record.address;
-        let damaged = |what| ProgramError::Damaged {
-            path: path(),
-            address,
-            what,
-        };
         if !record.is_whole() {
-            return Err(damaged("a record's bytes are not those that were written"));
+            return Err(self.wrong(record, "a record's bytes are not those that were written"));
         }
-        Envelope::parse(record.value, address).map_err(|error| match error {
+        Envelope::parse(record.value, record.address).map_err(|error| match error {
             EnvelopeError::Version(version) => ProgramError::NewerRecord {
-                path: path(),
-                address,
+                path: self.snapshot().store().path().to_owned(),
+                address: record.address,
                 version,
             },
-            EnvelopeError::Malformed(what) => damaged(what),
+            EnvelopeError::Malformed(what) => self.wrong(record, what),
         })
+    }
+
+    /// Checks a record in an envelope: that all that it refers to is there and may be referred to so, and what
+    /// [`Programs::check_body`] checks.
+    ///
+    /// # Errors
+    /// If it is not as SPEC.md says.
+    pub fn check_enveloped(&self, record: &Record<'s>) -> Result<()> {
+        let envelope = self.envelope(record)?;
+        let snapshot = self.snapshot();
+        for reference in envelope.references {
+            let Some(address) = reference.address() else {
+                continue;
+            };
+            let target = snapshot.record_at(address)?;
+            let Some(of) = target.index() else {
+                return Err(self.wrong(record, "it refers to a record of no index"));
+            };
+            let is_newest = || -> Result<bool> {
+                let newest = snapshot.get(of, target.key)?;
+                Ok(newest.is_some_and(|newest| newest.address == address))
+            };
+            if reference.strength() == Some(Strength::Strong)
+                && (Index::at(of).is_some_and(Index::is_replaceable) || !is_newest()?)
+            {
+                let what = "it needs a record that another one may take the place of";
+                return Err(self.wrong(record, what));
+            }
+        }
+        for name in envelope.names {
+            self.name(*name)?;
+        }
+        for piece in envelope.pieces {
+            self.piece(*piece)?;
+        }
+        self.check_body(record, &envelope)
+    }
+
+    /// Checks key and body of a record in an envelope, as far as they are settled for its index: digests among them.
+    ///
+    /// # Errors
+    /// If they are not as SPEC.md says.
+    pub fn check_body(&self, record: &Record<'s>, envelope: &Envelope<'s>) -> Result<()> {
+        let Some(index) = record.index().and_then(Index::at) else {
+            return Ok(());
+        };
+        let is_settled = envelope.body_version == BODY_VERSION;
+        let is_right = match index {
+            Index::DebugInformation | Index::Placements | Index::Referrers => {
+                self.has_key_of_owner(record, envelope)?
+            }
+            Index::LastUses => {
+                self.has_key_of_owner(record, envelope)?
+                    && (!is_settled || LastUseBody::parse(envelope).is_some())
+            }
+            _ if !is_settled => true,
+            Index::Types => TypeBody::parse(envelope).is_some(),
+            Index::Manifests => Manifest::parse(envelope).is_some(),
+            Index::Captured => canonical::captured(envelope.body) == *record.key,
+            Index::Compilers => match (CompilerBody::parse(envelope), envelope.names) {
+                (Some(body), [path]) => {
+                    let path = self.name(*path)?;
+                    canonical::compiler(path, body.size, body.modified) == *record.key
+                }
+                _ => false,
+            },
+            _ => true,
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(self.wrong(record, "its key or body is not what its index asks for")),
+        }
+    }
+
+    fn has_key_of_owner(&self, record: &Record<'_>, envelope: &Envelope<'_>) -> Result<bool> {
+        for reference in envelope.references {
+            if reference.strength() == Some(Strength::Owner)
+                && let Some(address) = reference.address()
+                && self.snapshot().record_at(address)?.key == record.key
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn wrong(&self, record: &Record<'_>, what: &'static str) -> ProgramError {
+        ProgramError::Damaged {
+            path: self.snapshot().store().path().to_owned(),
+            address: record.address,
+            what,
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! | [`output`] | text or JSON, colours, pipes |
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
-//! | [`envelopes`] | records of kinds that need not be known: a view, and what `--verify` checks of them |
+//! | [`envelopes`] | records of kinds that need not be known |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
 //! | [`stats`], [`verify`], [`repair`], [`diff`] | what looks at everything |
 //! | [`progress`] | a bar for what lasts |

@@ -4,9 +4,8 @@
 //! word of every table. Here the content is checked: the digest of every name, piece,
 //! fragment and compilation is computed again from what is in the file, dense ids
 //! against the vectors, and every reference from one record to another, also where what
-//! a record is need not be known ([`super::envelopes`]). All problems are collected, each with its offset.
+//! a record is need not be known. All problems are collected, each with its offset.
 
-use super::envelopes;
 use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
@@ -15,7 +14,7 @@ use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::fragment::TargetKind;
-use format_spec::ids::{NameId, PieceId};
+use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
     Index, NameHeader, SymbolRecord, Vector, has_envelopes, has_kept_elements, index_in_words,
 };
@@ -76,7 +75,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
                 found += 1;
                 match Index::at(index) {
                     Some(known) if !has_envelopes(index) => checker.record(known, &record),
-                    _ => envelopes::check(&checker.programs, index, &record),
+                    _ => checker.programs.check_enveloped(&record),
                 }
             });
             if let Err(error) = result
@@ -110,7 +109,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
     }
     for vector in VectorSlot::all().filter(|vector| has_kept_elements(*vector)) {
         for element in 0..snapshot.vector_len(vector) {
-            let result = envelopes::check_element(&checker.programs, vector, element as u32);
+            let result = checker.element(vector, element as u32);
             if let Err(error) = result
                 && problems.len() < LIMIT
             {
@@ -191,6 +190,14 @@ impl<'s> Checker<'s> {
             Index::Tickets => self.ticket(record),
             Index::Images => self.image(record),
             _ => Ok(()),
+        }
+    }
+
+    /// An element of a vector that need not be known.
+    fn element(&self, vector: VectorSlot, element: u32) -> Result<(), ProgramError> {
+        match self.snapshot.vector_get(vector, element)? {
+            Some(Address(0)) | None => Ok(()),
+            Some(address) => Ok(self.snapshot.record_at(address).map(drop)?),
         }
     }
 
