@@ -3,13 +3,19 @@
 
 use super::corpus;
 use super::link::{START, directory, link_here};
-use format_spec::program::Index;
+use format_spec::digest::Digest;
+use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::file::IndexSlot;
+use format_spec::ids::NameId;
+use format_spec::kinds::BODY_VERSION;
+use format_spec::program::{Index, has_envelopes};
 use linker::import::import_object;
 use linker::join::join;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use store::program::{Prepared, Programs, Repository};
+use store::engine::Durability;
+use store::program::{Prepared, Programs, Repository, insert_enveloped};
 use tickets::write_ticket;
 
 /// Kinds of links: each reads other parts of the records.
@@ -73,10 +79,55 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         };
         write_ticket(&object, &repository, &imported.digest).expect("room in memory");
     }
+    in_envelopes(&repository);
     drop(repository);
     let bytes = std::fs::read(&path).expect("just made");
     Sound { directory, bytes }
 });
+
+/// Adds records in envelopes: types that refer to each other, and what is attached to compilations.
+fn in_envelopes(repository: &Repository) {
+    let programs = repository.programs().expect("just made");
+    let compilations: Vec<_> = (programs.records(Index::Compilations).flatten())
+        .map(|record| record.address)
+        .collect();
+    let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+    let mut older = None;
+    for (number, compilation) in (0..).zip(compilations) {
+        let key = Digest::of(&[number]);
+        let references: Vec<_> = older
+            .map(|older| Reference::new(older, Strength::Strong))
+            .into_iter()
+            .collect();
+        let of_type = Envelope {
+            class: Class::Needed as u8,
+            body_version: BODY_VERSION,
+            references: &references,
+            names: &[NameId(u32::from(number))],
+            pieces: &[],
+            body: &[0x24, 0, 0, 0, 0, 0, 0, 0, number],
+        };
+        let added = insert_enveloped(&mut transaction, Index::Types.slot(), &key, &of_type);
+        let added = added.expect("added");
+        older = Some(added);
+        let references = [
+            Reference::new(compilation, Strength::Owner),
+            Reference::new(added, Strength::Strong),
+        ];
+        let mut body = [0; 16 + 24 + 56];
+        // The compiler, one result, one input; the compilation is reference 0, diagnostics are reference 1.
+        (body[0], body[4], body[8], body[20], body[32]) = (1, 1, 1, 2, 1);
+        let manifest = Envelope {
+            class: Class::AttachedToAny as u8,
+            references: &references,
+            body: &body,
+            ..of_type
+        };
+        let slot = Index::Manifests.slot();
+        insert_enveloped(&mut transaction, slot, &key, &manifest).expect("added");
+    }
+    transaction.commit().expect("room in memory");
+}
 
 /// A sound repository, whose tickets [`run`] links.
 pub fn seed() -> &'static [u8] {
@@ -121,6 +172,11 @@ fn look_at(programs: &Programs) {
     for record in programs.records(Index::Tickets).flatten() {
         let _ = black_box(programs.ticket(&record));
     }
+    for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
+        for record in programs.snapshot().iter(index).flatten() {
+            let _ = black_box(programs.check_enveloped(&record));
+        }
+    }
     for id in 0..programs.piece_count().min(10_000) as u32 {
         let _ = black_box(programs.piece(format_spec::ids::PieceId(id)));
     }
@@ -132,6 +188,25 @@ fn look_at(programs: &Programs) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else changes would be made to what is refused anyway.
+    #[test]
+    fn sound_envelopes_are_as_specified() {
+        let directory = directory();
+        let path = Sound::repository(directory.path());
+        std::fs::write(&path, seed()).expect("room in memory");
+        let repository = Repository::open(&path).expect("sound");
+        let programs = repository.programs().expect("sound");
+        let mut count = 0;
+        for index in [Index::Types, Index::Manifests] {
+            for record in programs.records(index) {
+                let record = record.expect("sound");
+                programs.check_enveloped(&record).expect("sound");
+                count += 1;
+            }
+        }
+        assert!(count >= 8, "{count}");
+    }
 
     /// Else changes would be made to what no link gets far with.
     #[test]
