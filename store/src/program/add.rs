@@ -278,15 +278,9 @@ fn ticket_key(path: &Path) -> Digest {
 /// knows that nobody is about to write the file. Its grace period must be longer.
 pub const TICKET_REFRESH_NANOSECONDS: u64 = 600_000_000_000;
 
-pub(super) fn now() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn is_fresh(header: TicketHeader, compilation: Address) -> bool {
+fn is_fresh(header: TicketHeader, compilation: Address, now: u64) -> bool {
     header.compilation == compilation
-        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
+        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now
 }
 
 /// What is on record of a ticket.
@@ -319,7 +313,11 @@ fn ticket_on_record(
         });
     };
     Ok(
-        match is_fresh(bytemuck::pod_read_unaligned(header), compilation) {
+        match is_fresh(
+            bytemuck::pod_read_unaligned(header),
+            compilation,
+            store.now(),
+        ) {
             true => OnRecord::Right,
             false => OnRecord::Otherwise,
         },
@@ -622,7 +620,7 @@ impl<'s> Adder<'s> {
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {
                 compilation,
-                written: now(),
+                written: store.now(),
             }));
         self.value
             .extend_from_slice(ticket.path.as_os_str().as_bytes());

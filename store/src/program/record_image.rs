@@ -1,10 +1,10 @@
 //! Recording linked images: what an output was made of, so that a compactor keeps
 //! that for as long as the output exists, and tools can tell.
 
+use super::Result;
 use super::add::Adder;
 use super::copy::align;
 use super::view::Programs;
-use super::{Result, add};
 use crate::engine::{Durability, Reader, Store};
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -50,7 +50,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     let path = image.path.as_os_str().as_bytes();
     let header = ImageHeader {
         options: image.options,
-        written: add::now(),
+        written: store.now(),
         output_size: image.output_size,
         path_size: path.len() as u32,
         input_count: image.inputs.len() as u32,
