@@ -7,6 +7,7 @@ mod programs;
 mod reader;
 
 use programs::{Programs, Summary};
+use repo_hostile::targets::Target;
 use repo_tests::binaries::Binaries;
 use repo_tests::process::run;
 use repo_tests::require;
@@ -17,7 +18,7 @@ use std::path::Path;
 /// data, debug information; and records in envelopes.
 #[test]
 fn of_kept_objects() {
-    let bytes = repo_hostile::targets::program::seed().to_vec();
+    let [bytes] = Target::Program.seeds().try_into().expect("one");
     let summary = Programs::new(bytes).check();
     assert!(
         summary.compilations >= 8 && summary.envelopes >= 16,

@@ -94,8 +94,24 @@ impl<'s> Programs<'s> {
                     && (!is_settled || LastUseBody::parse(envelope).is_some())
             }
             _ if !is_settled => true,
-            Index::Types => TypeBody::parse(envelope).is_some(),
-            Index::Manifests => Manifest::parse(envelope).is_some(),
+            Index::Types => {
+                let all = 0..envelope.references.len() as u32;
+                TypeBody::parse(envelope).is_some() && self.lead_to(envelope, all, Index::Types)?
+            }
+            Index::Manifests => match Manifest::parse(envelope) {
+                Some(manifest) => {
+                    let results = manifest.results.iter();
+                    let captured = results.clone().flat_map(|result| {
+                        let places = [result.diagnostics, result.dependencies];
+                        places.into_iter().filter_map(|place| place.checked_sub(1))
+                    });
+                    let compilations = results.map(|result| result.compilation);
+                    self.lead_to(envelope, [manifest.header.compiler], Index::Compilers)?
+                        && self.lead_to(envelope, compilations, Index::Compilations)?
+                        && self.lead_to(envelope, captured, Index::Captured)?
+                }
+                None => false,
+            },
             Index::Captured => canonical::captured(envelope.body) == *record.key,
             Index::Compilers => match (CompilerBody::parse(envelope), envelope.names) {
                 (Some(body), [path]) => {
@@ -110,6 +126,25 @@ impl<'s> Programs<'s> {
             true => Ok(()),
             false => Err(self.wrong(record, "its key or body is not what its index asks for")),
         }
+    }
+
+    /// Whether the references in these places lead to records of an index, as far as they are not gone.
+    fn lead_to(
+        &self,
+        envelope: &Envelope<'_>,
+        places: impl IntoIterator<Item = u32>,
+        index: Index,
+    ) -> Result<bool> {
+        for place in places {
+            let reference = envelope.references.get(place as usize);
+            let Some(address) = reference.and_then(|reference| reference.address()) else {
+                continue;
+            };
+            if self.snapshot().record_at(address)?.index() != Some(index.slot()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn has_key_of_owner(&self, record: &Record<'_>, envelope: &Envelope<'_>) -> Result<bool> {

@@ -3,11 +3,12 @@
 
 use super::corpus;
 use super::link::{START, directory, link_here};
+use format_spec::canonical;
 use format_spec::digest::Digest;
 use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::IndexSlot;
 use format_spec::ids::NameId;
-use format_spec::kinds::BODY_VERSION;
+use format_spec::kinds::{BODY_VERSION, CompilerBody};
 use format_spec::program::{Index, has_envelopes};
 use linker::import::import_object;
 use linker::join::join;
@@ -92,6 +93,38 @@ fn in_envelopes(repository: &Repository) {
         .map(|record| record.address)
         .collect();
     let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+    let identity = Digest([3; 32]);
+    let compiler = CompilerBody {
+        size: 1,
+        modified: 2,
+        identity,
+    };
+    let in_envelope = Envelope {
+        class: Class::Needed as u8,
+        body_version: BODY_VERSION,
+        references: &[],
+        names: &[NameId(0)],
+        pieces: &[],
+        body: bytemuck::bytes_of(&compiler),
+    };
+    // The name with id 0 is empty in every repository.
+    let key = canonical::compiler(b"", compiler.size, compiler.modified);
+    let compiler = insert_enveloped(
+        &mut transaction,
+        Index::Compilers.slot(),
+        &key,
+        &in_envelope,
+    );
+    let compiler = compiler.expect("added");
+    let text = b"a.c:1:1: warning: there is one";
+    let in_envelope = Envelope {
+        names: &[],
+        body: text,
+        ..in_envelope
+    };
+    let key = canonical::captured(text);
+    let captured = insert_enveloped(&mut transaction, Index::Captured.slot(), &key, &in_envelope);
+    let captured = captured.expect("added");
     let mut older = None;
     for (number, compilation) in (0..).zip(compilations) {
         let key = Digest::of(&[number]);
@@ -108,15 +141,15 @@ fn in_envelopes(repository: &Repository) {
             body: &[0x24, 0, 0, 0, 0, 0, 0, 0, number],
         };
         let added = insert_enveloped(&mut transaction, Index::Types.slot(), &key, &of_type);
-        let added = added.expect("added");
-        older = Some(added);
+        older = Some(added.expect("added"));
         let references = [
             Reference::new(compilation, Strength::Owner),
-            Reference::new(added, Strength::Strong),
+            Reference::new(compiler, Strength::Strong),
+            Reference::new(captured, Strength::Strong),
         ];
+        // One result, with diagnostics, and one input.
         let mut body = [0; 16 + 24 + 56];
-        // The compiler, one result, one input; the compilation is reference 0, diagnostics are reference 1.
-        (body[0], body[4], body[8], body[20], body[32]) = (1, 1, 1, 2, 1);
+        (body[0], body[4], body[8], body[20], body[32]) = (1, 1, 1, 3, 1);
         let manifest = Envelope {
             class: Class::AttachedToAny as u8,
             references: &references,
