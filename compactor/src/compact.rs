@@ -229,18 +229,18 @@ fn copy_added<'s>(
         let Appended::Record { index, record } = addition? else {
             continue;
         };
-        let newest = snapshot.get(index, record.key)?;
-        if newest.is_none_or(|newest| newest.address != record.address) {
-            continue;
-        }
+        let is_newest = || -> Result<bool> {
+            let newest = snapshot.get(index, record.key)?;
+            Ok(newest.is_some_and(|newest| newest.address == record.address))
+        };
         match Index::at(index) {
             Some(Index::Compilations) => {
                 copier.compilation(programs, &programs.compilation_at(record.address)?)?;
                 trace.mark(record.address);
             }
-            Some(Index::Tickets | Index::Images) => files.push((index, record)),
-            _ if has_envelopes(index) => trace.need(record.address),
-            // What compilations are made of.
+            Some(Index::Tickets | Index::Images) if is_newest()? => files.push((index, record)),
+            _ if has_envelopes(index) && is_newest()? => trace.need(record.address),
+            // What compilations are made of, and what was replaced since.
             _ => {}
         }
     }

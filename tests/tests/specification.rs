@@ -25,7 +25,7 @@ fn of_kept_objects() {
         "{summary:?}"
     );
     assert!(
-        summary.packed > 20 && summary.plain > 20 && summary.one_fde > 10,
+        summary.packed > 20 && summary.plain > 20 && summary.one_fde > 4,
         "{summary:?}"
     );
 }
