@@ -6,14 +6,14 @@
 use crate::damage::{self, Damaged};
 use crate::new_file::{Directory, NewFile};
 use crate::report::Report;
-use crate::roots::{Survey, Wishes, survey};
+use crate::roots::{Kept, Survey, Wishes, survey};
+use crate::trace::Trace;
 use anyhow::{Context, Result, bail};
-use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
-use format_spec::program::{Index, TicketHeader, Vector};
+use format_spec::program::{Index, TicketHeader, has_envelopes};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use store::engine::{Durability, OpenOptions, Snapshot};
+use store::engine::{Appended, Durability, OpenOptions, Snapshot};
 use store::program::{Copier, Programs, Repository, TicketView};
 
 /// Rounds of catching up with writers before the lock is taken all the same.
@@ -41,8 +41,11 @@ impl Observer for Silent {
 /// If it is damaged.
 pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
     let programs = repository.programs()?;
-    let survey = survey(&programs, wishes)?;
-    Report::new(&programs, &survey, true)
+    let mut survey = survey(&programs, wishes)?;
+    let mut trace = trace(&programs, &mut survey)?;
+    let mut report = Report::new(&programs, &survey, &trace, true)?;
+    report.warnings.append(&mut trace.warnings);
+    Ok(report)
 }
 
 /// Compacts the repository `old`, which is open for writing.
@@ -62,10 +65,12 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
             path.display(),
         );
     }
+    // A file that this program may not write is refused now, not when the lock is needed.
+    drop(old.store().begin(Durability::Lazy)?);
     let programs = old.programs()?;
-    refuse_unknown(&programs)?;
     observer.begin("looking for tickets", 0);
     let mut survey = survey(&programs, wishes)?;
+    let mut trace = trace(&programs, &mut survey)?;
     let new_file = NewFile::new(&directory)?;
     let options = OpenOptions {
         uuid: Some(old.uuid()),
@@ -79,11 +84,13 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
         &survey,
         &mut copier,
         &mut damaged,
+        &mut trace,
         observer,
         wishes.now,
     )?;
     damaged.tell(&mut survey);
-    let mut report = Report::new(&programs, &survey, false)?;
+    trace.copy(&programs, &mut copier)?;
+    let mut report = Report::new(&programs, &survey, &trace, false)?;
     copier.commit()?;
     observer.begin("verifying", 0);
     new.store().verify()?;
@@ -94,10 +101,11 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
         if now.snapshot().revision() == seen.revision() {
             break;
         }
-        copy_added(&now, seen.size(), &new)?;
+        copy_added(&now, &seen, &new, &mut trace)?;
         seen = now.snapshot();
     }
-    swap(old, &new, seen, new_file)?;
+    swap(old, &new, seen, new_file, &mut trace)?;
+    report.warnings.append(&mut trace.warnings);
     report.bytes_after = Some(new.store().file().metadata()?.len());
     Ok(report)
 }
@@ -108,12 +116,13 @@ fn swap(
     new: &Repository,
     seen: Snapshot<'_>,
     new_file: NewFile<'_>,
+    trace: &mut Trace,
 ) -> Result<()> {
     // Never committed: it is the old file's write lock that matters.
     let lock = old.store().begin(Durability::Lazy)?;
     let last = lock.base();
     if last.revision() != seen.revision() {
-        copy_added(&Programs::new(last), seen.size(), new)?;
+        copy_added(&Programs::new(last), &seen, new, trace)?;
     }
     new.store().sync()?;
     new_file.take_place(old.store())?;
@@ -121,26 +130,32 @@ fn swap(
     Ok(())
 }
 
-/// Refuses what this program does not know how to copy, rather than lose it.
-fn refuse_unknown(programs: &Programs<'_>) -> Result<()> {
+/// What is live of the records in envelopes. A compilation that one of them needs is live with it.
+fn trace(programs: &Programs<'_>, survey: &mut Survey) -> Result<Trace> {
     let snapshot = programs.snapshot();
-    for slot in IndexSlot::all() {
-        if slot > Index::Images.slot() && snapshot.count(slot) > 0 {
-            bail!(
-                "{}: has records in index {slot}, which this version of repo-gc does not know",
-                snapshot.store().path().display()
-            );
+    let mut trace = Trace::default();
+    for compilation in survey.live.keys() {
+        trace.mark(*compilation);
+    }
+    let tickets = survey.tickets.iter().filter(|ticket| ticket.gone.is_none());
+    let tickets = tickets.map(|ticket| (Index::Tickets, &ticket.key));
+    let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
+    let images = images.map(|(key, _, _)| (Index::Images, key));
+    for (index, key) in tickets.chain(images) {
+        if let Some(record) = snapshot.get(index.slot(), key)? {
+            trace.mark(record.address);
         }
     }
-    for slot in VectorSlot::all() {
-        if slot > Vector::Pieces.slot() && snapshot.vector_len(slot) > 0 {
-            bail!(
-                "{}: has elements in vector {slot}, which this version of repo-gc does not know",
-                snapshot.store().path().display()
-            );
+    trace.look_at_all(programs, survey.young)?;
+    let live = &mut survey.live;
+    survey.dead.retain(|(address, _)| {
+        let is_needed = trace.is_live(*address);
+        if is_needed {
+            live.insert(*address, Kept::Needed);
         }
-    }
-    Ok(())
+        !is_needed
+    });
+    Ok(trace)
 }
 
 fn copy_live(
@@ -148,6 +163,7 @@ fn copy_live(
     survey: &Survey,
     copier: &mut Copier<'_>,
     damaged: &mut Damaged,
+    trace: &mut Trace,
     observer: &dyn Observer,
     now: u64,
 ) -> Result<()> {
@@ -159,7 +175,6 @@ fn copy_live(
         damaged.copy(copier, programs, address)?;
         observer.step();
     }
-    copy_types(programs, 0, copier)?;
     for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
         let record = programs
             .snapshot()
@@ -168,7 +183,8 @@ fn copy_live(
         let Some(address) = damaged.copy(copier, programs, ticket.compilation)? else {
             continue;
         };
-        copier.ticket(&programs.ticket(&record)?, address)?;
+        let new = copier.ticket(&programs.ticket(&record)?, address)?;
+        trace.carried(record.address, new);
     }
     for (path, compilation) in &survey.found {
         let Some(address) = damaged.copy(copier, programs, *compilation)? else {
@@ -191,55 +207,62 @@ fn copy_live(
         let record = programs.snapshot().get(Index::Images.slot(), key)?;
         let record = record.context("an image's record disappeared")?;
         // Of one with damaged inputs there is nothing to keep: it is linked again with them.
-        damage::unless_damaged(copier.image(programs, &programs.image(&record)?))?;
+        let copied = copier.image(programs, &programs.image(&record)?);
+        if let Some(new) = damage::unless_damaged(copied)? {
+            trace.carried(record.address, new);
+        }
     }
     Ok(())
 }
 
-/// Copies everything that was added at `since` or after: it is all new, so it is live.
-fn copy_added(programs: &Programs<'_>, since: u64, new: &Repository) -> Result<()> {
-    refuse_unknown(programs)?;
-    let is_new = |address: Address| address.0 >= since;
+/// Copies everything that was added after `seen`: it is all new, so it is live. What is attached to it becomes so.
+fn copy_added<'s>(
+    programs: &Programs<'s>,
+    seen: &Snapshot<'s>,
+    new: &Repository,
+    trace: &mut Trace,
+) -> Result<()> {
+    let snapshot = programs.snapshot();
     let mut copier = Copier::new(new)?;
-    for record in programs.records(Index::Compilations) {
-        let record = record?;
-        if is_new(record.address) {
-            copier.compilation(programs, &programs.compilation_at(record.address)?)?;
+    let mut files = Vec::new();
+    for addition in snapshot.additions_since(seen) {
+        let Appended::Record { index, record } = addition? else {
+            continue;
+        };
+        let is_newest = || -> Result<bool> {
+            let newest = snapshot.get(index, record.key)?;
+            Ok(newest.is_some_and(|newest| newest.address == record.address))
+        };
+        match Index::at(index) {
+            Some(Index::Compilations) => {
+                copier.compilation(programs, &programs.compilation_at(record.address)?)?;
+                trace.mark(record.address);
+            }
+            Some(Index::Tickets | Index::Images) if is_newest()? => files.push((index, record)),
+            _ if has_envelopes(index) && is_newest()? => trace.need(record.address),
+            // What compilations are made of, and what was replaced since.
+            _ => {}
         }
     }
-    copy_types(programs, since, &mut copier)?;
-    for record in programs.records(Index::Tickets) {
-        let record = record?;
-        if is_new(record.address) {
+    for (index, record) in files {
+        let address = if index == Index::Tickets.slot() {
             // It may name a compilation that was dead until then.
             let view = programs.ticket(&record)?;
             let compilation = programs.compilation_at(view.header.compilation)?;
+            trace.mark(view.header.compilation);
             let address = copier.compilation(programs, &compilation)?;
-            copier.ticket(&view, address)?;
-        }
+            copier.ticket(&view, address)?
+        } else {
+            let view = programs.image(&record)?;
+            let inputs = view.inputs.iter().map(|input| input.compilation);
+            for compilation in inputs.filter(|compilation| *compilation != Address(0)) {
+                trace.mark(compilation);
+            }
+            copier.image(programs, &view)?
+        };
+        trace.carried(record.address, address);
     }
-    for record in programs.records(Index::Images) {
-        let record = record?;
-        if is_new(record.address) {
-            copier.image(programs, &programs.image(&record)?)?;
-        }
-    }
+    trace.follow(programs)?;
+    trace.copy(programs, &mut copier)?;
     Ok(copier.commit()?)
-}
-
-/// Types have no roots yet (nothing refers to them but other types), so all are kept.
-fn copy_types(programs: &Programs<'_>, since: u64, copier: &mut Copier<'_>) -> Result<()> {
-    let mut addresses = Vec::new();
-    for record in programs.records(Index::Types) {
-        let record = record?;
-        if record.address.0 >= since {
-            addresses.push(record.address);
-        }
-    }
-    addresses.sort_unstable();
-    for address in addresses {
-        let record = programs.snapshot().record_at(address)?;
-        copier.type_entry(programs, &programs.type_entry(&record)?)?;
-    }
-    Ok(())
 }

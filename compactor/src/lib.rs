@@ -6,6 +6,7 @@
 //! 1. [`roots`] finds out what is live: ticket files that are still there (on record,
 //!    beside those, in archives, or below a directory that the user names), images
 //!    whose output is still there, and whatever is younger than the grace period.
+//!    What records of other kinds are live with these, [`trace`] finds out; it need not know the kinds.
 //! 2. [`compact`](compact::compact) copies that, compilation by compilation in the
 //!    order of the tickets' paths: so what one link reads stands together. Every digest
 //!    is computed again on the way.
@@ -25,3 +26,4 @@ pub mod damage;
 pub mod new_file;
 pub mod report;
 pub mod roots;
+pub mod trace;

@@ -1,7 +1,10 @@
 //! What the compactor did, or would do.
 
 use crate::roots::{Gone, Survey};
+use crate::trace::Trace;
 use anyhow::Result;
+use format_spec::file::IndexSlot;
+use format_spec::program::{Index, has_envelopes};
 use serde::Serialize;
 use std::io::Write;
 use store::program::Programs;
@@ -27,6 +30,8 @@ pub struct Report {
     pub images: Vec<Item>,
     /// Compilations that go, and why.
     pub compilations: Vec<Item>,
+    /// Records of other kinds: how many of each stay, and how many go.
+    pub others: Vec<Others>,
     /// What the user may want to know.
     pub warnings: Vec<String>,
 }
@@ -42,6 +47,19 @@ pub struct Counts {
     pub compilations: u64,
 }
 
+/// Records of an index that need not be known.
+#[derive(Debug, Serialize)]
+pub struct Others {
+    /// The index's number.
+    pub index: u8,
+    /// What its records are, if this program knows.
+    pub name: Option<&'static str>,
+    /// How many stay.
+    pub kept: u64,
+    /// How many go.
+    pub gone: u64,
+}
+
 /// Something that goes.
 #[derive(Debug, Serialize)]
 pub struct Item {
@@ -52,12 +70,26 @@ pub struct Item {
 }
 
 impl Report {
-    /// What becomes of `programs` according to `survey`.
+    /// What becomes of `programs` according to `survey` and `trace`.
     ///
     /// # Errors
     /// If the repository is damaged.
-    pub fn new(programs: &Programs<'_>, survey: &Survey, dry_run: bool) -> Result<Report> {
-        let store = programs.snapshot().store();
+    pub fn new(
+        programs: &Programs<'_>,
+        survey: &Survey,
+        trace: &Trace,
+        dry_run: bool,
+    ) -> Result<Report> {
+        let snapshot = programs.snapshot();
+        let store = snapshot.store();
+        let indices = IndexSlot::all().filter(|index| has_envelopes(*index));
+        let others = indices.filter(|index| snapshot.count(*index) > 0);
+        let others = others.map(|index| Others {
+            index: index.number(),
+            name: Index::at(index).map(Index::name),
+            kept: trace.count(index),
+            gone: snapshot.count(index).saturating_sub(trace.count(index)),
+        });
         let mut report = Report {
             repository: store.path().display().to_string(),
             dry_run,
@@ -68,6 +100,7 @@ impl Report {
             tickets: Vec::new(),
             images: Vec::new(),
             compilations: Vec::new(),
+            others: others.collect(),
             warnings: survey.warnings.clone(),
         };
         for ticket in &survey.tickets {
@@ -114,6 +147,15 @@ impl Report {
             }
         }
         let verb = if self.dry_run { "would keep" } else { "kept" };
+        for others in &self.others {
+            let (index, name) = (others.index, others.name.unwrap_or("of an unknown kind"));
+            let all = others.kept + others.gone;
+            writeln!(
+                out,
+                "{verb} {} of {all} records in index {index}: {name}",
+                others.kept
+            )?;
+        }
         writeln!(
             out,
             "{}: {verb} {} of {} compilations, {} of {} tickets, {} of {} images",

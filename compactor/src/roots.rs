@@ -16,7 +16,7 @@ use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use format_spec::program::Index;
 use rustix::fs::OFlags;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -54,6 +54,8 @@ pub enum Kept {
     Image(PathBuf),
     /// It is younger than the grace period.
     Young,
+    /// A record of another kind, which is kept, needs it.
+    Needed,
 }
 
 /// Why something is not kept.
@@ -110,6 +112,8 @@ pub struct Survey {
     pub live: HashMap<Address, Kept>,
     /// The others, in the order of their addresses.
     pub dead: Vec<(Address, Digest)>,
+    /// What is here or later is younger than the grace period.
+    pub young: Address,
     /// What the user may want to know.
     pub warnings: Vec<String>,
 }
@@ -389,13 +393,11 @@ impl Surveyor<'_, '_> {
 
     /// Compilations that nothing names: kept while they are young.
     fn compilations(&mut self) -> Result<()> {
-        // Where each transaction ends, and when it was committed.
-        let mut commits = BTreeMap::new();
         for snapshot in self.programs.snapshot().revisions() {
             let snapshot = snapshot?;
-            commits.insert(snapshot.size(), snapshot.time());
             if !self.wishes.protects(snapshot.time()) {
-                // All earlier ones are older still.
+                // Neither are earlier ones: time does not go backwards.
+                self.out.young = Address(snapshot.size());
                 break;
             }
         }
@@ -407,8 +409,7 @@ impl Surveyor<'_, '_> {
             if self.out.live.contains_key(&record.address) {
                 continue;
             }
-            let commit = commits.range(record.address.0 + 1..).next();
-            if commit.is_some_and(|(_, &time)| self.wishes.protects(time)) {
+            if record.address >= self.out.young {
                 self.keep(record.address, Kept::Young);
             } else {
                 self.out.dead.push((record.address, *record.key));

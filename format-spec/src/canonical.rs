@@ -20,6 +20,24 @@ const FRAGMENT: &[u8; 32] = b"repo.fragment.3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 const PIECE: &[u8; 32] = b"repo.piece.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const COMPILATION: &[u8; 32] = b"repo.compilation.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
+const CAPTURED: &[u8; 32] = b"repo.captured.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const COMPILER: &[u8; 32] = b"repo.compiler.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// The key of bytes that a compiler wrote (SPEC.md, section 28).
+pub fn captured(bytes: &[u8]) -> Digest {
+    Digest::keyed(CAPTURED, bytes)
+}
+
+/// The key of a compiler's file (SPEC.md, section 29): its absolute path, size in bytes, and time of
+/// modification in nanoseconds since 1970.
+pub fn compiler(path: &[u8], size: u64, modified: u64) -> Digest {
+    let mut buffer = Vec::with_capacity(20 + path.len());
+    string(&mut buffer, path);
+    u64(&mut buffer, size);
+    u64(&mut buffer, modified);
+    Digest::keyed(COMPILER, &buffer)
+}
+
 /// What the bytes of a section are, beside its name, fixups and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionFacts {

@@ -127,9 +127,12 @@ pub struct Features {
 }
 
 impl Features {
-    /// Those that this crate describes. (There are none yet.)
+    /// Compatible: there are records in envelopes ([`crate::envelope`]).
+    pub const ENVELOPES: u64 = 1;
+
+    /// Those that this crate describes.
     pub const KNOWN: Features = Features {
-        compatible: 0,
+        compatible: Features::ENVELOPES,
         read_compatible: 0,
         incompatible: 0,
     };

@@ -10,6 +10,8 @@
 //! * [`trie`]: the nodes of an index's or a vector's trie; [`leaf`]: the leaf of an index's.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
+//! * [`envelope`]: what one can know of a record of a kind that one does not know; [`kinds`]: what
+//!   is in those of which that is settled.
 //! * [`outline`]: what a compilation repeats of its fragments for a linker.
 //! * [`ticket`]: the note that makes a file a ticket.
 //!
@@ -18,9 +20,11 @@
 
 pub mod canonical;
 pub mod digest;
+pub mod envelope;
 pub mod file;
 pub mod fragment;
 pub mod ids;
+pub mod kinds;
 pub mod leaf;
 pub mod outline;
 pub mod program;

@@ -17,7 +17,8 @@ use crate::file::{IndexSlot, VectorSlot};
 use crate::ids::{Address, NameId};
 use bytemuck::{Pod, Zeroable};
 
-/// The hash-trie indices of a repository, by slot number.
+/// The hash-trie indices of a repository, by slot number. Those from [`Index::Types`] on, but for
+/// [`Index::Images`], have their records in envelopes ([`crate::envelope`], [`crate::kinds`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Index {
@@ -31,21 +32,120 @@ pub enum Index {
     Compilations = 3,
     /// BLAKE3 of a ticket file's absolute path → [`TicketHeader`]. Replaceable.
     Tickets = 4,
-    /// DWARF type signature → [`TypeHeader`].
+    /// DWARF type signature → [`TypeBody`](crate::kinds::TypeBody).
     Types = 5,
     /// BLAKE3 of an output file's absolute path → [`ImageHeader`]. Replaceable.
     Images = 6,
-    /// Definition digest (before code generation) → fragment (reserved).
+    /// Digest of a definition, before code generation → what was generated for it. Replaceable.
     Definitions = 7,
-    /// Compiler invocation → manifest of inputs (reserved).
+    /// Digest of a compiler's invocation → what it read and made
+    /// ([`Manifest`](crate::kinds::Manifest)). Replaceable.
     Manifests = 8,
+    /// Digest of bytes that a compiler wrote → these bytes.
+    Captured = 9,
+    /// A compiler's file → [`CompilerBody`](crate::kinds::CompilerBody).
+    Compilers = 10,
+    /// Digest of a definition's line table → the line table.
+    LineTables = 11,
+    /// Digest of a compilation → its types and line tables. Replaceable.
+    DebugInformation = 12,
+    /// Key of an image → where everything in it is. Replaceable.
+    Placements = 13,
+    /// Key of an image → which places of it refer to what. Replaceable.
+    Referrers = 14,
+    /// Digest of a part of what the two before have → that part.
+    ImageParts = 15,
+    /// Key of a record → the day of its last use ([`LastUseBody`](crate::kinds::LastUseBody)). Replaceable.
+    LastUses = 16,
 }
 
 impl Index {
+    /// All of them, by slot number.
+    pub const ALL: [Index; 17] = [
+        Index::Names,
+        Index::Pieces,
+        Index::Fragments,
+        Index::Compilations,
+        Index::Tickets,
+        Index::Types,
+        Index::Images,
+        Index::Definitions,
+        Index::Manifests,
+        Index::Captured,
+        Index::Compilers,
+        Index::LineTables,
+        Index::DebugInformation,
+        Index::Placements,
+        Index::Referrers,
+        Index::ImageParts,
+        Index::LastUses,
+    ];
+
     /// Its slot in the file.
     pub const fn slot(self) -> IndexSlot {
         IndexSlot(self as u8)
     }
+
+    /// The index in this slot; `None` if this crate knows none there.
+    pub fn at(slot: IndexSlot) -> Option<Index> {
+        Index::ALL.get(usize::from(slot.number())).copied()
+    }
+
+    /// Whether a record may take the place of another one of its key. No strong reference leads to such a record.
+    pub const fn is_replaceable(self) -> bool {
+        matches!(
+            self,
+            Index::Tickets
+                | Index::Images
+                | Index::Definitions
+                | Index::Manifests
+                | Index::DebugInformation
+                | Index::Placements
+                | Index::Referrers
+                | Index::LastUses
+        )
+    }
+
+    /// What its records are called, in the plural.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Index::Names => "names",
+            Index::Pieces => "pieces",
+            Index::Fragments => "fragments",
+            Index::Compilations => "compilations",
+            Index::Tickets => "tickets",
+            Index::Types => "types",
+            Index::Images => "images",
+            Index::Definitions => "definitions",
+            Index::Manifests => "manifests",
+            Index::Captured => "captured",
+            Index::Compilers => "compilers",
+            Index::LineTables => "line tables",
+            Index::DebugInformation => "debug information",
+            Index::Placements => "placements",
+            Index::Referrers => "referrers",
+            Index::ImageParts => "image parts",
+            Index::LastUses => "last uses",
+        }
+    }
+}
+
+/// An index, for people: its number, and its name if it has one.
+pub fn index_in_words(slot: IndexSlot) -> String {
+    match Index::at(slot) {
+        Some(index) => format!("index {slot} ({})", index.name()),
+        None => format!("index {slot}"),
+    }
+}
+
+/// Whether the records of an index are in envelopes: so are all of a kind that is not known.
+pub fn has_envelopes(slot: IndexSlot) -> bool {
+    slot == Index::Types.slot() || slot > Index::Images.slot()
+}
+
+/// Whether the elements of a vector are kept, in their places, by who does not know what they are.
+pub fn has_kept_elements(slot: VectorSlot) -> bool {
+    Vector::at(slot).is_none()
 }
 
 /// The dense vectors of a repository, by slot number. An element is an
@@ -60,9 +160,25 @@ pub enum Vector {
 }
 
 impl Vector {
+    /// All of them, by slot number.
+    pub const ALL: [Vector; 2] = [Vector::Names, Vector::Pieces];
+
     /// Its slot in the file.
     pub const fn slot(self) -> VectorSlot {
         VectorSlot(self as u8)
+    }
+
+    /// The vector in this slot; `None` if this crate knows none there.
+    pub fn at(slot: VectorSlot) -> Option<Vector> {
+        Vector::ALL.get(usize::from(slot.number())).copied()
+    }
+
+    /// What its elements are called, in the plural.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Vector::Names => "names",
+            Vector::Pieces => "pieces",
+        }
     }
 }
 
@@ -244,31 +360,9 @@ pub struct TicketHeader {
     pub written: u64,
 }
 
-/// Head of a DWARF type entry's value; its references and then its bytes follow.
-///
-/// The bytes are the canonical form of the type's DIE tree (DWARF 5, section
-/// 7.32, "Type Signature Computation") with a reference to another type
-/// replaced by that type's index among the references: so types are vertices of a
-/// graph, shared by all compilations that mention them.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct TypeHeader {
-    /// Name of the type, qualified; the empty name for anonymous types.
-    pub name: NameId,
-    /// DWARF tag (`DW_TAG_*`).
-    pub tag: u16,
-    /// Zero.
-    pub reserved: u16,
-    /// Number of [`Address`]es of other types that follow.
-    pub reference_count: u32,
-    /// Number of bytes that follow the references.
-    pub size: u32,
-}
-
 /// Head of a linked image's value. After it come, in this order and each
 /// aligned to 8: the output's absolute path (`path_size` bytes), `input_count` ×
-/// [`ImageInputRecord`], `placement_count` × [`PlacementRecord`] in ascending
-/// order of their addresses.
+/// [`ImageInputRecord`].
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct ImageHeader {
@@ -282,10 +376,8 @@ pub struct ImageHeader {
     pub path_size: u32,
     /// Number of inputs.
     pub input_count: u32,
-    /// Number of placements.
-    pub placement_count: u32,
     /// Zero.
-    pub reserved: u32,
+    pub reserved: [u32; 2],
 }
 
 /// One input of a link, in command-line order.
@@ -299,22 +391,6 @@ pub struct ImageInputRecord {
     pub path: NameId,
     /// Zero.
     pub reserved: u32,
-}
-
-/// Where one section of one member of one input went.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct PlacementRecord {
-    /// Virtual address.
-    pub address: u64,
-    /// Offset in the output file; `u64::MAX` for what has no bytes there.
-    pub file_offset: u64,
-    /// Bytes set aside, at least the section's size: the rest is slack.
-    pub reserved_size: u64,
-    /// Index of the input.
-    pub input: u32,
-    /// Number of the section within that input's compilation.
-    pub section: u32,
 }
 
 /// SPEC.md, part 2, gives these sizes and offsets.
@@ -347,19 +423,27 @@ mod tests {
         assert_eq!(size_of::<GroupRecord>(), 8);
 
         assert_eq!(size_of::<TicketHeader>(), 16);
-        assert_eq!(size_of::<TypeHeader>(), 16);
         assert_eq!(size_of::<ImageHeader>(), 64);
         assert_eq!(size_of::<ImageInputRecord>(), 16);
-        assert_eq!(size_of::<PlacementRecord>(), 32);
     }
 
     #[test]
     fn kinds_and_slots_have_their_numbers() {
         assert_eq!(Index::Images.slot(), IndexSlot::of::<6>());
         assert_eq!(Vector::Pieces.slot(), VectorSlot::of::<1>());
-        // The last ones are slots.
-        let last = Index::Manifests.slot();
-        assert_eq!(IndexSlot::new(last.number()), Some(last));
+        for (number, index) in (0..).zip(Index::ALL) {
+            assert_eq!(index.slot().number(), number);
+            assert_eq!(Index::at(index.slot()), Some(index));
+        }
+        assert_eq!(Index::LastUses.slot(), IndexSlot::of::<16>());
+        assert_eq!(Index::at(IndexSlot::of::<17>()), None);
+        let in_envelopes: Vec<u8> = (IndexSlot::all().filter(|slot| has_envelopes(*slot)))
+            .map(IndexSlot::number)
+            .collect();
+        assert_eq!(in_envelopes[..2], [5, 7]);
+        assert_eq!(in_envelopes.len(), 18);
+        assert!(!has_kept_elements(Vector::Pieces.slot()));
+        assert!(has_kept_elements(VectorSlot::of::<2>()));
         assert_eq!(IndexSlot::new(24), None);
         assert_eq!(VectorSlot::new(8), None);
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{TestSystem, key, options};
 use format_spec::file::IndexSlot;
-use format_spec::file::{ItemHead, TRAILER_SIZE};
+use format_spec::file::{Features, ItemHead, TRAILER_SIZE};
 use std::path::Path;
 use store::engine::{Appended, Durability, Error, Store};
 
@@ -190,4 +190,39 @@ fn items_of_unknown_kinds_are_passed_over() {
         // It still stands there.
         assert_eq!(std::fs::read(&path).unwrap()[in_place..trailer], [7; 64]);
     }
+}
+
+/// What a writer sets is in the snapshot that its commit makes and in all later ones, and not in those before.
+#[test]
+fn that_a_writer_sets_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("later.repo");
+    sample(&path);
+    let store = open(&path, 1).unwrap();
+    let with = |compatible| Features {
+        compatible,
+        ..Features::default()
+    };
+    // With nothing added, nothing is said.
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    transaction.require(with(1 << 40));
+    assert_eq!(transaction.commit().unwrap(), 3);
+    for (number, bit) in [(4, 1), (5, 1 << 7)] {
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        transaction.require(with(bit));
+        transaction
+            .insert(IndexSlot::of::<0>(), &key(number), b"more")
+            .unwrap();
+        transaction.commit().unwrap();
+    }
+    let expected = [0, 0, 0, 0, 1, 1 | 1 << 7];
+    for (revision, bits) in (0..).zip(expected) {
+        let snapshot = store.snapshot_at(revision).unwrap();
+        assert_eq!(snapshot.features(), with(bits), "{revision}");
+    }
+    store.verify().unwrap();
+    drop(store);
+    // After a restart as well.
+    let store = open(&path, 2).unwrap();
+    assert_eq!(store.snapshot().unwrap().features(), with(1 | 1 << 7));
 }

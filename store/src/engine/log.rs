@@ -8,7 +8,7 @@ use super::map::View;
 use bytemuck::Zeroable;
 use format_spec::digest::Digest;
 use format_spec::file::{
-    ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, RECORD_CHECK,
+    ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, RECORD_CHECK,
     TRAILER_SIZE, Trailer, record_check,
 };
 use format_spec::ids::Address;
@@ -28,6 +28,13 @@ pub struct Record<'s> {
 }
 
 impl Record<'_> {
+    /// The index that it is in; `None` if it says that it is in none that there can be.
+    #[inline]
+    pub fn index(&self) -> Option<IndexSlot> {
+        let (head, _) = self.item.split_first_chunk::<8>()?;
+        IndexSlot::new(ItemHead(u64::from_le_bytes(*head)).slot())
+    }
+
     /// Whether the record's bytes are those that were written: compares its check
     /// (SPEC.md, section 5), which reads all of it, at several bytes a processor cycle.
     ///

@@ -7,7 +7,9 @@ use super::log::{self, Record};
 use super::map::View;
 use super::trie::{self, Walk};
 use format_spec::digest::Digest;
-use format_spec::file::{IndexRoot, IndexSlot, LEAF_ALIGN, Trailer, VectorRoot, VectorSlot};
+use format_spec::file::{
+    Features, IndexRoot, IndexSlot, LEAF_ALIGN, Trailer, VectorRoot, VectorSlot,
+};
 use format_spec::ids::Address;
 use format_spec::trie::Child;
 use std::ops::Range;
@@ -103,6 +105,11 @@ impl<'s> Snapshot<'s> {
     /// The transaction's trailer.
     pub fn trailer(&self) -> &'s Trailer {
         self.trailer
+    }
+
+    /// The features of the file and of the transaction.
+    pub fn features(&self) -> Features {
+        self.store.features().union(self.trailer.features)
     }
 
     /// The store that this is a snapshot of.

@@ -264,6 +264,16 @@ impl Store {
         self.header.uuid
     }
 
+    /// The present time, as commits have it: nanoseconds since 1970.
+    pub fn now(&self) -> u64 {
+        self.system.now()
+    }
+
+    /// Those that the file has had from its beginning.
+    pub(super) fn features(&self) -> Features {
+        self.header.features
+    }
+
     /// When the repository was created, in nanoseconds since 1970.
     pub fn created(&self) -> u64 {
         self.header.created

@@ -26,8 +26,8 @@ use super::store::{HUGE_PAGE, Store};
 use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
-    FileState, INDEX_SLOTS, ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, MAX_ADDRESS,
-    RECORD_CHECK, RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, VectorSlot, record_check,
+    Features, FileState, INDEX_SLOTS, ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN,
+    MAX_ADDRESS, RECORD_CHECK, RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, VectorSlot, record_check,
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
@@ -69,6 +69,8 @@ pub struct Transaction<'s> {
     /// CRC of the items that are written.
     crc: crc32fast::Hasher,
     additions: Additions,
+    /// Those that the snapshot will have beside the base's.
+    features: Features,
     own: [OwnRecords; INDEX_SLOTS],
     lock: WriteLock<'s>,
 }
@@ -129,6 +131,7 @@ impl<'s> Transaction<'s> {
             written: end_of(base.trailer()),
             crc: crc32fast::Hasher::new(),
             additions: Additions::default(),
+            features: Features::default(),
             own: Default::default(),
             lock,
         })
@@ -220,6 +223,12 @@ impl<'s> Transaction<'s> {
         let number = u32::try_from(number).map_err(|_| self.too_large("vector is full"))?;
         self.additions.vectors[usize::from(vector.number())].push(element);
         Ok(number)
+    }
+
+    /// Sets features of the snapshot that the commit makes, which all later ones then have as well. For who adds what needs them
+    /// (SPEC.md, section 3); if nothing is added, nothing is set.
+    pub fn require(&mut self, features: Features) {
+        self.features = self.features.union(features);
     }
 
     /// Makes what was added the newest revision, and returns its number. A
@@ -438,6 +447,7 @@ impl<'s> Transaction<'s> {
             log::jump_after(self.base.view(), base).map_err(|fault| self.store.error(fault))?;
         trailer.previous_nonce = base.nonce;
         trailer.nonce = self.store.nonce();
+        trailer.features = base.features.union(self.features);
         trailer.payload_crc = crc.finalize();
         trailer.checksum = trailer_checksum(trailer);
         self.buffer.extend_from_slice(bytemuck::bytes_of(trailer));

@@ -278,15 +278,9 @@ fn ticket_key(path: &Path) -> Digest {
 /// knows that nobody is about to write the file. Its grace period must be longer.
 pub const TICKET_REFRESH_NANOSECONDS: u64 = 600_000_000_000;
 
-pub(super) fn now() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn is_fresh(header: TicketHeader, compilation: Address) -> bool {
+fn is_fresh(header: TicketHeader, compilation: Address, now: u64) -> bool {
     header.compilation == compilation
-        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now()
+        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now
 }
 
 /// What is on record of a ticket.
@@ -319,7 +313,11 @@ fn ticket_on_record(
         });
     };
     Ok(
-        match is_fresh(bytemuck::pod_read_unaligned(header), compilation) {
+        match is_fresh(
+            bytemuck::pod_read_unaligned(header),
+            compilation,
+            store.now(),
+        ) {
             true => OnRecord::Right,
             false => OnRecord::Otherwise,
         },
@@ -396,6 +394,18 @@ impl<'s> Adder<'s> {
             }
             self.budget = Budget::new();
         }
+    }
+
+    /// Adds what a compilation is made of, but not the compilation. Returns where its fragments are, and the ids of its pieces.
+    pub(super) fn add_parts(
+        &mut self,
+        prepared: &Prepared<'_>,
+    ) -> Result<(Vec<Address>, Vec<PieceId>)> {
+        let mut missing = Missing::new(prepared, |_| Ok(None), |_| Ok(None), |_| Ok(None))?;
+        while !self.parts(prepared, &mut missing)? {
+            self.budget = Budget::new();
+        }
+        Ok((missing.fragments.of, missing.pieces.of))
     }
 
     fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
@@ -504,40 +514,8 @@ impl<'s> Adder<'s> {
         prepared: &Prepared<'_>,
         missing: &mut Missing<'_>,
     ) -> Result<Option<Added>> {
-        let compilation = &prepared.compilation;
-        while let Some(number) = missing.names.next() {
-            let digest = &missing.name_digests[number];
-            let (id, is_new) = self.intern(digest, compilation.names[number])?;
-            missing.names.of[number] = id;
-            missing.names.done += 1;
-            missing.added.new_names += u32::from(is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
-        }
-        while let Some(number) = missing.pieces.next() {
-            let names = &missing.names.of;
-            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
-            missing.pieces.of[number] = id;
-            missing.pieces.done += 1;
-            missing.added.new_pieces += u32::from(is_new);
-            missing.added.shared_pieces += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
-        }
-        while let Some(number) = missing.fragments.next() {
-            self.value.clear();
-            self.value.extend_from_slice(prepared.value(number));
-            encode::translate_fragment(&mut self.value, missing.translation())?;
-            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
-            missing.fragments.of[number] = address;
-            missing.fragments.done += 1;
-            missing.added.new_fragments += u32::from(is_new);
-            missing.added.shared_fragments += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
-                return Ok(None);
-            }
+        if !self.parts(prepared, missing)? {
+            return Ok(None);
         }
         let translation = Translation {
             names: &missing.names.of,
@@ -550,6 +528,46 @@ impl<'s> Adder<'s> {
         missing.added.address = address;
         missing.added.is_new = is_new;
         Ok(Some(missing.added))
+    }
+
+    /// Goes on adding what a compilation is made of; false if the budget is spent before all of it is there.
+    fn parts(&mut self, prepared: &Prepared<'_>, missing: &mut Missing<'_>) -> Result<bool> {
+        let compilation = &prepared.compilation;
+        while let Some(number) = missing.names.next() {
+            let digest = &missing.name_digests[number];
+            let (id, is_new) = self.intern(digest, compilation.names[number])?;
+            missing.names.of[number] = id;
+            missing.names.done += 1;
+            missing.added.new_names += u32::from(is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        while let Some(number) = missing.pieces.next() {
+            let names = &missing.names.of;
+            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
+            missing.pieces.of[number] = id;
+            missing.pieces.done += 1;
+            missing.added.new_pieces += u32::from(is_new);
+            missing.added.shared_pieces += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        while let Some(number) = missing.fragments.next() {
+            self.value.clear();
+            self.value.extend_from_slice(prepared.value(number));
+            encode::translate_fragment(&mut self.value, missing.translation())?;
+            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
+            missing.fragments.of[number] = address;
+            missing.fragments.done += 1;
+            missing.added.new_fragments += u32::from(is_new);
+            missing.added.shared_fragments += u32::from(!is_new);
+            if !self.spend(is_new, &mut missing.added) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Counts `self.value`, if it was inserted. Returns whether there is more to spend.
@@ -602,7 +620,7 @@ impl<'s> Adder<'s> {
         self.value
             .extend_from_slice(bytemuck::bytes_of(&TicketHeader {
                 compilation,
-                written: now(),
+                written: store.now(),
             }));
         self.value
             .extend_from_slice(ticket.path.as_os_str().as_bytes());

@@ -5,16 +5,25 @@
 //! memory and added anew, name by name, piece by piece, fragment by fragment; what is
 //! there already is found by its digest. All digests are computed again from what was
 //! read: damage is found here and never copied. Everything is one transaction.
+//!
+//! Records in envelopes are copied without a look into their bodies: what they refer to is in lists, which are translated.
+//! Which of them are live, and where what they refer to is now, is for the caller to know.
 
 use super::add::Adder;
-use super::outputs::{ImageView, TypeView};
+use super::load::load_parts;
+use super::outputs::ImageView;
 use super::prepare::Prepared;
 use super::view::{CompilationView, Programs, TicketView};
-use super::{ProgramError, Repository, Result};
+use super::{ProgramError, Repository, Result, replace_enveloped};
 use crate::engine::{Durability, Reader, Record};
 use format_spec::digest::Digest;
-use format_spec::ids::Address;
-use format_spec::program::{ImageHeader, ImageInputRecord, Index, TicketHeader, TypeHeader};
+use format_spec::envelope::{Envelope, Reference};
+use format_spec::file::{Features, IndexSlot, VectorSlot};
+use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::program::{
+    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, TicketHeader,
+};
+use std::mem::offset_of;
 
 /// Adds what it is given to one repository, and commits it at the end.
 pub struct Copier<'d> {
@@ -44,14 +53,10 @@ impl<'d> Copier<'d> {
         view: &CompilationView<'_>,
     ) -> Result<Address> {
         let digest = view.record().key;
-        if let Some(known) = self.find(Index::Compilations, digest)? {
+        if let Some(known) = self.find(Index::Compilations.slot(), digest)? {
             return Ok(known);
         }
-        let damaged = |what| ProgramError::Damaged {
-            path: source.snapshot().store().path().to_owned(),
-            address: view.record().address,
-            what,
-        };
+        let damaged = |what| damaged(source, view.record().address, what);
         // The outline is no part of the digest.
         if !view.outline_is_whole() {
             return Err(damaged("the outline does not have its checksum"));
@@ -70,7 +75,7 @@ impl<'d> Copier<'d> {
     ///
     /// # Errors
     /// If the destination cannot be written.
-    pub fn ticket(&mut self, ticket: &TicketView<'_>, compilation: Address) -> Result<()> {
+    pub fn ticket(&mut self, ticket: &TicketView<'_>, compilation: Address) -> Result<Address> {
         let header = TicketHeader {
             compilation,
             written: ticket.header.written,
@@ -80,42 +85,133 @@ impl<'d> Copier<'d> {
         self.replace(Index::Tickets, &Digest::of(ticket.path), &value)
     }
 
-    /// Copies a type; those that it refers to must have been copied before, as they
-    /// are if types are copied in the order of their addresses.
+    /// Copies a fragment that no compilation need have, with what it is made of, and returns where it is now.
     ///
     /// # Errors
-    /// If one that it refers to is not there; and as above.
-    pub fn type_entry(&mut self, source: &Programs<'_>, view: &TypeView<'_>) -> Result<Address> {
-        let mut references = Vec::with_capacity(view.references.len());
-        for &reference in view.references {
-            let other = source.snapshot().record_at(reference)?;
-            let Some(address) = self.find(Index::Types, other.key)? else {
-                return Err(ProgramError::Damaged {
-                    path: source.snapshot().store().path().to_owned(),
-                    address: view.record.address,
-                    what: "the type refers to one that is not among the types",
-                });
-            };
-            references.push(address);
+    /// As above.
+    pub fn fragment(&mut self, source: &Programs<'_>, address: Address) -> Result<Address> {
+        let parts = load_parts(source, &[address], &[])?;
+        let prepared = Prepared::new(parts.compilation)?;
+        for (digest, &address) in prepared.fragments.iter().zip(&parts.fragments) {
+            if source.snapshot().record_at(address)?.key != digest {
+                let what = "a fragment's content does not have its digest";
+                return Err(damaged(source, address, what));
+            }
         }
-        let name = source.name(view.header.name)?;
-        let header = TypeHeader {
-            name: self.adder.name(&Digest::of(name), name)?,
-            ..*view.header
+        let (fragments, _) = self.adder.add_parts(&prepared)?;
+        let copied = (parts.fragments.iter()).position(|known| *known == address);
+        let copied = copied.and_then(|number| fragments.get(number).copied());
+        copied.ok_or_else(|| damaged(source, address, "not a fragment"))
+    }
+
+    /// Copies pieces, and returns what ids they have now, in the same order.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn pieces(&mut self, source: &Programs<'_>, pieces: &[PieceId]) -> Result<Vec<PieceId>> {
+        let parts = load_parts(source, &[], pieces)?;
+        let prepared = Prepared::new(parts.compilation)?;
+        for (&id, &number) in pieces.iter().zip(&parts.pieces) {
+            let record = source.piece(id)?.record;
+            if *record.key != prepared.pieces[number as usize] {
+                let what = "a piece's content does not have its digest";
+                return Err(damaged(source, record.address, what));
+            }
+        }
+        let (_, ids) = self.adder.add_parts(&prepared)?;
+        Ok((parts.pieces.iter())
+            .map(|number| ids[*number as usize])
+            .collect())
+    }
+
+    /// The id of a name in the destination, to which it is copied.
+    fn name(&mut self, source: &Programs<'_>, name: NameId) -> Result<NameId> {
+        let name = source.name(name)?;
+        self.adder.name(&Digest::of(name), name)
+    }
+
+    /// Copies a record whose content is all that it is: a name, a piece, a fragment or a compilation. Returns where it is now;
+    /// `None` if it is of another index.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn content(
+        &mut self,
+        source: &Programs<'_>,
+        record: &Record<'_>,
+    ) -> Result<Option<Address>> {
+        let id = |place: usize| {
+            let bytes = record.value.get(place..place + size_of::<u32>());
+            let bytes =
+                bytes.ok_or_else(|| damaged(source, record.address, "the record is cut off"))?;
+            Ok::<u32, ProgramError>(bytemuck::pod_read_unaligned(bytes))
         };
-        let mut value = bytemuck::bytes_of(&header).to_vec();
-        align(&mut value);
-        value.extend_from_slice(bytemuck::cast_slice(&references));
-        value.extend_from_slice(view.bytes);
-        let transaction = &mut self.adder.transaction;
-        Ok(transaction.insert(Index::Types.slot(), view.record.key, &value)?)
+        Ok(match record.index().and_then(Index::at) {
+            Some(Index::Names) => {
+                self.name(source, NameId(id(offset_of!(NameHeader, id))?))?;
+                self.find(Index::Names.slot(), record.key)?
+            }
+            Some(Index::Pieces) => {
+                self.pieces(source, &[PieceId(id(offset_of!(PieceHeader, id))?)])?;
+                self.find(Index::Pieces.slot(), record.key)?
+            }
+            Some(Index::Fragments) => Some(self.fragment(source, record.address)?),
+            Some(Index::Compilations) => {
+                Some(self.compilation(source, &source.compilation_at(record.address)?)?)
+            }
+            _ => None,
+        })
+    }
+
+    /// Copies a record with its envelope; `references` are those of the envelope, as they are to be in the destination.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn enveloped(
+        &mut self,
+        source: &Programs<'_>,
+        record: &Record<'_>,
+        envelope: &Envelope<'_>,
+        references: &[Reference],
+    ) -> Result<Address> {
+        let index =
+            (record.index()).ok_or_else(|| damaged(source, record.address, "is in no index"))?;
+        let mut names = Vec::with_capacity(envelope.names.len());
+        for name in envelope.names {
+            names.push(self.name(source, *name)?);
+        }
+        let pieces = match envelope.pieces {
+            [] => Vec::new(),
+            pieces => self.pieces(source, pieces)?,
+        };
+        let envelope = Envelope {
+            references,
+            names: &names,
+            pieces: &pieces,
+            ..*envelope
+        };
+        replace_enveloped(&mut self.adder.transaction, index, record.key, &envelope)
+    }
+
+    /// Adds an element to the end of a vector.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn push(&mut self, vector: VectorSlot, element: Address) -> Result<()> {
+        self.adder.transaction.push(vector, element)?;
+        Ok(())
+    }
+
+    /// Sets features of the destination.
+    pub fn require(&mut self, features: Features) {
+        self.adder.transaction.require(features);
     }
 
     /// Copies an image and the compilations that are its inputs.
     ///
     /// # Errors
     /// As above.
-    pub fn image(&mut self, source: &Programs<'_>, view: &ImageView<'_>) -> Result<()> {
+    pub fn image(&mut self, source: &Programs<'_>, view: &ImageView<'_>) -> Result<Address> {
         let header: ImageHeader = *view.header;
         let mut value = bytemuck::bytes_of(&header).to_vec();
         align(&mut value);
@@ -126,16 +222,13 @@ impl<'d> Copier<'d> {
                 Address(0) => Address(0),
                 address => self.compilation(source, &source.compilation_at(address)?)?,
             };
-            let path = source.name(input.path)?;
             let input = ImageInputRecord {
                 compilation,
-                path: self.adder.name(&Digest::of(path), path)?,
+                path: self.name(source, input.path)?,
                 reserved: 0,
             };
             value.extend_from_slice(bytemuck::bytes_of(&input));
         }
-        align(&mut value);
-        value.extend_from_slice(bytemuck::cast_slice(view.placements));
         self.replace(Index::Images, view.record.key, &value)
     }
 
@@ -148,16 +241,26 @@ impl<'d> Copier<'d> {
         Ok(())
     }
 
-    fn find(&self, index: Index, digest: &Digest) -> Result<Option<Address>> {
-        let found: Option<Record<'_>> = self.adder.transaction.get(index.slot(), digest)?;
+    /// Where the record of a key is in the destination.
+    ///
+    /// # Errors
+    /// If the destination is damaged.
+    pub fn find(&self, index: IndexSlot, key: &Digest) -> Result<Option<Address>> {
+        let found: Option<Record<'_>> = self.adder.transaction.get(index, key)?;
         Ok(found.map(|record| record.address))
     }
 
-    fn replace(&mut self, index: Index, digest: &Digest, value: &[u8]) -> Result<()> {
-        self.adder
-            .transaction
-            .replace(index.slot(), digest, value)?;
-        Ok(())
+    fn replace(&mut self, index: Index, digest: &Digest, value: &[u8]) -> Result<Address> {
+        let transaction = &mut self.adder.transaction;
+        Ok(transaction.replace(index.slot(), digest, value)?)
+    }
+}
+
+fn damaged(source: &Programs<'_>, address: Address, what: &'static str) -> ProgramError {
+    ProgramError::Damaged {
+        path: source.snapshot().store().path().to_owned(),
+        address,
+        what,
     }
 }
 

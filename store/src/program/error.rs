@@ -22,6 +22,16 @@ pub enum ProgramError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A record is in an envelope of another version.
+    #[error("{}: the record at offset {:#x} is in an envelope of version {version}, which this program does not know; use a newer one", path.display(), address.0)]
+    NewerRecord {
+        /// The repository.
+        path: PathBuf,
+        /// The record.
+        address: Address,
+        /// The version.
+        version: u8,
+    },
     /// There is no such compilation.
     #[error("{}: has no compilation {digest:.16}; build again what needs it", path.display())]
     NoCompilation {
@@ -30,8 +40,8 @@ pub enum ProgramError {
         /// Its digest.
         digest: Digest,
     },
-    /// A compilation to be added contradicts itself. A splitter's mistake, not a user's.
-    #[error("malformed compilation: {0}")]
+    /// What is to be added contradicts itself. The mistake of a program, not of its user.
+    #[error("malformed: {0}")]
     Malformed(String),
     /// A fragment does not fit its 32-bit offsets.
     #[error(

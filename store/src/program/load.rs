@@ -6,13 +6,14 @@ use super::build::{
     Symbol, Target,
 };
 use super::outline::{Outline, outline};
-use super::view::{CompilationView, FixupsView, Programs, section_kind};
+use super::view::{CompilationView, FixupsView, FragmentView, Programs, section_kind};
 use super::{ProgramError, Result};
 use format_spec::fragment::{TargetKind, TargetRecord};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{MemberRecord, SymbolRecord};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 struct Loader<'s> {
     programs: Programs<'s>,
@@ -69,6 +70,71 @@ pub(super) fn load_checked<'s>(
         return Ok(loader.out);
     }
     Err(loader.damaged(loader.address, "the outline is not that of the members"))
+}
+
+/// What [`load_parts`] has read.
+pub(super) struct Parts<'s> {
+    /// What it has read, as a compilation without symbols.
+    pub(super) compilation: Compilation<'s>,
+    /// Where its fragments are, in ascending order.
+    pub(super) fragments: Vec<Address>,
+    /// The compilation's numbers of the pieces that were asked for.
+    pub(super) pieces: Vec<u32>,
+}
+
+/// Reads fragments and pieces back that are of no compilation, as one without symbols: so they can be added to another repository.
+/// Fragments that these refer to are among the result's.
+pub(super) fn load_parts<'s>(
+    programs: &Programs<'s>,
+    fragments: &[Address],
+    pieces: &[PieceId],
+) -> Result<Parts<'s>> {
+    let mut found = BTreeSet::new();
+    let mut next = fragments.to_vec();
+    while let Some(address) = next.pop() {
+        if found.insert(address) {
+            next.extend_from_slice(programs.fragment(address)?.anonymous());
+        }
+    }
+    let order: Vec<Address> = found.into_iter().collect();
+    let mut loader = Loader {
+        programs: *programs,
+        out: Compilation {
+            names: vec![&[]],
+            ..Compilation::default()
+        },
+        names: HashMap::from([(NameId(0), Name(0))]),
+        pieces: HashMap::new(),
+        member_of: (order.iter().copied()).zip(0..).collect(),
+        address: Address(0),
+    };
+    let mut numbers = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        numbers.push(loader.piece(*piece)?);
+    }
+    for address in &order {
+        let fragment = programs.fragment(*address)?;
+        let first_section = loader.out.sections.len() as u32;
+        let targets = loader.contents(&fragment, |_| Ok(None))?;
+        let first_binding = loader.out.bindings.len();
+        let bindings = first_binding + fragment.bindable_count() as usize;
+        loader.out.bindings.resize(bindings, 0);
+        loader.out.uses.resize(bindings, 0);
+        loader.out.fragments.push(Fragment {
+            sections: first_section..loader.out.sections.len() as u32,
+            targets,
+            bindings: first_binding as u32..bindings as u32,
+            suffix: Name(0),
+            group: 0,
+            plain: None,
+        });
+    }
+    loader.out.digest_order = (0..order.len() as u32).collect();
+    Ok(Parts {
+        compilation: loader.out,
+        fragments: order,
+        pieces: numbers,
+    })
 }
 
 fn read<'s>(programs: &Programs<'s>, view: &CompilationView<'s>) -> Result<Loader<'s>> {
@@ -168,9 +234,43 @@ impl<'s> Loader<'s> {
                 "a member's numbers of sections and bindings are not its fragment's",
             ));
         }
+        let targets = self.contents(&fragment, |loader| {
+            let placed = loader.placed(view)?;
+            Ok(
+                (placed.bits() & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
+                    cie: placed.cie,
+                    has_exception_table: placed.bits() & PlacedSection::HAS_LSDA != 0,
+                }),
+            )
+        })?;
+        let first_binding = self.out.bindings.len() as u32;
+        self.out.bindings.extend(bindings.iter());
+        self.out.uses.extend_from_slice(view.uses_of(index));
+        let suffix = self.name(member.suffix)?;
+        self.out.fragments.push(Fragment {
+            sections,
+            targets,
+            bindings: first_binding..self.out.bindings.len() as u32,
+            suffix,
+            group: member.group,
+            plain: (member.bits & MemberRecord::PLAIN != 0).then_some(Plain {
+                is_absolute: member.bits & MemberRecord::ABSOLUTE != 0,
+                words: member.bits >> MemberRecord::WORDS_SHIFT,
+            }),
+        });
+        Ok(())
+    }
+
+    /// Reads a fragment's targets, which it returns, and sections; `frame` says what the outline says of the next section.
+    fn contents(
+        &mut self,
+        fragment: &FragmentView<'s>,
+        frame: impl Fn(&Self) -> Result<Option<FrameDescription>>,
+    ) -> Result<Range<u32>> {
+        let address = fragment.record().address;
         let first_target = self.out.targets.len() as u32;
         for target in fragment.targets() {
-            let target = self.target(target, fragment.anonymous(), member.fragment)?;
+            let target = self.target(target, fragment.anonymous(), address)?;
             self.out.targets.push(target);
         }
         for section in fragment.sections() {
@@ -196,8 +296,8 @@ impl<'s> Loader<'s> {
             let record = section.record;
             let name = self.name(record.name)?;
             let kind = section_kind(record)
-                .ok_or_else(|| self.damaged(member.fragment, "a section's kind is unknown"))?;
-            let placed = self.placed(view)?;
+                .ok_or_else(|| self.damaged(address, "a section's kind is unknown"))?;
+            let frame = frame(self)?;
             self.out.sections.push(Section {
                 name,
                 kind,
@@ -210,28 +310,10 @@ impl<'s> Loader<'s> {
                 size: section.size,
                 bytes: section.bytes(),
                 fixups,
-                frame: (placed.bits() & PlacedSection::ONE_FDE != 0).then_some(FrameDescription {
-                    cie: placed.cie,
-                    has_exception_table: placed.bits() & PlacedSection::HAS_LSDA != 0,
-                }),
+                frame,
             });
         }
-        let first_binding = self.out.bindings.len() as u32;
-        self.out.bindings.extend(bindings.iter());
-        self.out.uses.extend_from_slice(view.uses_of(index));
-        let suffix = self.name(member.suffix)?;
-        self.out.fragments.push(Fragment {
-            sections,
-            targets: first_target..self.out.targets.len() as u32,
-            bindings: first_binding..self.out.bindings.len() as u32,
-            suffix,
-            group: member.group,
-            plain: (member.bits & MemberRecord::PLAIN != 0).then_some(Plain {
-                is_absolute: member.bits & MemberRecord::ABSOLUTE != 0,
-                words: member.bits >> MemberRecord::WORDS_SHIFT,
-            }),
-        });
-        Ok(())
+        Ok(first_target..self.out.targets.len() as u32)
     }
 
     /// What the outline says of the next section.

@@ -10,6 +10,7 @@ mod add;
 pub mod build;
 mod copy;
 mod encode;
+mod enveloped;
 mod error;
 mod load;
 pub mod locate;
@@ -23,6 +24,7 @@ pub mod waiting;
 
 pub use add::{Added, Addition, TICKET_REFRESH_NANOSECONDS};
 pub use copy::Copier;
+pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use outputs::{ImageView, TypeView};
 pub use prepare::Prepared;

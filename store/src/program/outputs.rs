@@ -1,10 +1,12 @@
-//! Reading the records of linked images and of DWARF types.
+//! Reading the records of linked images, and of DWARF types.
 
 use super::view::{Cutter, Programs};
 use super::{ProgramError, Result};
 use crate::engine::Record;
-use format_spec::ids::Address;
-use format_spec::program::{ImageHeader, ImageInputRecord, PlacementRecord, TypeHeader};
+use format_spec::envelope::Reference;
+use format_spec::ids::NameId;
+use format_spec::kinds::TypeBody;
+use format_spec::program::{ImageHeader, ImageInputRecord};
 
 /// A linked output.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +19,6 @@ pub struct ImageView<'s> {
     pub path: &'s [u8],
     /// What was linked, in command-line order.
     pub inputs: &'s [ImageInputRecord],
-    /// Where everything went, in ascending order of addresses.
-    pub placements: &'s [PlacementRecord],
 }
 
 /// A DWARF type.
@@ -26,10 +26,12 @@ pub struct ImageView<'s> {
 pub struct TypeView<'s> {
     /// Its record.
     pub record: Record<'s>,
-    /// The head of its value.
-    pub header: &'s TypeHeader,
+    /// The head of its body.
+    pub header: &'s TypeBody,
+    /// Its name, qualified; the empty name for anonymous types.
+    pub name: NameId,
     /// The types that it refers to.
-    pub references: &'s [Address],
+    pub references: &'s [Reference],
     /// Its canonical form.
     pub bytes: &'s [u8],
 }
@@ -48,7 +50,6 @@ impl<'s> Programs<'s> {
                 header,
                 path: cutter.slice(header.path_size as usize)?,
                 inputs: cutter.slice(header.input_count as usize)?,
-                placements: cutter.slice(header.placement_count as usize)?,
             })
         };
         parse().ok_or_else(|| self.damaged_record(record, "not an image"))
@@ -59,23 +60,18 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If it is none.
     pub fn type_entry(&self, record: &Record<'s>) -> Result<TypeView<'s>> {
-        let parse = || {
-            let mut cutter = Cutter::new(record.value);
-            let header: &TypeHeader = cutter.one()?;
-            let references: &[Address] = cutter.slice(header.reference_count as usize)?;
-            let bytes = cutter.rest();
-            let is_good = bytes.len() == header.size as usize
-                && references
-                    .iter()
-                    .all(|reference| *reference < record.address);
-            is_good.then_some(TypeView {
+        let envelope = self.envelope(record)?;
+        let view = || {
+            let (header, bytes) = TypeBody::parse(&envelope)?;
+            Some(TypeView {
                 record: *record,
                 header,
-                references,
+                name: *envelope.names.first()?,
+                references: envelope.references,
                 bytes,
             })
         };
-        parse().ok_or_else(|| self.damaged_record(record, "not a type"))
+        view().ok_or_else(|| self.damaged_record(record, "not a type"))
     }
 
     fn damaged_record(&self, record: &Record<'_>, what: &'static str) -> ProgramError {

@@ -1,10 +1,10 @@
 //! Recording linked images: what an output was made of, so that a compactor keeps
 //! that for as long as the output exists, and tools can tell.
 
+use super::Result;
 use super::add::Adder;
 use super::copy::align;
 use super::view::Programs;
-use super::{Result, add};
 use crate::engine::{Durability, Reader, Store};
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -35,8 +35,7 @@ pub struct NewImage<'a> {
 }
 
 /// Records an image in the repository of `store`, in place of an older one of the same
-/// output. Nothing is written if that says the same already. Placements are not
-/// recorded.
+/// output. Nothing is written if that says the same already.
 ///
 /// # Errors
 /// If the repository is damaged, or cannot be written.
@@ -51,12 +50,11 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     let path = image.path.as_os_str().as_bytes();
     let header = ImageHeader {
         options: image.options,
-        written: add::now(),
+        written: store.now(),
         output_size: image.output_size,
         path_size: path.len() as u32,
         input_count: image.inputs.len() as u32,
-        placement_count: 0,
-        reserved: 0,
+        reserved: [0; 2],
     };
     let mut value = bytemuck::bytes_of(&header).to_vec();
     align(&mut value);

@@ -146,6 +146,11 @@ pub enum Command {
         /// Only types whose name contains this
         pattern: Option<String>,
     },
+    /// The records of an index whose kind need not be known: what keeps each, and to how much it refers
+    Records {
+        /// The index, by its number or its name, as `indices` lists them
+        index: String,
+    },
     /// The linked outputs; one in full
     Images {
         /// Outputs, by path

@@ -2,7 +2,8 @@
 
 use super::output::{Text, View, grouped, printable, size, time};
 use anyhow::Result;
-use format_spec::file::{IndexSlot, VERSION, VectorSlot};
+use format_spec::file::{Features, IndexSlot, VERSION, VectorSlot};
+use format_spec::program::{Index, Vector, has_envelopes, has_kept_elements};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use store::engine::{Snapshot, TrieSize};
@@ -14,6 +15,8 @@ pub struct Header {
     path: String,
     uuid: String,
     format: u32,
+    /// The bits of the snapshot's features.
+    features: Bits,
     created: String,
     file_bytes: u64,
     revision: u64,
@@ -29,6 +32,7 @@ impl Header {
             path: printable(store.path().as_os_str().as_bytes()).into_owned(),
             uuid: format_uuid(&store.uuid()),
             format: VERSION,
+            features: Bits::new(snapshot.features()),
             created: time(store.created()),
             file_bytes: store.file().metadata()?.len(),
             revision: snapshot.revision(),
@@ -38,11 +42,51 @@ impl Header {
     }
 }
 
+/// Features, by what they mean to a program that does not know them.
+#[derive(Serialize)]
+struct Bits {
+    compatible: u64,
+    read_compatible: u64,
+    incompatible: u64,
+}
+
+impl Bits {
+    fn new(features: Features) -> Bits {
+        Bits {
+            compatible: features.compatible,
+            read_compatible: features.read_compatible,
+            incompatible: features.incompatible,
+        }
+    }
+
+    /// For people. A program that shows them knows all but compatible ones, or does not write.
+    fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        if self.compatible & Features::ENVELOPES != 0 {
+            words.push("envelopes".to_owned());
+        }
+        for (kind, bits) in [
+            ("compatible", self.compatible & !Features::ENVELOPES),
+            ("read-compatible", self.read_compatible),
+            ("incompatible", self.incompatible),
+        ] {
+            if bits != 0 {
+                words.push(format!("{kind} {bits:#x}"));
+            }
+        }
+        match words.is_empty() {
+            true => "none".to_owned(),
+            false => words.join(", "),
+        }
+    }
+}
+
 impl View for Header {
     fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
         out.field("repository", &self.path)?;
         out.field("uuid", &self.uuid)?;
         out.field("format", self.format)?;
+        out.field("features", self.features.in_words())?;
         out.field("created", &self.created)?;
         out.field(
             "size",
@@ -93,7 +137,7 @@ pub fn revisions<'s>(newest: Snapshot<'s>) -> impl Iterator<Item = Result<Revisi
         } else {
             None
         };
-        let grown = |index: format_spec::program::Index| {
+        let grown = |index: Index| {
             let old = before.map_or(0, |before| before.count(index.slot()));
             snapshot.count(index.slot()).saturating_sub(old)
         };
@@ -102,9 +146,9 @@ pub fn revisions<'s>(newest: Snapshot<'s>) -> impl Iterator<Item = Result<Revisi
             committed: time(snapshot.time()),
             bytes: snapshot.size().saturating_sub(trailer.start),
             trailer: trailer.offset,
-            new_fragments: grown(format_spec::program::Index::Fragments),
-            new_compilations: grown(format_spec::program::Index::Compilations),
-            tickets: snapshot.count(format_spec::program::Index::Tickets.slot()),
+            new_fragments: grown(Index::Fragments),
+            new_compilations: grown(Index::Compilations),
+            tickets: snapshot.count(Index::Tickets.slot()),
         })
     })
 }
@@ -131,6 +175,9 @@ pub struct Table {
     kind: &'static str,
     slot: usize,
     name: &'static str,
+    /// Whether every repository has it, perhaps empty.
+    #[serde(skip)]
+    is_in_all: bool,
     /// Keys or elements.
     records: u64,
     /// Words that its leaves have room for.
@@ -143,38 +190,32 @@ pub struct Table {
     bytes: u64,
 }
 
+/// The name of what this program does not know.
+const UNKNOWN: &str = "unknown kind";
+
 /// Heading for [`Table`]s.
 pub const TABLE_HEADING: &str =
-    "          slot  name               records    capacity   fill   nodes  leaves       bytes";
+    "          slot  name                  records    capacity   fill   nodes  leaves       bytes";
 
-const INDEX_NAMES: [&str; 9] = [
-    "names",
-    "pieces",
-    "fragments",
-    "compilations",
-    "tickets",
-    "types",
-    "images",
-    "definitions",
-    "manifests",
-];
-const VECTOR_NAMES: [&str; 2] = ["names", "pieces"];
-
-/// All indices and vectors that have a name or something in them.
+/// All indices and vectors that have something in them, and those that every repository has.
 ///
 /// # Errors
 /// If a trie is damaged.
 pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
-    let table = |kind, slot, name: Option<&&'static str>, records, size: TrieSize| Table {
-        kind,
-        slot,
-        name: name.copied().unwrap_or("(unknown)"),
-        records,
-        capacity: size.words,
-        nodes: size.nodes,
-        leaves: size.leaves,
-        bytes: size.bytes,
-    };
+    let table =
+        |kind, slot, (name, is_in_all): (Option<&'static str>, bool), records, size: TrieSize| {
+            Table {
+                kind,
+                slot,
+                name: name.unwrap_or(UNKNOWN),
+                is_in_all,
+                records,
+                capacity: size.words,
+                nodes: size.nodes,
+                leaves: size.leaves,
+                bytes: size.bytes,
+            }
+        };
     let trailer = snapshot.trailer();
     let mut tables = Vec::new();
     for (index, root) in IndexSlot::all().zip(&trailer.indices) {
@@ -183,7 +224,7 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
         tables.push(table(
             "index",
             slot,
-            INDEX_NAMES.get(slot),
+            (Index::at(index).map(Index::name), !has_envelopes(index)),
             root.count,
             size,
         ));
@@ -194,12 +235,15 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
         tables.push(table(
             "vector",
             slot,
-            VECTOR_NAMES.get(slot),
+            (
+                Vector::at(vector).map(Vector::name),
+                !has_kept_elements(vector),
+            ),
             root.length,
             size,
         ));
     }
-    tables.retain(|table| table.name != "(unknown)" || table.records > 0);
+    tables.retain(|table| table.records > 0 || table.is_in_all);
     Ok(tables)
 }
 
@@ -212,7 +256,7 @@ impl View for Table {
         };
         writeln!(
             out,
-            "{:<8}  {:>4}  {:<14}  {:>10}  {:>10}  {fill:>4.0}%  {:>6}  {:>6}  {:>10}",
+            "{:<8}  {:>4}  {:<17}  {:>10}  {:>10}  {fill:>4.0}%  {:>6}  {:>6}  {:>10}",
             self.kind,
             self.slot,
             self.name,

@@ -19,11 +19,10 @@ pub struct Row {
     linked: String,
     bytes: u64,
     inputs: usize,
-    placements: usize,
 }
 
 /// Heading for [`Row`]s.
-pub const HEADING: &str = "state  linked                       bytes  inputs  placements  output";
+pub const HEADING: &str = "state  linked                       bytes  inputs  output";
 
 /// All images.
 pub fn list<'s>(model: Model<'s>) -> impl Iterator<Item = Result<Row>> + use<'s> {
@@ -35,7 +34,6 @@ pub fn list<'s>(model: Model<'s>) -> impl Iterator<Item = Result<Row>> + use<'s>
             linked: time(view.header.written),
             bytes: view.header.output_size,
             inputs: view.inputs.len(),
-            placements: view.placements.len(),
         })
     })
 }
@@ -50,8 +48,8 @@ impl View for Row {
         };
         writeln!(
             out,
-            "{state:<5}  {}  {:>12}  {:>6}  {:>10}  {}",
-            self.linked, self.bytes, self.inputs, self.placements, self.path
+            "{state:<5}  {}  {:>12}  {:>6}  {}",
+            self.linked, self.bytes, self.inputs, self.path
         )
     }
 }
@@ -63,23 +61,12 @@ pub struct Detail {
     row: Row,
     options: String,
     inputs_in_order: Vec<Input>,
-    placed: Vec<Placement>,
 }
 
 #[derive(Serialize)]
 struct Input {
     path: String,
     compilation: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Placement {
-    address: u64,
-    /// `None` for what has no bytes in the file.
-    file_offset: Option<u64>,
-    reserved: u64,
-    input: u32,
-    section: u32,
 }
 
 /// The image of the output at `path`.
@@ -110,21 +97,9 @@ pub fn detail(model: &Model<'_>, path: &Path) -> Result<Detail> {
             linked: time(view.header.written),
             bytes: view.header.output_size,
             inputs: view.inputs.len(),
-            placements: view.placements.len(),
         },
         options: view.header.options.to_string(),
         inputs_in_order: inputs,
-        placed: view
-            .placements
-            .iter()
-            .map(|placement| Placement {
-                address: placement.address,
-                file_offset: (placement.file_offset != u64::MAX).then_some(placement.file_offset),
-                reserved: placement.reserved_size,
-                input: placement.input,
-                section: placement.section,
-            })
-            .collect(),
     })
 }
 
@@ -143,18 +118,6 @@ impl View for Detail {
                 "  {index:>5}  {:<12}  {}",
                 style.digest(digest),
                 input.path
-            )?;
-        }
-        writeln!(out, "\n{}", style.heading("placements"))?;
-        for placement in &self.placed {
-            let offset = match placement.file_offset {
-                Some(offset) => format!("{offset:#x}"),
-                None => "-".to_owned(),
-            };
-            writeln!(
-                out,
-                "  {:>#14x}  {offset:>10}  {:>8}  input {} section {}",
-                placement.address, placement.reserved, placement.input, placement.section
             )?;
         }
         Ok(())

@@ -135,8 +135,9 @@ pub fn types<'s>(
             let read = || {
                 let view = model.programs.type_entry(&record?)?;
                 let mut references = Vec::with_capacity(view.references.len());
-                for &reference in view.references {
-                    let other = model.programs.snapshot().record_at(reference)?;
+                for reference in view.references {
+                    let address = reference.address().unwrap_or_default();
+                    let other = model.programs.snapshot().record_at(address)?;
                     references.push(other.key.to_string());
                 }
                 let tag = gimli::DwTag(view.header.tag);
@@ -145,7 +146,7 @@ pub fn types<'s>(
                     tag: tag
                         .static_string()
                         .map_or_else(|| format!("{:#x}", tag.0), str::to_owned),
-                    name: printable(model.programs.name(view.header.name)?).into_owned(),
+                    name: printable(model.programs.name(view.name)?).into_owned(),
                     references,
                     bytes: view.bytes.len() as u64,
                 })

@@ -6,6 +6,7 @@
 //! | [`output`] | text or JSON, colours, pipes |
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
+//! | [`envelopes`] | records of kinds that need not be known |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
 //! | [`stats`], [`verify`], [`repair`], [`diff`] | what looks at everything |
 //! | [`progress`] | a bar for what lasts |
@@ -14,6 +15,7 @@ pub mod cli;
 pub mod compilations;
 pub mod diff;
 pub mod disasm;
+pub mod envelopes;
 pub mod file;
 pub mod fragments;
 pub mod frames;
@@ -179,6 +181,10 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
             lists::TYPE_HEADING,
             lists::types(*model, pattern.as_deref()),
         ),
+        Some(Command::Records { index }) => {
+            let index = envelopes::index(index)?;
+            out.list(envelopes::HEADING, envelopes::list(*model, index))
+        }
         Some(Command::Images { which }) if which.is_empty() => {
             out.list(images::HEADING, images::list(*model))
         }

@@ -137,18 +137,17 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     }
     definitions.shared = users.values().filter(|&&users| users > 1).count() as u64;
 
-    for (index, kind, head) in [
-        (Index::Names, "names", size_of::<NameHeader>()),
-        (Index::Pieces, "pieces", size_of::<PieceHeader>()),
-        (Index::Tickets, "tickets", 0),
-        (Index::Types, "types", 0),
-        (Index::Images, "images", 0),
-        (Index::Definitions, "definition digests", 0),
-        (Index::Manifests, "manifests", 0),
-    ] {
-        for record in model.programs.records(index) {
+    for slot in IndexSlot::all() {
+        let (kind, head) = match Index::at(slot) {
+            Some(Index::Fragments | Index::Compilations) => continue,
+            Some(Index::Names) => ("names".to_owned(), size_of::<NameHeader>()),
+            Some(Index::Pieces) => ("pieces".to_owned(), size_of::<PieceHeader>()),
+            Some(index) => (index.name().to_owned(), 0),
+            None => (format!("index {slot}, of an unknown kind"), 0),
+        };
+        for record in snapshot.iter(slot) {
             let record = record?;
-            add(kind, record.value.len().saturating_sub(head) as u64);
+            add(&kind, record.value.len().saturating_sub(head) as u64);
             add("keys and heads", overhead(&record) + head as u64);
         }
     }

@@ -3,8 +3,8 @@
 //! The engine checks its part: the checksum of every transaction, the chain, every
 //! word of every table. Here the content is checked: the digest of every name, piece,
 //! fragment and compilation is computed again from what is in the file, dense ids
-//! against the vectors, and every reference from one record to another. All problems
-//! are collected, each with its offset.
+//! against the vectors, and every reference from one record to another, also where what
+//! a record is need not be known. All problems are collected, each with its offset.
 
 use super::model::Model;
 use super::output::{Text, View, grouped};
@@ -12,9 +12,12 @@ use super::progress::Progress;
 use anyhow::Result;
 use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
 use format_spec::digest::Digest;
+use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::fragment::TargetKind;
-use format_spec::ids::{NameId, PieceId};
-use format_spec::program::{Index, NameHeader, SymbolRecord, Vector};
+use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::program::{
+    Index, NameHeader, SymbolRecord, Vector, has_envelopes, has_kept_elements, index_in_words,
+};
 use serde::Serialize;
 use store::engine::{Record, Snapshot};
 use store::program::{FragmentView, ProgramError, Programs};
@@ -49,17 +52,6 @@ impl Report {
 /// More problems than these are only counted: a damaged table makes one of every record.
 const LIMIT: usize = 1000;
 
-/// The indices whose records are known to this program.
-const CHECKED: [Index; 7] = [
-    Index::Names,
-    Index::Pieces,
-    Index::Fragments,
-    Index::Compilations,
-    Index::Tickets,
-    Index::Types,
-    Index::Images,
-];
-
 /// Checks everything.
 pub fn verify(model: &Model<'_>) -> Result<Report> {
     let snapshot = model.programs.snapshot();
@@ -67,10 +59,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
     if let Err(error) = snapshot.store().verify() {
         problems.push(problem(error.into()));
     }
-    let total = CHECKED
-        .iter()
-        .map(|&index| snapshot.count(index.slot()))
-        .sum();
+    let total = IndexSlot::all().map(|index| snapshot.count(index)).sum();
     let progress = Progress::new("verifying", total);
     let mut checker = Checker {
         programs: model.programs,
@@ -79,12 +68,15 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
         buffer: Vec::new(),
     };
     let mut records = 0;
-    for index in CHECKED {
+    for index in IndexSlot::all() {
         let mut found = 0;
-        for record in model.programs.records(index) {
-            let result = record.and_then(|record| {
+        for record in snapshot.iter(index) {
+            let result = record.map_err(ProgramError::from).and_then(|record| {
                 found += 1;
-                checker.record(index, &record)
+                match Index::at(index) {
+                    Some(known) if !has_envelopes(index) => checker.record(known, &record),
+                    _ => checker.programs.check_enveloped(&record),
+                }
             });
             if let Err(error) = result
                 && problems.len() < LIMIT
@@ -94,12 +86,35 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
             progress.step();
         }
         records += found;
-        let counted = snapshot.count(index.slot());
+        let counted = snapshot.count(index);
         if found != counted {
             problems.push(Problem {
                 offset: Some(snapshot.trailer().offset),
-                message: format!("index {index:?} has {found} records, but {counted} are counted"),
+                message: format!(
+                    "{} has {found} records, but {counted} are counted",
+                    index_in_words(index)
+                ),
             });
+        }
+        let is_told = snapshot.features().compatible & Features::ENVELOPES != 0;
+        if counted > 0 && has_envelopes(index) && !is_told {
+            problems.push(Problem {
+                offset: Some(snapshot.trailer().offset),
+                message: format!(
+                    "{} has records, but no feature says so",
+                    index_in_words(index)
+                ),
+            });
+        }
+    }
+    for vector in VectorSlot::all().filter(|vector| has_kept_elements(*vector)) {
+        for element in 0..snapshot.vector_len(vector) {
+            let result = checker.element(vector, element as u32);
+            if let Err(error) = result
+                && problems.len() < LIMIT
+            {
+                problems.push(problem(error));
+            }
         }
     }
     for (index, vector) in [
@@ -173,9 +188,16 @@ impl<'s> Checker<'s> {
             Index::Fragments => self.fragment(record),
             Index::Compilations => self.compilation(record),
             Index::Tickets => self.ticket(record),
-            Index::Types => self.type_entry(record),
             Index::Images => self.image(record),
-            Index::Definitions | Index::Manifests => Ok(()),
+            _ => Ok(()),
+        }
+    }
+
+    /// An element of a vector that need not be known.
+    fn element(&self, vector: VectorSlot, element: u32) -> Result<(), ProgramError> {
+        match self.snapshot.vector_get(vector, element)? {
+            Some(Address(0)) | None => Ok(()),
+            Some(address) => Ok(self.snapshot.record_at(address).map(drop)?),
         }
     }
 
@@ -327,16 +349,6 @@ impl<'s> Checker<'s> {
         self.same(record, Digest::of(view.path))
     }
 
-    fn type_entry(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
-        let view = self.programs.type_entry(record)?;
-        for &reference in view.references {
-            let other = self.snapshot.record_at(reference)?;
-            self.programs.type_entry(&other)?;
-        }
-        self.programs.name(view.header.name)?;
-        Ok(())
-    }
-
     fn image(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
         let view = self.programs.image(record)?;
         for input in view.inputs {
@@ -344,13 +356,6 @@ impl<'s> Checker<'s> {
             if input.compilation.0 != 0 {
                 self.programs.compilation_at(input.compilation)?;
             }
-        }
-        if view
-            .placements
-            .iter()
-            .any(|placement| placement.input as usize >= view.inputs.len())
-        {
-            return self.damaged(record, "a placement is of no input");
         }
         self.same(record, Digest::of(view.path))
     }

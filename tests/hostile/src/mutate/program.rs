@@ -20,7 +20,7 @@ pub fn records(data: &[u8], index: Index) -> Vec<Range<usize>> {
 /// Changes one to three fields of records.
 pub fn mutate(data: &mut [u8], random: &mut Random) {
     for _ in 0..1 + random.below(3) {
-        const WEIGHTED: [Index; 12] = [
+        const WEIGHTED: [Index; 14] = [
             Index::Compilations,
             Index::Compilations,
             Index::Compilations,
@@ -33,6 +33,8 @@ pub fn mutate(data: &mut [u8], random: &mut Random) {
             Index::Pieces,
             Index::Names,
             Index::Images,
+            Index::Types,
+            Index::Manifests,
         ];
         let values = records(data, random.pick(&WEIGHTED));
         if let Some(value) = (!values.is_empty()).then(|| random.pick(&values)) {

@@ -3,13 +3,20 @@
 
 use super::corpus;
 use super::link::{START, directory, link_here};
-use format_spec::program::Index;
+use format_spec::canonical;
+use format_spec::digest::Digest;
+use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::file::IndexSlot;
+use format_spec::ids::NameId;
+use format_spec::kinds::{BODY_VERSION, CompilerBody};
+use format_spec::program::{Index, has_envelopes};
 use linker::import::import_object;
 use linker::join::join;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use store::program::{Prepared, Programs, Repository};
+use store::engine::Durability;
+use store::program::{Prepared, Programs, Repository, insert_enveloped};
 use tickets::write_ticket;
 
 /// Kinds of links: each reads other parts of the records.
@@ -73,10 +80,87 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         };
         write_ticket(&object, &repository, &imported.digest).expect("room in memory");
     }
+    in_envelopes(&repository);
     drop(repository);
     let bytes = std::fs::read(&path).expect("just made");
     Sound { directory, bytes }
 });
+
+/// Adds records in envelopes: types that refer to each other, and what is attached to compilations.
+fn in_envelopes(repository: &Repository) {
+    let programs = repository.programs().expect("just made");
+    let compilations: Vec<_> = (programs.records(Index::Compilations).flatten())
+        .map(|record| record.address)
+        .collect();
+    let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
+    let identity = Digest([3; 32]);
+    let compiler = CompilerBody {
+        size: 1,
+        modified: 2,
+        identity,
+    };
+    let in_envelope = Envelope {
+        class: Class::Needed as u8,
+        body_version: BODY_VERSION,
+        references: &[],
+        names: &[NameId(0)],
+        pieces: &[],
+        body: bytemuck::bytes_of(&compiler),
+    };
+    // The name with id 0 is empty in every repository.
+    let key = canonical::compiler(b"", compiler.size, compiler.modified);
+    let compiler = insert_enveloped(
+        &mut transaction,
+        Index::Compilers.slot(),
+        &key,
+        &in_envelope,
+    );
+    let compiler = compiler.expect("added");
+    let text = b"a.c:1:1: warning: there is one";
+    let in_envelope = Envelope {
+        names: &[],
+        body: text,
+        ..in_envelope
+    };
+    let key = canonical::captured(text);
+    let captured = insert_enveloped(&mut transaction, Index::Captured.slot(), &key, &in_envelope);
+    let captured = captured.expect("added");
+    let mut older = None;
+    for (number, compilation) in (0..).zip(compilations) {
+        let key = Digest::of(&[number]);
+        let references: Vec<_> = older
+            .map(|older| Reference::new(older, Strength::Strong))
+            .into_iter()
+            .collect();
+        let of_type = Envelope {
+            class: Class::Needed as u8,
+            body_version: BODY_VERSION,
+            references: &references,
+            names: &[NameId(u32::from(number))],
+            pieces: &[],
+            body: &[0x24, 0, 0, 0, 0, 0, 0, 0, number],
+        };
+        let added = insert_enveloped(&mut transaction, Index::Types.slot(), &key, &of_type);
+        older = Some(added.expect("added"));
+        let references = [
+            Reference::new(compilation, Strength::Owner),
+            Reference::new(compiler, Strength::Strong),
+            Reference::new(captured, Strength::Strong),
+        ];
+        // One result, with diagnostics, and one input.
+        let mut body = [0; 16 + 24 + 56];
+        (body[0], body[4], body[8], body[20], body[32]) = (1, 1, 1, 3, 1);
+        let manifest = Envelope {
+            class: Class::AttachedToAny as u8,
+            references: &references,
+            body: &body,
+            ..of_type
+        };
+        let slot = Index::Manifests.slot();
+        insert_enveloped(&mut transaction, slot, &key, &manifest).expect("added");
+    }
+    transaction.commit().expect("room in memory");
+}
 
 /// A sound repository, whose tickets [`run`] links.
 pub fn seed() -> &'static [u8] {
@@ -121,6 +205,11 @@ fn look_at(programs: &Programs) {
     for record in programs.records(Index::Tickets).flatten() {
         let _ = black_box(programs.ticket(&record));
     }
+    for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
+        for record in programs.snapshot().iter(index).flatten() {
+            let _ = black_box(programs.check_enveloped(&record));
+        }
+    }
     for id in 0..programs.piece_count().min(10_000) as u32 {
         let _ = black_box(programs.piece(format_spec::ids::PieceId(id)));
     }
@@ -132,6 +221,25 @@ fn look_at(programs: &Programs) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else changes would be made to what is refused anyway.
+    #[test]
+    fn sound_envelopes_are_as_specified() {
+        let directory = directory();
+        let path = Sound::repository(directory.path());
+        std::fs::write(&path, seed()).expect("room in memory");
+        let repository = Repository::open(&path).expect("sound");
+        let programs = repository.programs().expect("sound");
+        let mut count = 0;
+        for index in [Index::Types, Index::Manifests] {
+            for record in programs.records(index) {
+                let record = record.expect("sound");
+                programs.check_enveloped(&record).expect("sound");
+                count += 1;
+            }
+        }
+        assert!(count >= 8, "{count}");
+    }
 
     /// Else changes would be made to what no link gets far with.
     #[test]

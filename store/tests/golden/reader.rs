@@ -1,0 +1,168 @@
+//! A reader of repository files that was written from part 1 of SPEC.md. It uses nothing of this project.
+
+#![allow(dead_code, reason = "each test uses a part of this")]
+
+/// The reader of SPEC.md.
+pub struct Reader(pub Vec<u8>);
+
+/// A reference, section 7.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reference {
+    pub address: u64,
+    pub log2: u32,
+    pub prefix: u32,
+}
+
+impl Reader {
+    pub fn u32(&self, at: u64) -> u32 {
+        u32::from_le_bytes(self.0[at as usize..][..4].try_into().unwrap())
+    }
+
+    pub fn u64(&self, at: u64) -> u64 {
+        u64::from_le_bytes(self.0[at as usize..][..8].try_into().unwrap())
+    }
+
+    pub fn bytes(&self, at: u64, length: u64) -> &[u8] {
+        &self.0[at as usize..][..length as usize]
+    }
+
+    /// Section 4.
+    pub fn state_word(&self, at: u64) -> u64 {
+        let word = self.u64(at);
+        let offset = word & 0xffff_ffff_ffff;
+        assert_eq!(word >> 48, offset.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48);
+        offset
+    }
+
+    /// Section 5: (kind, slot, address of the body, its length, the next item).
+    pub fn item(&self, at: u64) -> (u8, u8, u64, u64, u64) {
+        let head = self.bytes(at, 8);
+        assert_eq!(head[7], 0xc5);
+        let length = self.u64(at) % (1 << 40);
+        let align = if head[6] & 0x80 != 0 { 64 } else { 8 };
+        let body = (at + 8).next_multiple_of(align);
+        (
+            head[6],
+            head[5],
+            body,
+            length,
+            (body + length).next_multiple_of(8),
+        )
+    }
+
+    /// Section 7: of a word that is child number `rank` of a node with this bitmap.
+    pub fn reference(&self, word: u64, bitmap: u64, rank: u64) -> Option<Reference> {
+        let low = word & ((1 << 51) - 1);
+        let mixed = (low ^ bitmap.rotate_left(29) ^ rank << 51).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        assert_eq!(word >> 51, mixed >> 51);
+        (low != 0).then_some(Reference {
+            address: (low & ((1 << 37) - 1)) * 8,
+            log2: (low >> 37 & 31) as u32,
+            prefix: (low >> 42) as u32,
+        })
+    }
+
+    /// (root, number of keys).
+    pub fn index(&self, trailer: u64, slot: u64) -> (Option<Reference>, u64) {
+        let at = trailer + 104 + 16 * slot;
+        (self.reference(self.u64(at), 0, 0), self.u64(at + 8))
+    }
+
+    /// The leaf that the way to a key or element ends at; `value` gives the six bits
+    /// that a node of this prefix or height takes.
+    pub fn leaf(
+        &self,
+        kind: u8,
+        root: Option<Reference>,
+        value: impl Fn(u32) -> u64,
+    ) -> Option<Reference> {
+        let mut reference = root?;
+        while reference.log2 == 31 {
+            let (found, _, body, length, _) = self.item(reference.address);
+            assert_eq!(found, kind);
+            let bitmap = self.u64(body);
+            assert_eq!(length, 8 + 8 * u64::from(bitmap.count_ones()));
+            let up_to = bitmap << (63 - value(reference.prefix));
+            let rank = u64::from(up_to.count_ones()) - 1;
+            let below = self.reference(self.u64(body + 8 + 8 * rank), bitmap, rank)?;
+            assert!(below.address < reference.address);
+            reference = below;
+        }
+        Some(reference)
+    }
+
+    pub fn vector(&self, trailer: u64, slot: u64) -> Vec<u64> {
+        let at = trailer + 488 + 16 * slot;
+        let root = self.reference(self.u64(at), 0, 0);
+        let length = self.u64(at + 8);
+        (0..length)
+            .map(|element| {
+                let value = |height: u32| element >> (13 + 6 * (height - 1)) & 63;
+                let leaf = self.leaf(5, root, value).unwrap();
+                let word = self.u64(leaf.address + element % 8192 * 8);
+                let address = word % (1 << 37);
+                let mixed =
+                    (address ^ !element.rotate_left(37)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                assert_eq!(word >> 37, mixed >> 37);
+                address * 8
+            })
+            .collect()
+    }
+
+    /// Section 8.
+    pub fn look_up(&self, trailer: u64, slot: u64, key: &[u8; 32]) -> Option<&[u8]> {
+        let bits = |from: u32, count: u32| {
+            (from..from + count).fold(0, |bits, at| {
+                let byte = key.get(at as usize / 8).copied().unwrap_or(0);
+                bits << 1 | u64::from(byte >> (7 - at % 8) & 1)
+            })
+        };
+        let leaf = self.leaf(4, self.index(trailer, slot).0, |prefix| bits(prefix, 6))?;
+        let lines = 1 << (leaf.log2 - 3);
+        let p = leaf.prefix;
+        let w = if p == 0 { 0 } else { 7 + (p - 1) / 16 * 16 };
+        let tag = bits(w, 24);
+        let mut place = bits(p, leaf.log2 - 3) * 8;
+        let mut best = 0;
+        for _ in 0..8.min(lines / 2) * 8 {
+            let word = self.u64(leaf.address + place * 8);
+            if word == 0 {
+                break;
+            }
+            let mut check = 0;
+            for shift in (0..61).step_by(3) {
+                let (tag, address) = (word >> 40 << 37, word % (1 << 37));
+                check ^= ((tag | address) >> shift) & 7;
+            }
+            assert_eq!(word >> 37 & 7, check);
+            let address = word % (1 << 37) * 8;
+            if word >> 40 == tag && address < trailer + 624 && self.bytes(address + 8, 32) == key {
+                best = best.max(address);
+            }
+            place = (place + 1) % (lines * 8);
+        }
+        let (kind, of, body, length, _) = (best != 0).then(|| self.item(best))?;
+        assert!(matches!(kind, 1 | 2));
+        assert_eq!(u64::from(of), slot);
+        let check = xxhash_rust::xxh3::xxh3_64(self.bytes(best, 8 + length - 4)) as u32;
+        assert_eq!(self.u32(body + length - 4), check);
+        Some(self.bytes(body + 32, length - 36))
+    }
+
+    pub fn crc(&self, ranges: &[(u64, u64)]) -> u32 {
+        let mut crc = u32::MAX;
+        for &(start, end) in ranges {
+            for &byte in self.bytes(start, end - start) {
+                crc ^= u32::from(byte);
+                for _ in 0..8 {
+                    crc = if crc & 1 == 1 {
+                        crc >> 1 ^ 0xEDB8_8320
+                    } else {
+                        crc >> 1
+                    };
+                }
+            }
+        }
+        !crc
+    }
+}
