@@ -464,7 +464,7 @@ impl Store {
             return (place..)
                 .step_by(8)
                 .zip(words)
-                .try_for_each(|(place, word)| writer.store(view, place, word))
+                .try_for_each(|(place, word)| writer.store(&*self.system, view, place, word))
                 .map_err(|fault| self.error(fault));
         }
         let words: Vec<u64> = words.collect();
@@ -482,7 +482,7 @@ impl Store {
         for &(offset, word) in words {
             match self.word_writer() {
                 Some(writer) => writer
-                    .store(view, offset, word)
+                    .store(&*self.system, view, offset, word)
                     .map_err(|fault| self.error(fault))?,
                 None => self.write_at(&word.to_le_bytes(), offset)?,
             }

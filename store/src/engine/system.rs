@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the engine asks of the operating system.
@@ -25,6 +25,14 @@ pub trait System: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         file.write_all_at(bytes, offset)
+    }
+
+    /// Stores a word of the file through a mapping from [`System::map_writable`]: all of
+    /// it at once, and not before what this thread has stored or written earlier. `offset`
+    /// says where in the file `place` is.
+    fn store(&self, place: &AtomicU64, word: u64, offset: u64) {
+        let _ = offset;
+        place.store(word, Ordering::Release);
     }
 
     /// Opens a new file without a name in `directory`, mode 0600.
