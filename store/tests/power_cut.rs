@@ -276,6 +276,16 @@ fn of_words_that_were_stored() {
     any_power_cut_leaves_a_whole_revision(Words::Stored, false);
 }
 
+#[test]
+fn of_words_that_were_written_while_the_disk_failed() {
+    any_power_cut_leaves_a_whole_revision(Words::Written, true);
+}
+
+#[test]
+fn of_words_that_were_stored_while_the_disk_failed() {
+    any_power_cut_leaves_a_whole_revision(Words::Stored, true);
+}
+
 /// However many lazy commits there were: what recovery has to read, and what a
 /// power cut may take away, is bounded.
 #[test]
@@ -383,5 +393,44 @@ fn what_was_rolled_back_stays_so() {
         .get(IndexSlot::of::<0>(), &common::key(u64::from(b'4')))
         .unwrap();
     assert_eq!(found.unwrap().value, b"44444444");
+    store.verify().unwrap();
+}
+
+/// Nor does it come back when what it lacked is written anew, as part of another
+/// transaction that a second power cut tears.
+#[test]
+fn what_was_rolled_back_is_not_made_whole() {
+    const INDEX: IndexSlot = IndexSlot::of::<0>();
+    let (_directory, path) = scratch();
+    let commit = |store: &Store, second: u8| {
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        transaction
+            .insert(INDEX, &common::key(1), &[7; 900])
+            .unwrap();
+        let value = [second; 2000];
+        transaction.insert(INDEX, &common::key(2), &value).unwrap();
+        transaction.commit().unwrap();
+    };
+    let store = Store::open(&path, &options(TestSystem::new(1))).unwrap();
+    let start = store.size().unwrap() as usize;
+    commit(&store, b'a');
+    drop(store);
+    // The middle of the first record is not on the disk when the power goes.
+    let lost = start + 100..start + 600;
+    let mut image = std::fs::read(&path).unwrap();
+    image[lost.clone()].fill(0);
+    std::fs::write(&path, &image).unwrap();
+    let store = Store::open(&path, &options(TestSystem::new(2))).unwrap();
+    assert_eq!(store.snapshot().unwrap().revision(), 0);
+    let mut image = std::fs::read(&path).unwrap();
+    commit(&store, b'b');
+    drop(store);
+    // And of this transaction nothing else is.
+    let written = std::fs::read(&path).unwrap();
+    image[lost.clone()].copy_from_slice(&written[lost]);
+    std::fs::write(&path, &image).unwrap();
+    let store = Store::open(&path, &options(TestSystem::new(3))).unwrap();
+    assert_eq!(store.snapshot().unwrap().revision(), 0);
+    commit(&store, b'c');
     store.verify().unwrap();
 }
