@@ -35,8 +35,6 @@ enum Syncs {
 struct Machine {
     _directory: tempfile::TempDir,
     path: PathBuf,
-    /// What was on the disk.
-    image: Vec<u8>,
     system: Arc<TestSystem>,
     syncs: Arc<AtomicU8>,
     history: Vec<Expected>,
@@ -56,12 +54,12 @@ impl Machine {
             history.push(run_transaction(&store, last, number, Durability::Lazy).unwrap());
         }
         store.sync().unwrap();
-        let image = std::fs::read(&path).unwrap();
         let (system, syncs) = flaky(1, words);
+        let image = std::fs::read(&path).unwrap();
+        system.begin_with(Disk::new(image, false));
         Machine {
             _directory: directory,
             path,
-            image,
             system,
             syncs,
             history,
@@ -111,14 +109,10 @@ impl Machine {
         u64::from_le_bytes(bytes[offset as usize..][..8].try_into().unwrap())
     }
 
-    fn disk(&self) -> Disk {
-        Disk::after(self.image.clone(), &self.system.recorded.lock().unwrap())
-    }
-
     /// Whatever a power cut leaves, it is a revision from `promised` on, whole.
     #[track_caller]
     fn check(&self, promised: u64) {
-        let disk = self.disk();
+        let disk = self.system.disk();
         let path = self.path.with_extension("cut");
         let mut random = Random(7);
         for round in 0..30 {
@@ -279,6 +273,46 @@ fn checkpoints_that_fail() {
     }
 }
 
+/// What is written again does not get to the disk either, and nobody is told: so it is looked. A
+/// new file will do.
+#[test]
+fn what_sticks_is_never_marked() {
+    for words in BOTH {
+        for lazies in 1..6 {
+            let mut machine = Machine::new(words);
+            let image = std::fs::read(&machine.path).unwrap();
+            machine.system.begin_with(Disk::new(image, true));
+            let store = machine.open();
+            for _ in 0..lazies {
+                machine.commit(&store, Durability::Lazy).unwrap();
+            }
+            machine.syncs(Syncs::Fail);
+            machine.commit(&store, Durability::Durable).unwrap_err();
+            machine.syncs(Syncs::Work);
+            let marks = [machine.state(CHECKPOINT), machine.state(DURABLE)];
+            for _ in 0..3 {
+                let error = machine.commit(&store, Durability::Durable).unwrap_err();
+                assert!(matches!(error, Error::NotOnDisk { .. }), "{error}");
+                let error = machine.open().sync().unwrap_err();
+                assert!(matches!(error, Error::NotOnDisk { .. }), "{error}");
+                assert_eq!([machine.state(CHECKPOINT), machine.state(DURABLE)], marks);
+            }
+            machine.check(4);
+            let copy = machine.path.with_extension("copy");
+            std::fs::copy(&machine.path, &copy).unwrap();
+            let system = TestSystem::with_identity(1, words, (2, 99));
+            system.recorded.lock().unwrap().push(common::Op::Write {
+                offset: 0,
+                bytes: std::fs::read(&copy).unwrap(),
+            });
+            machine.system = system;
+            machine.path = copy;
+            machine.open();
+            machine.check(machine.newest());
+        }
+    }
+}
+
 /// The kernel could not write what a process had left that is gone, and nobody asked.
 #[test]
 fn writes_that_failed_on_their_own() {
@@ -334,6 +368,7 @@ fn a_disk_that_never_works_again() {
 fn what_was_lost_unnoticed_is_not_marked() {
     for words in BOTH {
         let mut machine = Machine::new(words);
+        let image = std::fs::read(&machine.path).unwrap();
         for _ in 0..3 {
             let gone = machine.open();
             machine.commit(&gone, Durability::Lazy).unwrap();
@@ -344,9 +379,8 @@ fn what_was_lost_unnoticed_is_not_marked() {
         for start in (4096..good.len()).step_by(512) {
             // As it was before these three.
             let end = (start + 512).min(good.len());
-            let mut old = machine.image.get(start..end.min(machine.image.len()));
-            let old = old.take().unwrap_or_default().to_vec();
-            let old = [old, vec![0; 512]].concat()[..end - start].to_vec();
+            let old = image.get(start..end.min(image.len())).unwrap_or_default();
+            let old = [old, &[0; 512]].concat()[..end - start].to_vec();
             if old == good[start..end] {
                 continue;
             }
@@ -402,7 +436,7 @@ fn a_copy_that_does_not_get_to_the_disk() {
     ] {
         for failures in 1..10 {
             let mut machine = Machine::new(words);
-            let copied = std::mem::take(&mut machine.image);
+            let copied = std::fs::read(&machine.path).unwrap();
             let (system, now) = flaky(2, words);
             (machine.system, machine.syncs) = (system, now);
             // In so many pieces: so what fails is not always the same.

@@ -20,7 +20,7 @@ use store::engine::{Durability, Error, OpenOptions, Store};
 /// A run of transactions: what was done to the file, and what was promised.
 struct Run {
     ops: Vec<Op>,
-    image: Vec<u8>,
+    disk: Disk,
     /// After how many operations which revision was committed, and whether durably.
     commits: Vec<(usize, u64, bool)>,
     /// What each revision holds.
@@ -52,6 +52,8 @@ impl Run {
                 _ => Fate::Done,
             }
         });
+        let disk = Disk::new(image, random.below(3) == 0);
+        system.begin_with(disk.clone());
         let mut options = options(system.clone());
         // So that it happens here too, now and then.
         options.checkpoint_every = [6000, 30_000, u64::MAX][random.below(3) as usize];
@@ -60,7 +62,7 @@ impl Run {
         let first = stores[0].snapshot().unwrap().revision();
         let mut run = Run {
             ops: Vec::new(),
-            image,
+            disk,
             // Opening under a new boot id made what was found durable.
             commits: vec![(system.ops(), first, true)],
             history,
@@ -137,7 +139,7 @@ impl Run {
         weather: Weather,
         random: &mut Random,
     ) -> (Vec<u8>, std::ops::RangeInclusive<u64>) {
-        let disk = Disk::after(self.image.clone(), &self.ops[..ops]);
+        let disk = self.disk.clone().after(&self.ops[..ops]);
         let promised = (self.commits.iter())
             .filter(|commit| commit.2 && commit.0 <= ops)
             .map(|commit| commit.1)
@@ -310,7 +312,7 @@ fn lazy_commits_move_the_checkpoint() {
     assert!(end > 6 * EVERY, "too little to see anything: {end}");
     drop(store);
     // The power goes, and nothing that was not waited for is on the disk.
-    let disk = Disk::after(first, &system.recorded.lock().unwrap());
+    let disk = Disk::new(first, false).after(&system.recorded.lock().unwrap());
     let image = disk.cut(Weather::AllLost, &mut Random(1));
     // How far back recovery starts: the word is on the disk with the next sync.
     let checkpoint = u64::from_le_bytes(image[528..536].try_into().unwrap()) & ((1 << 48) - 1);

@@ -140,6 +140,10 @@ impl Store {
         self.wipe(view, end)?;
         self.within_doubt(|| {
             self.sync_file()?;
+            if was_in_doubt {
+                self.compare_with_disk(view, 0..STATE_OFFSET)?;
+                self.compare_with_disk(view, LOG_OFFSET..view.end())?;
+            }
             // In this order: who finds the session right looks no further.
             self.write_state(offset_of!(FileState, head), &[newest; 4])?;
             self.write_session()?;

@@ -6,10 +6,11 @@
 //! disk may be reading the sector: so of such a mixture each 8-byte word may be of another
 //! moment. A write that fails leaves the sector as it was at some moment, too, but the
 //! kernel then takes it for *clean*: it will not be written again unless something in it is
-//! changed, and whoever syncs afterwards is told that all is well.
+//! changed, and whoever syncs afterwards is told that all is well. On a file system as ext4, what had never been
+//! written before is *stuck* then: nothing brings it to the disk any more, and nobody is told.
 
 use super::{Op, Random};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 const SECTOR: u64 = 512;
@@ -52,29 +53,36 @@ struct Unsafe {
 }
 
 /// The disk while it is being written to.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Disk {
     /// The file as the running system sees it.
     memory: Vec<u8>,
     /// What is certainly there.
     safe: Vec<u8>,
     sectors: BTreeMap<u64, Unsafe>,
+    sticks: bool,
+    /// Those that have been on the disk at some time, and those that never will be.
+    were_written: BTreeSet<u64>,
+    stuck: BTreeSet<u64>,
 }
 
 impl Disk {
-    pub fn new(image: Vec<u8>) -> Disk {
+    /// A disk with just this; whether what fails sticks to it.
+    pub fn new(image: Vec<u8>, sticks: bool) -> Disk {
         Disk {
             memory: image.clone(),
+            were_written: (0..(image.len() as u64).div_ceil(SECTOR)).collect(),
             safe: image,
             sectors: BTreeMap::new(),
+            sticks,
+            stuck: BTreeSet::new(),
         }
     }
 
-    /// After these operations on a file that was `image`, all of it on the disk.
-    pub fn after(image: Vec<u8>, ops: &[Op]) -> Disk {
-        let mut disk = Disk::new(image);
-        ops.iter().for_each(|op| disk.perform(op));
-        disk
+    /// After these operations.
+    pub fn after(mut self, ops: &[Op]) -> Disk {
+        ops.iter().for_each(|op| self.perform(op));
+        self
     }
 
     pub fn perform(&mut self, op: &Op) {
@@ -115,7 +123,10 @@ impl Disk {
 
     /// The sector is as after so many of its writes, for good.
     fn settle(&mut self, sector: u64, moment: u64) {
-        if let Some(of) = self.sectors.remove(&sector) {
+        if let Some(of) = self.sectors.remove(&sector)
+            && !self.stuck.contains(&sector)
+        {
+            self.were_written.insert(sector);
             let moment = moment.min(of.moments.len() as u64);
             if let Some(moment) = moment.checked_sub(1) {
                 let length = self.memory.len() as u64;
@@ -140,9 +151,29 @@ impl Disk {
         let moment = match random.below(4) {
             0 => all,
             1 => random.below(all + 1),
+            _ if self.sticks && !self.were_written.contains(&sector) => {
+                self.stuck.insert(sector);
+                0
+            }
             _ => 0,
         };
         self.settle(sector, moment);
+    }
+
+    /// What who reads past the kernel's memory gets: what is still to be written is before.
+    pub fn read(&self, range: Range<u64>) -> Vec<u8> {
+        let length = self.memory.len() as u64;
+        let mut read = Vec::new();
+        for sector in sectors_of(&range) {
+            let newest = self.sectors.get(&sector).and_then(|of| of.moments.last());
+            let contents = match newest.filter(|_| !self.stuck.contains(&sector)) {
+                Some(newest) => newest.clone(),
+                None => contents_of(&self.safe, sector),
+            };
+            read.extend_from_slice(&contents);
+        }
+        let start = (range.start % SECTOR) as usize;
+        read[start..start + (range.end.min(length) - range.start) as usize].to_vec()
     }
 
     fn write_back(&mut self, fails: bool, random: &mut Random) {
@@ -184,7 +215,8 @@ impl Disk {
     pub fn cut(&self, weather: Weather, random: &mut Random) -> Vec<u8> {
         let mut left = self.safe.clone();
         let length = self.memory.len() as u64;
-        for (&sector, of) in &self.sectors {
+        let unsafe_sectors = self.sectors.iter();
+        for (&sector, of) in unsafe_sectors.filter(|(sector, _)| !self.stuck.contains(sector)) {
             let all = of.moments.len() as u64;
             let any = random.below(all + 1);
             let moment = match weather {

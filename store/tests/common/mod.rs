@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+use disk::Disk;
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::Address;
@@ -122,7 +123,10 @@ impl FailedWrites {
 pub struct TestSystem {
     pub boot: u8,
     pub words: Words,
+    identity: (u64, u64),
     pub recorded: Mutex<Vec<Op>>,
+    /// The disk after so many operations; see [`TestSystem::disk`].
+    disk: Mutex<(usize, Disk)>,
     failed_writes: Mutex<FailedWrites>,
     counter: AtomicU64,
     hook: Box<Hook>,
@@ -146,18 +150,49 @@ impl TestSystem {
         words: Words,
         hook: impl Fn(usize, &Op) -> Fate + Send + Sync + 'static,
     ) -> Arc<TestSystem> {
-        Arc::new(TestSystem {
+        Arc::new(TestSystem::of(boot, words, (2, 1), Box::new(hook)))
+    }
+
+    /// One in which the file is another one than in the others: a copy.
+    pub fn with_identity(boot: u8, words: Words, identity: (u64, u64)) -> Arc<TestSystem> {
+        let hook = Box::new(|_: usize, _: &Op| Fate::Done);
+        Arc::new(TestSystem::of(boot, words, identity, hook))
+    }
+
+    fn of(boot: u8, words: Words, identity: (u64, u64), hook: Box<Hook>) -> TestSystem {
+        TestSystem {
             boot,
             words,
+            identity,
             recorded: Mutex::default(),
+            disk: Mutex::default(),
             failed_writes: Mutex::default(),
             counter: AtomicU64::new(u64::from(boot) << 32),
-            hook: Box::new(hook),
-        })
+            hook,
+        }
     }
 
     pub fn ops(&self) -> usize {
         self.recorded.lock().unwrap().len()
+    }
+
+    /// Says what is on the disk at the beginning: before the first operation.
+    pub fn begin_with(&self, disk: Disk) {
+        *self.disk.lock().unwrap() = (0, disk);
+    }
+
+    /// What is on the disk, and what may be.
+    pub fn disk(&self) -> Disk {
+        self.with_disk(Disk::clone)
+    }
+
+    fn with_disk<T>(&self, look: impl FnOnce(&Disk) -> T) -> T {
+        let mut disk = self.disk.lock().unwrap();
+        let (done, disk) = &mut *disk;
+        let recorded = self.recorded.lock().unwrap();
+        recorded[*done..].iter().for_each(|op| disk.perform(op));
+        *done = recorded.len();
+        look(disk)
     }
 
     /// The kernel writes some of what is to be written, or fails to.
@@ -278,12 +313,16 @@ impl System for TestSystem {
         self.perform_sync(file, Op::Sync)
     }
 
+    fn read_from_disk(&self, _: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
+        Ok(self.with_disk(|disk| disk.read(range)))
+    }
+
     fn boot_id(&self) -> [u8; 16] {
         [self.boot; 16]
     }
 
     fn identity(&self, _: &File) -> io::Result<(u64, u64)> {
-        Ok((2, 1))
+        Ok(self.identity)
     }
 
     fn now(&self) -> u64 {
