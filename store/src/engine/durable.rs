@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Syncs the whole file and says so.
-    fn move_checkpoint(&self) -> Result<()> {
+    pub(super) fn move_checkpoint(&self) -> Result<()> {
         // What is visible is in the tables, too.
         let visible = self.state_offset(offset_of!(FileState, visible))?;
         let is_done = || Ok(self.durable_state()?.0 >= visible);

@@ -181,15 +181,16 @@ impl Store {
     }
 
     /// Makes all leaves again from the log, as far as they are not what they must be, and returns
-    /// how many were not. Waits for other writers; readers go on.
+    /// how many were not. Waits for other writers, readers go on; then for the disk, if there were any.
     ///
     /// What transactions say is believed, also where their checksums are wrong: a record that is
     /// damaged is found by its own check.
     ///
     /// # Errors
     /// If the log itself cannot be followed: a trailer, a node or the head of an item is damaged.
+    /// If the disk does not take them; made again they are all the same.
     pub fn rewrite_leaves(&self) -> Result<u64> {
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         let head = self.state_offset(offset_of!(FileState, head))?;
         let newest = self.trailer(head)?;
         self.check_writable(newest)?;
@@ -204,6 +205,10 @@ impl Store {
         let mut write = |leaf: &MadeLeaf| {
             if leaf.compare(view, None).is_ok() {
                 return Ok(());
+            }
+            if written == 0 {
+                // None was good for those.
+                self.write_state(offset_of!(FileState, checkpoint), &[LOG_OFFSET])?;
             }
             written += 1;
             self.write_at(bytemuck::cast_slice(&leaf.words), leaf.child.address())
@@ -220,6 +225,10 @@ impl Store {
         }
         leaves.made().try_for_each(&mut write)?;
         self.write_state(offset_of!(FileState, visible), &[head])?;
+        drop(lock);
+        if written > 0 {
+            self.move_checkpoint()?;
+        }
         Ok(written)
     }
 
