@@ -25,7 +25,7 @@ use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::trie::{self, Node};
-use format_spec::file::{IndexRoot, IndexSlot, ItemKind, Trailer, VectorRoot, VectorSlot};
+use format_spec::file::{IndexRoot, IndexSlot, ItemKind, VectorRoot, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::leaf::{KEY_BITS, LINE_WORDS, MAX_LINES, MAX_LOG2, MIN_LOG2, Shape};
 use format_spec::trie::{
@@ -495,14 +495,7 @@ pub(super) fn finish(
         }
     }
     for (slot, elements) in additions.vectors.iter().enumerate() {
-        finish_vector(
-            base,
-            &trailer.vectors[slot],
-            slot,
-            elements,
-            trailer,
-            &mut in_place,
-        )?;
+        finish_vector(base, committed, slot, elements, &mut in_place)?;
     }
     in_place.write(store, base.view().end())
 }
@@ -510,17 +503,18 @@ pub(super) fn finish(
 /// The elements that come into a leaf that was there, if any do: it is the last one.
 fn finish_vector(
     base: &Snapshot<'_>,
-    new: &VectorRoot,
+    committed: &Snapshot<'_>,
     slot: usize,
     elements: &[Address],
-    trailer: &Trailer,
     in_place: &mut InPlace,
 ) -> Result<()> {
     let old = base.trailer().vectors[slot];
+    let trailer = committed.trailer();
+    let new = &trailer.vectors[slot];
     if elements.is_empty() || old.length == 0 {
         return Ok(());
     }
-    let last = trie::leaf_of_element(base.store().view(trailer.offset)?, new, old.length - 1)
+    let last = trie::leaf_of_element(committed.view(), new, old.length - 1)
         .map_err(|fault| base.error(fault))?;
     if last.address() >= trailer.start {
         return Ok(());

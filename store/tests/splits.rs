@@ -1,0 +1,408 @@
+//! Leaves that split: cut short at each word, seen by readers of older revisions, torn by power
+//! cuts, and of keys that make it hard.
+//!
+//! `STORE_KILL_STRIDE=1` cuts a split of the largest leaf short at each word of it, too, and
+//! `STORE_POWER_CUTS=100000` makes it a twentieth so many power cuts of each sort.
+
+mod common;
+
+use common::disk::{Disk, Weather};
+use common::{Op, Random, TestSystem, Words, effort, key, options};
+use format_spec::digest::Digest;
+use format_spec::file::{IndexSlot, VectorSlot};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use store::engine::{Durability, OpenOptions, Snapshot, Store};
+
+const INDEX: IndexSlot = IndexSlot::of::<3>();
+const VECTOR: VectorSlot = VectorSlot::of::<2>();
+
+/// Key number `number` of those that have their first `bits` bits in common.
+fn alike(number: u64, bits: u32) -> Digest {
+    let (mut key, common) = (key(number), key(u64::MAX));
+    let whole = bits as usize / 8;
+    key.0[..whole].copy_from_slice(&common.0[..whole]);
+    let mask = 0xff_u8.checked_shl(8 - bits % 8).unwrap_or(0);
+    key.0[whole] = common.0[whole] & mask | key.0[whole] & !mask;
+    key
+}
+
+/// What is split.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A leaf of the largest size that is full, and a vector's.
+    Largest,
+    /// A small one, because its keys have too many bits in common.
+    Alike,
+}
+
+impl Kind {
+    fn key(self, number: u64) -> Digest {
+        match self {
+            Kind::Largest => key(number),
+            Kind::Alike => alike(number, 13),
+        }
+    }
+
+    /// How many transactions of one key it takes, and how many elements are pushed with each.
+    fn pushed(self, number: u64) -> u64 {
+        match self {
+            // So that the vector's leaf splits with the same transaction, in the middle.
+            Kind::Largest if number == 0 => (1 << 13) - 2,
+            Kind::Largest => 0,
+            Kind::Alike => 1,
+        }
+    }
+}
+
+/// Adds key number `number` and its elements.
+fn add(store: &Store, kind: Kind, number: u64, pushed: u64) {
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    let value = number.to_le_bytes();
+    let address = transaction
+        .insert(INDEX, &kind.key(number), &value)
+        .unwrap();
+    for _ in 0..pushed {
+        transaction.push(VECTOR, address).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+/// The snapshot has the first so many keys and elements, and no other.
+fn check(snapshot: Snapshot<'_>, kind: Kind, keys: u64, elements: u64) {
+    assert_eq!(snapshot.count(INDEX), keys);
+    for number in 0..keys {
+        let found = snapshot.get(INDEX, &kind.key(number)).unwrap();
+        assert_eq!(found.expect("is there").value, number.to_le_bytes());
+    }
+    for number in keys..keys + 3 {
+        assert_eq!(snapshot.get(INDEX, &kind.key(number)).unwrap(), None);
+    }
+    assert_eq!(snapshot.vector_len(VECTOR), elements);
+    for element in (0..elements).rev().take(20).chain(0..elements.min(3)) {
+        let address = snapshot.vector_get(VECTOR, element as u32).unwrap();
+        snapshot.record_at(address.unwrap()).unwrap();
+    }
+    assert_eq!(
+        snapshot.vector_get(VECTOR, elements as u32).unwrap(),
+        None
+    );
+}
+
+/// A repository before a split, and what was done in the transaction that splits and the one after.
+struct Split {
+    kind: Kind,
+    words: Words,
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+    before: Vec<u8>,
+    /// Keys and elements then; the split adds one of the former and [`Split::PUSHED`] of the latter.
+    keys: u64,
+    elements: u64,
+    ops: Vec<Op>,
+    /// How many of them are the split's.
+    of_split: usize,
+}
+
+impl Split {
+    const PUSHED: u64 = 5;
+
+    fn new(kind: Kind, words: Words) -> Split {
+        let directory = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .unwrap();
+        let path = directory.path().join("split.repo");
+        let is_split = |store: &Store| {
+            let snapshot = store.snapshot().unwrap();
+            snapshot.index_size(INDEX).unwrap().nodes > 0
+        };
+        // Which key it is.
+        let store = Store::open(&path, &options(TestSystem::storing(1))).unwrap();
+        let mut keys = 0;
+        while !is_split(&store) {
+            add(&store, kind, keys, 0);
+            keys += 1;
+        }
+        keys -= 1;
+        drop(store);
+        std::fs::remove_file(&path).unwrap();
+        let store = Store::open(&path, &options(TestSystem::storing(1))).unwrap();
+        for number in 0..keys {
+            add(&store, kind, number, kind.pushed(number));
+        }
+        store.sync().unwrap();
+        assert!(!is_split(&store));
+        let elements = store.snapshot().unwrap().vector_len(VECTOR);
+        drop(store);
+        let before = std::fs::read(&path).unwrap();
+        let system = TestSystem::with_hook(1, words, |_, _| common::Fate::Done);
+        let store = Store::open(&path, &options(system.clone())).unwrap();
+        add(&store, kind, keys, Split::PUSHED);
+        assert!(is_split(&store));
+        let of_split = system.ops();
+        add(&store, kind, keys + 1, 1);
+        drop(store);
+        let ops = system.recorded.lock().unwrap().clone();
+        Split {
+            kind,
+            words,
+            _directory: directory,
+            path,
+            before,
+            keys,
+            elements,
+            ops,
+            of_split,
+        }
+    }
+
+    /// It holds what it must, with so many of the two transactions.
+    fn check(&self, snapshot: Snapshot<'_>, transactions: u64) {
+        let pushed = [0, Split::PUSHED, Split::PUSHED + 1][transactions as usize];
+        check(snapshot, self.kind, self.keys + transactions, self.elements + pushed);
+    }
+
+    fn open(&self, image: &[u8], boot: u8) -> Store {
+        std::fs::write(&self.path, image).unwrap();
+        let system = TestSystem::with_hook(boot, self.words, |_, _| common::Fate::Done);
+        Store::open(&self.path, &options(system)).unwrap()
+    }
+}
+
+const ALL: [(Kind, Words); 4] = [
+    (Kind::Alike, Words::Written),
+    (Kind::Alike, Words::Stored),
+    (Kind::Largest, Words::Written),
+    (Kind::Largest, Words::Stored),
+];
+
+/// What a process that is killed has done, the others see: so the file is made as it is then, and opened
+/// in the same session. (`processes` kills real ones.)
+#[test]
+fn killed_at_each_word() {
+    for (kind, words) in ALL {
+        let split = Split::new(kind, words);
+        let mut image = split.before.clone();
+        let stride = match kind {
+            Kind::Largest => effort("STORE_KILL_STRIDE", 211),
+            Kind::Alike => 1,
+        };
+        let mut tried = 0;
+        for op in &split.ops[..split.of_split] {
+            let (offset, bytes) = op.written();
+            assert!(!op.is_sync() && bytes.len() % 8 == 0);
+            for word in 0..bytes.len() / 8 {
+                // The first and last of each are always among them.
+                let is_inner = word > 1 && word + 1 < bytes.len() / 8;
+                let end = offset as usize + word * 8;
+                if !is_inner || (word as u64).is_multiple_of(stride) {
+                    let mut killed = image.clone();
+                    killed.resize(killed.len().max(end), 0);
+                    killed[offset as usize..end].copy_from_slice(&bytes[..word * 8]);
+                    after_a_kill(&split, &killed);
+                    tried += 1;
+                }
+            }
+            let end = offset as usize + bytes.len();
+            image.resize(image.len().max(end), 0);
+            image[offset as usize..end].copy_from_slice(bytes);
+        }
+        after_a_kill(&split, &image);
+        assert!(tried > 100, "{kind:?}: {tried}");
+    }
+}
+
+fn after_a_kill(split: &Split, image: &[u8]) {
+    let store = split.open(image, 1);
+    let before = store.snapshot().unwrap();
+    let base = before.revision();
+    let is_split = u64::from(before.count(INDEX) > split.keys);
+    split.check(before, is_split);
+    store.verify().unwrap();
+    // Who writes next does what was left undone, and the reader sees what he saw.
+    let begun = store.begin(Durability::Lazy).unwrap();
+    let caught_up = begun.base().revision() - base + is_split;
+    drop(begun);
+    split.check(before, is_split);
+    split.check(store.snapshot().unwrap(), caught_up);
+    if caught_up == 0 {
+        add(&store, split.kind, split.keys, Split::PUSHED);
+    }
+    add(&store, split.kind, split.keys + 1, 1);
+    split.check(before, is_split);
+    split.check(store.snapshot().unwrap(), 2);
+    store.verify().unwrap();
+}
+
+/// Between any two writes of a split, and within them.
+#[test]
+fn power_cuts() {
+    for (kind, words) in ALL {
+        let split = Split::new(kind, words);
+        let states = effort("STORE_POWER_CUTS", 5000) / 20;
+        let mut random = Random(effort("STORE_POWER_SEED", 3));
+        let mut seen = [0; 3];
+        for state in 0..states {
+            // Each of the points in turn.
+            let ops = state as usize % (split.ops.len() + 1);
+            let disk = Disk::new(split.before.clone(), false).after(&split.ops[..ops]);
+            let weather = Weather::any(&mut random);
+            let image = disk.cut(weather, &mut random);
+            let store = split.open(&image, 200);
+            let snapshot = store.snapshot().unwrap();
+            let left = snapshot.count(INDEX) - split.keys;
+            let most = [0, 1, 2][usize::from(ops > 0) + usize::from(ops > split.of_split)];
+            assert!(left <= most, "{kind:?}, {ops} operations, {weather:?}: {left}");
+            split.check(snapshot, left);
+            store.verify().unwrap();
+            seen[left as usize] += 1;
+            // It goes on.
+            if left == 0 {
+                add(&store, kind, split.keys, Split::PUSHED);
+            }
+            split.check(snapshot, left);
+            split.check(store.snapshot().unwrap(), left.max(1));
+            store.verify().unwrap();
+        }
+        assert!(seen.iter().all(|&times| times > states / 50), "{seen:?}");
+    }
+}
+
+/// Readers who stay with the revision that they began with, and others who look at those that come,
+/// while leaves split beneath them. No reader waits, and none sees anything else.
+#[test]
+fn readers_of_old_revisions() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("read.repo");
+    let options = OpenOptions {
+        create: true,
+        ..OpenOptions::default()
+    };
+    let stores = [(); 2].map(|()| Store::open(&path, &options).unwrap());
+    const STEP: u64 = 50;
+    let steps = effort("STORE_STEPS", 1000);
+    // So that a few leaves split again and again.
+    let key = |number: u64| match number % 3 {
+        0 => alike(number, 40),
+        _ => key(number),
+    };
+    let (looks, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let look = |snapshot: &Snapshot<'_>, random: &mut Random| {
+        let count = snapshot.count(INDEX);
+        assert_eq!(count, snapshot.revision() * STEP);
+        for _ in 0..20 {
+            let number = random.below(count + count / 4 + 1);
+            let found = snapshot.get(INDEX, &key(number)).unwrap();
+            let value = found.map(|record| record.value.to_vec());
+            let expected = (number < count).then(|| number.to_le_bytes().to_vec());
+            assert_eq!(value, expected, "{number} of {count}");
+        }
+        looks.fetch_add(1, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in 0..steps {
+                let mut transaction = stores[0].begin(Durability::Lazy).unwrap();
+                for number in step * STEP..(step + 1) * STEP {
+                    let value = number.to_le_bytes();
+                    transaction.insert(INDEX, &key(number), &value).unwrap();
+                }
+                transaction.commit().unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        for reader in 0..2 {
+            let (store, is_done, look) = (&stores[reader], &is_done, &look);
+            scope.spawn(move || {
+                let mut random = Random(reader as u64);
+                let mut kept: Vec<Snapshot<'_>> = Vec::new();
+                while !is_done.load(Ordering::Relaxed) {
+                    let newest = store.snapshot().unwrap();
+                    look(&newest, &mut random);
+                    if kept.last().is_none_or(|last| last.revision() + 37 < newest.revision()) {
+                        kept.push(newest);
+                    }
+                    for _ in 0..4 {
+                        look(&kept[random.below(kept.len() as u64) as usize], &mut random);
+                    }
+                    let any = random.below(newest.revision() + 1);
+                    look(&store.snapshot_at(any).unwrap(), &mut random);
+                }
+                for snapshot in &kept {
+                    assert_eq!(snapshot.iter(INDEX).count() as u64, snapshot.count(INDEX));
+                }
+            });
+        }
+    });
+    assert!(looks.into_inner() > 10);
+    stores[0].verify().unwrap();
+    let size = stores[0].snapshot().unwrap().index_size(INDEX).unwrap();
+    assert!(size.leaves > 8, "{size:?}");
+}
+
+/// The way to them is long, no more: neither lookups nor splits are at a loss.
+#[test]
+fn a_million_keys_with_equal_leading_bits() {
+    const KEYS: u64 = 1_000_000;
+    const BITS: u32 = 100;
+    let directory = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let path = directory.path().join("alike.repo");
+    let store = Store::open(&path, &options(TestSystem::storing(1))).unwrap();
+    // In commits of all sizes.
+    let mut random = Random(1);
+    let mut number = 0;
+    while number < KEYS {
+        let step = 1 << random.below(15);
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        for number in number..KEYS.min(number + step) {
+            let value = number.to_le_bytes();
+            transaction.insert(INDEX, &alike(number, BITS), &value).unwrap();
+        }
+        transaction.commit().unwrap();
+        number = KEYS.min(number + step);
+    }
+    // And at once, with so many bits in common that only some 2^24 different ones are left.
+    const OTHER: IndexSlot = IndexSlot::of::<4>();
+    const FEW_BITS: u32 = 232;
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    for number in 0..KEYS / 10 {
+        transaction
+            .insert(OTHER, &alike(number, FEW_BITS), &[])
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+    let others = (0..KEYS / 10).map(|number| alike(number, FEW_BITS));
+    let others = others.collect::<std::collections::HashSet<_>>().len() as u64;
+
+    let check = |store: &Store| {
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.count(INDEX), KEYS);
+        assert_eq!(snapshot.count(OTHER), others);
+        for number in 0..KEYS {
+            let found = snapshot.get(INDEX, &alike(number, BITS)).unwrap();
+            assert_eq!(found.expect("is there").value, number.to_le_bytes());
+        }
+        for number in KEYS..KEYS + KEYS / 10 {
+            assert!(snapshot.get(INDEX, &alike(number, BITS)).unwrap().is_none());
+        }
+        assert_eq!(snapshot.iter(INDEX).count() as u64, KEYS);
+        assert_eq!(snapshot.iter(OTHER).count() as u64, others);
+        // As with keys that have nothing in common, but for the way there: a node for six bits.
+        let size = snapshot.index_size(INDEX).unwrap();
+        assert!(size.words < 4 * KEYS, "{size:?}");
+        assert!(size.nodes < u64::from(BITS / 6) + 100, "{size:?}");
+        let middle = store.snapshot_at(snapshot.revision() / 2).unwrap();
+        let count = middle.count(INDEX);
+        for number in (0..count).step_by(101) {
+            assert!(middle.get(INDEX, &alike(number, BITS)).unwrap().is_some());
+        }
+        assert!(middle.get(INDEX, &alike(count, BITS)).unwrap().is_none());
+        store.verify().unwrap();
+    };
+    check(&store);
+    drop(store);
+    // All of it made again, after a power cut.
+    check(&Store::open(&path, &options(TestSystem::storing(2))).unwrap());
+}
