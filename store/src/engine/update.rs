@@ -216,15 +216,17 @@ impl<W: Writer> IndexUpdate<'_, '_, W> {
                 .writer
                 .too_large("more records of equal keys than a leaf can hold"));
         }
-        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        // In place: there may be as many steps as a key has bits. Those of either half stay in
+        // their order.
         for entry in entries.iter_mut() {
-            match entry.bits(&*self.writer, prefix, 1)? {
-                0 => lower.push(*entry),
-                _ => upper.push(*entry),
-            }
+            entry.bits(&*self.writer, prefix, 1)?;
         }
-        let lower = self.build(&mut lower, prefix + 1, MIN_LOG2)?;
-        let upper = self.build(&mut upper, prefix + 1, MIN_LOG2)?;
+        let bit = |entry: &Entry| entry.bits.get(prefix, 1).unwrap_or(0);
+        entries.sort_by_key(bit);
+        let count = entries.partition_point(|entry| bit(entry) == 0);
+        let (lower, upper) = entries.split_at_mut(count);
+        let lower = self.build(lower, prefix + 1, MIN_LOG2)?;
+        let upper = self.build(upper, prefix + 1, MIN_LOG2)?;
         Ok(Tree::Halves(Box::new([lower, upper])))
     }
 
