@@ -98,23 +98,24 @@ fn check(snapshot: Snapshot<'_>, kind: Kind, keys: u64, elements: u64) {
     assert_eq!(snapshot.vector_get(VECTOR, elements as u32).unwrap(), None);
 }
 
-/// A repository before a split, and what was done in the transaction that splits and the one after.
+/// A repository before a split, and three transactions of one key each: one that fills the leaf,
+/// one that splits it, and one after.
 struct Split {
     kind: Kind,
     words: Words,
     _directory: tempfile::TempDir,
     path: PathBuf,
     before: Vec<u8>,
-    /// Keys and elements then; the split adds one of the former and [`Split::PUSHED`] of the latter.
+    /// How many keys there are then.
     keys: u64,
-    elements: u64,
     ops: Vec<Op>,
-    /// How many of them are the split's.
-    of_split: usize,
+    /// After how many of them each is done.
+    done: [usize; 3],
 }
 
 impl Split {
-    const PUSHED: u64 = 5;
+    /// How many elements each of them pushes.
+    const PUSHED: [u64; 3] = [1, 5, 2];
 
     fn new(kind: Kind, words: Words) -> Split {
         let directory = tempfile::tempdir_in("/dev/shm")
@@ -133,7 +134,7 @@ impl Split {
             add(&store, kind, keys..keys + 1, 0);
             keys += 1;
         }
-        keys -= 1;
+        keys -= 2;
         drop(store);
         std::fs::remove_file(&path).unwrap();
         let store = Store::open(&path, &options(TestSystem::storing(1))).unwrap();
@@ -141,45 +142,75 @@ impl Split {
         add(&store, kind, 0..few, kind.elements());
         (few..keys).for_each(|number| add(&store, kind, number..number + 1, 0));
         store.sync().unwrap();
-        assert!(!is_split(&store));
         drop(store);
         let before = std::fs::read(&path).unwrap();
-        let system = TestSystem::with_hook(1, words, |_, _| common::Fate::Done);
-        let store = Store::open(&path, &options(system.clone())).unwrap();
-        add(&store, kind, keys..keys + 1, Split::PUSHED);
-        assert!(is_split(&store));
-        let of_split = system.ops();
-        add(&store, kind, keys + 1..keys + 2, 1);
-        drop(store);
-        let ops = system.recorded.lock().unwrap().clone();
-        Split {
+        let mut split = Split {
             kind,
             words,
             _directory: directory,
             path,
             before,
             keys,
-            elements: kind.elements(),
-            ops,
-            of_split,
+            ops: Vec::new(),
+            done: [0; 3],
+        };
+        let system = TestSystem::with_hook(1, words, |_, _| common::Fate::Done);
+        let store = Store::open(&split.path, &options(system.clone())).unwrap();
+        for transaction in 0..3 {
+            assert_eq!(is_split(&store), transaction == 2);
+            split.go_on(&store, transaction);
+            split.done[transaction as usize] = system.ops();
         }
+        split.ops.clone_from(&system.recorded.lock().unwrap());
+        split
     }
 
-    /// It holds what it must, with so many of the two transactions.
+    /// Does what is left after so many of the three.
+    fn go_on(&self, store: &Store, transaction: u64) {
+        let number = self.keys + transaction;
+        let pushed = Split::PUSHED[transaction as usize];
+        add(store, self.kind, number..number + 1, pushed);
+    }
+
+    /// How many of the three it has.
+    fn transactions(&self, snapshot: Snapshot<'_>) -> u64 {
+        snapshot.count(INDEX) - self.keys
+    }
+
+    /// It holds what it must, with so many of the three.
     fn check(&self, snapshot: Snapshot<'_>, transactions: u64) {
-        let pushed = [0, Split::PUSHED, Split::PUSHED + 1][transactions as usize];
-        check(
-            snapshot,
-            self.kind,
-            self.keys + transactions,
-            self.elements + pushed,
-        );
+        let pushed: u64 = Split::PUSHED[..transactions as usize].iter().sum();
+        let elements = self.kind.elements() + pushed;
+        check(snapshot, self.kind, self.keys + transactions, elements);
     }
 
-    fn open(&self, image: &[u8], boot: u8) -> Store {
+    /// Opens what is left, which has from `least` to `most` of the three, and does the others.
+    fn check_what_is_left(&self, image: &[u8], boot: u8, least: u64, most: u64) -> u64 {
         std::fs::write(&self.path, image).unwrap();
         let system = TestSystem::with_hook(boot, self.words, |_, _| common::Fate::Done);
-        Store::open(&self.path, &options(system)).unwrap()
+        let store = Store::open(&self.path, &options(system)).unwrap();
+        let before = store.snapshot().unwrap();
+        let left = self.transactions(before);
+        assert!(
+            (least..=most).contains(&left),
+            "{left}, not {least} to {most}"
+        );
+        self.check(before, left);
+        store.verify().unwrap();
+        // Who writes next does what was left undone, and a reader sees what he saw.
+        let begun = store.begin(Durability::Lazy).unwrap();
+        let caught_up = self.transactions(begun.base());
+        drop(begun);
+        assert!((left..=most).contains(&caught_up));
+        self.check(before, left);
+        self.check(store.snapshot().unwrap(), caught_up);
+        for transaction in caught_up..3 {
+            self.go_on(&store, transaction);
+        }
+        self.check(before, left);
+        self.check(store.snapshot().unwrap(), 3);
+        store.verify().unwrap();
+        left
     }
 }
 
@@ -202,9 +233,10 @@ fn killed_at_each_word() {
             Kind::Alike => 1,
         };
         let mut tried = 0;
-        for op in &split.ops[..split.of_split] {
+        for (number, op) in split.ops.iter().enumerate() {
             let (offset, bytes) = op.written();
             assert!(!op.is_sync() && bytes.len() % 8 == 0);
+            let returned = split.done.iter().filter(|&&done| done <= number).count() as u64;
             for word in 0..bytes.len() / 8 {
                 // The first and last of each are always among them.
                 let is_inner = word > 1 && word + 1 < bytes.len() / 8;
@@ -213,7 +245,7 @@ fn killed_at_each_word() {
                     let mut killed = image.clone();
                     killed.resize(killed.len().max(end), 0);
                     killed[offset as usize..end].copy_from_slice(&bytes[..word * 8]);
-                    after_a_kill(&split, &killed);
+                    split.check_what_is_left(&killed, 1, returned, returned + 1);
                     tried += 1;
                 }
             }
@@ -221,36 +253,9 @@ fn killed_at_each_word() {
             image.resize(image.len().max(end), 0);
             image[offset as usize..end].copy_from_slice(bytes);
         }
-        after_a_kill(&split, &image);
-        assert!(tried > 100, "{kind:?}: {tried}");
+        split.check_what_is_left(&image, 1, 3, 3);
+        assert!(tried > 70, "{kind:?}: {tried}");
     }
-}
-
-fn after_a_kill(split: &Split, image: &[u8]) {
-    let store = split.open(image, 1);
-    let before = store.snapshot().unwrap();
-    let base = before.revision();
-    let is_split = u64::from(before.count(INDEX) > split.keys);
-    split.check(before, is_split);
-    store.verify().unwrap();
-    // Who writes next does what was left undone, and the reader sees what he saw.
-    let begun = store.begin(Durability::Lazy).unwrap();
-    let caught_up = begun.base().revision() - base + is_split;
-    drop(begun);
-    split.check(before, is_split);
-    split.check(store.snapshot().unwrap(), caught_up);
-    if caught_up == 0 {
-        add(
-            &store,
-            split.kind,
-            split.keys..split.keys + 1,
-            Split::PUSHED,
-        );
-    }
-    add(&store, split.kind, split.keys + 1..split.keys + 2, 1);
-    split.check(before, is_split);
-    split.check(store.snapshot().unwrap(), 2);
-    store.verify().unwrap();
 }
 
 /// Between any two writes of a split, and within them.
@@ -260,31 +265,15 @@ fn power_cuts() {
         let split = Split::new(kind, words);
         let states = effort("STORE_POWER_CUTS", 5000) / 20;
         let mut random = Random(effort("STORE_POWER_SEED", 3));
-        let mut seen = [0; 3];
+        let mut seen = [0; 4];
         for state in 0..states {
             // Each of the points in turn.
             let ops = state as usize % (split.ops.len() + 1);
             let disk = Disk::new(split.before.clone(), false).after(&split.ops[..ops]);
-            let weather = Weather::any(&mut random);
-            let image = disk.cut(weather, &mut random);
-            let store = split.open(&image, 200);
-            let snapshot = store.snapshot().unwrap();
-            let left = snapshot.count(INDEX) - split.keys;
-            let most = [0, 1, 2][usize::from(ops > 0) + usize::from(ops > split.of_split)];
-            assert!(
-                left <= most,
-                "{kind:?}, {ops} operations, {weather:?}: {left}"
-            );
-            split.check(snapshot, left);
-            store.verify().unwrap();
+            let image = disk.cut(Weather::any(&mut random), &mut random);
+            let begun = split.done.iter().filter(|&&done| done < ops).count() as u64 + 1;
+            let left = split.check_what_is_left(&image, 200, 0, begun.min(3));
             seen[left as usize] += 1;
-            // It goes on.
-            if left == 0 {
-                add(&store, kind, split.keys..split.keys + 1, Split::PUSHED);
-            }
-            split.check(snapshot, left);
-            split.check(store.snapshot().unwrap(), left.max(1));
-            store.verify().unwrap();
         }
         assert!(seen.iter().all(|&times| times > states / 50), "{seen:?}");
     }
@@ -333,10 +322,10 @@ fn readers_of_old_revisions() {
             }
             is_done.store(true, Ordering::Relaxed);
         });
-        for reader in 0..2 {
-            let (store, is_done, look) = (&stores[reader], &is_done, &look);
+        for (reader, store) in (0..).zip(&stores) {
+            let (is_done, look) = (&is_done, &look);
             scope.spawn(move || {
-                let mut random = Random(reader as u64);
+                let mut random = Random(reader);
                 let mut kept: Vec<Snapshot<'_>> = Vec::new();
                 while !is_done.load(Ordering::Relaxed) {
                     let newest = store.snapshot().unwrap();
