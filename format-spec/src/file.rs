@@ -202,6 +202,14 @@ pub struct FileState {
     pub device: u64,
     /// The file's inode number at that time; likewise.
     pub inode: u64,
+    /// 0; or, from before a sync until it has succeeded, the [`doubt_of`] these four words. So
+    /// after one that failed, and after one whose process was killed meanwhile, it stays.
+    pub doubt: u64,
+}
+
+/// What stands in [`FileState::doubt`] for a session: boot id (two words), device, inode.
+pub fn doubt_of(session: [u64; 4]) -> u64 {
+    1 << 32 | u64::from(record_check(bytemuck::cast_slice(&session)))
 }
 
 /// Offset of a trailer (low 48 bits) with a check of it (high 16 bits), so
@@ -403,7 +411,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_specification() {
         assert_eq!(size_of::<FileHeader>(), 72);
-        assert_eq!(size_of::<FileState>(), 64);
+        assert_eq!(size_of::<FileState>(), 72);
         assert_eq!(size_of::<IndexRoot>(), 16);
         assert_eq!(size_of::<VectorRoot>(), 16);
         assert_eq!(TRAILER_SIZE, 624);

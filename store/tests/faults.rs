@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    Expected, Fate, Op, PLAIN, REPLACED, Random, TestSystem, VECTOR, effort, key, options,
+    Expected, Fate, Op, PLAIN, REPLACED, Random, TestSystem, VECTOR, Words, effort, key, options,
     run_transaction,
 };
 use format_spec::file::{IndexSlot, VectorSlot};
@@ -54,15 +54,15 @@ fn a_failed_write_is_an_error_and_loses_nothing() {
         let last = history.last().unwrap();
         let counter = Arc::new(AtomicUsize::new(0));
         let failing = counter.clone();
-        let system = TestSystem::with_hook(1, move |_, op| {
+        let system = TestSystem::with_hook(1, Words::Written, move |_, op| {
             if failing.fetch_add(1, Ordering::Relaxed) != fail_at {
                 return Fate::Done;
             }
             match op {
-                Op::Sync | Op::SyncRange(_) => Fate::Failed(0, libc::EIO),
                 // State words are not written by halves.
                 Op::Write { bytes, .. } if bytes.len() <= 24 => Fate::Failed(0, libc::ENOSPC),
                 Op::Write { bytes, .. } => Fate::Failed(bytes.len() / 2, libc::ENOSPC),
+                _ => Fate::Failed(0, libc::EIO),
             }
         });
         let store = Store::open(&path, &options(system)).unwrap();

@@ -23,6 +23,8 @@ struct Lacking {
     rename_new: Option<i32>,
     link: Option<i32>,
     lock: Option<i32>,
+    /// Locks of single bytes: the queue, and who syncs.
+    lock_byte: Option<i32>,
     map: Option<i32>,
     /// More than this cannot be mapped: EINVAL, as valgrind says.
     map_at_most: Option<usize>,
@@ -58,6 +60,18 @@ impl System for Lacking {
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         failing(self.lock)?;
         Linux.try_lock(file)
+    }
+    fn enter_queue(&self, file: &File) -> io::Result<()> {
+        failing(self.lock_byte)?;
+        Linux.enter_queue(file)
+    }
+    fn try_enter_queue(&self, file: &File) -> io::Result<bool> {
+        failing(self.lock_byte)?;
+        Linux.try_enter_queue(file)
+    }
+    fn try_begin_sync(&self, file: &File) -> io::Result<bool> {
+        failing(self.lock_byte)?;
+        Linux.try_begin_sync(file)
     }
     fn map(&self, file: &File, length: usize) -> io::Result<MmapRaw> {
         failing(self.map)?;
@@ -219,6 +233,40 @@ fn without_locks_one_can_read_and_not_write() {
     }
 }
 
+/// Who syncs then has the right to write for as long: one at a time all the same.
+#[test]
+fn without_locks_of_bytes_the_one_of_the_file_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bytes.repo");
+    let options = on(Lacking {
+        lock_byte: Some(libc::ENOLCK),
+        ..Lacking::default()
+    });
+    use_it(&path, &options);
+    let stores = [(); 2].map(|()| Store::open(&path, &options).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &stores[thread % 2];
+            scope.spawn(move || {
+                for number in 0..20 {
+                    let mut transaction = store.begin(Durability::Durable).unwrap();
+                    let key = key((thread as u64 + 7) << 32 | number);
+                    transaction
+                        .insert(IndexSlot::of::<1>(), &key, &[3; 8])
+                        .unwrap();
+                    transaction.commit().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(
+        stores[0].snapshot().unwrap().count(IndexSlot::of::<1>()),
+        80
+    );
+    stores[0].sync().unwrap();
+    stores[1].verify().unwrap();
+}
+
 #[test]
 fn without_shared_mappings_there_is_no_repository() {
     let directory = tempfile::tempdir().unwrap();
@@ -347,6 +395,25 @@ fn on_a_small_ext4() {
     in_mounts("full", mount);
 }
 
+/// An ext4 on a disk that takes no more, though to ext4 there is room (thin provisioning): so real
+/// syncs fail. What is written again then gets to the disk, or does not, as the option says.
+fn on_a_thin_ext4(option: &str) {
+    let mount = "mount -t tmpfs -o size=24m none \"$PLACE\" && cd \"$PLACE\" && truncate -s 64m image && mkdir in \
+        && mkfs.ext4 -q -O ^has_journal -E lazy_itable_init=0,nodiscard image && mount -o loop,OPTION image in \
+        && export PLACE=\"$PLACE/in\";";
+    in_mounts("thin", &mount.replace("OPTION", option));
+}
+
+#[test]
+fn on_a_thin_ext4_that_writes_again() {
+    on_a_thin_ext4("dioread_lock");
+}
+
+#[test]
+fn on_a_thin_ext4_that_does_not() {
+    on_a_thin_ext4("dioread_nolock");
+}
+
 #[test]
 fn on_a_ramfs() {
     in_mounts("plain", "mount -t ramfs none \"$PLACE\";");
@@ -387,6 +454,7 @@ fn mounted() {
     match name.as_str() {
         "plain" => use_it(&place.join("plain.repo"), &on(Lacking::default())),
         "full" => until_it_is_full(&place.join("full.repo")),
+        "thin" => what_failed_is_written_again(&place),
         "overlay" => {
             use_it(&place.join("above.repo"), &on(Lacking::default()));
             // A reader of the file below, which a writer then has copied up.
@@ -493,5 +561,94 @@ fn until_it_is_full(path: &Path) {
             error.to_string().contains("cannot create the repository"),
             "{error}"
         );
+    }
+}
+
+/// Real syncs that fail, on an ext4 at `place` whose disk is a file in the directory above.
+fn what_failed_is_written_again(place: &Path) {
+    let path = place.join("thin.repo");
+    let store = Store::open(&path, &on(Lacking::default())).unwrap();
+    let mut expected = Expected::default();
+    for number in 0..5 {
+        expected = run_transaction(&store, &expected, number, Durability::Durable).unwrap();
+    }
+    let commit = |store: &Store, number: u64, durability| {
+        let mut transaction = store.begin(durability).unwrap();
+        for record in 0..100 {
+            let key = key(number << 16 | record);
+            transaction.insert(IndexSlot::of::<0>(), &key, &[number as u8; 3000])?;
+        }
+        transaction.commit()
+    };
+    // Nothing more comes onto the disk.
+    let filler = place.parent().unwrap().join("filler");
+    let mut file = File::create(&filler).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+    for number in [1, 2] {
+        commit(&store, 10 * number, Durability::Lazy).unwrap();
+        let error = commit(&store, 10 * number + 1, Durability::Durable).unwrap_err();
+        let Error::NotDurable { source, .. } = &error else {
+            panic!("{error}");
+        };
+        assert!(
+            matches!(&**source, Error::Io { action: "sync", .. }),
+            "{error}"
+        );
+    }
+    // Now it does again: for this process, and for one that comes later. Only what was
+    // written again must also get there.
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    drop(store);
+    let store = Store::open(&path, &on(Lacking::default())).unwrap();
+    let mut path = path;
+    let revision = match commit(&store, 30, Durability::Durable) {
+        Ok(revision) => revision,
+        Err(Error::NotDurable {
+            revision, source, ..
+        }) => {
+            assert!(matches!(*source, Error::NotOnDisk { .. }), "{source}");
+            let error = store.sync().unwrap_err();
+            assert!(matches!(error, Error::NotOnDisk { .. }), "{error}");
+            let copy = path.with_extension("copy");
+            std::fs::copy(&path, &copy).unwrap();
+            path = copy;
+            revision
+        }
+        Err(error) => panic!("{error}"),
+    };
+    drop(store);
+    Store::open(&path, &on(Lacking::default()))
+        .unwrap()
+        .sync()
+        .unwrap();
+    // Out of the kernel's memory, and read from the disk.
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        let status = command.args(arguments).current_dir("/").status();
+        assert!(status.unwrap().success(), "{program}");
+    };
+    let image = place.parent().unwrap().join("image");
+    run("umount", &[place.to_str().unwrap()]);
+    let (image, place) = (image.to_str().unwrap(), place.to_str().unwrap());
+    run("mount", &["-o", "loop", image, place]);
+    // As it is, and as after a power cut.
+    for system in [Arc::new(Linux) as Arc<dyn System>, TestSystem::new(77)] {
+        let options = OpenOptions {
+            system,
+            ..OpenOptions::default()
+        };
+        let store = Store::open(&path, &options).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.revision(), revision);
+        store.verify().unwrap();
+        expected.check(snapshot);
+        for number in [10, 11, 20, 21, 30u64] {
+            for record in 0..100 {
+                let key = key(number << 16 | record);
+                let found = snapshot.get(IndexSlot::of::<0>(), &key).unwrap();
+                assert_eq!(found.unwrap().value, [number as u8; 3000]);
+            }
+        }
     }
 }

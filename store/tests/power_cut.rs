@@ -1,149 +1,26 @@
 //! Simulated power cuts.
 //!
-//! Every write and sync of a run is recorded. A power cut leaves on the disk,
-//! for each 512-byte sector by itself, what the sector was at some moment
-//! between the last sync that covered it and the cut: so unsynced writes are
-//! dropped, torn and reordered in every combination. What is left is opened
-//! under another boot id. It must be some revision not older than the last
-//! durable commit that had returned, whole, and fit to be written to.
+//! Every write, every store through a mapping and every sync of a run is recorded. What a power
+//! cut may leave of it says `common::disk`. It is opened under another boot id, and must be some
+//! revision not older than the last durable commit that had returned, whole, and fit to be
+//! written to. Some runs are on a disk on which writes fail now and then: a commit that said
+//! so is not counted on, all others are.
 //!
-//! `STORE_POWER_CUTS=100000` makes it so many states; the default keeps CI short.
+//! `STORE_POWER_CUTS=100000` makes it so many states of each sort; the default keeps CI short.
 
 mod common;
 
-use common::{Expected, Op, Random, TestSystem, effort, options, run_transaction};
+use common::disk::{Disk, Weather};
+use common::{Expected, Fate, Op, Random, TestSystem, Words, effort, options, run_transaction};
 use format_spec::file::IndexSlot;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use store::engine::{Durability, Store};
-
-const SECTOR: u64 = 512;
-
-/// How what was not synced fares.
-#[derive(Clone, Copy)]
-enum Weather {
-    AllLost,
-    AllKept,
-    /// Each sector at any of its moments.
-    Random,
-    /// One in so many sectors at a random moment, the others at the last.
-    MostlyKept(u64),
-    /// One in so many sectors at a random moment, the others at the first.
-    MostlyLost(u64),
-}
-
-/// The disk while it is being written to: what is certainly there, and what
-/// the sectors written since may be.
-struct Disk {
-    safe: Vec<u8>,
-    /// By sector: its contents after each write that was not synced.
-    unsafe_sectors: BTreeMap<u64, Vec<Vec<u8>>>,
-    /// Length of the file as seen by the running system.
-    length: u64,
-}
-
-impl Disk {
-    fn new(image: Vec<u8>) -> Disk {
-        Disk {
-            length: image.len() as u64,
-            safe: image,
-            unsafe_sectors: BTreeMap::new(),
-        }
-    }
-
-    fn safe_sector(&self, sector: u64) -> Vec<u8> {
-        let start = (sector * SECTOR) as usize;
-        let end = (start + SECTOR as usize).min(self.safe.len());
-        let mut bytes = self.safe.get(start..end).unwrap_or_default().to_vec();
-        bytes.resize(SECTOR as usize, 0);
-        bytes
-    }
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) {
-        let end = offset + bytes.len() as u64;
-        self.length = self.length.max(end);
-        for sector in offset / SECTOR..end.div_ceil(SECTOR) {
-            let mut contents = match self.unsafe_sectors.get(&sector).and_then(|v| v.last()) {
-                Some(last) => last.clone(),
-                None => self.safe_sector(sector),
-            };
-            let start = sector * SECTOR;
-            let (from, to) = (offset.max(start), end.min(start + SECTOR));
-            contents[(from - start) as usize..(to - start) as usize]
-                .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);
-            self.unsafe_sectors
-                .entry(sector)
-                .or_default()
-                .push(contents);
-        }
-    }
-
-    fn make_safe(&mut self, sector: u64, contents: &[u8]) {
-        let start = (sector * SECTOR) as usize;
-        let end = (start + SECTOR as usize).min(self.length as usize);
-        if self.safe.len() < end {
-            self.safe.resize(end, 0);
-        }
-        self.safe[start..end].copy_from_slice(&contents[..end - start]);
-    }
-
-    fn sync(&mut self, sectors: std::ops::Range<u64>) {
-        let chosen: Vec<u64> = self
-            .unsafe_sectors
-            .range(sectors)
-            .map(|(&s, _)| s)
-            .collect();
-        for sector in chosen {
-            let versions = self.unsafe_sectors.remove(&sector).unwrap();
-            self.make_safe(sector, versions.last().unwrap());
-        }
-    }
-
-    fn perform(&mut self, op: &Op) {
-        match op {
-            Op::Write { offset, bytes } => self.write(*offset, bytes),
-            Op::SyncRange(range) => self.sync(range.start / SECTOR..range.end.div_ceil(SECTOR)),
-            Op::Sync => self.sync(0..u64::MAX),
-        }
-    }
-
-    fn cut(&self, weather: Weather, random: &mut Random) -> Vec<u8> {
-        let mut after = Disk::new(self.safe.clone());
-        after.length = self.length;
-        for (&sector, versions) in &self.unsafe_sectors {
-            let any = random.below(versions.len() as u64 + 1);
-            let all = versions.len() as u64;
-            let moment = match weather {
-                Weather::AllLost => 0,
-                Weather::AllKept => all,
-                Weather::Random => any,
-                Weather::MostlyKept(few) => {
-                    if random.below(few) == 0 {
-                        any
-                    } else {
-                        all
-                    }
-                }
-                Weather::MostlyLost(few) => {
-                    if random.below(few) == 0 {
-                        any
-                    } else {
-                        0
-                    }
-                }
-            };
-            if let Some(version) = moment.checked_sub(1) {
-                after.make_safe(sector, &versions[version as usize]);
-            }
-        }
-        after.safe
-    }
-}
+use std::sync::{Arc, Mutex};
+use store::engine::{Durability, Error, OpenOptions, Store};
 
 /// A run of transactions: what was done to the file, and what was promised.
 struct Run {
     ops: Vec<Op>,
-    image: Vec<u8>,
+    disk: Disk,
     /// After how many operations which revision was committed, and whether durably.
     commits: Vec<(usize, u64, bool)>,
     /// What each revision holds.
@@ -152,46 +29,106 @@ struct Run {
     first: u64,
 }
 
+/// Of what sort a run is.
+#[derive(Clone, Copy)]
+struct Sort {
+    words: Words,
+    boot: u8,
+    /// Writes to the disk fail now and then.
+    fails: bool,
+}
+
 impl Run {
     /// Runs some transactions on a repository that is `image` and holds `history`.
-    fn new(path: &Path, image: Vec<u8>, mut history: Vec<Expected>, boot: u8, seed: u64) -> Run {
+    fn new(path: &Path, image: Vec<u8>, history: Vec<Expected>, sort: Sort, seed: u64) -> Run {
         std::fs::write(path, &image).unwrap();
-        let system = TestSystem::new(boot);
         let mut random = Random(seed);
+        let chances = Mutex::new(Random(random.next()));
+        let system = TestSystem::with_hook(sort.boot, sort.words, move |_, op| {
+            let chance = chances.lock().unwrap().below(6);
+            match chance {
+                0 | 1 if sort.fails && op.is_sync() => Fate::Failed(0, libc::EIO),
+                2 if sort.fails && op.is_sync() => Fate::FailedAndKilled,
+                _ => Fate::Done,
+            }
+        });
+        let disk = Disk::new(image, random.below(3) == 0);
+        system.begin_with(disk.clone());
         let mut options = options(system.clone());
         // So that it happens here too, now and then.
         options.checkpoint_every = [6000, 30_000, u64::MAX][random.below(3) as usize];
-        let store = Store::open(path, &options).unwrap();
-        let first = store.snapshot().unwrap().revision();
-        history.truncate(first as usize + 1);
-        history[first as usize].check(store.snapshot().unwrap());
-        // Opening under a new boot id made what was found durable.
-        let mut commits = vec![(system.ops(), first, true)];
-        for _ in 0..2 + random.below(14) {
-            let durable = random.below(4) == 0;
-            let durability = if durable {
-                Durability::Durable
-            } else {
-                Durability::Lazy
-            };
-            let last = history.last().unwrap();
-            history.push(run_transaction(&store, last, random.next(), durability).unwrap());
-            let revision = store.snapshot().unwrap().revision();
-            assert_eq!(revision as usize, history.len() - 1);
-            commits.push((system.ops(), revision, durable));
-            if random.below(10) == 0 {
-                store.sync().unwrap();
-                commits.push((system.ops(), revision, true));
-            }
-        }
-        let ops = std::mem::take(&mut *system.recorded.lock().unwrap());
-        Run {
-            ops,
-            image,
-            commits,
+        // Two processes.
+        let mut stores = [(); 2].map(|()| opened(path, &options));
+        let first = stores[0].snapshot().unwrap().revision();
+        let mut run = Run {
+            ops: Vec::new(),
+            disk,
+            // Opening under a new boot id made what was found durable.
+            commits: vec![(system.ops(), first, true)],
             history,
             first,
+        };
+        run.history.truncate(first as usize + 1);
+        run.history[first as usize].check(stores[0].snapshot().unwrap());
+        for _ in 0..2 + random.below(14) {
+            let number = random.below(2) as usize;
+            if sort.fails && random.below(3) == 0 {
+                system.write_back(random.below(3) == 0);
+            }
+            if random.below(8) == 0 {
+                stores[number] = opened(path, &options);
+            }
+            let durability = match random.below(if sort.fails { 2 } else { 4 }) {
+                0 => Durability::Durable,
+                _ => Durability::Lazy,
+            };
+            let went = run.commit(&system, &stores[number], random.next(), durability);
+            if went == Went::Killed {
+                stores[number] = opened(path, &options);
+            }
+            if random.below(10) == 0 {
+                let revision = run.history.len() as u64 - 1;
+                match surviving(|| stores[number].sync()) {
+                    Some(Ok(())) => run.commits.push((system.ops(), revision, true)),
+                    Some(Err(error)) => assert!(sort.fails, "{error}"),
+                    None => stores[number] = opened(path, &options),
+                }
+            }
         }
+        drop(stores);
+        run.ops = std::mem::take(&mut *system.recorded.lock().unwrap());
+        run
+    }
+
+    /// One more transaction.
+    fn commit(
+        &mut self,
+        system: &Arc<TestSystem>,
+        store: &Store,
+        number: u64,
+        durability: Durability,
+    ) -> Went {
+        let mut next = self.history.last().unwrap().clone();
+        let result = surviving(|| {
+            let mut transaction = store.begin(durability)?;
+            next.add(&mut transaction, number)?;
+            transaction.commit()
+        });
+        self.history.push(next);
+        let revision = self.history.len() as u64 - 1;
+        // Killed or not, it is there.
+        assert_eq!(store.snapshot().unwrap().revision(), revision);
+        let (went, durable) = match result {
+            Some(Ok(_)) => (Went::Well, durability == Durability::Durable),
+            Some(Err(Error::NotDurable { revision: of, .. })) => {
+                assert_eq!(of, revision);
+                (Went::NotDurable, false)
+            }
+            Some(Err(error)) => panic!("{error}"),
+            None => (Went::Killed, false),
+        };
+        self.commits.push((system.ops(), revision, durable));
+        went
     }
 
     /// What the disk may hold if the power goes after `ops` operations, and the
@@ -202,10 +139,7 @@ impl Run {
         weather: Weather,
         random: &mut Random,
     ) -> (Vec<u8>, std::ops::RangeInclusive<u64>) {
-        let mut disk = Disk::new(self.image.clone());
-        for op in &self.ops[..ops] {
-            disk.perform(op);
-        }
+        let disk = self.disk.clone().after(&self.ops[..ops]);
         let promised = (self.commits.iter())
             .filter(|commit| commit.2 && commit.0 <= ops)
             .map(|commit| commit.1)
@@ -221,15 +155,48 @@ impl Run {
     }
 }
 
+/// How a commit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Went {
+    Well,
+    NotDurable,
+    Killed,
+}
+
+/// What `process` returns, unless it is killed.
+fn surviving<T>(process: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(process))
+        .map_err(|killed| {
+            if !killed.is::<&str>() || killed.downcast_ref() != Some(&"killed") {
+                std::panic::resume_unwind(killed);
+            }
+        })
+        .ok()
+}
+
+/// Opens it, sooner or later: if there is something to be made good, the disk has to
+/// do its part.
+fn opened(path: &Path, options: &OpenOptions) -> Store {
+    loop {
+        match surviving(|| Store::open(path, options)) {
+            Some(Ok(store)) => return store,
+            Some(Err(Error::Io { action: "sync", .. })) | None => {}
+            Some(Err(error)) => panic!("{error}"),
+        }
+    }
+}
+
 fn check(
     path: &Path,
     image: &[u8],
     allowed: std::ops::RangeInclusive<u64>,
     history: &[Expected],
+    words: Words,
     what: &str,
 ) {
     std::fs::write(path, image).unwrap();
-    let store = Store::open(path, &options(TestSystem::new(200))).unwrap();
+    let system = TestSystem::with_hook(200, words, |_, _| Fate::Done);
+    let store = Store::open(path, &options(system)).unwrap();
     let snapshot = store.snapshot().unwrap();
     let revision = snapshot.revision();
     assert!(
@@ -256,9 +223,8 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-#[test]
-fn any_power_cut_leaves_a_whole_revision() {
-    let states = effort("STORE_POWER_CUTS", 3000);
+fn any_power_cut_leaves_a_whole_revision(words: Words, fails: bool) {
+    let states = effort("STORE_POWER_CUTS", 5000);
     let (_directory, path) = scratch();
     let empty = {
         let path = path.with_extension("empty");
@@ -266,37 +232,60 @@ fn any_power_cut_leaves_a_whole_revision() {
         std::fs::read(path).unwrap()
     };
     let mut random = Random(effort("STORE_POWER_SEED", 1));
-    let mut made = 0;
+    let (mut made, mut promised, mut stores) = (0, 0, 0);
     while made < states {
         let seed = random.next();
-        let mut run = Run::new(&path, empty.clone(), vec![Expected::default()], 1, seed);
+        let sort = |boot| Sort { words, boot, fails };
+        let mut run = Run::new(
+            &path,
+            empty.clone(),
+            vec![Expected::default()],
+            sort(1),
+            seed,
+        );
         // A first cut, a recovery and more transactions, which the second cut
         // may hit as well.
         for boot in 2..5 {
             for _ in 0..12 {
                 let ops = random.below(run.ops.len() as u64 + 1) as usize;
-                let weather = weather(&mut random);
+                let weather = Weather::any(&mut random);
                 let (image, allowed) = run.cut(ops, weather, &mut random);
-                let what = format!("seed {seed}, boot {boot}, {ops} operations");
-                check(&path, &image, allowed, &run.history, &what);
+                promised += u64::from(*allowed.start() > run.first);
+                let what = format!("seed {seed}, boot {boot}, {ops} operations, {weather:?}");
+                check(&path, &image, allowed, &run.history, words, &what);
                 made += 1;
             }
+            stores += (run.ops.iter())
+                .filter(|op| op.written().1.len() == 8)
+                .count();
             let ops = random.below(run.ops.len() as u64 + 1) as usize;
-            let weather = weather(&mut random);
-            let (image, _) = run.cut(ops, weather, &mut random);
-            run = Run::new(&path, image, run.history, boot, random.next());
+            let (image, _) = run.cut(ops, Weather::any(&mut random), &mut random);
+            run = Run::new(&path, image, run.history, sort(boot), random.next());
         }
     }
+    // Enough of what this is about.
+    assert!(promised > made / 8, "promises: {promised} of {made}");
+    assert!(stores as u64 > made / 4, "words: {stores} in {made}");
 }
 
-fn weather(random: &mut Random) -> Weather {
-    match random.below(8) {
-        0 => Weather::AllLost,
-        1 => Weather::AllKept,
-        2 | 3 => Weather::Random,
-        4 | 5 => Weather::MostlyKept(1 + random.below(20)),
-        _ => Weather::MostlyLost(1 + random.below(20)),
-    }
+#[test]
+fn of_words_that_were_written() {
+    any_power_cut_leaves_a_whole_revision(Words::Written, false);
+}
+
+#[test]
+fn of_words_that_were_stored() {
+    any_power_cut_leaves_a_whole_revision(Words::Stored, false);
+}
+
+#[test]
+fn of_words_that_were_written_while_the_disk_failed() {
+    any_power_cut_leaves_a_whole_revision(Words::Written, true);
+}
+
+#[test]
+fn of_words_that_were_stored_while_the_disk_failed() {
+    any_power_cut_leaves_a_whole_revision(Words::Stored, true);
 }
 
 /// However many lazy commits there were: what recovery has to read, and what a
@@ -323,10 +312,7 @@ fn lazy_commits_move_the_checkpoint() {
     assert!(end > 6 * EVERY, "too little to see anything: {end}");
     drop(store);
     // The power goes, and nothing that was not waited for is on the disk.
-    let mut disk = Disk::new(first);
-    for op in system.recorded.lock().unwrap().iter() {
-        disk.perform(op);
-    }
+    let disk = Disk::new(first, false).after(&system.recorded.lock().unwrap());
     let image = disk.cut(Weather::AllLost, &mut Random(1));
     // How far back recovery starts: the word is on the disk with the next sync.
     let checkpoint = u64::from_le_bytes(image[528..536].try_into().unwrap()) & ((1 << 48) - 1);
@@ -409,5 +395,44 @@ fn what_was_rolled_back_stays_so() {
         .get(IndexSlot::of::<0>(), &common::key(u64::from(b'4')))
         .unwrap();
     assert_eq!(found.unwrap().value, b"44444444");
+    store.verify().unwrap();
+}
+
+/// Nor does it come back when what it lacked is written anew, as part of another
+/// transaction that a second power cut tears.
+#[test]
+fn what_was_rolled_back_is_not_made_whole() {
+    const INDEX: IndexSlot = IndexSlot::of::<0>();
+    let (_directory, path) = scratch();
+    let commit = |store: &Store, second: u8| {
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        transaction
+            .insert(INDEX, &common::key(1), &[7; 900])
+            .unwrap();
+        let value = [second; 2000];
+        transaction.insert(INDEX, &common::key(2), &value).unwrap();
+        transaction.commit().unwrap();
+    };
+    let store = Store::open(&path, &options(TestSystem::new(1))).unwrap();
+    let start = store.size().unwrap() as usize;
+    commit(&store, b'a');
+    drop(store);
+    // The middle of the first record is not on the disk when the power goes.
+    let lost = start + 100..start + 600;
+    let mut image = std::fs::read(&path).unwrap();
+    image[lost.clone()].fill(0);
+    std::fs::write(&path, &image).unwrap();
+    let store = Store::open(&path, &options(TestSystem::new(2))).unwrap();
+    assert_eq!(store.snapshot().unwrap().revision(), 0);
+    let mut image = std::fs::read(&path).unwrap();
+    commit(&store, b'b');
+    drop(store);
+    // And of this transaction nothing else is.
+    let written = std::fs::read(&path).unwrap();
+    image[lost.clone()].copy_from_slice(&written[lost]);
+    std::fs::write(&path, &image).unwrap();
+    let store = Store::open(&path, &options(TestSystem::new(3))).unwrap();
+    assert_eq!(store.snapshot().unwrap().revision(), 0);
+    commit(&store, b'c');
     store.verify().unwrap();
 }

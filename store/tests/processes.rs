@@ -7,7 +7,8 @@
 mod common;
 
 use common::{
-    Expected, Fate, Op, Random, TestSystem, effort, key, kill_self, options, run_transaction, spawn,
+    Expected, Fate, Random, TestSystem, Words, effort, key, kill_self, options, run_transaction,
+    spawn,
 };
 use format_spec::file::IndexSlot;
 use format_spec::file::VectorSlot;
@@ -315,11 +316,9 @@ fn writers_may_be_killed_at_any_time() {
 /// Runs a few transactions in a system that kills this process in the middle
 /// of its operation number `op`, after so many bytes of it.
 fn killed_at(path: &Path, op: usize, after: usize) {
-    let system = TestSystem::with_hook(1, move |number, what| {
-        let (offset, length) = match what {
-            Op::Write { offset, bytes } => (*offset, bytes.len() as u64),
-            Op::SyncRange(_) | Op::Sync => (0, 0),
-        };
+    let system = TestSystem::with_hook(1, Words::Written, move |number, what| {
+        let (offset, bytes) = what.written();
+        let length = bytes.len() as u64;
         // Linux looks for signals between pages, not within one.
         let half = (offset + length / 2) / PAGE * PAGE;
         let written = match after {

@@ -119,6 +119,7 @@ pub(super) fn write_empty(
         boot_id: system.boot_id(),
         device,
         inode,
+        doubt: 0,
     };
     let mut bytes = vec![0; LOG_OFFSET as usize];
     let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);

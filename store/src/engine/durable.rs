@@ -7,10 +7,13 @@
 //! a look at `durable` in the file's state. However many processes commit durably, the
 //! disk is waited for about twice in the time that one of them waits.
 //!
+//! What is done for a sync that fails says [`doubt`](super::doubt).
+//!
 //! The words `durable` and `checkpoint` are lower bounds. Nothing but the work of the
 //! next sync, or of recovery, depends on their being the greatest ones that are true.
 
 use super::error::{Error, Result};
+use super::lock::WriteLock;
 use super::log::end_of;
 use super::patience::Wait;
 use super::store::Store;
@@ -41,12 +44,17 @@ impl Store {
     pub(super) fn wait_for_disk(&self, trailer: &Trailer) -> Result<()> {
         self.wake_next();
         let is_done = || Ok(self.durable_state()?.1 >= trailer.offset);
-        self.sync_in_turn(is_done, || {
+        let sync = || {
             let (_, durable) = self.durable_state()?;
             let head = self.state_offset(offset_of!(FileState, head))?;
+            if durable < self.opened() && !self.is_log_whole(durable, self.opened().min(head))? {
+                return Ok(false);
+            }
             self.sync_range(durable + TRAILER_SIZE..head + TRAILER_SIZE)?;
-            self.write_state(offset_of!(FileState, durable), &[head])
-        })
+            self.write_state(offset_of!(FileState, durable), &[head])?;
+            Ok(true)
+        };
+        self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))
     }
 
     /// What is done for the disk's sake after a transaction is published and the right
@@ -88,24 +96,32 @@ impl Store {
     }
 
     /// Syncs the whole file and says so.
-    fn move_checkpoint(&self) -> Result<()> {
+    pub(super) fn move_checkpoint(&self) -> Result<()> {
         // What is visible is in the tables, too.
         let visible = self.state_offset(offset_of!(FileState, visible))?;
         let is_done = || Ok(self.durable_state()?.0 >= visible);
-        self.sync_in_turn(is_done, || {
+        let sync = || {
             let visible = self.state_offset(offset_of!(FileState, visible))?;
-            self.sync_file()?;
             let (checkpoint, durable) = self.durable_state()?;
+            let opened = self.opened().min(visible);
+            if checkpoint < opened && !self.is_whole(checkpoint, opened)? {
+                return Ok(false);
+            }
+            self.sync_file()?;
             let words = [checkpoint.max(visible), durable.max(visible)];
-            self.write_state(offset_of!(FileState, checkpoint), &words)
-        })
+            self.write_state(offset_of!(FileState, checkpoint), &words)?;
+            Ok(true)
+        };
+        self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))
     }
 
-    /// Does `sync` unless `is_done` says that another one has done it meanwhile.
-    fn sync_in_turn(
+    /// Does `sync`, as the only one, unless `is_done` says that another one has done it meanwhile.
+    /// Where the system has nothing that makes it the only one, it gets the right to write for
+    /// that.
+    pub(super) fn in_sync_turn(
         &self,
         is_done: impl Fn() -> Result<bool>,
-        sync: impl FnOnce() -> Result<()>,
+        sync: impl FnOnce(Option<&WriteLock<'_>>) -> Result<()>,
     ) -> Result<()> {
         let system = self.system();
         let word = self.state_word(offset_of!(FileState, durable))?;
@@ -116,14 +132,23 @@ impl Store {
             if is_done()? {
                 return Ok(());
             }
-            // Where this cannot be had, each syncs for itself: the words are lower bounds.
             let begun = system.try_begin_sync(self.file());
             if matches!(begun, Ok(false)) {
                 wait.goes_on()?;
                 system.wait(word.low_half(), before as u32, LOOK_AT_SYNC);
                 continue;
             }
-            let result = if is_done()? { Ok(()) } else { sync() };
+            let synced = || {
+                let alone = match begun {
+                    Ok(_) => None,
+                    Err(_) => Some(self.lock()?),
+                };
+                match is_done()? {
+                    true => Ok(()),
+                    false => sync(alone.as_ref()),
+                }
+            };
+            let result = synced();
             if begun.is_ok() {
                 system.end_sync(self.file());
             }

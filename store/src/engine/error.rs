@@ -31,6 +31,15 @@ pub enum Error {
         /// What went wrong.
         source: Box<Error>,
     },
+    /// After a sync had failed, all that could be lost was written again and synced, but the disk
+    /// does not have it.
+    #[error("{}: what the disk has refused once (at offset {offset:#x}) it does not have after it was written again, either; repo-gc makes a new file", path.display())]
+    NotOnDisk {
+        /// The repository.
+        path: PathBuf,
+        /// Where the disk has something else.
+        offset: u64,
+    },
     /// The file system cannot do something that a repository needs.
     #[error("{}: its file system has no {what} ({source}); keep the repository on a local one, such as ext4, XFS, Btrfs or tmpfs", path.display())]
     FileSystem {

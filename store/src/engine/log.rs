@@ -13,6 +13,7 @@ use format_spec::file::{
 };
 use format_spec::ids::Address;
 use std::mem::offset_of;
+use std::ops::Range;
 
 /// A key and its value, borrowed from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +179,21 @@ pub(super) fn items(
         next = item.as_ref().ok().map(|item| item.end);
         Some(item)
     })
+}
+
+/// The parts of the log from `start` until `end` that never change: all but the bodies of leaves.
+pub(super) fn fixed_parts(view: View<'_>, start: u64, end: u64) -> Result<Vec<Range<u64>>, Fault> {
+    let mut parts = Vec::new();
+    let mut from = start;
+    for item in items(view, start, end) {
+        let item = item?;
+        if item.head.is_in_place() {
+            parts.push(from..item.body_offset);
+            from = item.end;
+        }
+    }
+    parts.push(from..end);
+    Ok(parts)
 }
 
 /// The checksum that a trailer should have.

@@ -27,7 +27,6 @@ use memmap2::MmapRaw;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// The whole file and room for it to grow.
 pub(super) struct Mapping {
@@ -229,7 +228,7 @@ pub(super) fn look_for(tag: u64, line: &Line) -> Tagged {
         is_full: false,
     };
     for (place, word) in line.iter().enumerate() {
-        let word = word.load(Ordering::Relaxed);
+        let word = word.load(std::sync::atomic::Ordering::Relaxed);
         tagged.matches |= u32::from(format_spec::leaf::tag(word) == tag) << place;
         tagged.is_full = word != 0;
     }
@@ -262,17 +261,21 @@ impl WordWriter {
 
     /// Stores `word` in one piece at `offset`, a multiple of 8, in a leaf that
     /// is wholly below the end of `view`.
-    pub fn store(&self, view: View<'_>, offset: u64, word: u64) -> Result<(), Fault> {
+    pub fn store(
+        &self,
+        system: &dyn System,
+        view: View<'_>,
+        offset: u64,
+        word: u64,
+    ) -> Result<(), Fault> {
         let end = view.end().min(self.raw.len() as u64);
         if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|after| after > end) {
             return Err(Fault::new(offset, "is not a word of a leaf"));
         }
         // SAFETY: in bounds of this mapping, and of the file (`Mapping::view`);
         // aligned; leaves are only ever accessed atomically.
-        unsafe {
-            let place = self.raw.as_mut_ptr().add(offset as usize);
-            (*place.cast::<Word>()).store(word, Ordering::Release);
-        }
+        let place = unsafe { &*self.raw.as_mut_ptr().add(offset as usize).cast::<Word>() };
+        system.store(place.place(), word, offset);
         Ok(())
     }
 }

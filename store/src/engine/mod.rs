@@ -50,10 +50,12 @@
 //! * `update`: a commit's changes to the tries.
 //! * `create`, `recovery`: making a file, making it good again, verifying it.
 //! * `trust`: opening a file, and whose it is. `lock`: who may write; `patience`: for how
-//!   long one waits for that. `durable`: what is on the disk.
+//!   long one waits for that. `durable`: what is on the disk;
+//!   `doubt`: syncs that fail.
 //! * `reader`: what snapshots and transactions both read. `snapshot`, `transaction`, `store`: what users see.
 
 mod create;
+mod doubt;
 mod durable;
 mod error;
 mod leaf;

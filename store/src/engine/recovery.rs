@@ -56,7 +56,7 @@ impl Store {
         for offset in [head, checkpoint, durable] {
             self.trailer(offset)?;
         }
-        Ok(())
+        self.check_doubt()
     }
 
     fn replay_all(&self, view: View<'_>) -> Result<Leaves, Fault> {
@@ -89,10 +89,18 @@ impl Store {
     pub(super) fn recover(&self) -> Result<()> {
         let length = self.refresh_length()?;
         let view = self.view(length.min(self.reserve()))?;
+        // Somebody has tried, and the sync has failed. The file may be a copy of which nothing
+        // is on the disk, whatever its state says.
+        let was_in_doubt = !self.is_read_only() && self.is_own_doubt()?;
+        if was_in_doubt {
+            self.write_log_again(0..STATE_OFFSET)?;
+            self.write_log_again(LOG_OFFSET..view.end())?;
+        }
         let checkpoint = self.state_offset(offset_of!(FileState, checkpoint));
         let visible = self.state_offset(offset_of!(FileState, visible));
         let replay = || -> Result<Leaves, Error> {
-            let start = checkpoint.ok().map(|offset| trailer_at(view, offset));
+            let start =
+                (checkpoint.ok().filter(|_| !was_in_doubt)).map(|offset| trailer_at(view, offset));
             let mut leaves = match start {
                 Some(Ok(start)) => {
                     self.check_writable(start)?;
@@ -129,11 +137,37 @@ impl Store {
         if self.is_read_only() {
             return Ok(());
         }
-        self.sync_file()?;
-        // In this order: who finds the session right looks no further.
-        self.write_state(offset_of!(FileState, head), &[newest; 4])?;
-        self.write_session()?;
-        self.sync_file()
+        self.wipe(view, end)?;
+        self.within_doubt(|| {
+            self.sync_file()?;
+            if was_in_doubt {
+                self.compare_with_disk(view, 0..STATE_OFFSET)?;
+                self.compare_with_disk(view, LOG_OFFSET..view.end())?;
+            }
+            // In this order: who finds the session right looks no further.
+            self.write_state(offset_of!(FileState, head), &[newest; 4])?;
+            self.write_session()?;
+            self.sync_file()
+        })
+    }
+
+    /// Writes zeros over all from `start` to the view's end, which was rolled back or never
+    /// committed. What a transaction lacks there could come to be written as a part of the next one, and of that
+    /// nothing else reach the disk: then the old one would be whole.
+    fn wipe(&self, view: View<'_>, start: u64) -> Result<()> {
+        const CHUNK: u64 = 64 << 10;
+        static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
+        let mut offset = start;
+        while offset < view.end() {
+            let length = CHUNK.min(view.end() - offset);
+            let zeros = &ZEROS[..length as usize];
+            let there = view.bytes(offset, length);
+            if there.map_err(|fault| self.error(fault))? != zeros {
+                self.write_at(zeros, offset)?;
+            }
+            offset += length;
+        }
+        Ok(())
     }
 
     /// Writes a leaf as it must be; who may only read compares, but for what transactions
@@ -147,15 +181,16 @@ impl Store {
     }
 
     /// Makes all leaves again from the log, as far as they are not what they must be, and returns
-    /// how many were not. Waits for other writers; readers go on.
+    /// how many were not. Waits for other writers, readers go on; then for the disk, if there were any.
     ///
     /// What transactions say is believed, also where their checksums are wrong: a record that is
     /// damaged is found by its own check.
     ///
     /// # Errors
     /// If the log itself cannot be followed: a trailer, a node or the head of an item is damaged.
+    /// If the disk does not take them; made again they are all the same.
     pub fn rewrite_leaves(&self) -> Result<u64> {
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         let head = self.state_offset(offset_of!(FileState, head))?;
         let newest = self.trailer(head)?;
         self.check_writable(newest)?;
@@ -170,6 +205,10 @@ impl Store {
         let mut write = |leaf: &MadeLeaf| {
             if leaf.compare(view, None).is_ok() {
                 return Ok(());
+            }
+            if written == 0 {
+                // None was good for those.
+                self.write_state(offset_of!(FileState, checkpoint), &[LOG_OFFSET])?;
             }
             written += 1;
             self.write_at(bytemuck::cast_slice(&leaf.words), leaf.child.address())
@@ -186,6 +225,10 @@ impl Store {
         }
         leaves.made().try_for_each(&mut write)?;
         self.write_state(offset_of!(FileState, visible), &[head])?;
+        drop(lock);
+        if written > 0 {
+            self.move_checkpoint()?;
+        }
         Ok(written)
     }
 

@@ -19,6 +19,7 @@ use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
 use format_spec::trie::{Child, VECTOR_LEAF_BITS, element_word};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// What one transaction added, in the order of the log.
@@ -77,8 +78,16 @@ impl MadeLeaf {
     /// end after `end` are passed over where there is one.
     pub fn compare(&self, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
         let in_file = leaf::words(view, self.child)?;
-        for (place, (word, &expected)) in in_file.iter().zip(&self.words).enumerate() {
-            let word = word.load(Ordering::Relaxed);
+        self.compare_with(in_file.iter().map(|word| word.load(Ordering::Relaxed)), end)
+    }
+
+    /// The same of words that were read otherwise.
+    pub fn compare_with(
+        &self,
+        found: impl Iterator<Item = u64>,
+        end: Option<u64>,
+    ) -> Result<(), Fault> {
+        for (place, (word, &expected)) in found.zip(&self.words).enumerate() {
             let may_be_later = expected == 0
                 && end.is_some_and(|end| {
                     self.is_of_vector || format_spec::leaf::address(word).0 >= end
@@ -89,6 +98,11 @@ impl MadeLeaf {
             }
         }
         Ok(())
+    }
+
+    /// Where its words are in the file.
+    pub fn range(&self) -> Range<u64> {
+        self.child.address()..self.child.address() + self.words.len() as u64 * 8
     }
 }
 

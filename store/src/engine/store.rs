@@ -89,6 +89,10 @@ pub struct Store {
     identity: (u64, u64),
     mapping: Mapping,
     header: FileHeader,
+    /// What the file's state says of the present session: boot id, device and inode.
+    session: [u64; 4],
+    /// What was visible when the file was opened; see [`doubt`](super::doubt).
+    opened: u64,
     system: Arc<dyn System>,
     patience: Option<Patience>,
     read_only: bool,
@@ -180,6 +184,9 @@ impl Store {
         let mapping = Mapping::new(system, &file, options.reserve.min(MAX_ADDRESS), length)
             .map_err(|source| cannot(path, "map", source))?;
         let nonces = (system.random()).map_err(|source| io_error("get random bits for", source))?;
+        let [low, high] = bytemuck::cast(system.boot_id());
+        let (device, inode) =
+            (system.identity(&file)).map_err(|source| io_error("examine", source))?;
         let mut store = Store {
             path: path.to_owned(),
             absolute_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
@@ -188,6 +195,8 @@ impl Store {
             is_nameless,
             mapping,
             header: FileHeader::zeroed(),
+            session: [low, high, device, inode],
+            opened: u64::MAX,
             system: options.system.clone(),
             patience: options.patience.clone(),
             read_only: options.read_only,
@@ -201,6 +210,9 @@ impl Store {
         };
         store.header = store.checked_header()?;
         store.enter_session()?;
+        if let Ok(visible) = store.state_offset(offset_of!(FileState, visible)) {
+            store.opened = visible;
+        }
         Ok(store)
     }
 
@@ -328,39 +340,50 @@ impl Store {
         if self.is_in_session()? {
             return Ok(());
         }
-        let lock = self.lock_file()?;
-        if self.is_in_session()? {
-            return Ok(());
+        let recover = || {
+            let _lock = self.lock_file()?;
+            match self.is_in_session()? {
+                true => Ok(()),
+                false => self.recover(),
+            }
+        };
+        match self.read_only {
+            // Syncs nothing.
+            true => recover(),
+            false => self.in_sync_turn(|| self.is_in_session(), |_| recover()),
         }
-        let result = self.recover();
-        drop(lock);
-        result
     }
 
     fn is_in_session(&self) -> Result<bool> {
-        let boot_id = self.system.boot_id();
-        let session = self.session_words(&boot_id)?;
-        let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
-        let words = self.view(LOG_OFFSET)?.words(place, session.len() as u64);
-        let words = words.map_err(|fault| self.error(fault))?;
+        let words = self.session_words()?;
         // The inode number first: it is written last.
         let same = |(word, wanted): (&Word, &u64)| word.load(Ordering::Acquire) == *wanted;
-        Ok(boot_id != [0; 16] && words.iter().zip(&session).rev().all(same))
+        Ok(self.session[..2] != [0; 2] && words.iter().zip(&self.session).rev().all(same))
     }
 
-    /// What the file's state says of the present session: boot id, device and inode.
-    fn session_words(&self, boot_id: &[u8; 16]) -> Result<[u64; 4]> {
-        let [low, high] = bytemuck::cast(*boot_id);
-        let identity = self.system.identity(&self.file);
-        let (device, inode) = identity.map_err(|source| self.io_error("examine", source))?;
-        Ok([low, high, device, inode])
+    /// What the file's state says of its session: boot id, device and inode.
+    pub(super) fn session_words(&self) -> Result<&[Word]> {
+        let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
+        let words = self
+            .view(LOG_OFFSET)?
+            .words(place, self.session.len() as u64);
+        words.map_err(|fault| self.error(fault))
+    }
+
+    /// What it should say.
+    pub(super) fn session(&self) -> [u64; 4] {
+        self.session
     }
 
     /// Says that the file is as this session's processes left it.
     pub(super) fn write_session(&self) -> Result<()> {
-        let session = self.session_words(&self.system.boot_id())?;
         let place = STATE_OFFSET + offset_of!(FileState, boot_id) as u64;
-        self.write_at(bytemuck::cast_slice(&session), place)
+        self.write_at(bytemuck::cast_slice(&self.session), place)
+    }
+
+    /// The trailer of the newest transaction that was visible when the file was opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// The newest transaction, after doing what a writer that was killed
@@ -474,7 +497,7 @@ impl Store {
             return (place..)
                 .step_by(8)
                 .zip(words)
-                .try_for_each(|(place, word)| writer.store(view, place, word))
+                .try_for_each(|(place, word)| writer.store(&*self.system, view, place, word))
                 .map_err(|fault| self.error(fault));
         }
         let words: Vec<u64> = words.collect();
@@ -492,7 +515,7 @@ impl Store {
         for &(offset, word) in words {
             match self.word_writer() {
                 Some(writer) => writer
-                    .store(view, offset, word)
+                    .store(&*self.system, view, offset, word)
                     .map_err(|fault| self.error(fault))?,
                 None => self.write_at(&word.to_le_bytes(), offset)?,
             }

@@ -45,10 +45,11 @@ impl Word {
         unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast()) }
     }
 
+    /// What [`System::store`](super::System::store) stores to.
     #[inline]
-    pub fn store(&self, word: u64, ordering: Ordering) {
+    pub fn place(&self) -> &std::sync::atomic::AtomicU64 {
         switch();
-        self.0.store(word, ordering);
+        &self.0
     }
 }
 

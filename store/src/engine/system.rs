@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the engine asks of the operating system.
@@ -25,6 +25,14 @@ pub trait System: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         file.write_all_at(bytes, offset)
+    }
+
+    /// Stores a word of the file through a mapping from [`System::map_writable`]: all of
+    /// it at once, and not before what this thread has stored or written earlier. `offset`
+    /// says where in the file `place` is.
+    fn store(&self, place: &AtomicU64, word: u64, offset: u64) {
+        let _ = offset;
+        place.store(word, Ordering::Release);
     }
 
     /// Opens a new file without a name in `directory`, mode 0600.
@@ -178,6 +186,11 @@ pub trait System: Send + Sync {
         file.sync_data()
     }
 
+    /// What of this range of the file the disk has, whatever the kernel remembers of it.
+    fn read_from_disk(&self, file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
+        read_directly(file, range)
+    }
+
     /// An id that is another one after each start of the operating system;
     /// zeros if it cannot be had.
     fn boot_id(&self) -> [u8; 16] {
@@ -249,6 +262,38 @@ fn lock_byte(
             return Err(error);
         }
     }
+}
+
+/// Reads with `O_DIRECT` (open(2)).
+fn read_directly(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
+    // What offsets, lengths and addresses must be a multiple of: of this, whatever the disk.
+    const ALIGN: usize = 4096;
+    // A description of its own, because the flag is one of descriptions.
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
+    let direct = File::from(rustix::fs::open(name, flags, Mode::empty())?);
+    let start = range.start / ALIGN as u64 * ALIGN as u64;
+    let length = (range.end.next_multiple_of(ALIGN as u64) - start) as usize;
+    let mut room = vec![0; length + ALIGN];
+    let first = room.as_ptr().align_offset(ALIGN);
+    let buffer = &mut room[first..first + length];
+    let mut filled = 0;
+    while filled < length {
+        match direct.read_at(&mut buffer[filled..], start + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // Only at the end of the file is it less than was asked for.
+        if !filled.is_multiple_of(ALIGN) {
+            break;
+        }
+    }
+    let (from, to) = (range.start - start, range.end - start);
+    let read = buffer[..filled].get(from as usize..to as usize);
+    read.map(<[u8]>::to_vec)
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 fn boot_id() -> Option<[u8; 16]> {

@@ -511,7 +511,7 @@ impl Writer for Transaction<'_> {
 /// The newest of a transaction's own records of each key in one index.
 #[derive(Default)]
 struct OwnRecords {
-    /// With the first 64 bits of each key.
+    /// With a hash of each key.
     addresses: HashTable<(u64, Address)>,
 }
 
@@ -521,10 +521,10 @@ impl OwnRecords {
         key: &Digest,
         record: impl Fn(Address) -> Result<Record<'t>, Fault>,
     ) -> Result<Option<Record<'t>>, Fault> {
-        let first = key.window(0);
+        let hash = hash_of(key);
         let mut found = Ok(None);
-        self.addresses.find(first, |&(other, address)| {
-            other == first
+        self.addresses.find(hash, |&(other, address)| {
+            other == hash
                 && match record(address) {
                     Ok(record) if record.key != key => false,
                     other => {
@@ -542,16 +542,23 @@ impl OwnRecords {
         address: Address,
         record: impl Fn(Address) -> Result<Record<'t>, Fault>,
     ) -> Result<(), Fault> {
-        let first = key.window(0);
+        let own_hash = hash_of(key);
         if let Some(older) = self.find(key, record)? {
-            let older = (first, older.address);
-            if let Some(entry) = self.addresses.find_mut(first, |entry| *entry == older) {
+            let older = (own_hash, older.address);
+            if let Some(entry) = (self.addresses).find_mut(own_hash, |entry| *entry == older) {
                 entry.1 = address;
             }
             return Ok(());
         }
         let hash = |entry: &(u64, Address)| entry.0;
-        self.addresses.insert_unique(first, (first, address), hash);
+        (self.addresses).insert_unique(own_hash, (own_hash, address), hash);
         Ok(())
     }
+}
+
+/// Of all bits of a key: many may have the first ones in common.
+fn hash_of(key: &Digest) -> u64 {
+    (0..4).fold(0, |hash, word| {
+        hash ^ key.window(64 * word).rotate_left(16 * word)
+    })
 }

@@ -25,7 +25,7 @@ use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::trie::{self, Node};
-use format_spec::file::{IndexRoot, IndexSlot, ItemKind, Trailer, VectorRoot, VectorSlot};
+use format_spec::file::{IndexRoot, IndexSlot, ItemKind, VectorRoot, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::leaf::{KEY_BITS, LINE_WORDS, MAX_LINES, MAX_LOG2, MIN_LOG2, Shape};
 use format_spec::trie::{
@@ -216,15 +216,17 @@ impl<W: Writer> IndexUpdate<'_, '_, W> {
                 .writer
                 .too_large("more records of equal keys than a leaf can hold"));
         }
-        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        // In place: there may be as many steps as a key has bits. Those of either half stay in
+        // their order.
         for entry in entries.iter_mut() {
-            match entry.bits(&*self.writer, prefix, 1)? {
-                0 => lower.push(*entry),
-                _ => upper.push(*entry),
-            }
+            entry.bits(&*self.writer, prefix, 1)?;
         }
-        let lower = self.build(&mut lower, prefix + 1, MIN_LOG2)?;
-        let upper = self.build(&mut upper, prefix + 1, MIN_LOG2)?;
+        let bit = |entry: &Entry| entry.bits.get(prefix, 1).unwrap_or(0);
+        entries.sort_by_key(bit);
+        let count = entries.partition_point(|entry| bit(entry) == 0);
+        let (lower, upper) = entries.split_at_mut(count);
+        let lower = self.build(lower, prefix + 1, MIN_LOG2)?;
+        let upper = self.build(upper, prefix + 1, MIN_LOG2)?;
         Ok(Tree::Halves(Box::new([lower, upper])))
     }
 
@@ -495,14 +497,7 @@ pub(super) fn finish(
         }
     }
     for (slot, elements) in additions.vectors.iter().enumerate() {
-        finish_vector(
-            base,
-            &trailer.vectors[slot],
-            slot,
-            elements,
-            trailer,
-            &mut in_place,
-        )?;
+        finish_vector(base, committed, slot, elements, &mut in_place)?;
     }
     in_place.write(store, base.view().end())
 }
@@ -510,17 +505,18 @@ pub(super) fn finish(
 /// The elements that come into a leaf that was there, if any do: it is the last one.
 fn finish_vector(
     base: &Snapshot<'_>,
-    new: &VectorRoot,
+    committed: &Snapshot<'_>,
     slot: usize,
     elements: &[Address],
-    trailer: &Trailer,
     in_place: &mut InPlace,
 ) -> Result<()> {
     let old = base.trailer().vectors[slot];
+    let trailer = committed.trailer();
+    let new = &trailer.vectors[slot];
     if elements.is_empty() || old.length == 0 {
         return Ok(());
     }
-    let last = trie::leaf_of_element(base.store().view(trailer.offset)?, new, old.length - 1)
+    let last = trie::leaf_of_element(committed.view(), new, old.length - 1)
         .map_err(|fault| base.error(fault))?;
     if last.address() >= trailer.start {
         return Ok(());
