@@ -15,7 +15,7 @@
 mod record;
 mod tree;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use record::Record;
 use repo_tests::binaries::{Binaries, INSTALLED};
@@ -83,7 +83,7 @@ pub fn install(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     put(&place, &programs, &arguments.compilers).map_err(|error| match is_denied(&error) {
-        true => error.context(hint_for_root(&programs, arguments)),
+        true => anyhow!("{error:#}\n{}", hint_for_root(&programs, arguments)),
         false => error,
     })?;
     tell(&prefix, &place);
@@ -220,7 +220,7 @@ fn is_denied(error: &anyhow::Error) -> bool {
 fn hint_for_root(programs: &Path, arguments: &Arguments) -> String {
     let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
     let mut line = format!(
-        "run: sudo {} install --programs {}",
+        "to do it as root: sudo {} install --programs {}",
         own.display(),
         programs.display()
     );
