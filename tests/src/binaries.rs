@@ -34,17 +34,13 @@ impl Binaries {
         })
     }
 
-    /// The programs as they are installed: optimised, and none that is only for developers but that which writes their
-    /// manual.
+    /// The programs that users have, optimised, and those that are called `others`.
     ///
     /// # Errors
     /// If they cannot be built.
-    pub fn release() -> Result<Binaries> {
-        let chosen: Vec<_> = INSTALLED
-            .iter()
-            .chain(&["repo-manual"])
-            .flat_map(|name| ["--bin", name])
-            .collect();
+    pub fn release(others: &[&str]) -> Result<Binaries> {
+        let names = INSTALLED.iter().chain(others);
+        let chosen: Vec<_> = names.flat_map(|name| ["--bin", name]).collect();
         build(&chosen, &["--release".into()])
     }
 

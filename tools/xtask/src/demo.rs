@@ -35,7 +35,7 @@ pub fn demo() -> Result<ExitCode> {
     let gcc = find_gcc()?;
     title("This project's programs, optimised");
     println!("$ cargo build --release --bin repo-cc --bin repo-ld …");
-    let binaries = Binaries::release()?;
+    let binaries = Binaries::release(&[])?;
     let demo = Demo::prepare(gcc, &binaries)?;
 
     title("Lua 5.4, built by gcc through repo-cc");

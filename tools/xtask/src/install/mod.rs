@@ -79,7 +79,7 @@ pub fn install(arguments: &Arguments) -> Result<ExitCode> {
         Some(directory) => std::path::absolute(directory)?,
         None => {
             println!("building repo-cc, repo-ld, repo-dump, repo-gc …");
-            Binaries::release()?.directory().to_owned()
+            Binaries::release(&["repo-manual"])?.directory().to_owned()
         }
     };
     put(&place, &programs, &arguments.compilers).map_err(|error| match is_denied(&error) {
