@@ -25,7 +25,9 @@ Builds may go on meanwhile.
 Exit codes:
   0  success
   1  the repository is damaged: the message names the file and the offset; nothing was changed
-  2  wrong usage, or the system refused something; nothing was changed"
+  2  wrong usage, or the system refused something; nothing was changed
+
+The manual: man repo-gc"
 )]
 pub struct Cli {
     /// The repository

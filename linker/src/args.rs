@@ -7,6 +7,7 @@
 //! options that we do not have ([`Args::unsupported`]: the driver must refuse), and [`Args::warnings`].
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 mod apply;
@@ -167,6 +168,8 @@ pub struct Args {
     pub soname: Option<Vec<u8>>,
     /// `-rpath`, in order, without repeats; joined with `:` in the output.
     pub rpath: Vec<Vec<u8>>,
+    /// `LD_RUN_PATH`, split at `:`: see [`Args::recorded_rpath`]. Parsing leaves it empty.
+    pub run_path: Vec<Vec<u8>>,
     /// `--enable-new-dtags` (the default): `DT_RUNPATH` rather than `DT_RPATH`.
     pub new_dtags: bool,
     /// `--export-dynamic`.
@@ -466,6 +469,28 @@ impl Args {
             && self.trace == 0
             && self.unresolved != UnresolvedPolicy::Warn
             && !self.noinhibit_exec
+    }
+
+    /// Takes what counts of the environment where options do not say otherwise.
+    pub fn take_environment(&mut self, environment: &crate::search::Environment) {
+        self.run_path = match &environment.run_path {
+            Some(paths) => paths
+                .as_bytes()
+                .split(|byte| *byte == b':')
+                .map(<[u8]>::to_vec)
+                .collect(),
+            None => Vec::new(),
+        };
+    }
+
+    /// What `DT_RUNPATH` or `DT_RPATH` says, to be joined with `:`; empty for none of them. "If the -rpath option is not
+    /// used when linking an ELF executable, the contents of the environment variable LD_RUN_PATH will be used" (GNU ld's
+    /// manual, which so treats shared objects, too).
+    pub fn recorded_rpath(&self) -> &[Vec<u8>] {
+        match self.rpath.is_empty() {
+            true => &self.run_path,
+            false => &self.rpath,
+        }
     }
 
     /// Whether a dynamic list says what can be preempted.

@@ -467,9 +467,9 @@ fn attempt(
     if let Some(dynamic) = &dynamic {
         let start = dynamic.strings.bytes().len();
         for (list, place) in [
-            (&args.rpath, &mut facts_of_dynamic.rpath),
-            (&args.audit, &mut facts_of_dynamic.audit),
-            (&dynamic.depaudit, &mut facts_of_dynamic.depaudit),
+            (args.recorded_rpath(), &mut facts_of_dynamic.rpath),
+            (&args.audit[..], &mut facts_of_dynamic.audit),
+            (&dynamic.depaudit[..], &mut facts_of_dynamic.depaudit),
         ] {
             if !list.is_empty() {
                 *place = Some((start + lists.len()) as u32);

@@ -52,7 +52,7 @@ impl Host for Process<'_> {
 
 fn main() -> ExitCode {
     store::guard::install("repo-ld", "there is no output; link again");
-    let args = match Args::parse(std::env::args_os().skip(1)) {
+    let mut args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(why) => {
             let other = matches!(why, ArgsError::Emulation(_))
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    args.take_environment(&linker::search::Environment::of_process());
     let information = help::information(&args, "repo-ld");
     if let Err(why) = printing::try_print(format_args!("{information}")) {
         linker::tell!("repo-ld: error: cannot write to standard output: {why}");

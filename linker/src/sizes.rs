@@ -215,7 +215,7 @@ pub fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
 /// Size of `.dynstr`, with the joined lists at its end.
 fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
     let lists = args
-        .rpath
+        .recorded_rpath()
         .iter()
         .chain(&args.audit)
         .chain(&dynamic.depaudit);

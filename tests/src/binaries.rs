@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+/// The programs that users have.
+pub const INSTALLED: &[&str] = &["repo-cc", "repo-ld", "repo-dump", "repo-gc"];
+
 /// Where the project's programs are.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -25,18 +28,20 @@ impl Binaries {
     /// If they cannot be built.
     pub fn get() -> &'static Binaries {
         static BINARIES: OnceLock<Binaries> = OnceLock::new();
-        BINARIES.get_or_init(|| match build(&like_this_test()) {
+        BINARIES.get_or_init(|| match build(&["--bins"], &like_this_test()) {
             Ok(binaries) => binaries,
             Err(error) => panic!("{error:#}"),
         })
     }
 
-    /// The programs, optimised.
+    /// The programs that users have, optimised, and those that are called `others`.
     ///
     /// # Errors
     /// If they cannot be built.
-    pub fn release() -> Result<Binaries> {
-        build(&["--release".into()])
+    pub fn release(others: &[&str]) -> Result<Binaries> {
+        let names = INSTALLED.iter().chain(others);
+        let chosen: Vec<_> = names.flat_map(|name| ["--bin", name]).collect();
+        build(&chosen, &["--release".into()])
     }
 
     /// The absolute path of the program called `name`.
@@ -97,16 +102,11 @@ fn like_this_test() -> Vec<String> {
     arguments
 }
 
-fn build(arguments: &[String]) -> Result<Binaries> {
+fn build(chosen: &[&str], arguments: &[String]) -> Result<Binaries> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--bins",
-            "--message-format=json",
-        ])
+        .args(["build", "--quiet", "--workspace", "--message-format=json"])
+        .args(chosen)
         .args(arguments)
         .current_dir(crate::sources::project_root())
         .stderr(Stdio::inherit())

@@ -64,6 +64,7 @@ impl Scratch {
             "REPO_LOG",
             "REPO_LOCK_WAIT",
             "SUDO_UID",
+            "LD_RUN_PATH",
             "CC",
             "CXX",
             "CFLAGS",

@@ -55,6 +55,10 @@ pub const TOOLS: &[Tool] = &[
     tool("file", &["file"], &["file"]),
     tool("gdb", &["gdb"], &["gdb"]),
     tool("script", &["script"], &["bsdutils"]),
+    tool("man", &["man"], &["man-db"]),
+    tool("bash", &["bash"], &["bash"]),
+    tool("fish", &["fish"], &["fish"]),
+    tool("zsh", &["zsh"], &["zsh"]),
 ];
 
 const fn tool(

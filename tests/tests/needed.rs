@@ -123,6 +123,47 @@ fn what_a_needed_object_needs_is_needed() {
     }
 }
 
+/// GNU ld's manual, `-rpath`: "If the -rpath option is not used when linking an ELF executable, the contents of the
+/// environment variable LD_RUN_PATH will be used if it is defined."
+#[test]
+fn the_run_path_of_the_environment() {
+    let Some(bench) = Bench::new() else { return };
+    bench
+        .scratch
+        .write("main.c", "int main(void) { return 0; }\n");
+    let found = |linker, value: &str, options: &str| {
+        let mut command = bench.scratch.command("gcc");
+        if linker == Linker::Ours {
+            command.arg(format!("-B{}", bench.path("ours").display()));
+        }
+        command.args(["main.c", "-o", "program"]);
+        command.args(options.split_whitespace());
+        repo_tests::process::run(command.env("LD_RUN_PATH", value)).ok();
+        let image = bench.read("program");
+        let elf = Elf::parse(&image).unwrap();
+        let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect();
+        let lists: [Vec<String>; 2] = [owned(&elf.runpaths), owned(&elf.rpaths)];
+        lists
+    };
+    for (value, options, wanted) in [
+        ("/a:/b:/a", "", [Some("/a:/b:/a"), None]),
+        ("/a", "-shared -fPIC", [Some("/a"), None]),
+        ("/a", "-Wl,--disable-new-dtags", [None, Some("/a")]),
+        ("/a", "-Wl,-rpath-link,/c", [Some("/a"), None]),
+        ("/a", "-Wl,-rpath,/c", [Some("/c"), None]),
+        ("/a", "-static", [None, None]),
+    ] {
+        let wanted = wanted.map(|path| path.map(str::to_owned).into_iter().collect::<Vec<_>>());
+        for linker in BOTH {
+            assert_eq!(
+                found(linker, value, options),
+                wanted,
+                "{options} by {linker:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn shared_objects_without_a_dynamic_linker() {
     let Some(bench) = Bench::new() else { return };

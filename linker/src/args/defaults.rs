@@ -46,6 +46,7 @@ impl Default for Args {
             no_dynamic_linker: false,
             soname: None,
             rpath: Vec::new(),
+            run_path: Vec::new(),
             new_dtags: true,
             export_dynamic: false,
             export_dynamic_symbols: Vec::new(),

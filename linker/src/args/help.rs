@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Args;
-use super::options::{IGNORED, SPECS, Takes};
+use super::options::{IGNORED, SPECS, Takes, Z_KEYWORDS};
 
 /// The release of GNU ld whose options and scripts there are.
 const AS_GNU_LD: &str = "2.40";
@@ -73,15 +73,13 @@ pub fn help(program: &str) -> String {
     for (title, specs) in SPECS {
         let _ = writeln!(out, "\n{title}:");
         for spec in *specs {
-            let left = spelling(spec.names, spec.takes);
-            if left.chars().count() > 30 {
-                let _ = writeln!(out, "  {left}\n{:34}{}", "", spec.help);
-            } else {
-                let _ = writeln!(out, "  {left:<31} {}", spec.help);
-            }
+            entry(&mut out, &spelling(spec.names, spec.takes), spec.help);
         }
     }
-    out.push_str(KEYWORDS);
+    out.push_str("\nKeywords of -z:\n");
+    for keywords in Z_KEYWORDS {
+        entry(&mut out, &keywords.spelled.join(", "), keywords.help);
+    }
     let ignored: Vec<String> = IGNORED
         .iter()
         .flat_map(|option| option.names)
@@ -93,10 +91,20 @@ pub fn help(program: &str) -> String {
     let _ = writeln!(
         out,
         "\n  @FILE                           read options from FILE\n\n\
+         The manual: man repo-ld\n\n\
          {program}: supported targets: elf64-x86-64 binary\n\
          {program}: supported emulations: elf_x86_64"
     );
     out
+}
+
+/// Writes what is explained, and beside it or below it how.
+fn entry(out: &mut String, left: &str, right: &str) {
+    if left.chars().count() > 30 {
+        let _ = writeln!(out, "  {left}\n{:34}{right}", "");
+    } else {
+        let _ = writeln!(out, "  {left:<31} {right}");
+    }
 }
 
 fn dashed(name: &str) -> String {
@@ -139,32 +147,3 @@ fn wrap(out: &mut String, words: &[String]) {
     out.push_str(&line);
     out.push('\n');
 }
-
-const KEYWORDS: &str = "
-Keywords of -z:
-  now, lazy                       bind all symbols at start, or when first called (default)
-  relro, norelro                  make what is constant after relocation read-only (default), or not
-  defs, undefs                    unresolved symbols are errors, or not
-  text, notext                    relocations in read-only segments are errors (default), or allowed
-  execstack, noexecstack          whether the stack is executable (default: by the inputs)
-  stack-size=N                    the size of the main thread's stack
-  max-page-size=N, common-page-size=N
-                                  page sizes to lay out for (default 4096)
-  separate-code, noseparate-code, separate-loadable-segments
-                                  which segments share no page (default separate-code)
-  muldefs                         the first of several definitions wins
-  pack-relative-relocs, nopack-relative-relocs
-                                  pack relative relocations (DT_RELR), or not (default)
-  origin, nodelete, nodlopen, nodump, nodefaultlib, initfirst, interpose, global, globalaudit, loadfltr, unique
-                                  flags of the output for the dynamic linker
-  ibt, shstk, ibtplt, cet-report=none|warning|error, x86-64-baseline, x86-64-v2, x86-64-v3, x86-64-v4
-                                  properties of the output (GNU_PROPERTY_X86_*)
-  start-stop-gc, nostart-stop-gc, start-stop-visibility=default|protected|hidden|internal
-                                  how __start_SECTION and __stop_SECTION behave
-  dynamic-undefined-weak, nodynamic-undefined-weak
-                                  leave undefined weak symbols to the dynamic linker, or not
-  copyreloc, nocopyreloc          allow copy relocations (default), or not
-  combreloc, nocombreloc          sort dynamic relocations (default), or not
-  isa-level-report=none|all|needed|used, mark-plt, memory-seal, keep-text-section-prefix,
-  nosectionheader, rodynamic, unique-symbol, common, nocommon
-";

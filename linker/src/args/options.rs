@@ -28,6 +28,15 @@ pub struct Spec {
     pub help: &'static str,
 }
 
+/// Keywords of `-z` that belong together.
+#[derive(Clone, Copy, Debug)]
+pub struct Keywords {
+    /// As they are written, with the values that they take.
+    pub spelled: &'static [&'static str],
+    /// Their line in `--help`.
+    pub help: &'static str,
+}
+
 /// An option that is accepted and does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Ignored {
@@ -277,6 +286,53 @@ options! {
         Optimize ["O"] Value("LEVEL"), "0 to 2: how hard to try to make tables and strings small (default 1)";
     }
 }
+
+macro_rules! keywords {
+    ($($spelled:literal),+ => $help:literal) => {
+        Keywords { spelled: &[$($spelled),+], help: $help }
+    };
+}
+
+/// The keywords of `-z`, but for those of other machines and those that change nothing.
+pub const Z_KEYWORDS: &[Keywords] = &[
+    keywords!("now", "lazy" => "bind all symbols at start, or when first called (default)"),
+    keywords!("relro", "norelro" => "make what is constant after relocation read-only (default), or not"),
+    keywords!("defs", "undefs" => "unresolved symbols are errors, or not"),
+    keywords!("text", "notext", "textoff" => "relocations in read-only segments are errors, or allowed (default: a warning)"),
+    keywords!("execstack", "noexecstack" => "whether the stack is executable (default: by the inputs)"),
+    keywords!("execstack-if-needed" => "no error if an input asks for an executable stack"),
+    keywords!("gnustack", "nognustack" => "a PT_GNU_STACK (default), or none"),
+    keywords!("stack-size=N" => "the size of the main thread's stack"),
+    keywords!("max-page-size=N", "common-page-size=N" => "page sizes to lay out for (default 4096)"),
+    keywords!("separate-code", "noseparate-code", "separate-loadable-segments" => "which segments share no page (default separate-code)"),
+    keywords!("muldefs" => "the first of several definitions wins"),
+    keywords!("pack-relative-relocs", "nopack-relative-relocs" => "pack relative relocations (DT_RELR), or not (default)"),
+    keywords!("origin", "nodelete", "nodlopen", "nodump", "nodefaultlib" => "flags of the output for the dynamic linker"),
+    keywords!("initfirst", "interpose", "global", "globalaudit", "loadfltr", "unique", "nounique" => "further ones"),
+    keywords!("ibt", "force-ibt", "shstk", "ibtplt", "cet-report=none|warning|error" => "control-flow protection: properties of the output, and its PLT"),
+    keywords!("rewrite-endbr", "norewrite-endbr" => "known; not done, with a warning"),
+    keywords!("x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4" => "the instruction set that the output needs"),
+    keywords!("isa-level-report=none|all|needed|used" => "tell which instruction sets the inputs need and use"),
+    keywords!("lam-u48", "lam-u57", "lam-report=REPORT", "lam-u48-report=REPORT", "lam-u57-report=REPORT"
+        => "masked addresses: properties of the output; REPORT is none, warning or error"),
+    keywords!("start-stop-gc", "nostart-stop-gc", "start-stop-visibility=default|protected|hidden|internal"
+        => "how __start_SECTION and __stop_SECTION behave"),
+    keywords!("dynamic-undefined-weak", "nodynamic-undefined-weak" => "leave undefined weak symbols to the dynamic linker, or not"),
+    keywords!("copyreloc", "nocopyreloc" => "allow copy relocations (default), or not"),
+    keywords!("extern-protected-data", "noextern-protected-data" => "allow them for protected data, or not (default)"),
+    keywords!("indirect-extern-access", "noindirect-extern-access" => "a property: what others define is reached by the GOT only, or not"),
+    keywords!("combreloc", "nocombreloc" => "sort dynamic relocations (default), or not"),
+    keywords!("report-relative-reloc" => "name the relative relocations that are made"),
+    keywords!("noreloc-overflow" => "do not check that relocated values fit"),
+    keywords!("dead-reloc-in-nonalloc=PATTERN=N" => "what references to discarded sections become in sections that match"),
+    keywords!("mark-plt", "nomark-plt" => "tell the dynamic linker where the PLT is, or not (default)"),
+    keywords!("memory-seal", "nomemory-seal" => "ask the dynamic linker to seal the segments, or not (default)"),
+    keywords!("keep-text-section-prefix", "nokeep-text-section-prefix" => "keep .text.hot and its like apart, or not (default)"),
+    keywords!("sectionheader", "nosectionheader" => "a section header table (default), or none"),
+    keywords!("rodynamic" => "make .dynamic read-only"),
+    keywords!("unique-symbol", "nounique-symbol" => "give local symbols of one name different names, or not (default)"),
+    keywords!("common", "nocommon" => "with -r, common symbols are STT_COMMON, or STT_OBJECT (default)"),
+];
 
 /// Options that are accepted and do nothing, each with the reason.
 pub const IGNORED: &[Ignored] = &[

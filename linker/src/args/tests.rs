@@ -598,6 +598,31 @@ fn the_help_names_every_option_and_the_targets() {
 }
 
 #[test]
+fn every_keyword_of_z_that_the_help_names_is_obeyed() {
+    let mut seen = std::collections::HashSet::new();
+    for spelled in options::Z_KEYWORDS.iter().flat_map(|row| row.spelled) {
+        assert!(seen.insert(spelled), "{spelled} is in the table twice");
+        let (name, value) = match spelled.split_once('=') {
+            Some((name, "N")) => (name, "=4096"),
+            Some((name, "PATTERN=N")) => (name, "=.debug_*=1"),
+            Some((name, _)) => (name, "=none"),
+            None => (*spelled, ""),
+        };
+        let value = match name {
+            "start-stop-visibility" => "=hidden",
+            _ => value,
+        };
+        let args = parse(&format!("-z {name}{value}"));
+        assert!(
+            args.unsupported.is_empty() && args.warnings.is_empty(),
+            "{spelled}: {:?} {:?}",
+            args.unsupported,
+            args.warnings
+        );
+    }
+}
+
+#[test]
 fn no_name_is_in_the_tables_twice() {
     let own = options::SPECS
         .iter()

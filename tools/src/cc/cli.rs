@@ -5,7 +5,7 @@
 //! at all.
 
 use super::compiler::Name;
-use clap::Parser;
+use clap::{Parser, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 #[command(
     name = "repo-cc",
     version,
-    override_usage = "repo-cc [OPTIONS] COMPILER [ARGUMENTS]...\n       repo-cc --install-links DIR"
+    override_usage = "repo-cc [OPTIONS] COMPILER [ARGUMENTS]...\n       repo-cc --install-links DIR [NAMES]...",
+    after_help = "The manual: man repo-cc"
 )]
 pub struct Options {
     /// The repository [default: $REPO_FILE, else the nearest program.repo in
@@ -40,15 +41,16 @@ pub struct Options {
     pub verbose: bool,
 
     /// Make links with the names of compilers to this program, to be put in
-    /// front of PATH
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    /// front of PATH: with NAMES, or those of all compilers on PATH
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub install_links: Option<PathBuf>,
 
     /// The compiler and its arguments
     #[arg(
         value_name = "COMPILER",
         trailing_var_arg = true,
-        required_unless_present = "install_links"
+        required_unless_present = "install_links",
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
 }
@@ -112,6 +114,9 @@ mod tests {
         assert!(options.log.is_none());
         let options = read(words("repo-cc --install-links d"));
         assert_eq!(options.install_links, Some("d".into()));
+        let options = read(words("repo-cc --install-links d gcc clang"));
+        assert_eq!(options.install_links, Some("d".into()));
+        assert_eq!(options.command, words("gcc clang"));
     }
 
     #[test]

@@ -3,22 +3,36 @@
 use super::compiler::Name;
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Makes a link in `dir` for every compiler on `PATH`. Prints what it made.
-pub fn install_links(dir: &Path) -> Result<(), String> {
+/// Makes a link in `dir` for each of the compilers called `names`, or for every one on `PATH` if there are no names. Prints
+/// what it made.
+///
+/// # Errors
+/// If a name is no compiler's, or a link cannot be made; in words, with the path.
+pub fn install_links(dir: &Path, names: &[OsString]) -> Result<(), String> {
     let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    if let Some(name) = names.iter().find(|name| !is_compiler(name)) {
+        return Err(format!(
+            "{}: not the name of a compiler that repo-cc knows",
+            name.to_string_lossy()
+        ));
+    }
     fs::create_dir_all(dir).map_err(|error| at(dir, error))?;
     let dir = fs::canonicalize(dir).map_err(|error| at(dir, error))?;
-    let names = compilers_on_path(&dir);
+    let names = match names {
+        [] => compilers_on_path(&dir),
+        names => names.iter().cloned().collect(),
+    };
     if names.is_empty() {
         return Err("no compiler on PATH to make a link for".into());
     }
+    let target = target(&own, &dir);
     let mut made = Vec::new();
     for name in &names {
         let link = dir.join(name);
@@ -34,13 +48,32 @@ pub fn install_links(dir: &Path) -> Result<(), String> {
             }
             Err(_) => {}
         }
-        symlink(&own, &link).map_err(|error| at(&link, error))?;
+        symlink(&target, &link).map_err(|error| at(&link, error))?;
         made.push(name.to_string_lossy());
     }
     println!("links to {} in {}:", own.display(), dir.display());
     println!("  {}", made.join(" "));
     println!("to use them: PATH={}:\"$PATH\"", dir.display());
     Ok(())
+}
+
+/// A compiler's name without a directory.
+fn is_compiler(name: &OsStr) -> bool {
+    Path::new(name).file_name() == Some(name) && Name::parse(name).is_some()
+}
+
+/// What links in `dir` say. Below the prefix in which the program is installed (`PREFIX/bin/repo-cc`) they are relative: so
+/// an installation can be made in one place and moved to another, as packages are.
+fn target(own: &Path, dir: &Path) -> PathBuf {
+    let prefix = own.parent().and_then(Path::parent);
+    let (Some(below), Some(program)) = (
+        prefix.and_then(|prefix| dir.strip_prefix(prefix).ok()),
+        prefix.and_then(|prefix| own.strip_prefix(prefix).ok()),
+    ) else {
+        return own.to_owned();
+    };
+    let up = below.components().map(|_| Path::new(".."));
+    up.chain([program]).collect()
 }
 
 /// The names of the compilers on `PATH`, without those in `dir` itself.
@@ -52,4 +85,27 @@ fn compilers_on_path(dir: &Path) -> BTreeSet<OsString> {
         .map(|entry| entry.file_name())
         .filter(|name| Name::parse(name).is_some())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_an_installation_are_relative() {
+        let target = |own: &str, dir: &str| target(Path::new(own), Path::new(dir));
+        let installed = target("/p/bin/repo-cc", "/p/libexec/program-repository/compilers");
+        assert_eq!(installed, Path::new("../../../bin/repo-cc"));
+        let elsewhere = target("/p/bin/repo-cc", "/home/u/links");
+        assert_eq!(elsewhere, Path::new("/p/bin/repo-cc"));
+        assert_eq!(target("/repo-cc", "/links"), Path::new("/repo-cc"));
+    }
+
+    #[test]
+    fn names_of_compilers_and_nothing_else() {
+        assert!(is_compiler(OsStr::new("clang++-19")));
+        for name in ["make", "bin/gcc", "../gcc", "repo-cc", ""] {
+            assert!(!is_compiler(OsStr::new(name)), "{name}");
+        }
+    }
 }

@@ -13,7 +13,7 @@
 //! been stored. Where anything is doubtful or fails, the object stays.
 
 mod classify;
-mod cli;
+pub mod cli;
 mod compiler;
 mod import;
 mod install;
@@ -63,7 +63,7 @@ struct Invocation {
 pub fn main() -> ExitCode {
     let options = cli::read(env::args_os());
     if let Some(dir) = &options.install_links {
-        return match install::install_links(dir) {
+        return match install::install_links(dir, &options.command) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error),
         };

@@ -44,7 +44,9 @@ A DIGEST is any unique prefix (at least four digits) of the digest that a list s
 Exit codes:
   0  success
   1  the repository is damaged: the message names the file and the offset
-  2  wrong usage, no such thing, or the system refused something";
+  2  wrong usage, no such thing, or the system refused something
+
+The manual: man repo-dump";
 
 /// Options of every command.
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@
 //! step prints the command that it runs, so that one can do the same by hand;
 //! answers are compared with the right ones, and a wrong one fails the demo.
 
-use crate::install;
+use crate::machine;
 use anyhow::{Context as _, Result, bail, ensure};
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{object_path, parallel};
@@ -34,8 +34,8 @@ const AFTER: &str = "p[i] = i % 2 ? s[i] : toupper(uchar(s[i]));";
 pub fn demo() -> Result<ExitCode> {
     let gcc = find_gcc()?;
     title("This project's programs, optimised");
-    println!("$ cargo build --release --workspace --bins");
-    let binaries = Binaries::release()?;
+    println!("$ cargo build --release --bin repo-cc --bin repo-ld …");
+    let binaries = Binaries::release(&[])?;
     let demo = Demo::prepare(gcc, &binaries)?;
 
     title("Lua 5.4, built by gcc through repo-cc");
@@ -84,7 +84,7 @@ pub fn demo() -> Result<ExitCode> {
 
 /// The machine's gcc; installed first if there is none and we may.
 fn find_gcc() -> Result<PathBuf> {
-    install::install(&install::missing([
+    machine::install(&machine::missing([
         tools::describe("gcc"),
         tools::describe("ld"),
     ]))?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cargo xtask attack` | kills, damages, starves and misleads the programs, for as long as one likes |
 //! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
+//! | `cargo xtask install` | installs the programs with their manual and completions, and removes them again |
 //! | `cargo xtask packages` | builds real packages with ld and with repo-ld, and compares what their test suites say |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
@@ -11,6 +12,7 @@ mod attack;
 mod demo;
 mod install;
 mod instrumented;
+mod machine;
 mod packages;
 mod test;
 
@@ -44,6 +46,12 @@ enum Verb {
     ///
     /// Needs gcc and the crates registry; everything is made in target/demo.
     Demo,
+    /// Install the programs, or remove them
+    ///
+    /// Builds repo-cc, repo-ld, repo-dump and repo-gc without debug sections, and
+    /// installs them with manual pages, completions for bash, zsh and fish, and
+    /// links through which compilers find repo-ld, and build systems repo-cc.
+    Install(install::Arguments),
     /// Build real packages with ld and with repo-ld, and compare their tests
     ///
     /// Needs gcc, the network (Debian's sources, crates, git), and what the
@@ -69,6 +77,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Attack { arguments } => attack::attack(&arguments),
         Verb::Demo => demo::demo(),
+        Verb::Install(arguments) => install::install(&arguments),
         Verb::Packages(arguments) => packages::packages(&arguments),
         Verb::Test {
             no_install,

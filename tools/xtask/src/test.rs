@@ -1,6 +1,6 @@
 //! `cargo xtask test`.
 
-use crate::{install, instrumented};
+use crate::{instrumented, machine};
 use anyhow::{Context as _, Result};
 use repo_tests::sources::project_root;
 use repo_tests::tools::{SKIPPED, TOOLS};
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 /// If cargo cannot be run.
 pub fn test(no_install: bool, arguments: &[String]) -> Result<ExitCode> {
     if !no_install {
-        install::install(&install::missing(TOOLS))?;
+        machine::install(&machine::missing(TOOLS))?;
     }
     let root = project_root();
     let list = root.join("target/skipped-tests");

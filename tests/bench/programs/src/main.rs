@@ -63,7 +63,7 @@ fn main() -> Result<()> {
     }
     measure::adopt_orphans()?;
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
-    let binaries = Binaries::release()?;
+    let binaries = Binaries::release(&[])?;
     let mut directory = tempfile::Builder::new()
         .prefix("program-bench-")
         .tempdir()?;

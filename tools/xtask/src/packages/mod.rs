@@ -80,7 +80,7 @@ pub fn packages(arguments: &Arguments) -> Result<ExitCode> {
     }
     let programs = match &arguments.programs {
         Some(directory) => directory.canonicalize()?,
-        None => Binaries::release()?.directory().to_owned(),
+        None => Binaries::release(&[])?.directory().to_owned(),
     };
     let options = build::Options {
         root: project_root().join("target/packages"),
