@@ -2,7 +2,7 @@
 //! written from SPEC.md and shares no code with the engine.
 //!
 //! If the format changes, VERSION changes, and the new file is written with
-//! `STORE_WRITE_GOLDEN=1 cargo test -p store --test golden`.
+//! `STORE_WRITE_GOLDEN=1 cargo test -p store --test golden the_same_bytes`.
 
 mod common;
 #[path = "golden/reader.rs"]

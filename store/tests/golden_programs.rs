@@ -2,7 +2,7 @@
 //! shares no code with this project (`golden/programs.rs`).
 //!
 //! If the format changes, the new file is written with
-//! `STORE_WRITE_GOLDEN=1 cargo test -p store --test golden_programs`.
+//! `STORE_WRITE_GOLDEN=1 cargo test -p store --test golden_programs the_same_bytes`.
 
 mod common;
 #[path = "golden/programs.rs"]
