@@ -30,6 +30,8 @@ struct Lacking {
     map_at_most: Option<usize>,
     map_writable: Option<i32>,
     file_system: Option<u64>,
+    device: Option<u64>,
+    mount_type: Option<&'static str>,
 }
 
 fn failing(error: Option<i32>) -> io::Result<()> {
@@ -85,6 +87,16 @@ impl System for Lacking {
     }
     fn file_system(&self, file: &File) -> io::Result<u64> {
         self.file_system.map_or(Linux.file_system(file), Ok)
+    }
+    fn identity(&self, file: &File) -> io::Result<(u64, u64)> {
+        let (device, inode) = Linux.identity(file)?;
+        Ok((self.device.unwrap_or(device), inode))
+    }
+    fn mount_type(&self, device: u64) -> Option<String> {
+        match self.device {
+            Some(_) => self.mount_type.map(str::to_owned),
+            None => Linux.mount_type(device),
+        }
     }
 }
 
@@ -315,23 +327,71 @@ fn without_writable_mappings_words_are_written() {
     use_it(&directory.path().join("written.repo"), &options);
 }
 
-/// Another machine's writes need not be seen in a mapping: nothing is risked.
+/// Another machine's writes need not be seen in a mapping: nothing is risked, and nothing left.
 #[test]
 fn file_systems_of_other_machines_are_refused() {
-    for file_system in [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x00c3_6400] {
+    for (file_system, name) in [
+        (0x6969, "NFS"),
+        (0xfe53_4d42, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0x00c3_6400, "Ceph"),
+        (0x0102_1997, "9p"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+    ] {
         let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("far.repo");
         let options = on(Lacking {
             file_system: Some(file_system),
             ..Lacking::default()
         });
-        let error = Store::open(directory.path().join("far.repo"), &options).unwrap_err();
-        assert!(matches!(error, Error::FileSystem { .. }), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains("keep the repository on a local one"),
-            "{error}"
-        );
+        for is_there in [false, true] {
+            if is_there {
+                Store::open(&path, &on(Lacking::default())).unwrap();
+            }
+            let error = Store::open(&path, &options).unwrap_err();
+            assert!(matches!(error, Error::NotLocal { .. }), "{error}");
+            let text = error.to_string();
+            let start = format!("{}: its file system ({name}) is none", path.display());
+            assert!(text.starts_with(&start), "{text}");
+            assert!(text.contains("keep it on a local one"), "{text}");
+            assert_eq!(names_in(directory.path()).len(), usize::from(is_there));
+        }
+    }
+}
+
+/// FUSE by what the mount table calls it, and what nobody knows by its device.
+#[test]
+fn file_systems_that_may_be_anything() {
+    const FUSE: u64 = 0x6573_5546;
+    let of = |file_system, device: (u32, u32), mount: Option<&'static str>| {
+        let directory = tempfile::tempdir().unwrap();
+        let options = on(Lacking {
+            file_system: Some(file_system),
+            device: Some(rustix::fs::makedev(device.0, device.1)),
+            mount_type: mount,
+            ..Lacking::default()
+        });
+        let path = directory.path().join("any.repo");
+        let opened = Store::open(&path, &options).map(drop);
+        if opened.is_ok() {
+            use_it(&path, &options);
+        }
+        opened
+    };
+    of(FUSE, (8, 1), Some("fuseblk")).unwrap();
+    of(FUSE, (0, 51), Some("fuse.fuse-overlayfs")).unwrap();
+    // vfat.
+    of(0x4d44, (8, 1), None).unwrap();
+    for (error, name) in [
+        (of(FUSE, (0, 51), Some("fuse.sshfs")), "fuse.sshfs"),
+        (of(FUSE, (0, 51), None), "fuse"),
+        (of(0x777, (0, 51), None), "number 0x777"),
+        (of(0x777, (0, 51), Some("newfs")), "newfs"),
+    ] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(&format!("({name})")), "{error}");
+        assert!(error.contains("nothing is known"), "{error}");
     }
 }
 
