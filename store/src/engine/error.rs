@@ -198,6 +198,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The same of another file: of one that is to be in the directory that the error is about.
+    pub(super) fn about(mut self, file: &Path) -> Error {
+        if let Error::NotLocal { path, .. } = &mut self {
+            *path = file.to_owned();
+        }
+        self
+    }
+}
+
 /// What the functions of the engine return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

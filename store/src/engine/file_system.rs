@@ -100,11 +100,20 @@ const REFUSED: [(u64, &str, &str); 22] = [
 /// Types of mounts whose FUSE programs serve what is on a disk of this machine.
 const LOCAL_FUSE: [&str; 2] = ["fuseblk", "fuse.fuse-overlayfs"];
 
-/// Whether a repository can be made in a directory, as far as its file system goes.
+/// Whether `file` can be made, as far as the file system of its directory goes: that of the nearest
+/// one above it that is there.
 ///
 /// # Errors
 /// [`Error::NotLocal`] if not; [`Error::Io`] if the directory cannot be looked at.
-pub fn check_directory(directory: &Path, system: &dyn System) -> Result<()> {
+pub fn check_place(file: &Path, system: &dyn System) -> Result<()> {
+    let mut directories = file.ancestors().skip(1);
+    let nearest = directories.find(|directory| directory.metadata().is_ok());
+    let checked = check_directory(nearest.unwrap_or(Path::new(".")), system);
+    checked.map_err(|error| error.about(file))
+}
+
+/// The same of a file in a directory that is there.
+pub(super) fn check_directory(directory: &Path, system: &dyn System) -> Result<()> {
     let io_error = |source| Error::Io {
         path: directory.to_owned(),
         action: "examine",

@@ -80,7 +80,7 @@ mod update;
 compile_error!("repositories are mapped, so this needs a little-endian 64-bit machine");
 
 pub use error::{Error, Result};
-pub use file_system::check_directory;
+pub use file_system::check_place;
 pub use log::Record;
 pub use patience::{Holder, Patience};
 pub use reader::Reader;

@@ -133,20 +133,11 @@ impl Store {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && options.create =>
             {
-                // Nothing is left where it cannot be used.
-                match check_directory(directory_of(path), &*options.system) {
-                    Err(Error::NotLocal {
-                        file_system, why, ..
-                    }) => {
-                        let path = path.to_owned();
-                        return Err(Error::NotLocal {
-                            path,
-                            file_system,
-                            why,
-                        });
-                    }
-                    // What else may be wrong is found out by making it.
-                    _ => {}
+                // Nothing is left where it cannot be used. What else may be wrong with the
+                // directory is found out by using it.
+                let checked = check_directory(directory_of(path), &*options.system);
+                if let Err(error @ Error::NotLocal { .. }) = checked {
+                    return Err(error.about(path));
                 }
                 create(path, options.uuid, &*options.system).map_err(|source| Error::Io {
                     path: path.to_owned(),

@@ -12,6 +12,7 @@ mod copy;
 mod encode;
 mod error;
 mod load;
+mod local_place;
 pub mod locate;
 mod outline;
 mod outputs;
