@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use store::engine::{Durability, Error, Linux, OpenOptions, Store, System};
+use store::program::locate::{self, Environment};
 
 /// Linux with a file system on which some system calls fail with these errors.
 #[derive(Default)]
@@ -395,11 +396,18 @@ fn file_systems_that_may_be_anything() {
     }
 }
 
+/// How a process ends that may not mount what it should.
+const NOT_ALLOWED: i32 = 77;
+
+fn not_allowed(error: &io::Error) -> ! {
+    let _ = writeln!(io::stderr(), "{error}");
+    std::process::exit(NOT_ALLOWED);
+}
+
 /// Runs [`mounted`] with a part of this file's tests where `mount` (a shell
 /// script; `$PLACE` is an empty directory) has mounted something, which nobody
 /// else sees. Where that is not allowed it says so.
 fn in_mounts(name: &str, mount: &str) {
-    const NOT_ALLOWED: i32 = 77;
     let place = tempfile::tempdir().unwrap();
     // SAFETY: a plain system call.
     let root = unsafe { libc::geteuid() } == 0;
@@ -479,6 +487,12 @@ fn on_a_ramfs() {
     in_mounts("plain", "mount -t ramfs none \"$PLACE\";");
 }
 
+/// A file system of which nobody knows what is behind it, as a user's home.
+#[test]
+fn on_a_fuse() {
+    in_mounts("fuse", "test -c /dev/fuse;");
+}
+
 #[test]
 fn on_an_overlay() {
     let mount = "mount -t tmpfs none \"$PLACE\" && cd \"$PLACE\" && mkdir lower upper work both \
@@ -503,6 +517,9 @@ fn mounted() {
         return;
     };
     let place = PathBuf::from(place);
+    if name == "fuse" {
+        fuse::serve(&place);
+    }
     let outside = place.parent().unwrap().metadata().unwrap().dev();
     assert_ne!(
         place.metadata().unwrap().dev(),
@@ -512,6 +529,7 @@ fn mounted() {
     let below = place.join("below.repo");
     let session = |boot| options(TestSystem::new(boot));
     match name.as_str() {
+        "fuse" => a_home_that_is_not_local(&place),
         "plain" => use_it(&place.join("plain.repo"), &on(Lacking::default())),
         "full" => until_it_is_full(&place.join("full.repo")),
         "thin" => what_failed_is_written_again(&place),
@@ -710,5 +728,113 @@ fn what_failed_is_written_again(place: &Path) {
                 assert_eq!(found.unwrap().value, [number as u8; 3000]);
             }
         }
+    }
+}
+
+/// Nothing is made there, and the user's own repository is elsewhere.
+fn a_home_that_is_not_local(home: &Path) {
+    let error = Store::open(home.join("new.repo"), &on(Lacking::default())).unwrap_err();
+    assert!(matches!(error, Error::NotLocal { .. }), "{error}");
+    assert!(error.to_string().contains("(fuse)"), "{error}");
+    let other = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(other.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let environment = Environment {
+        home: Some(home.into()),
+        shared: Some(other.path().to_owned()),
+        ..Environment::default()
+    };
+    for times in [1, 0] {
+        let mut said = 0;
+        let opened = locate::open(
+            None,
+            Some(&other.path().join("x.o")),
+            &environment,
+            &on(Lacking::default()),
+            &mut |_| said += 1,
+        );
+        assert!(opened.unwrap().path().starts_with(other.path()));
+        assert_eq!(said, times);
+    }
+}
+
+/// A file system in user space: an empty directory (linux/fuse.h).
+mod fuse {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// Mounts it, and answers for as long as this process lives. Where that is not allowed,
+    /// the process ends as a mount that is not allowed does.
+    pub fn serve(place: &Path) {
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let device = device.unwrap_or_else(|error| super::not_allowed(&error));
+        let options = format!(
+            "fd={},rootmode=40755,user_id={},group_id={}\0",
+            device.as_raw_fd(),
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        let target = [place.as_os_str().as_bytes(), b"\0"].concat();
+        // SAFETY: a system call that reads these strings, which end with zeros.
+        let mounted = unsafe {
+            libc::mount(
+                c"none".as_ptr(),
+                target.as_ptr().cast(),
+                c"fuse".as_ptr(),
+                libc::MS_NOSUID | libc::MS_NODEV,
+                options.as_ptr().cast(),
+            )
+        };
+        if mounted != 0 {
+            super::not_allowed(&std::io::Error::last_os_error());
+        }
+        std::thread::spawn(move || answer(device));
+    }
+
+    fn answer(mut device: File) {
+        const INIT: u32 = 26;
+        const GETATTR: u32 = 3;
+        const STATFS: u32 = 17;
+        const NOTHING_TO_ANSWER: [u32; 2] = [2, 42];
+        let mut request = vec![0; 64 << 10];
+        while let Ok(length) = device.read(&mut request) {
+            let request = &request[..length];
+            let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
+            let operation = word(4);
+            if NOTHING_TO_ANSWER.contains(&operation) {
+                continue;
+            }
+            let body = match operation {
+                // Version 7.31.
+                INIT => Ok(words(&[(0, 7), (1, 31), (5, 4096)], 64)),
+                // Inode 1, a directory of root's, with two links.
+                GETATTR => Ok(words(&[(4, 1), (19, 0o40755), (20, 2)], 104)),
+                STATFS => Ok(words(&[(10, 4096), (11, 255), (12, 4096)], 80)),
+                // LOOKUP
+                1 => Err(-libc::ENOENT),
+                _ => Err(-libc::ENOSYS),
+            };
+            let (error, body) = match body {
+                Ok(body) => (0, body),
+                Err(error) => (error, Vec::new()),
+            };
+            let length = 16 + body.len() as u32;
+            let mut answer = [length.to_le_bytes(), error.to_le_bytes()].concat();
+            answer.extend_from_slice(&request[8..16]);
+            answer.extend(body);
+            // Who was interrupted does not wait for it.
+            let _ = device.write(&answer);
+        }
+    }
+
+    /// So many bytes, with these words of 4.
+    fn words(known: &[(usize, u32)], length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        for (place, word) in known {
+            bytes[place * 4..place * 4 + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 }
