@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use store::engine::{Durability, Error, Linux, OpenOptions, Store, System};
+use store::program::locate::{self, Environment};
 
 /// Linux with a file system on which some system calls fail with these errors.
 #[derive(Default)]
@@ -30,6 +31,8 @@ struct Lacking {
     map_at_most: Option<usize>,
     map_writable: Option<i32>,
     file_system: Option<u64>,
+    device: Option<u64>,
+    mount_type: Option<&'static str>,
 }
 
 fn failing(error: Option<i32>) -> io::Result<()> {
@@ -85,6 +88,16 @@ impl System for Lacking {
     }
     fn file_system(&self, file: &File) -> io::Result<u64> {
         self.file_system.map_or(Linux.file_system(file), Ok)
+    }
+    fn identity(&self, file: &File) -> io::Result<(u64, u64)> {
+        let (device, inode) = Linux.identity(file)?;
+        Ok((self.device.unwrap_or(device), inode))
+    }
+    fn mount_type(&self, device: u64) -> Option<String> {
+        match self.device {
+            Some(_) => self.mount_type.map(str::to_owned),
+            None => Linux.mount_type(device),
+        }
     }
 }
 
@@ -315,31 +328,86 @@ fn without_writable_mappings_words_are_written() {
     use_it(&directory.path().join("written.repo"), &options);
 }
 
-/// Another machine's writes need not be seen in a mapping: nothing is risked.
+/// Another machine's writes need not be seen in a mapping: nothing is risked, and nothing left.
 #[test]
 fn file_systems_of_other_machines_are_refused() {
-    for file_system in [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x00c3_6400] {
+    for (file_system, name) in [
+        (0x6969, "NFS"),
+        (0xfe53_4d42, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0x00c3_6400, "Ceph"),
+        (0x0102_1997, "9p"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+    ] {
         let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("far.repo");
         let options = on(Lacking {
             file_system: Some(file_system),
             ..Lacking::default()
         });
-        let error = Store::open(directory.path().join("far.repo"), &options).unwrap_err();
-        assert!(matches!(error, Error::FileSystem { .. }), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains("keep the repository on a local one"),
-            "{error}"
-        );
+        for is_there in [false, true] {
+            if is_there {
+                Store::open(&path, &on(Lacking::default())).unwrap();
+            }
+            let error = Store::open(&path, &options).unwrap_err();
+            assert!(matches!(error, Error::NotLocal { .. }), "{error}");
+            let text = error.to_string();
+            let start = format!("{}: its file system ({name}) is none", path.display());
+            assert!(text.starts_with(&start), "{text}");
+            assert!(text.contains("keep it on a local one"), "{text}");
+            assert_eq!(names_in(directory.path()).len(), usize::from(is_there));
+        }
     }
+}
+
+/// FUSE by what the mount table calls it, and what nobody knows by its device.
+#[test]
+fn file_systems_that_may_be_anything() {
+    const FUSE: u64 = 0x6573_5546;
+    let of = |file_system, device: (u32, u32), mount: Option<&'static str>| {
+        let directory = tempfile::tempdir().unwrap();
+        let options = on(Lacking {
+            file_system: Some(file_system),
+            device: Some(rustix::fs::makedev(device.0, device.1)),
+            mount_type: mount,
+            ..Lacking::default()
+        });
+        let path = directory.path().join("any.repo");
+        let opened = Store::open(&path, &options).map(drop);
+        if opened.is_ok() {
+            use_it(&path, &options);
+        }
+        opened
+    };
+    of(FUSE, (8, 1), Some("fuseblk")).unwrap();
+    of(FUSE, (0, 51), Some("fuse.fuse-overlayfs")).unwrap();
+    // vfat.
+    of(0x4d44, (8, 1), None).unwrap();
+    for (error, name) in [
+        (of(FUSE, (0, 51), Some("fuse.sshfs")), "fuse.sshfs"),
+        (of(FUSE, (0, 51), None), "fuse"),
+        (of(0x777, (0, 51), None), "number 0x777"),
+        (of(0x777, (0, 51), Some("newfs")), "newfs"),
+    ] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(&format!("({name})")), "{error}");
+        assert!(error.contains("nothing is known"), "{error}");
+    }
+}
+
+/// How a process ends that may not mount what it should.
+const NOT_ALLOWED: i32 = 77;
+
+fn not_allowed(error: &io::Error) -> ! {
+    let _ = writeln!(io::stderr(), "{error}");
+    std::process::exit(NOT_ALLOWED);
 }
 
 /// Runs [`mounted`] with a part of this file's tests where `mount` (a shell
 /// script; `$PLACE` is an empty directory) has mounted something, which nobody
 /// else sees. Where that is not allowed it says so.
 fn in_mounts(name: &str, mount: &str) {
-    const NOT_ALLOWED: i32 = 77;
     let place = tempfile::tempdir().unwrap();
     // SAFETY: a plain system call.
     let root = unsafe { libc::geteuid() } == 0;
@@ -419,6 +487,12 @@ fn on_a_ramfs() {
     in_mounts("plain", "mount -t ramfs none \"$PLACE\";");
 }
 
+/// A file system of which nobody knows what is behind it, as a user's home.
+#[test]
+fn on_a_fuse() {
+    in_mounts("fuse", "test -c /dev/fuse;");
+}
+
 #[test]
 fn on_an_overlay() {
     let mount = "mount -t tmpfs none \"$PLACE\" && cd \"$PLACE\" && mkdir lower upper work both \
@@ -443,6 +517,9 @@ fn mounted() {
         return;
     };
     let place = PathBuf::from(place);
+    if name == "fuse" {
+        fuse::serve(&place);
+    }
     let outside = place.parent().unwrap().metadata().unwrap().dev();
     assert_ne!(
         place.metadata().unwrap().dev(),
@@ -452,6 +529,7 @@ fn mounted() {
     let below = place.join("below.repo");
     let session = |boot| options(TestSystem::new(boot));
     match name.as_str() {
+        "fuse" => a_home_that_is_not_local(&place),
         "plain" => use_it(&place.join("plain.repo"), &on(Lacking::default())),
         "full" => until_it_is_full(&place.join("full.repo")),
         "thin" => what_failed_is_written_again(&place),
@@ -650,5 +728,113 @@ fn what_failed_is_written_again(place: &Path) {
                 assert_eq!(found.unwrap().value, [number as u8; 3000]);
             }
         }
+    }
+}
+
+/// Nothing is made there, and the user's own repository is elsewhere.
+fn a_home_that_is_not_local(home: &Path) {
+    let error = Store::open(home.join("new.repo"), &on(Lacking::default())).unwrap_err();
+    assert!(matches!(error, Error::NotLocal { .. }), "{error}");
+    assert!(error.to_string().contains("(fuse)"), "{error}");
+    let other = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(other.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let environment = Environment {
+        home: Some(home.into()),
+        shared: Some(other.path().to_owned()),
+        ..Environment::default()
+    };
+    for times in [1, 0] {
+        let mut said = 0;
+        let opened = locate::open(
+            None,
+            Some(&other.path().join("x.o")),
+            &environment,
+            &on(Lacking::default()),
+            &mut |_| said += 1,
+        );
+        assert!(opened.unwrap().path().starts_with(other.path()));
+        assert_eq!(said, times);
+    }
+}
+
+/// A file system in user space: an empty directory (linux/fuse.h).
+mod fuse {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// Mounts it, and answers for as long as this process lives. Where that is not allowed,
+    /// the process ends as a mount that is not allowed does.
+    pub fn serve(place: &Path) {
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let device = device.unwrap_or_else(|error| super::not_allowed(&error));
+        let options = format!(
+            "fd={},rootmode=40755,user_id={},group_id={}\0",
+            device.as_raw_fd(),
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        let target = [place.as_os_str().as_bytes(), b"\0"].concat();
+        // SAFETY: a system call that reads these strings, which end with zeros.
+        let mounted = unsafe {
+            libc::mount(
+                c"none".as_ptr(),
+                target.as_ptr().cast(),
+                c"fuse".as_ptr(),
+                libc::MS_NOSUID | libc::MS_NODEV,
+                options.as_ptr().cast(),
+            )
+        };
+        if mounted != 0 {
+            super::not_allowed(&std::io::Error::last_os_error());
+        }
+        std::thread::spawn(move || answer(device));
+    }
+
+    fn answer(mut device: File) {
+        const INIT: u32 = 26;
+        const GETATTR: u32 = 3;
+        const STATFS: u32 = 17;
+        const NOTHING_TO_ANSWER: [u32; 2] = [2, 42];
+        let mut request = vec![0; 64 << 10];
+        while let Ok(length) = device.read(&mut request) {
+            let request = &request[..length];
+            let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
+            let operation = word(4);
+            if NOTHING_TO_ANSWER.contains(&operation) {
+                continue;
+            }
+            let body = match operation {
+                // Version 7.31.
+                INIT => Ok(words(&[(0, 7), (1, 31), (5, 4096)], 64)),
+                // Inode 1, a directory of root's, with two links.
+                GETATTR => Ok(words(&[(4, 1), (19, 0o40755), (20, 2)], 104)),
+                STATFS => Ok(words(&[(10, 4096), (11, 255), (12, 4096)], 80)),
+                // LOOKUP
+                1 => Err(-libc::ENOENT),
+                _ => Err(-libc::ENOSYS),
+            };
+            let (error, body) = match body {
+                Ok(body) => (0, body),
+                Err(error) => (error, Vec::new()),
+            };
+            let length = 16 + body.len() as u32;
+            let mut answer = [length.to_le_bytes(), error.to_le_bytes()].concat();
+            answer.extend_from_slice(&request[8..16]);
+            answer.extend(body);
+            // Who was interrupted does not wait for it.
+            let _ = device.write(&answer);
+        }
+    }
+
+    /// So many bytes, with these words of 4.
+    fn words(known: &[(usize, u32)], length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        for (place, word) in known {
+            bytes[place * 4..place * 4 + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 }

@@ -128,11 +128,12 @@ fn worker() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let writer = number("WORKER_NUMBER").unwrap();
     if let Some(op) = number("WORKER_KILL_AT") {
-        return killed_at(
-            &path,
-            op as usize,
-            number("WORKER_KILL_AFTER").unwrap() as usize,
-        );
+        let words = match variable("WORKER_WORDS").as_deref() {
+            Some("stored") => Words::Stored,
+            _ => Words::Written,
+        };
+        let after = number("WORKER_KILL_AFTER").unwrap() as usize;
+        return killed_at(&path, words, op as usize, after);
     }
     let store = Store::open(path, &create()).unwrap();
     for step in 0..number("WORKER_STEPS").unwrap() {
@@ -315,8 +316,8 @@ fn writers_may_be_killed_at_any_time() {
 
 /// Runs a few transactions in a system that kills this process in the middle
 /// of its operation number `op`, after so many bytes of it.
-fn killed_at(path: &Path, op: usize, after: usize) {
-    let system = TestSystem::with_hook(1, Words::Written, move |number, what| {
+fn killed_at(path: &Path, words: Words, op: usize, after: usize) {
+    let system = TestSystem::with_hook(1, words, move |number, what| {
         let (offset, bytes) = what.written();
         let length = bytes.len() as u64;
         // Linux looks for signals between pages, not within one.
@@ -351,12 +352,22 @@ const KILLED_TRANSACTIONS: u64 = 8;
 /// kill -9 at, before and in the middle of every write of some transactions.
 #[test]
 fn writers_may_be_killed_in_every_system_call() {
+    killed_in_every_operation(Words::Written);
+}
+
+/// The same where they store words through a mapping: at, before and after every store.
+#[test]
+fn writers_may_be_killed_at_every_store() {
+    killed_in_every_operation(Words::Stored);
+}
+
+fn killed_in_every_operation(words: Words) {
     let directory = tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap();
     // What it is without kills, and how many operations that takes.
     let path = directory.path().join("whole.repo");
-    let system = TestSystem::new(1);
+    let system = TestSystem::with_hook(1, words, |_, _| Fate::Done);
     let store = Store::open(&path, &options(system.clone())).unwrap();
     let mut history = vec![Expected::default()];
     let mut commits = vec![system.ops()];
@@ -374,6 +385,7 @@ fn writers_may_be_killed_in_every_system_call() {
             let more = [
                 ("WORKER_KILL_AT", op.to_string()),
                 ("WORKER_KILL_AFTER", after.to_string()),
+                ("WORKER_WORDS", format!("{words:?}").to_lowercase()),
             ];
             let status = start_worker(&path, 0, &more).wait().unwrap();
             assert!(!status.success());

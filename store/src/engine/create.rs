@@ -34,13 +34,18 @@ pub(super) fn first_trailer(time: u64, nonce: u64) -> Trailer {
     trailer
 }
 
+/// The directory in which a file is.
+pub(super) fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 /// Makes a repository at `path`, whole or not at all. If somebody else makes
 /// it at the same time, theirs stays.
 pub(super) fn create(path: &Path, uuid: Option<[u8; 16]>, system: &dyn System) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory_of(path);
     if let Ok(file) = system.open_unnamed(directory) {
         write_empty(&file, uuid, system)?;
         match system.link_unnamed(&file, path) {

@@ -40,6 +40,16 @@ pub enum Error {
         /// Where the disk has something else.
         offset: u64,
     },
+    /// The file system is one to which others than this machine may write.
+    #[error("{}: its file system ({file_system}) is none for a repository: {why}; keep it on a local one, such as ext4, XFS, Btrfs or tmpfs, which --repo or $REPO_FILE can name", path.display())]
+    NotLocal {
+        /// The repository, or the directory for it.
+        path: PathBuf,
+        /// What the file system is called.
+        file_system: String,
+        /// What is the matter with it.
+        why: &'static str,
+    },
     /// The file system cannot do something that a repository needs.
     #[error("{}: its file system has no {what} ({source}); keep the repository on a local one, such as ext4, XFS, Btrfs or tmpfs", path.display())]
     FileSystem {
@@ -186,6 +196,16 @@ pub enum Error {
         /// Which limit.
         what: &'static str,
     },
+}
+
+impl Error {
+    /// The same of another file: of one that is to be in the directory that the error is about.
+    pub(super) fn about(mut self, file: &Path) -> Error {
+        if let Error::NotLocal { path, .. } = &mut self {
+            *path = file.to_owned();
+        }
+        self
+    }
 }
 
 /// What the functions of the engine return.

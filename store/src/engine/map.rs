@@ -14,7 +14,7 @@
 //! file it was ([`Mapped`]).
 //!
 //! A writer adds words to leaves one by one, all over them. Where the file
-//! system can be trusted to have the blocks ([`may_store`]), it stores them
+//! system can be trusted to have the blocks ([`file_system`](super::file_system)), it stores them
 //! through a second, writable mapping ([`WordWriter`]): a system call for each
 //! would cost as much as all the rest of a commit.
 
@@ -233,15 +233,6 @@ pub(super) fn look_for(tag: u64, line: &Line) -> Tagged {
         tagged.is_full = word != 0;
     }
     tagged
-}
-
-/// Whether stores through a mapping to blocks that the file has cannot fail
-/// for want of room: not so where they would be written elsewhere (btrfs, ZFS,
-/// XFS with shared extents). There, a full disk would be a signal, not an error.
-pub(super) fn may_store(system: &dyn System, file: &File) -> bool {
-    const EXT4_SUPER_MAGIC: u64 = 0xef53;
-    const TMPFS_MAGIC: u64 = 0x0102_1994;
-    matches!(system.file_system(file), Ok(EXT4_SUPER_MAGIC | TMPFS_MAGIC))
 }
 
 /// The file, mapped for storing single words.

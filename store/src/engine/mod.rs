@@ -43,7 +43,7 @@
 //!
 //! # The parts, from the bottom
 //!
-//! * `system`: the seam to the operating system; `map`: the mapping; `sync`:
+//! * `system`: the seam to the operating system; `file_system`: which will do; `map`: the mapping; `sync`:
 //!   what threads share.
 //! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
 //! * `replay`: what the leaves must be, computed from the log.
@@ -58,6 +58,7 @@ mod create;
 mod doubt;
 mod durable;
 mod error;
+mod file_system;
 mod leaf;
 mod lock;
 mod log;
@@ -79,6 +80,7 @@ mod update;
 compile_error!("repositories are mapped, so this needs a little-endian 64-bit machine");
 
 pub use error::{Error, Result};
+pub use file_system::check_place;
 pub use log::Record;
 pub use patience::{Holder, Patience};
 pub use reader::Reader;

@@ -1,10 +1,11 @@
 //! An open repository file: its state, its locks, and publication.
 
-use super::create::{create, header_checksum, write_empty};
+use super::create::{create, directory_of, header_checksum, write_empty};
 use super::error::{Error, Fault, Result};
+use super::file_system::{self, Use, check_directory};
 use super::lock::Turn;
 use super::log::{self, end_of, trailer_at};
-use super::map::{self, Mapping, View, WordWriter};
+use super::map::{Mapping, View, WordWriter};
 use super::patience::Patience;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
@@ -97,6 +98,7 @@ pub struct Store {
     patience: Option<Patience>,
     read_only: bool,
     checkpoint_every: u64,
+    words: Use,
     /// Made by the first commit; `None` where words must be written.
     word_writer: OnceLock<Option<WordWriter>>,
     /// Threads of this process that share the store wait here: to the kernel
@@ -131,6 +133,12 @@ impl Store {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && options.create =>
             {
+                // Nothing is left where it cannot be used. What else may be wrong with the
+                // directory is found out by using it.
+                let checked = check_directory(directory_of(path), &*options.system);
+                if let Err(error @ Error::NotLocal { .. }) = checked {
+                    return Err(error.about(path));
+                }
                 create(path, options.uuid, &*options.system).map_err(|source| Error::Io {
                     path: path.to_owned(),
                     action: "create the repository",
@@ -174,13 +182,7 @@ impl Store {
             });
         }
         let system = &*options.system;
-        if system.file_system(&file).is_ok_and(is_of_a_network) {
-            return Err(Error::FileSystem {
-                path: path.to_owned(),
-                what: "mappings that other machines' writes are seen in",
-                source: io::ErrorKind::Unsupported.into(),
-            });
-        }
+        let words = file_system::use_of(path, &file, system)?;
         let mapping = Mapping::new(system, &file, options.reserve.min(MAX_ADDRESS), length)
             .map_err(|source| cannot(path, "map", source))?;
         let nonces = (system.random()).map_err(|source| io_error("get random bits for", source))?;
@@ -201,6 +203,7 @@ impl Store {
             patience: options.patience.clone(),
             read_only: options.read_only,
             checkpoint_every: options.checkpoint_every,
+            words,
             word_writer: OnceLock::new(),
             turn: Mutex::default(),
             sync_turn: Mutex::default(),
@@ -526,7 +529,7 @@ impl Store {
     /// What stores words through a mapping, where that may be done.
     fn word_writer(&self) -> Option<&WordWriter> {
         let writer = self.word_writer.get_or_init(|| {
-            map::may_store(&*self.system, &self.file)
+            (self.words == Use::Stored)
                 .then(|| WordWriter::new(&*self.system, &self.file, self.mapping.length()).ok())
                 .flatten()
         });
@@ -614,21 +617,6 @@ impl Store {
     pub(super) fn error(&self, fault: Fault) -> Error {
         fault.at(&self.path)
     }
-}
-
-/// Whether a file system (`f_type` of statfs(2)) is that of another machine, on
-/// which others may write meanwhile: a mapping then need not show it.
-fn is_of_a_network(file_system: u64) -> bool {
-    const NETWORK: [u64; 7] = [
-        0x6969,      // NFS_SUPER_MAGIC
-        0x517b,      // SMB_SUPER_MAGIC
-        0xfe53_4d42, // SMB2_SUPER_MAGIC
-        0xff53_4d42, // CIFS_SUPER_MAGIC
-        0x00c3_6400, // CEPH_SUPER_MAGIC
-        0x5346_414f, // AFS_SUPER_MAGIC
-        0x7375_7245, // CODA_SUPER_MAGIC
-    ];
-    NETWORK.contains(&file_system)
 }
 
 /// The error of a lock or a mapping that could not be had: says so if it is the

@@ -6,6 +6,7 @@
 //! goes through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
+use super::file_system;
 use super::patience::{self, Holder};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
@@ -171,6 +172,13 @@ pub trait System: Send + Sync {
     /// The type of the file's file system: `f_type` of statfs(2).
     fn file_system(&self, file: &File) -> io::Result<u64> {
         Ok(rustix::fs::fstatfs(file)?.f_type as u64)
+    }
+
+    /// The name of the type of the file system with this device (`st_dev`) in the table of mounts, if
+    /// it is there.
+    fn mount_type(&self, device: u64) -> Option<String> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        file_system::mount_type(&mounts, device)
     }
 
     /// Returns when all that was written to this range before, and what is needed to

@@ -74,6 +74,23 @@ pub enum ProgramError {
         /// Its directory.
         directory: PathBuf,
     },
+    /// The user's own repository cannot be where it is by default, and is elsewhere: for
+    /// the user to know, once.
+    #[error("{why}; without it, it is {} (this is said once)", instead.display())]
+    Elsewhere {
+        /// What is the matter with the default.
+        why: Box<engine::Error>,
+        /// Where it is instead.
+        instead: PathBuf,
+    },
+    /// A directory for this user's repository could be somebody else's trap.
+    #[error("{}: not used for a repository, because {why}; name another place with --repo or $REPO_FILE", path.display())]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is, or who may write it.
+        why: String,
+    },
     /// A directory or file name could not be used.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

@@ -1,14 +1,15 @@
 //! Which repository: `--repo FILE`, else `$REPO_FILE`, else the nearest
 //! `program.repo` in the output's directory or above that may be trusted, else one for
-//! each user.
+//! each user: in his home, or, if that is another machine's, on this machine all the same
+//! ([`local_place`]).
 //!
 //! What the option or the variable names is used whoever owns it: to name it is to trust
 //! all who can write it. So a team shares a repository on one machine. What is found
 //! otherwise must be the user's own or root's ([`Trust::Found`]); if it is not, it is passed
 //! over, and the user is told.
 
-use super::{ProgramError, Repository, Result};
-use crate::engine::{self, OpenOptions, Store, Trust};
+use super::{ProgramError, Repository, Result, local_place};
+use crate::engine::{self, OpenOptions, Store, Trust, check_place};
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
@@ -29,6 +30,9 @@ pub struct Environment {
     pub xdg_state_home: Option<OsString>,
     /// `$HOME`.
     pub home: Option<OsString>,
+    /// A directory of this machine in which everybody may make files, and which lasts:
+    /// `/var/tmp`. None: there is none.
+    pub shared: Option<PathBuf>,
     /// For root: `$SUDO_UID`, the user who called sudo. As git does, root then takes what is
     /// that user's for his own: `sudo make install` finds what `make` has made.
     pub sudo_uid: Option<u32>,
@@ -43,6 +47,7 @@ impl Environment {
             repo_file: std::env::var_os("REPO_FILE"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             home: std::env::var_os("HOME"),
+            shared: Some("/var/tmp".into()),
             sudo_uid: is_root.then(sudo).flatten(),
         }
     }
@@ -78,6 +83,8 @@ pub enum Reason {
     Above,
     /// It is the user's own.
     Users,
+    /// It is the user's own, too, where the other one would be on another machine.
+    UsersHere,
 }
 
 /// Where a repository is, or can be made.
@@ -138,6 +145,10 @@ pub fn places(
             path: absolute(&state.join(STATE_DIRECTORY).join(FILE_NAME))?,
             reason: Reason::Users,
         });
+        places.extend(environment.shared.iter().map(|shared| Place {
+            path: local_place::directory(shared).join(FILE_NAME),
+            reason: Reason::UsersHere,
+        }));
     }
     match places.is_empty() {
         true => Err(ProgramError::Nowhere),
@@ -148,7 +159,7 @@ pub fn places(
 /// Opens the repository: the first of the [`places`] where there is one that may be used.
 /// With [`OpenOptions::create`], one is made where the option or the variable says, or as
 /// the user's own. [`OpenOptions::trust`] is not looked at. `ignored` is told of those that
-/// are passed over.
+/// are passed over; of a home that is another machine's only when the other place is made.
 ///
 /// # Errors
 /// If there is none, or the first that may be used cannot be opened, or is damaged.
@@ -160,7 +171,9 @@ pub fn open(
     ignored: &mut dyn FnMut(&ProgramError),
 ) -> Result<Repository> {
     let mut last = ProgramError::Nowhere;
-    for place in places(option, output, environment)? {
+    let places = places(option, output, environment)?;
+    let has_other = (places.last()).is_some_and(|last| last.reason == Reason::UsersHere);
+    for place in places {
         match open_at(&place, environment, options) {
             Err(error) if place.reason == Reason::Above && is_to_be_passed_over(&error) => {
                 if !is_not_found(&error) {
@@ -168,34 +181,59 @@ pub fn open(
                 }
                 last = error;
             }
-            other => return other,
+            Err(error) if place.reason == Reason::Users && has_other && is_not_local(&error) => {
+                last = error;
+            }
+            Ok((repository, true)) => {
+                if let ProgramError::Engine(why) = last {
+                    let why = Box::new(why);
+                    let instead = place.path;
+                    ignored(&ProgramError::Elsewhere { why, instead });
+                }
+                return Ok(repository);
+            }
+            other => return other.map(|(repository, _)| repository),
         }
     }
     Err(last)
 }
 
-fn open_at(place: &Place, environment: &Environment, options: &OpenOptions) -> Result<Repository> {
+/// Also returns whether a directory was made for the repository of a user whose home is elsewhere.
+fn open_at(
+    place: &Place,
+    environment: &Environment,
+    options: &OpenOptions,
+) -> Result<(Repository, bool)> {
     let mut options = options.clone();
     options.trust = match place.reason {
         Reason::Named => Trust::Named,
-        Reason::Above | Reason::Users => environment.trust_in_found(),
+        Reason::Above | Reason::Users | Reason::UsersHere => environment.trust_in_found(),
     };
     options.create &= place.reason != Reason::Above;
     let directory = place.path.parent().unwrap_or(Path::new("/"));
-    if options.create && !place.path.exists() {
-        match place.reason {
-            Reason::Users => make_private(directory)?,
-            // A mistyped path is no reason to make directories.
-            _ if is_missing(directory) => {
-                return Err(ProgramError::NoDirectory {
-                    path: place.path.clone(),
-                    directory: directory.to_owned(),
-                });
-            }
-            _ => {}
-        }
+    let mut is_new = false;
+    let is_there = place.path.exists();
+    if place.reason == Reason::Users && !is_there {
+        check_place(&place.path, &*options.system)?;
     }
-    Ok(Repository::new(Store::open(&place.path, &options)?))
+    match place.reason {
+        Reason::Users if options.create && !is_there => make_private(directory)?,
+        Reason::UsersHere if options.create && !is_there => {
+            check_place(&place.path, &*options.system)?;
+            is_new = local_place::prepare(directory)?;
+        }
+        Reason::UsersHere if !is_missing(directory) => local_place::check(directory)?,
+        // A mistyped path is no reason to make directories.
+        Reason::Named if options.create && !is_there && is_missing(directory) => {
+            return Err(ProgramError::NoDirectory {
+                path: place.path.clone(),
+                directory: directory.to_owned(),
+            });
+        }
+        _ => {}
+    }
+    let store = Store::open(&place.path, &options)?;
+    Ok((Repository::new(store), is_new))
 }
 
 /// Makes a directory for this user alone, and those above it.
@@ -228,6 +266,10 @@ fn is_to_be_passed_over(error: &ProgramError) -> bool {
     ) || is_not_found(error)
 }
 
+fn is_not_local(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::Engine(engine::Error::NotLocal { .. }))
+}
+
 fn is_not_found(error: &ProgramError) -> bool {
     matches!(
         error,
@@ -239,6 +281,11 @@ fn is_not_found(error: &ProgramError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{Linux, System};
+    use std::fs::{File, Permissions};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
 
     #[test]
     fn in_the_order_of_the_design() {
@@ -252,6 +299,7 @@ mod tests {
             repo_file: Some("/r/file.repo".into()),
             xdg_state_home: Some(root.into()),
             home: Some("/home/u".into()),
+            shared: None,
             sudo_uid: None,
         };
         let find = |option, output, environment: &Environment| -> Vec<(PathBuf, Reason)> {
@@ -280,6 +328,16 @@ mod tests {
             find(None, &elsewhere, &environment),
             [(PathBuf::from(home), Reason::Users)]
         );
+        environment.shared = Some("/var/tmp".into());
+        let user = rustix::process::geteuid().as_raw();
+        let here = format!("/var/tmp/program-repository-{user}/program.repo");
+        assert_eq!(
+            find(None, &elsewhere, &environment),
+            [
+                (PathBuf::from(home), Reason::Users),
+                (PathBuf::from(here), Reason::UsersHere)
+            ]
+        );
         environment.home = None;
         assert!(matches!(
             places(None, Some(&elsewhere), &environment),
@@ -301,5 +359,172 @@ mod tests {
         assert_eq!(environment.trust_in(Path::new("/srv/other.repo")), found);
         let without = Environment::default();
         assert_eq!(without.trust_in(Path::new("/srv/team.repo")), found);
+    }
+    /// Linux, with another machine's file system in a directory.
+    struct Far(PathBuf);
+
+    impl System for Far {
+        fn file_system(&self, file: &File) -> io::Result<u64> {
+            const NFS: u64 = 0x6969;
+            let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+            match path.starts_with(&self.0) {
+                true => Ok(NFS),
+                false => Linux.file_system(file),
+            }
+        }
+    }
+
+    /// A user with such a home, and a directory in which all may make files.
+    struct User {
+        directory: tempfile::TempDir,
+        environment: Environment,
+        options: OpenOptions,
+    }
+
+    impl User {
+        fn new() -> User {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            let (home, shared) = (root.join("home"), root.join("shared"));
+            std::fs::create_dir(&home).unwrap();
+            std::fs::create_dir(&shared).unwrap();
+            std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+            let system = Arc::new(Far(home.clone()));
+            User {
+                directory,
+                environment: Environment {
+                    home: Some(home.into()),
+                    shared: Some(shared),
+                    ..Environment::default()
+                },
+                options: OpenOptions {
+                    create: true,
+                    system,
+                    ..OpenOptions::default()
+                },
+            }
+        }
+
+        fn shared(&self) -> &Path {
+            self.environment.shared.as_deref().unwrap()
+        }
+
+        /// Opens it, and returns also what is said.
+        fn open(&self) -> (Result<Repository>, Vec<String>) {
+            let mut said = Vec::new();
+            let output = self.directory.path().join("x.o");
+            let ignored = &mut |error: &ProgramError| said.push(error.to_string());
+            let opened = open(
+                None,
+                Some(&output),
+                &self.environment,
+                &self.options,
+                ignored,
+            );
+            (opened, said)
+        }
+    }
+
+    #[test]
+    fn a_home_on_another_machine() {
+        let user = User::new();
+        let here = local_place::directory(user.shared());
+        let (opened, said) = user.open();
+        let path = here.join(FILE_NAME);
+        assert_eq!(opened.unwrap().path(), path);
+        let [said] = &said[..] else {
+            panic!("{said:?}");
+        };
+        let home = user.directory.path().canonicalize().unwrap().join("home");
+        assert!(said.starts_with(&*home.to_string_lossy()), "{said}");
+        assert!(said.contains("(NFS)"), "{said}");
+        assert!(said.contains(&*path.to_string_lossy()), "{said}");
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(&here), mode(&path)), (0o700, 0o600));
+        // Nothing is left in the home, and no more is said.
+        assert_eq!(home.read_dir().unwrap().count(), 0);
+        for create in [true, false] {
+            let mut user = User {
+                options: user.options.clone(),
+                ..User::new()
+            };
+            user.environment.shared = Some(here.parent().unwrap().to_owned());
+            user.environment.home = Some(home.clone().into());
+            user.options.create = create;
+            let (opened, said) = user.open();
+            assert_eq!(opened.unwrap().path(), path);
+            assert!(said.is_empty(), "{said:?}");
+        }
+        // One that is there, from another time, is as little used.
+        let old = home.join(".local/state").join(STATE_DIRECTORY);
+        std::fs::create_dir_all(&old).unwrap();
+        std::fs::copy(&path, old.join(FILE_NAME)).unwrap();
+        let (opened, said) = user.open();
+        assert_eq!((opened.unwrap().path(), said.len()), (&*path, 0));
+    }
+
+    #[test]
+    fn nothing_is_made_to_be_looked_at() {
+        let mut user = User::new();
+        user.options.create = false;
+        let (opened, said) = user.open();
+        assert!(is_not_found(&opened.err().unwrap()) && said.is_empty());
+        assert_eq!(user.shared().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_home_of_this_machine_needs_no_other_place() {
+        let mut user = User::new();
+        user.options.system = Arc::new(Linux);
+        let (opened, said) = user.open();
+        let home = user.environment.home.clone().unwrap();
+        assert!(opened.unwrap().path().starts_with(home) && said.is_empty());
+        assert_eq!(user.shared().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn traps_beside_the_home() {
+        let refused = |user: &User, why: &str| {
+            for create in [true, false] {
+                let mut options = user.options.clone();
+                options.create = create;
+                let output = user.directory.path().join("x.o");
+                let opened = open(
+                    None,
+                    Some(&output),
+                    &user.environment,
+                    &options,
+                    &mut |_| {},
+                );
+                match opened.err().unwrap() {
+                    ProgramError::NotPrivate { why: said, .. } => assert_eq!(said, why),
+                    error => panic!("{error}"),
+                }
+            }
+        };
+        // A link, also one to the user's own.
+        let user = User::new();
+        let here = local_place::directory(user.shared());
+        let own = user.directory.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::symlink(&own, &here).unwrap();
+        refused(&user, "it is no directory");
+        assert_eq!(own.read_dir().unwrap().count(), 0);
+        // A directory that others may write.
+        std::fs::remove_file(&here).unwrap();
+        std::fs::create_dir(&here).unwrap();
+        std::fs::set_permissions(&here, Permissions::from_mode(0o770)).unwrap();
+        refused(&user, "others may write it (mode 0770)");
+        // One above in which others may put another in its place.
+        std::fs::set_permissions(&here, Permissions::from_mode(0o700)).unwrap();
+        std::fs::set_permissions(user.shared(), Permissions::from_mode(0o777)).unwrap();
+        refused(&user, "others may write it, and it is not sticky");
+        std::fs::set_permissions(user.shared(), Permissions::from_mode(0o1777)).unwrap();
+        user.open().0.unwrap();
+        // One that somebody else has made.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&here, Some(54_321), None).unwrap();
+            refused(&user, "it belongs to user 54321");
+        }
     }
 }

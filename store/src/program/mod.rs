@@ -13,6 +13,7 @@ mod encode;
 mod enveloped;
 mod error;
 mod load;
+mod local_place;
 pub mod locate;
 mod outline;
 mod outputs;
