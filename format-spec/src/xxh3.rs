@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn both_compute_the_same() {
-        let bytes: Vec<u8> = (0..5000u32).map(|at| (at * at >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..5000u32).map(|at| ((at * at) >> 3) as u8).collect();
         for length in [
             0,
             1,

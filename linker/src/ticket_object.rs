@@ -49,12 +49,19 @@ pub struct TicketObject<'a> {
     /// By member: its fragment's bytes are those that were written. They are compared when the first of its
     /// sections is opened, or by who copies it just after that ([`TicketObject::stored`]), when they are in the cache.
     checked: Vec<AtomicBool>,
-    /// By section: the same, of those that have checks of their own.
-    checked_sections: OnceLock<Vec<AtomicBool>>,
-    /// By section: the bytes without words of packed fixups, if somebody wanted them.
-    cleared: OnceLock<Vec<OnceLock<Box<[u8]>>>>,
+    /// By section, if somebody needed it.
+    by_section: OnceLock<Box<[SectionState]>>,
     /// What was found to be wrong with the repository where there is no way to say so.
     damage: OnceLock<Box<ProgramError>>,
+}
+
+/// What is noted of a section.
+#[derive(Default)]
+struct SectionState {
+    /// It has a check of its own and was compared with it.
+    is_checked: AtomicBool,
+    /// The bytes without words of packed fixups, if somebody wanted them.
+    cleared: OnceLock<Box<[u8]>>,
 }
 
 impl<'a> TicketObject<'a> {
@@ -74,8 +81,7 @@ impl<'a> TicketObject<'a> {
             lost: Vec::new(),
             shape_names: Vec::new(),
             checked: Vec::new(),
-            checked_sections: OnceLock::new(),
-            cleared: OnceLock::new(),
+            by_section: OnceLock::new(),
             damage: OnceLock::new(),
         })
     }
@@ -255,10 +261,10 @@ impl<'a> TicketObject<'a> {
 
     /// Whether a section that has a check of its own was compared with it.
     fn is_section_checked(&self, number: u32) -> bool {
-        let checked = self.checked_sections.get();
-        checked
-            .and_then(|checked| checked.get(number as usize))
-            .is_some_and(|checked| checked.load(Relaxed))
+        let states = self.by_section.get();
+        states
+            .and_then(|states| states.get(number as usize))
+            .is_some_and(|state| state.is_checked.load(Relaxed))
     }
 
     /// Notes what came out when it was.
@@ -267,13 +273,18 @@ impl<'a> TicketObject<'a> {
             let why = self.programs.damaged_section(member.fragment);
             let _ = self.damage.set(Box::new(why));
         }
-        let checked = self.checked_sections.get_or_init(|| {
-            let numbers = 0..=self.compilation.sections().len();
-            numbers.map(|_| AtomicBool::new(false)).collect()
-        });
-        if let Some(checked) = checked.get(number as usize) {
-            checked.store(true, Relaxed);
+        if let Some(state) = self.state(number) {
+            state.is_checked.store(true, Relaxed);
         }
+    }
+
+    /// What is noted of a section; `None` if there is no such section.
+    fn state(&self, number: u32) -> Option<&SectionState> {
+        let states = self.by_section.get_or_init(|| {
+            let numbers = 0..=self.compilation.sections().len();
+            numbers.map(|_| SectionState::default()).collect()
+        });
+        states.get(number as usize)
     }
 
     /// Compares the bytes of a section's fragment with its check, unless that has been done. If they differ,
@@ -500,12 +511,13 @@ impl<'a> TicketObject<'a> {
         if !is_packed || fixups.is_empty() {
             return (open.section.stored, fixups);
         }
-        let cleared = self.cleared.get_or_init(|| {
-            let numbers = 0..=self.compilation.sections().len();
-            numbers.map(|_| OnceLock::new()).collect()
-        });
-        let bytes = cleared[number as usize].get_or_init(|| open.section.bytes().into());
-        (bytes, fixups)
+        match self.state(number) {
+            None => (&[], TicketFixups::NONE),
+            Some(state) => {
+                let bytes = state.cleared.get_or_init(|| open.section.bytes().into());
+                (bytes, fixups)
+            }
+        }
     }
 
     /// A section as it is stored, for who [copies](TicketObject::copy) it at once and calls [`TicketObject::check`] then:
