@@ -29,7 +29,7 @@ pub struct ShapeRecord {
     pub sh_type: u32,
     /// As [`SectionRecord::sh_flags`].
     pub sh_flags: u32,
-    /// As [`SectionRecord::entsize`].
+    /// As [`SectionExtension::entsize`](crate::fragment::SectionExtension::entsize).
     pub entsize: u32,
     /// As [`SectionRecord::kind`].
     pub kind: u8,
