@@ -230,7 +230,7 @@ fn copy_added<'s>(
             continue;
         };
         let is_newest = || -> Result<bool> {
-            let newest = snapshot.get(index, record.key)?;
+            let newest = snapshot.get(index, &record.key())?;
             Ok(newest.is_some_and(|newest| newest.address == record.address))
         };
         match Index::at(index) {

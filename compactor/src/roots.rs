@@ -241,7 +241,7 @@ impl Surveyor<'_, '_> {
             }
             self.seen.insert(path.clone());
             self.out.tickets.push(TicketFate {
-                key: *record.key,
+                key: record.key(),
                 path,
                 gone: gone.filter(|_| !young),
                 compilation,
@@ -386,7 +386,7 @@ impl Surveyor<'_, '_> {
                     }
                 }
             }
-            self.out.images.push((*record.key, path, gone));
+            self.out.images.push((record.key(), path, gone));
         }
         Ok(())
     }
@@ -412,7 +412,7 @@ impl Surveyor<'_, '_> {
             if record.address >= self.out.young {
                 self.keep(record.address, Kept::Young);
             } else {
-                self.out.dead.push((record.address, *record.key));
+                self.out.dead.push((record.address, record.key()));
             }
         }
         Ok(())

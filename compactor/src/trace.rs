@@ -346,7 +346,7 @@ impl Trace {
         let Some(index) = record.index().filter(|index| is_of_content(*index)) else {
             return Ok(None);
         };
-        match copier.find(index, record.key)? {
+        match copier.find_content(programs, index, record)? {
             Some(new) => Ok(Some(new)),
             None if self.is_live(record.address) => {
                 let copied = copier.content(programs, record);
@@ -401,7 +401,7 @@ fn newest<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Record
     let Some((record, index)) = record.and_then(|record| Some((record, record.index()?))) else {
         return Ok(None);
     };
-    let newest = damage::unless_damaged(snapshot.get(index, record.key).map_err(Into::into))?;
+    let newest = damage::unless_damaged(snapshot.get(index, &record.key()).map_err(Into::into))?;
     let is_newest = newest
         .flatten()
         .is_some_and(|newest| newest.address == address);

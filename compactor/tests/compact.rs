@@ -258,7 +258,7 @@ fn images_are_carried_over() {
     let input = programs
         .compilation_at(image.inputs[0].compilation)
         .expect("an input");
-    assert_eq!(*input.record().key, a.digest);
+    assert_eq!(input.record().key(), a.digest);
     drop(new);
     // Without its output, the image goes, and with it what it was made of.
     std::fs::remove_file(output).expect("removed");

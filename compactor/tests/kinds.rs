@@ -11,7 +11,9 @@ use format_spec::digest::Digest;
 use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{ImageHeader, ImageInputRecord, Index};
+use format_spec::program::{
+    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, name_key,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
@@ -106,7 +108,14 @@ fn target(programs: &Programs<'_>, address: Option<Address>) -> Target {
         .record_at(address?)
         .expect("it leads to a record");
     assert!(record.is_whole());
-    Some((record.index().expect("of an index"), *record.key))
+    let index = record.index().expect("of an index");
+    // The keys of names and pieces are those of one repository; behind their heads are their bytes.
+    let head = match Index::at(index) {
+        Some(Index::Names) => size_of::<NameHeader>(),
+        Some(Index::Pieces) => size_of::<PieceHeader>(),
+        _ => return Some((index, record.key())),
+    };
+    Some((index, Digest::of(&record.value[head..])))
 }
 
 fn meaning(programs: &Programs<'_>, index: IndexSlot, key: &Digest) -> Option<Meaning> {
@@ -138,8 +147,8 @@ fn everything(programs: &Programs<'_>) -> BTreeMap<(IndexSlot, Digest), Meaning>
     for index in IndexSlot::all().filter(|index| format_spec::program::has_envelopes(*index)) {
         for record in programs.snapshot().iter(index) {
             let record = record.expect("sound");
-            let meaning = meaning(programs, index, record.key).expect("it is there");
-            found.insert((index, *record.key), meaning);
+            let meaning = meaning(programs, index, &record.key()).expect("it is there");
+            found.insert((index, record.key()), meaning);
         }
     }
     found
@@ -213,8 +222,13 @@ fn every_kind_survives_with_what_it_refers_to() {
         let fragment = address_of(transaction, Index::Fragments.slot(), &live.fragments[0]);
         let function = address_of(transaction, Index::Fragments.slot(), &in_part.fragments[0]);
         let table = address_of(transaction, Index::Fragments.slot(), &in_part.fragments[1]);
-        let piece = address_of(transaction, Index::Pieces.slot(), &other.pieces[0]);
-        let name = address_of(transaction, Index::Names.slot(), &Digest::of(b"dead"));
+        let uuid = transaction.base().store().uuid();
+        let programs = Programs::new(transaction.base());
+        let piece = (0..programs.piece_count() as u32)
+            .map(|id| programs.piece(PieceId(id)).expect("a piece"))
+            .find(|piece| piece.bytes == other.compilation.pieces[0].bytes);
+        let piece = piece.expect("it was added").record.address;
+        let name = address_of(transaction, Index::Names.slot(), &name_key(&uuid, b"dead"));
         let image = add_image(transaction, output, compilation);
         use Strength::{Owner, Strong, Weak};
         let mut add = |sample: Sample| sample.add(transaction);
@@ -349,7 +363,7 @@ fn every_kind_survives_with_what_it_refers_to() {
 /// The keys in an index.
 fn keys(programs: &Programs<'_>, index: IndexSlot) -> BTreeSet<Digest> {
     let records = programs.snapshot().iter(index);
-    records.map(|record| *record.expect("sound").key).collect()
+    records.map(|record| record.expect("sound").key()).collect()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Canonical encodings: the bytes whose BLAKE3 is a digest of the program model.
 //!
 //! Nothing in them depends on one repository: names stand as strings, other
-//! fragments and pieces as digests. Integers are little-endian and unaligned; a
+//! fragments as digests, pieces with their bytes. Integers are little-endian and unaligned; a
 //! string is its length (u32) and its bytes. Each kind of thing is hashed with a key of its own,
 //! so that no two kinds can share a digest. `SPEC.md`, "Digests", has the layouts; a fragment's parts
 //! are written in the order in which [`FragmentEncoder`]'s methods are named here.
@@ -16,9 +16,8 @@ use crate::digest::Digest;
 use crate::fragment::TargetKind;
 use crate::program::{CompilationHeader, SymbolRecord};
 
-const FRAGMENT: &[u8; 32] = b"repo.fragment.3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-const PIECE: &[u8; 32] = b"repo.piece.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-const COMPILATION: &[u8; 32] = b"repo.compilation.2\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const FRAGMENT: &[u8; 32] = b"repo.fragment.4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const COMPILATION: &[u8; 32] = b"repo.compilation.3\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 const CAPTURED: &[u8; 32] = b"repo.captured.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const COMPILER: &[u8; 32] = b"repo.compiler.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -63,6 +62,31 @@ pub struct SectionFacts {
     pub fixup_count: u32,
 }
 
+/// What a mergeable string or constant is, wherever it is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieceFacts<'a> {
+    /// Name of the sections that pieces of its class come from, without suffixes.
+    pub section_name: &'a [u8],
+    /// ELF `sh_flags`.
+    pub sh_flags: u32,
+    /// Size of an element in bytes.
+    pub entsize: u32,
+    /// Alignment as a power of two.
+    pub align_log2: u8,
+    /// The bytes, with a string's terminator.
+    pub bytes: &'a [u8],
+}
+
+impl PieceFacts<'_> {
+    fn put(&self, buffer: &mut Vec<u8>) {
+        string(buffer, self.section_name);
+        u32(buffer, self.sh_flags);
+        u32(buffer, self.entsize);
+        buffer.push(self.align_log2);
+        string(buffer, self.bytes);
+    }
+}
+
 /// Encodes one thing after another into one buffer that keeps its memory.
 #[derive(Default)]
 pub struct Encoder {
@@ -73,24 +97,6 @@ impl Encoder {
     /// An encoder with an empty buffer.
     pub fn new() -> Encoder {
         Encoder::default()
-    }
-
-    /// The digest of a piece (a string or constant of an `SHF_MERGE` section).
-    pub fn piece(
-        &mut self,
-        section_name: &[u8],
-        sh_flags: u32,
-        entsize: u32,
-        align_log2: u8,
-        bytes: &[u8],
-    ) -> Digest {
-        self.buffer.clear();
-        string(&mut self.buffer, section_name);
-        u32(&mut self.buffer, sh_flags);
-        u32(&mut self.buffer, entsize);
-        self.buffer.push(align_log2);
-        self.buffer.extend_from_slice(bytes);
-        Digest::keyed(PIECE, &self.buffer)
     }
 
     /// Begins a compilation: all members, then all symbols, groups and
@@ -170,10 +176,16 @@ impl<'b> FragmentEncoder<'b> {
         string(self.buffer, name);
     }
 
-    /// A target that is known by its content: anonymous fragment or piece.
-    pub fn target_content(&mut self, kind: TargetKind, digest: &Digest) {
-        self.buffer.push(kind as u8);
+    /// An anonymous fragment, which is known by its digest.
+    pub fn target_anonymous(&mut self, digest: &Digest) {
+        self.buffer.push(TargetKind::OwnAnonymous as u8);
         self.buffer.extend_from_slice(&digest.0);
+    }
+
+    /// A piece.
+    pub fn target_piece(&mut self, piece: &PieceFacts<'_>) {
+        self.buffer.push(TargetKind::Piece as u8);
+        piece.put(self.buffer);
     }
 
     /// A section of this fragment.
@@ -224,14 +236,14 @@ impl CompilationEncoder<'_> {
         record: &SymbolRecord,
         value: u64,
         size: u64,
-        piece: Option<&Digest>,
+        piece: Option<&PieceFacts<'_>>,
     ) {
         let buffer = &mut *self.0;
         string(buffer, name);
         let bits = (record.bits & !SymbolRecord::WIDE) as u8;
         buffer.extend_from_slice(&[record.info, record.other, bits]);
         match piece {
-            Some(digest) => buffer.extend_from_slice(&digest.0),
+            Some(piece) => piece.put(buffer),
             None => u32(buffer, record.section),
         }
         u64(buffer, value);
@@ -263,10 +275,20 @@ mod tests {
 
     #[test]
     fn kinds_do_not_share_digests_and_strings_are_delimited() {
-        let mut encoder = Encoder::new();
-        let one = encoder.piece(b".rodata", 0x32, 1, 0, b"ab\0");
-        assert_eq!(one, encoder.piece(b".rodata", 0x32, 1, 0, b"ab\0"));
-        assert_ne!(one, encoder.piece(b".rodata", 0x32, 1, 3, b"ab\0"));
+        let of_piece = |align_log2| {
+            let mut buffer = Vec::new();
+            let mut fragment = FragmentEncoder::new(&mut buffer, 0, 0, 1, 0);
+            fragment.target_piece(&PieceFacts {
+                section_name: b".rodata",
+                sh_flags: 0x32,
+                entsize: 1,
+                align_log2,
+                bytes: b"ab\0",
+            });
+            fragment.finish()
+        };
+        assert_eq!(of_piece(0), of_piece(0));
+        assert_ne!(of_piece(0), of_piece(3));
         let fragment = |body: &[u8], names: [&[u8]; 2]| {
             let mut buffer = body.to_vec();
             let mut fragment = FragmentEncoder::new(&mut buffer, 0, 0, 2, 2);

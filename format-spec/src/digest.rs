@@ -1,5 +1,6 @@
 //! The digest that names content: BLAKE3, 256 bits.
 
+use crate::file::SHORT_KEY;
 use bytemuck::{Pod, Zeroable};
 use std::fmt;
 
@@ -24,6 +25,15 @@ impl Digest {
         blake3::Hash::from_hex(text)
             .ok()
             .map(|hash| Digest(*hash.as_bytes()))
+    }
+
+    /// The digest's first bytes only, zeros behind: what a numbered record is found by
+    /// ([`ItemKind::Numbered`](crate::file::ItemKind::Numbered)).
+    #[must_use]
+    pub fn shortened(&self) -> Digest {
+        let mut short = Digest([0; 32]);
+        short.0[..SHORT_KEY].copy_from_slice(&self.0[..SHORT_KEY]);
+        short
     }
 
     /// 64 bits of the digest, from bit `from` on (bit 0 is the most significant one of the

@@ -251,6 +251,10 @@ pub enum ItemKind {
     VectorNode = 0x05,
     /// A [`Trailer`]. Slot: 0.
     Trailer = 0x06,
+    /// As [`ItemKind::Record`], but with the first [`SHORT_KEY`] bytes of the key only, and the record is
+    /// the next element of a vector. Several may have one key: their values tell them apart.
+    /// Slot: of both ([`NumberedSlot`]).
+    Numbered = 0x07,
     /// Words of a leaf of an index's trie ([`crate::leaf`]). Slot: the index.
     IndexLeaf = 0x84,
     /// Words of a leaf of a vector's trie. Slot: the vector.
@@ -285,10 +289,20 @@ impl ItemHead {
         self.0 & (Self::MAX_LENGTH - 1)
     }
 
-    /// The index or vector that the item belongs to.
+    /// The index or vector that the item belongs to, or both ([`NumberedSlot`]).
     #[inline]
     pub fn slot(self) -> u8 {
         (self.0 >> 40) as u8
+    }
+
+    /// The index that a record belongs to; `None` if the item is none, or there is no such index.
+    #[inline]
+    pub fn index(self) -> Option<IndexSlot> {
+        match self.kind()? {
+            ItemKind::Record | ItemKind::Replacement => IndexSlot::new(self.slot()),
+            ItemKind::Numbered => NumberedSlot::new(self.slot()).map(|both| both.index),
+            _ => None,
+        }
     }
 
     /// Whether this can be an item at all, of a known kind or not.
@@ -311,6 +325,7 @@ impl ItemHead {
             0xc504 => ItemKind::IndexNode,
             0xc505 => ItemKind::VectorNode,
             0xc506 => ItemKind::Trailer,
+            0xc507 => ItemKind::Numbered,
             0xc584 => ItemKind::IndexLeaf,
             0xc585 => ItemKind::VectorLeaf,
             _ => return None,
@@ -318,7 +333,54 @@ impl ItemHead {
     }
 }
 
-/// Bytes of a record's body beside its value: the key and the check.
+impl ItemKind {
+    /// Bytes of the key in a record of this kind; `None` if it is none.
+    #[inline]
+    pub const fn key_length(self) -> Option<usize> {
+        match self {
+            ItemKind::Record | ItemKind::Replacement => Some(32),
+            ItemKind::Numbered => Some(SHORT_KEY),
+            _ => None,
+        }
+    }
+}
+
+/// The slot of an [`ItemKind::Numbered`]: of its index in the low five bits, of its vector in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedSlot {
+    /// The index.
+    pub index: IndexSlot,
+    /// The vector.
+    pub vector: VectorSlot,
+}
+
+impl NumberedSlot {
+    const INDEX_BITS: u32 = 5;
+
+    /// Both slots, as the item has them.
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self.index.0 | self.vector.0 << Self::INDEX_BITS
+    }
+
+    /// What a number stands for, if there is such an index.
+    #[inline]
+    pub const fn new(number: u8) -> Option<NumberedSlot> {
+        let index = IndexSlot::new(number & ((1 << Self::INDEX_BITS) - 1));
+        let vector = VectorSlot::new(number >> Self::INDEX_BITS);
+        match (index, vector) {
+            (Some(index), Some(vector)) => Some(NumberedSlot { index, vector }),
+            _ => None,
+        }
+    }
+}
+
+const _: () = assert!(INDEX_SLOTS <= 1 << NumberedSlot::INDEX_BITS);
+const _: () = assert!(VECTOR_SLOTS <= 1 << (8 - NumberedSlot::INDEX_BITS));
+
+/// Bytes of the key that an [`ItemKind::Numbered`] has.
+pub const SHORT_KEY: usize = 8;
+/// Bytes of an ordinary record's body beside its value: the key and the check.
 pub const RECORD_OVERHEAD: u64 = 32 + RECORD_CHECK;
 /// Bytes of a record's check.
 pub const RECORD_CHECK: u64 = 4;
@@ -443,6 +505,20 @@ mod tests {
         assert!(!ItemHead(0).is_marked());
         let of_a_later_version = ItemHead(0xc57f_0000_0000_0010);
         assert!(of_a_later_version.kind().is_none() && of_a_later_version.is_marked());
+    }
+
+    #[test]
+    fn a_numbered_record_has_two_slots() {
+        for (index, vector) in IndexSlot::all().flat_map(|i| VectorSlot::all().map(move |v| (i, v)))
+        {
+            let both = NumberedSlot { index, vector };
+            assert_eq!(NumberedSlot::new(both.number()), Some(both));
+            let head = ItemHead::new(ItemKind::Numbered, both.number(), 20).unwrap();
+            assert_eq!(head.index(), Some(index));
+        }
+        assert_eq!(NumberedSlot::new(31), None);
+        let head = ItemHead::new(ItemKind::Push, 1, 8).unwrap();
+        assert_eq!((head.index(), ItemKind::Push.key_length()), (None, None));
     }
 
     #[test]

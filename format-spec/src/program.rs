@@ -13,8 +13,11 @@
 //! here. A reader that has a compilation therefore needs no hashing at all to
 //! follow a fixup: fixup → target → binding → symbol.
 
+use crate::digest::Digest;
+use crate::file::SHORT_KEY;
 use crate::file::{IndexSlot, VectorSlot};
 use crate::ids::{Address, NameId};
+use crate::xxh3::seeded_xxh3;
 use bytemuck::{Pod, Zeroable};
 
 /// The hash-trie indices of a repository, by slot number. Those from [`Index::Types`] on, but for
@@ -22,9 +25,10 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Index {
-    /// BLAKE3 of a name → [`NameHeader`] and the name's bytes.
+    /// [`name_key`] → [`NameHeader`] and the name's bytes. Numbered ([`ItemKind::Numbered`](crate::file::ItemKind::Numbered))
+    /// by [`Vector::Names`].
     Names = 0,
-    /// Digest of a piece → [`PieceHeader`].
+    /// [`piece_key`] → [`PieceHeader`]. Numbered by [`Vector::Pieces`].
     Pieces = 1,
     /// Digest of a fragment → [`FragmentHeader`](crate::fragment::FragmentHeader).
     Fragments = 2,
@@ -330,7 +334,7 @@ pub struct GroupRecord {
     pub flags: u32,
 }
 
-/// Head of a piece's value; its bytes follow.
+/// Head of a piece's value; its bytes follow, to the value's end.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct PieceHeader {
@@ -338,16 +342,50 @@ pub struct PieceHeader {
     pub section_name: NameId,
     /// ELF `sh_flags`: `SHF_MERGE`, perhaps `SHF_STRINGS`, `SHF_ALLOC`, ….
     pub sh_flags: u32,
+    /// The piece's dense id.
+    pub id: crate::ids::PieceId,
     /// Size of an element (of a character, for strings), in bytes.
-    pub entsize: u32,
+    pub entsize: u16,
     /// Alignment as a power of two.
     pub align_log2: u8,
     /// Zero.
-    pub reserved: [u8; 3],
-    /// The piece's dense id.
-    pub id: crate::ids::PieceId,
-    /// Number of bytes that follow.
-    pub size: u32,
+    pub reserved: u8,
+}
+
+/// The key of a name in the repository of this UUID. It is no digest: names of equal keys are told apart by their bytes. The
+/// UUID keeps whoever chooses names, but does not know the repository, from choosing many of one key.
+#[inline]
+pub fn name_key(uuid: &[u8; 16], name: &[u8]) -> Digest {
+    short_key(seeded_xxh3(name, seed(uuid)))
+}
+
+/// Likewise of a piece; `header.id` does not matter.
+#[inline]
+pub fn piece_key(uuid: &[u8; 16], header: &PieceHeader, bytes: &[u8]) -> Digest {
+    let header = PieceHeader {
+        id: crate::ids::PieceId(0),
+        ..*header
+    };
+    let class = seeded_xxh3(bytemuck::bytes_of(&header), seed(uuid));
+    short_key(seeded_xxh3(bytes, class))
+}
+
+fn seed(uuid: &[u8; 16]) -> u64 {
+    let (first, second) = uuid.split_at(8);
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
+    word(first) ^ word(second)
+}
+
+/// The key whose first eight bytes are a number, the most significant byte first.
+fn short_key(number: u64) -> Digest {
+    let mut key = Digest([0; 32]);
+    key.0[..SHORT_KEY].copy_from_slice(&number.to_be_bytes());
+    key
 }
 
 /// Head of a ticket file's record; the absolute path follows.
@@ -403,10 +441,9 @@ mod tests {
     fn records_are_as_specified() {
         assert_eq!(size_of::<NameHeader>(), 4);
 
-        assert_eq!(size_of::<PieceHeader>(), 24);
-        assert_eq!(offset_of!(PieceHeader, align_log2), 12);
-        assert_eq!(offset_of!(PieceHeader, id), 16);
-        assert_eq!(offset_of!(PieceHeader, size), 20);
+        assert_eq!(size_of::<PieceHeader>(), 16);
+        assert_eq!(offset_of!(PieceHeader, align_log2), 14);
+        assert_eq!(offset_of!(PieceHeader, id), 8);
 
         assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(offset_of!(CompilationHeader, wide_count), 24);

@@ -31,7 +31,10 @@ pub const NODE_BITS: u32 = 6;
 /// Children of a node, at most.
 pub const MAX_CHILDREN: usize = 1 << NODE_BITS;
 /// Binary logarithm of the number of elements in a full leaf of a vector.
-pub const VECTOR_LEAF_BITS: u32 = crate::leaf::MAX_LOG2;
+///
+/// Small: the last leaf is half empty on average, and the first one is made anew each time its size
+/// doubles; the nodes above are few and in cache.
+pub const VECTOR_LEAF_BITS: u32 = 8;
 /// Words of the largest node: head, bitmap, children.
 pub const MAX_NODE_WORDS: usize = 2 + MAX_CHILDREN;
 

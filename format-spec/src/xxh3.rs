@@ -1,4 +1,4 @@
-//! XXH3, 64 bits, without a seed: the checks of records and of large sections.
+//! XXH3, 64 bits: without a seed the checks of records and of large sections, with one the keys of names and pieces.
 //!
 //! Two crates compute it, each where it is the faster one, which was measured on links: one looks what vectors the
 //! processor has, which pays for long inputs; the other is made of straight code for the short ones, which most records are.
@@ -12,6 +12,15 @@ pub(crate) fn xxh3(bytes: &[u8]) -> u64 {
     match bytes.len() {
         ..LONG => xxhash_rust::xxh3::xxh3_64(bytes),
         _ => twox_hash::XxHash3_64::oneshot(bytes),
+    }
+}
+
+/// XXH3 of `bytes` with a seed, for those that are mostly short.
+#[inline]
+pub(crate) fn seeded_xxh3(bytes: &[u8], seed: u64) -> u64 {
+    match bytes.len() {
+        ..LONG => xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed),
+        _ => twox_hash::XxHash3_64::oneshot_with_seed(seed, bytes),
     }
 }
 
@@ -39,6 +48,10 @@ mod tests {
             let expected = xxhash_rust::xxh3::xxh3_64(bytes);
             assert_eq!(xxh3(bytes), expected);
             assert_eq!(twox_hash::XxHash3_64::oneshot(bytes), expected, "{length}");
+            let seeded = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, 42);
+            assert_eq!(seeded_xxh3(bytes, 42), seeded);
+            let other = twox_hash::XxHash3_64::oneshot_with_seed(42, bytes);
+            assert_eq!(other, seeded, "{length}");
         }
     }
 }

@@ -250,7 +250,11 @@ fn first_uses<'a>(
             }
             let piece = programs.piece(*id)?;
             let header = piece.header;
-            let kind = (header.section_name, header.sh_flags, header.entsize);
+            let kind = (
+                header.section_name,
+                header.sh_flags,
+                u32::from(header.entsize),
+            );
             let position = groups.iter().position(|group| group.kind == kind);
             let position = position.unwrap_or_else(|| {
                 groups.push(Group {

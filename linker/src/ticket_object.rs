@@ -132,13 +132,15 @@ impl<'a> TicketObject<'a> {
     /// # Errors
     /// If the repository is damaged.
     pub fn join(&self) -> Result<Vec<u8>, Malformed> {
-        let checked = self.programs.compilation(self.compilation.record().key)?;
+        let checked = self
+            .programs
+            .compilation(&self.compilation.record().key())?;
         Ok(join::join(&self.programs.load(&checked)?)?)
     }
 
     /// Digest of the compilation.
     pub fn digest(&self) -> Digest {
-        *self.compilation.record().key
+        self.compilation.record().key()
     }
 
     /// The repository's store.

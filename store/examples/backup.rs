@@ -111,8 +111,8 @@ fn list(snapshot: Snapshot<'_>) -> Result<(), Box<dyn Error>> {
             break;
         };
         // The record that was first; its key leads to the newest.
-        let key = snapshot.record_at(address)?.key;
-        let newest = snapshot.get(PATHS, key)?.ok_or("path without a record")?;
+        let key = snapshot.record_at(address)?.key();
+        let newest = snapshot.get(PATHS, &key)?.ok_or("path without a record")?;
         let (name, digest) = parse(newest.value).ok_or("not a backup")?;
         println!("{digest:.16}  {name}");
     }

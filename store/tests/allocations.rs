@@ -62,7 +62,7 @@ fn lookups_allocate_nothing_and_take_no_lock() {
             .vector_get(VectorSlot::of::<0>(), 999)
             .unwrap()
             .unwrap();
-        assert_eq!(snapshot.record_at(address).unwrap().key, &keys[999]);
+        assert_eq!(snapshot.record_at(address).unwrap().key(), keys[999]);
         assert_eq!(store.snapshot_at(0).unwrap().count(IndexSlot::of::<0>()), 0);
     }
     assert_eq!(ALLOCATIONS.get(), before);

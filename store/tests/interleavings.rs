@@ -249,7 +249,7 @@ fn look(store: &Store, records: u64) -> u64 {
             .unwrap();
         let record = snapshot.record_at(address).unwrap();
         assert_eq!(record.value, revision.to_le_bytes());
-        assert_eq!(snapshot.get(INDEX, record.key).unwrap(), Some(record));
+        assert_eq!(snapshot.get(INDEX, &record.key()).unwrap(), Some(record));
     }
     assert_eq!(snapshot.get(INDEX, &key(u64::MAX)).unwrap(), None);
     revision

@@ -3,13 +3,15 @@
 //! before and after opening the file again.
 
 use format_spec::digest::Digest;
-use format_spec::file::{IndexSlot, VectorSlot};
+use format_spec::file::{IndexSlot, NumberedSlot, VectorSlot};
 use format_spec::ids::Address;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use store::engine::{Appended, Durability, OpenOptions, Reader, Snapshot, Store};
+use store::engine::{Appended, Durability, OpenOptions, Reader, Record, Snapshot, Store};
 
 const INDICES: u8 = 3;
+/// The index of numbered records.
+const NUMBERED: IndexSlot = IndexSlot::of::<INDICES>();
 
 /// One step of a transaction.
 #[derive(Clone, Debug)]
@@ -27,6 +29,11 @@ enum Step {
     Push {
         vector: VectorSlot,
         key: u16,
+    },
+    Number {
+        vector: VectorSlot,
+        key: u16,
+        value: u16,
     },
 }
 
@@ -58,7 +65,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(index, key, value)| Step::Insert { index, key, value }),
         3 => (index(), key.clone(), value)
             .prop_map(|(index, key, value)| Step::Replace { index, key, value }),
-        2 => (vector(), key).prop_map(|(vector, key)| Step::Push { vector, key }),
+        2 => (vector(), key.clone()).prop_map(|(vector, key)| Step::Push { vector, key }),
+        // Few values: many keys are alike.
+        3 => (vector(), key, 0..6u16)
+            .prop_map(|(vector, key, value)| Step::Number { vector, key, value }),
     ]
 }
 
@@ -92,6 +102,8 @@ fn bytes(value: u16) -> Vec<u8> {
 struct Model {
     indices: [HashMap<Digest, Vec<u8>>; INDICES as usize],
     vectors: [Vec<Address>; 2],
+    /// In the order in which they came.
+    numbered: Vec<(Digest, Vec<u8>)>,
 }
 
 impl Model {
@@ -110,10 +122,18 @@ impl Model {
             }
             let all: HashMap<_, _> = snapshot
                 .iter(index)
-                .map(|record| record.map(|record| (*record.key, record.value.to_vec())))
+                .map(|record| record.map(|record| (record.key(), record.value.to_vec())))
                 .collect::<Result<_, _>>()
                 .unwrap();
             assert_eq!(&all, expected);
+        }
+        assert_eq!(snapshot.count(NUMBERED), self.numbered.len() as u64);
+        for (key, value) in &self.numbered {
+            let is_it = |record: &Record<'_>| record.value == value;
+            let found = snapshot.find(NUMBERED, key, is_it).unwrap().unwrap();
+            assert!(found.is_numbered() && found.key() == *key);
+            let is_other = |record: &Record<'_>| record.value == b"no such value";
+            assert_eq!(snapshot.find(NUMBERED, key, is_other).unwrap(), None);
         }
         for (vector, expected) in VectorSlot::all().zip(&self.vectors) {
             let length = snapshot.vector_len(vector) as u32;
@@ -166,6 +186,23 @@ proptest! {
                                 let found = transaction.get(index, &digest(key)).unwrap().unwrap();
                                 prop_assert_eq!(found.value, &bytes(value)[..]);
                             }
+                            Step::Number { vector, key, value } => {
+                                let (key, value) = (digest(key), bytes(value));
+                                let slots = NumberedSlot { index: NUMBERED, vector };
+                                let (address, is_new) = transaction
+                                    .insert_numbered(slots, &key, &value, |record| record.value == value).unwrap();
+                                let there = (key.shortened(), value);
+                                prop_assert_eq!(is_new, !model.numbered.contains(&there));
+                                prop_assert_eq!(transaction.record_at(address).unwrap().value, &there.1[..]);
+                                if is_new {
+                                    let elements = &mut model.vectors[usize::from(vector.number())];
+                                    let number = elements.len() as u32;
+                                    prop_assert_eq!(transaction.vector_get(vector, number).unwrap(), Some(address));
+                                    elements.push(address);
+                                    model.numbered.push(there);
+                                    changed = true;
+                                }
+                            }
                             Step::Push { vector, key } => {
                                 let address = Address(u64::from(key) * 8);
                                 let elements = &mut model.vectors[usize::from(vector.number())];
@@ -199,8 +236,11 @@ proptest! {
         let earlier = store.snapshot_at(middle as u64).unwrap();
         for addition in store.snapshot().unwrap().additions_since(&earlier) {
             match addition.unwrap() {
+                Appended::Record { index: NUMBERED, record } => {
+                    model.numbered.push((record.key(), record.value.to_vec()));
+                }
                 Appended::Record { index, record } => {
-                    model.indices[usize::from(index.number())].insert(*record.key, record.value.to_vec());
+                    model.indices[usize::from(index.number())].insert(record.key(), record.value.to_vec());
                 }
                 Appended::Push { vector, element } => {
                     model.vectors[usize::from(vector.number())].push(element);

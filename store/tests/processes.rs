@@ -108,7 +108,7 @@ fn threads_share_a_store_and_handles_share_a_file() {
                     .unwrap()
                     .unwrap();
                 let record = snapshot.record_at(address).unwrap();
-                assert_eq!(snapshot.get(INDEX, record.key).unwrap(), Some(record));
+                assert_eq!(snapshot.get(INDEX, &record.key()).unwrap(), Some(record));
                 let counter = snapshot.get(COUNTERS, &key(u64::MAX)).unwrap().unwrap();
                 assert_eq!(counter.value, last.to_le_bytes());
             }

@@ -213,7 +213,9 @@ fn the_bytes_are_those_of_the_specification() {
             .unwrap();
         let record = snapshot.record_at(address).unwrap();
         assert_eq!(u32_at(record.value, 0), id);
-        assert_eq!(record.key.0, *blake3::hash(&record.value[4..]).as_bytes());
+        let seed = seed(repository.store().uuid());
+        let key = xxhash_rust::xxh3::xxh3_64_with_seed(&record.value[4..], seed);
+        assert_eq!(record.key().0[..8], key.to_be_bytes());
         record.value[4..].to_vec()
     };
 
@@ -297,7 +299,7 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(&fragment[body + 12..], b"code code");
     let anonymous = snapshot.record_at(format_spec::ids::Address(u64_at(fragment, 56)));
     let anonymous = anonymous.unwrap();
-    assert_eq!(anonymous.key, &prepared.fragments[2]);
+    assert_eq!(anonymous.key(), prepared.fragments[2]);
 
     // The digest of the fragment, from section 23.
     let mut digested = bytemuck::bytes_of(&NARROW).to_vec();
@@ -308,7 +310,7 @@ fn the_bytes_are_those_of_the_specification() {
     digested.push(0);
     digested.extend_from_slice(b"\x06\0\0\0callee");
     digested.push(3);
-    digested.extend_from_slice(&anonymous.key.0);
+    digested.extend_from_slice(&anonymous.key().0);
     digested.push(5);
     let piece = snapshot.record_at(
         snapshot
@@ -316,7 +318,16 @@ fn the_bytes_are_those_of_the_specification() {
             .unwrap()
             .unwrap(),
     );
-    digested.extend_from_slice(&piece.unwrap().key.0);
+    let piece = piece.unwrap().value;
+    let section_name = name(u32_at(piece, 0));
+    digested.extend_from_slice(&(section_name.len() as u32).to_le_bytes());
+    digested.extend_from_slice(&section_name);
+    digested.extend_from_slice(&piece[4..8]);
+    let entsize = u16::from_le_bytes(piece[12..14].try_into().unwrap());
+    digested.extend_from_slice(&u32::from(entsize).to_le_bytes());
+    digested.push(piece[14]);
+    digested.extend_from_slice(&(piece.len() as u32 - 16).to_le_bytes());
+    digested.extend_from_slice(&piece[16..]);
     digested.extend_from_slice(b"\x05\0\0\0.text");
     digested.extend_from_slice(&9u64.to_le_bytes());
     for word in [1u32, 6, 0] {
@@ -327,11 +338,16 @@ fn the_bytes_are_those_of_the_specification() {
     digested.extend_from_slice(&1u32.to_le_bytes());
     digested.extend_from_slice(&21u64.to_le_bytes());
     let mut key = [0; 32];
-    key[..15].copy_from_slice(b"repo.fragment.3");
+    key[..15].copy_from_slice(b"repo.fragment.4");
     assert_eq!(
-        record.key.0,
+        record.key().0,
         *blake3::keyed_hash(&key, &digested).as_bytes()
     );
+}
+
+fn seed(uuid: [u8; 16]) -> u64 {
+    let (words, _) = uuid.as_chunks::<8>();
+    u64::from_le_bytes(words[0]) ^ u64::from_le_bytes(words[1])
 }
 
 /// A compilation of one fragment: a section of `size` zeros with a fixup in every eighth byte, and one with an entry size.
@@ -494,7 +510,7 @@ fn tickets_are_remembered_and_replaced() {
     let named = programs
         .compilation_at(tickets[0].header.compilation)
         .unwrap();
-    assert_eq!(named.record().key, &second.digest);
+    assert_eq!(named.record().key(), second.digest);
 }
 
 /// Threads that add overlapping compilations at once.

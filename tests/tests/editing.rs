@@ -22,16 +22,16 @@ fn fragments(repository: &Path) -> Fragments {
     let mut fragments = Fragments::new();
     for record in programs.records(Index::Fragments) {
         fragments
-            .entry(*record.expect("a fragment").key)
+            .entry(record.expect("a fragment").key())
             .or_default();
     }
     for record in programs.records(Index::Compilations) {
         let record = record.expect("a compilation");
-        let compilation = programs.compilation(record.key).expect("it is there");
+        let compilation = programs.compilation(&record.key()).expect("it is there");
         for (index, member) in compilation.members().iter().enumerate() {
             let fragment = programs.fragment(member.fragment).expect("a fragment");
             let names = fragments
-                .get_mut(fragment.record().key)
+                .get_mut(&fragment.record().key())
                 .expect("it is in the index");
             let sections = compilation.sections_of(index);
             for symbol in compilation.symbols() {

@@ -56,7 +56,7 @@ fn built(gcc: &Path) -> Scratch {
         let programs = repository.programs().expect("sound");
         let found = programs.records(Index::Compilations).next();
         let record = found.expect("one").expect("sound");
-        (record.address, *record.key)
+        (record.address, record.key())
     };
     let mut transaction = repository.store().begin(Durability::Lazy).expect("begun");
     write_kinds(&mut transaction, compilation);

@@ -130,7 +130,8 @@ fn candidate(input: &Input<'_>, number: u32) -> Option<MergeSection> {
         return None;
     }
     let data = input.data[index];
-    let entsize = u32::try_from(section.header.sh_entsize.get(LE)).ok()?;
+    // What a piece's record has room for.
+    let entsize = u32::from(u16::try_from(section.header.sh_entsize.get(LE)).ok()?);
     let size = u32::try_from(data.len()).ok()?;
     if entsize == 0 || size == 0 || size % entsize != 0 {
         return None;

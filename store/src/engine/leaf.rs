@@ -6,7 +6,7 @@ use super::log::{Record, record_at};
 use super::map::{self, View};
 use super::sync::Word;
 use format_spec::digest::Digest;
-use format_spec::file::LEAF_ALIGN;
+use format_spec::file::{IndexSlot, LEAF_ALIGN};
 use format_spec::ids::Address;
 use format_spec::leaf::{self, KeyBits, LINE_WORDS, MAX_LOG2, MIN_LOG2, Shape};
 use format_spec::trie::Child;
@@ -37,7 +37,7 @@ pub(super) fn shape(leaf: Child) -> Result<Shape, Fault> {
         .ok_or(Fault::of_index(leaf.address(), "leaf's size is wrong"))
 }
 
-/// The newest record of `key` below the view's end, if this is the leaf for it.
+/// The newest record of `key` below the view's end that `is_it`, if this is the leaf for it.
 ///
 /// Costs a cache line of the leaf if there is none, and the record's head and
 /// key if there is one; other records only if the bits of the tag are equal that
@@ -47,10 +47,10 @@ pub(super) fn shape(leaf: Child) -> Result<Shape, Fault> {
 #[inline]
 pub(super) fn find<'s>(
     view: View<'s>,
-    index: u8,
+    (index, has_replaced): (IndexSlot, bool),
     leaf: Child,
-    has_replaced: bool,
     key: &Digest,
+    is_it: impl Fn(&Record<'s>) -> bool,
 ) -> Result<Option<Record<'s>>, Fault> {
     let shape = shape(leaf)?;
     let (lines, _) = words(view, leaf)?.as_chunks::<{ LINE_WORDS as usize }>();
@@ -65,7 +65,8 @@ pub(super) fn find<'s>(
         while tagged.matches != 0 {
             let word = &line[tagged.matches.trailing_zeros() as usize];
             tagged.matches &= tagged.matches - 1;
-            let Some(found) = candidate(view, index, key, word)? else {
+            let found = candidate(view, index, key, word)?;
+            let Some(found) = found.filter(&is_it) else {
                 continue;
             };
             if !has_replaced {
@@ -140,7 +141,7 @@ fn is_visible(view: View<'_>, word: u64) -> bool {
 #[inline]
 fn candidate<'s>(
     view: View<'s>,
-    index: u8,
+    index: IndexSlot,
     key: &Digest,
     word: &Word,
 ) -> Result<Option<Record<'s>>, Fault> {
@@ -151,7 +152,7 @@ fn candidate<'s>(
         }
         let fault = match record_at(view, leaf::address(value)) {
             Ok((slot, record)) if slot == index => {
-                return Ok((record.key == key).then_some(record));
+                return Ok(record.has_key(key).then_some(record));
             }
             Ok(_) => Fault::new(leaf::address(value).0, "record is of another index"),
             Err(fault) => fault,
@@ -170,7 +171,7 @@ fn candidate<'s>(
 }
 
 /// The record of `index` that a word leads to.
-pub(super) fn led_to(view: View<'_>, index: u8, word: u64) -> Result<Record<'_>, Fault> {
+pub(super) fn led_to(view: View<'_>, index: IndexSlot, word: u64) -> Result<Record<'_>, Fault> {
     let address = leaf::address(word);
     if !leaf::is_sound(word) {
         return Err(Fault::of_index(address.0, "word of an index is damaged"));
@@ -201,7 +202,7 @@ pub(super) trait Keys {
 impl Keys for View<'_> {
     type Error = Fault;
     fn key(&self, address: Address) -> Result<Digest, Fault> {
-        record_at(*self, address).map(|(_, record)| *record.key)
+        record_at(*self, address).map(|(_, record)| record.key())
     }
     fn error(&self, fault: Fault) -> Fault {
         fault

@@ -8,8 +8,8 @@ use super::map::View;
 use bytemuck::Zeroable;
 use format_spec::digest::Digest;
 use format_spec::file::{
-    ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, RECORD_CHECK,
-    TRAILER_SIZE, Trailer, record_check,
+    ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, NumberedSlot,
+    RECORD_CHECK, SHORT_KEY, TRAILER_SIZE, Trailer, VectorSlot, record_check,
 };
 use format_spec::ids::Address;
 use std::mem::offset_of;
@@ -20,8 +20,8 @@ use std::ops::Range;
 pub struct Record<'s> {
     /// Where the record is: what other records and vectors refer to it by.
     pub address: Address,
-    /// Its key.
-    pub key: &'s Digest,
+    /// Its key: a digest, or the first [`SHORT_KEY`](format_spec::file::SHORT_KEY) bytes of one.
+    key: &'s [u8],
     /// Its value. Starts at a multiple of 8 in the file and in memory.
     pub value: &'s [u8],
     /// All of it, from the head to the check.
@@ -33,7 +33,39 @@ impl Record<'_> {
     #[inline]
     pub fn index(&self) -> Option<IndexSlot> {
         let (head, _) = self.item.split_first_chunk::<8>()?;
-        IndexSlot::new(ItemHead(u64::from_le_bytes(*head)).slot())
+        ItemHead(u64::from_le_bytes(*head)).index()
+    }
+
+    /// Its key; of a numbered record, [shortened](Digest::shortened).
+    #[inline]
+    pub fn key(&self) -> Digest {
+        let mut key = Digest([0; 32]);
+        key.0[..self.key.len()].copy_from_slice(self.key);
+        key
+    }
+
+    /// Whether its key is this one.
+    #[inline]
+    pub fn has_key(&self, key: &Digest) -> bool {
+        match self.key.len() {
+            32 => self.key == key.0,
+            length => {
+                let (first, rest) = key.0.split_at(length);
+                self.key == first && rest.iter().all(|&byte| byte == 0)
+            }
+        }
+    }
+
+    /// Bytes that it takes in the log, with what keeps the next item aligned.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        (self.item.len() as u64).next_multiple_of(ITEM_ALIGN)
+    }
+
+    /// Whether it is numbered: has a short key, and is an element of a vector.
+    #[inline]
+    pub fn is_numbered(&self) -> bool {
+        self.key.len() == SHORT_KEY
     }
 
     /// Whether the record's bytes are those that were written: compares its check
@@ -57,35 +89,44 @@ pub(super) fn align_up(offset: u64, align: u64) -> Option<u64> {
 /// Parses the record at the start of `bytes`, which is at `address`, and
 /// returns it with the index that it belongs to.
 #[inline]
-pub(super) fn parse_record(bytes: &[u8], address: Address) -> Result<(u8, Record<'_>), Fault> {
+pub(super) fn parse_record(
+    bytes: &[u8],
+    address: Address,
+) -> Result<(IndexSlot, Record<'_>), Fault> {
     let fault = |what| Fault::new(address.0, what);
     let Some((head, rest)) = bytes.split_first_chunk::<8>() else {
         return Err(fault("record reaches beyond the end"));
     };
     let head = ItemHead(u64::from_le_bytes(*head));
-    if !matches!(head.kind(), Some(ItemKind::Record | ItemKind::Replacement)) {
+    let Some(key_length) = head.kind().and_then(ItemKind::key_length) else {
         return Err(fault("is not a record"));
-    }
+    };
+    let Some(index) = head.index() else {
+        return Err(fault("item's slot is out of range"));
+    };
     let length = head.length() as usize;
     let Some((key, value)) = rest
         .get(..length)
         .and_then(|body| body.split_last_chunk::<{ RECORD_CHECK as usize }>())
-        .and_then(|(body, _)| body.split_first_chunk::<32>())
+        .and_then(|(body, _)| body.split_at_checked(key_length))
     else {
         return Err(fault("record reaches beyond the end"));
     };
     let record = Record {
         address,
-        key: bytemuck::cast_ref(key),
+        key,
         value,
         item: &bytes[..8 + length],
     };
-    Ok((head.slot(), record))
+    Ok((index, record))
 }
 
 /// The record at `address`, and its index.
 #[inline]
-pub(super) fn record_at(view: View<'_>, address: Address) -> Result<(u8, Record<'_>), Fault> {
+pub(super) fn record_at(
+    view: View<'_>,
+    address: Address,
+) -> Result<(IndexSlot, Record<'_>), Fault> {
     if !address.0.is_multiple_of(ITEM_ALIGN) || address.0 < LOG_OFFSET || address.0 > view.end() {
         return Err(Fault::new(address.0, "is not the address of a record"));
     }
@@ -141,10 +182,21 @@ impl<'s> Item<'s> {
     /// The record that the item is, if it is one.
     pub fn record(&self) -> Result<Option<Record<'s>>, Fault> {
         match self.kind() {
-            Some(ItemKind::Record | ItemKind::Replacement) => {
+            Some(ItemKind::Record | ItemKind::Replacement | ItemKind::Numbered) => {
                 record_at(self.view, Address(self.offset)).map(|(_, record)| Some(record))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The vector of which a numbered record is the next element; `None` for other items.
+    pub fn numbered_by(&self) -> Result<Option<VectorSlot>, Fault> {
+        if self.kind() != Some(ItemKind::Numbered) {
+            return Ok(None);
+        }
+        match NumberedSlot::new(self.head.slot()) {
+            Some(both) => Ok(Some(both.vector)),
+            None => Err(Fault::new(self.offset, "item's slot is out of range")),
         }
     }
 

@@ -14,7 +14,20 @@ pub trait Reader {
     ///
     /// # Errors
     /// If the file is damaged there.
-    fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'_>>>;
+    fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'_>>> {
+        self.find(index, key, |_| true)
+    }
+
+    /// The record of `key` in `index` that `is_it`: for numbered records, of which several may have one key.
+    ///
+    /// # Errors
+    /// If the file is damaged there.
+    fn find(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Record<'_>>>;
 
     /// The record at `address`, which came from [`Record::address`] or a vector.
     ///
@@ -34,8 +47,13 @@ pub trait Reader {
 
 impl Reader for Snapshot<'_> {
     #[inline]
-    fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'_>>> {
-        Snapshot::get(self, index, key)
+    fn find(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Record<'_>>> {
+        Snapshot::find(self, index, key, is_it)
     }
 
     #[inline]

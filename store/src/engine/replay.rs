@@ -39,20 +39,23 @@ impl Additions {
         let mut additions = Additions::default();
         for item in items(view, trailer.start, trailer.offset) {
             let item = item?;
-            let slot = usize::from(item.head.slot());
             let no_slot = Fault::new(item.offset, "item's slot is out of range");
             if let Some(record) = item.record()? {
-                let entries = additions.indices.get_mut(slot).ok_or(no_slot)?;
-                entries.push(Entry {
+                let slot = usize::from(record.index().ok_or(no_slot)?.number());
+                additions.indices[slot].push(Entry {
                     address: record.address,
-                    bits: KeyBits::of(record.key, 0),
+                    bits: KeyBits::of(&record.key(), 0),
                 });
-                if item.kind() == Some(ItemKind::Record) {
+                if item.kind() != Some(ItemKind::Replacement) {
                     additions.new_keys[slot] += 1;
+                }
+                if let Some(vector) = item.numbered_by()? {
+                    additions.vectors[usize::from(vector.number())].push(record.address);
                 }
             }
             let pushed = item.pushed()?;
             if !pushed.is_empty() {
+                let slot = usize::from(item.head.slot());
                 let elements = additions.vectors.get_mut(slot).ok_or(no_slot)?;
                 elements.extend_from_slice(pushed);
             }

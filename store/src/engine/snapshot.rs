@@ -36,7 +36,7 @@ pub enum Appended<'s> {
         /// The record.
         record: Record<'s>,
     },
-    /// An element at the end of a vector.
+    /// An element at the end of a vector; that of a numbered record comes right after it.
     Push {
         /// The vector.
         vector: VectorSlot,
@@ -120,19 +120,25 @@ impl<'s> Snapshot<'s> {
     /// The record of `key` in `index`.
     #[inline]
     pub fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'s>>> {
-        let index = index.number();
-        let root = &self.trailer.indices[usize::from(index)];
+        self.find(index, key, |_| true)
+    }
+
+    /// The record of `key` in `index` that `is_it`: for numbered records, of which several may have one key.
+    #[inline]
+    pub fn find(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'s>) -> bool,
+    ) -> Result<Option<Record<'s>>> {
+        let number = index.number();
+        let root = &self.trailer.indices[usize::from(number)];
         let found = trie::leaf_of(self.view, root, key).and_then(|leaf| {
             if leaf.is_none() {
                 return Ok(None);
             }
-            leaf::find(
-                self.view,
-                index,
-                leaf,
-                self.trailer.has_replaced(index),
-                key,
-            )
+            let kind = (index, self.trailer.has_replaced(number));
+            leaf::find(self.view, kind, leaf, key, is_it)
         });
         match found {
             Ok(found) => Ok(found),
@@ -220,7 +226,7 @@ impl<'s> Snapshot<'s> {
                 if address.0 == 0 || address.0 >= snapshot.view.end() {
                     return None;
                 }
-                let record = match leaf::led_to(snapshot.view, index.number(), word) {
+                let record = match leaf::led_to(snapshot.view, index, word) {
                     Ok(record) => record,
                     Err(fault) => return Some(Err(snapshot.error(fault))),
                 };
@@ -228,7 +234,7 @@ impl<'s> Snapshot<'s> {
                     return Some(Ok(record));
                 }
                 // Leave out what was replaced.
-                match snapshot.get(index, record.key) {
+                match snapshot.get(index, &record.key()) {
                     Ok(Some(newest)) => (newest.address == address).then_some(Ok(record)),
                     Ok(None) => None,
                     Err(error) => Some(Err(error)),
@@ -299,25 +305,29 @@ impl<'s> Snapshot<'s> {
         let snapshot = *self;
         log::items(self.view, earlier.size(), self.size()).flat_map(move |item| {
             let parsed = item.and_then(|item| {
-                let slot = item.head.slot();
                 let no_slot = || Fault::new(item.offset, "item's slot is out of range");
-                let record = match item.record()? {
-                    Some(record) => Some(Appended::Record {
-                        index: IndexSlot::new(slot).ok_or_else(no_slot)?,
-                        record,
-                    }),
-                    None => None,
-                };
+                let (mut record, mut numbered) = (None, None);
+                if let Some(found) = item.record()? {
+                    let index = found.index().ok_or_else(no_slot)?;
+                    numbered = item.numbered_by()?.map(|vector| Appended::Push {
+                        vector,
+                        element: found.address,
+                    });
+                    record = Some(Appended::Record {
+                        index,
+                        record: found,
+                    });
+                }
                 let elements = item.pushed()?;
                 let vector = match elements {
                     [] => None,
-                    _ => Some(VectorSlot::new(slot).ok_or_else(no_slot)?),
+                    _ => Some(VectorSlot::new(item.head.slot()).ok_or_else(no_slot)?),
                 };
                 let pushed = vector.into_iter().flat_map(move |vector| {
                     let push = move |&element| Appended::Push { vector, element };
                     elements.iter().map(push)
                 });
-                Ok(record.into_iter().chain(pushed))
+                Ok(record.into_iter().chain(numbered).chain(pushed))
             });
             let (additions, fault) = match parsed {
                 Ok(additions) => (Some(additions), None),

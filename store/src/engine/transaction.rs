@@ -27,7 +27,8 @@ use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
     Features, FileState, INDEX_SLOTS, ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN,
-    MAX_ADDRESS, RECORD_CHECK, RECORD_OVERHEAD, Trailer, VECTOR_SLOTS, VectorSlot, record_check,
+    MAX_ADDRESS, NumberedSlot, RECORD_CHECK, SHORT_KEY, Trailer, VECTOR_SLOTS, VectorSlot,
+    record_check,
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
@@ -69,6 +70,8 @@ pub struct Transaction<'s> {
     /// CRC of the items that are written.
     crc: crc32fast::Hasher,
     additions: Additions,
+    /// How many of each vector's additions the log has already.
+    logged: [usize; VECTOR_SLOTS],
     /// Those that the snapshot will have beside the base's.
     features: Features,
     own: [OwnRecords; INDEX_SLOTS],
@@ -77,13 +80,18 @@ pub struct Transaction<'s> {
 
 /// As of this transaction: with what it has added.
 impl Reader for Transaction<'_> {
-    fn get(&self, index: IndexSlot, key: &Digest) -> Result<Option<Record<'_>>> {
+    fn find(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Record<'_>>> {
         let own = &self.own[usize::from(index.number())];
-        let found = own.find(key, |address| self.own_record(address));
+        let found = own.find(key, |address| self.own_record(address), &is_it);
         if let Some(record) = found.map_err(|fault| self.store.error(fault))? {
             return Ok(Some(record));
         }
-        let found = self.base.get(index, key)?;
+        let found = self.base.find(index, key, is_it)?;
         if found.is_none() {
             self.base.check_absence(index, key)?;
         }
@@ -131,6 +139,7 @@ impl<'s> Transaction<'s> {
             written: end_of(base.trailer()),
             crc: crc32fast::Hasher::new(),
             additions: Additions::default(),
+            logged: [0; VECTOR_SLOTS],
             features: Features::default(),
             own: Default::default(),
             lock,
@@ -149,6 +158,34 @@ impl<'s> Transaction<'s> {
             return Ok(record.address);
         }
         self.append(ItemKind::Record, index, key, value)
+    }
+
+    /// Adds a numbered record, of the first bytes of `key` and `value`, unless there is one of this key that `is_it`.
+    /// It is the next element of the vector. Returns the address of the one that is there then, and whether it is new.
+    pub fn insert_numbered(
+        &mut self,
+        slots: NumberedSlot,
+        key: &Digest,
+        value: &[u8],
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<(Address, bool)> {
+        let key = key.shortened();
+        if let Some(record) = self.find(slots.index, &key, is_it)? {
+            return Ok((record.address, false));
+        }
+        let vector = usize::from(slots.vector.number());
+        self.append_pushes_of(vector)?;
+        let number = self.vector_len(slots.vector);
+        u32::try_from(number).map_err(|_| self.too_large("vector is full"))?;
+        let address = self.append_item(
+            ItemKind::Numbered,
+            slots.number(),
+            &[&key.0[..SHORT_KEY], value],
+        )?;
+        self.additions.vectors[vector].push(address);
+        self.logged[vector] += 1;
+        self.enter(slots.index, ItemKind::Numbered, &key, address)?;
+        Ok((address, true))
     }
 
     /// Adds a record to `index` that takes the place of any older one of this
@@ -180,17 +217,8 @@ impl<'s> Transaction<'s> {
     ) -> Result<Option<Address>> {
         for address in self.base.candidates(index, key)? {
             for kind in [ItemKind::Record, ItemKind::Replacement] {
-                let right = self.record_bytes(kind, index, key, value)?;
-                let view = self.base.view();
-                // What reaches beyond the end was none of this length.
-                let Ok(there) = view.bytes(address.0, right.len() as u64) else {
-                    continue;
-                };
-                let checked = right.len() - RECORD_CHECK as usize;
-                if there[checked..] == right[checked..] || there[..checked] == right[..checked] {
-                    if there != right {
-                        self.store.write_at(&right, address.0)?;
-                    }
+                let right = self.record_bytes(kind, index.number(), &key.0, value)?;
+                if self.mend_at(address, &right)? {
                     return Ok(Some(address));
                 }
             }
@@ -198,20 +226,45 @@ impl<'s> Transaction<'s> {
         Ok(None)
     }
 
-    /// A record as it stands in the log, without padding.
-    fn record_bytes(
-        &self,
-        kind: ItemKind,
-        index: IndexSlot,
+    /// Like [`mend`](Self::mend), of the numbered record that is the element `number` of its vector.
+    pub fn mend_numbered(
+        &mut self,
+        slots: NumberedSlot,
         key: &Digest,
         value: &[u8],
-    ) -> Result<Vec<u8>> {
-        let length = RECORD_OVERHEAD + value.len() as u64;
-        let head = ItemHead::new(kind, index.number(), length);
+        number: u32,
+    ) -> Result<Option<Address>> {
+        let Some(address) = self.base.vector_get(slots.vector, number)? else {
+            return Ok(None);
+        };
+        let key = &key.0[..SHORT_KEY];
+        let right = self.record_bytes(ItemKind::Numbered, slots.number(), key, value)?;
+        Ok(self.mend_at(address, &right)?.then_some(address))
+    }
+
+    /// Writes the bytes of a record again, if what is there can only have been it.
+    fn mend_at(&mut self, address: Address, right: &[u8]) -> Result<bool> {
+        let view = self.base.view();
+        // What reaches beyond the end was none of this length.
+        let Ok(there) = view.bytes(address.0, right.len() as u64) else {
+            return Ok(false);
+        };
+        let checked = right.len() - RECORD_CHECK as usize;
+        let was_it = there[checked..] == right[checked..] || there[..checked] == right[..checked];
+        if was_it && there != right {
+            self.store.write_at(right, address.0)?;
+        }
+        Ok(was_it)
+    }
+
+    /// A record as it stands in the log, without padding.
+    fn record_bytes(&self, kind: ItemKind, slot: u8, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        let length = key.len() as u64 + value.len() as u64 + RECORD_CHECK;
+        let head = ItemHead::new(kind, slot, length);
         let head = head.ok_or_else(|| self.too_large("value"))?;
         let mut bytes = Vec::with_capacity(8 + length as usize);
         bytes.extend_from_slice(&head.0.to_le_bytes());
-        bytes.extend_from_slice(&key.0);
+        bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
         bytes.extend_from_slice(&record_check(&bytes).to_le_bytes());
         Ok(bytes)
@@ -298,23 +351,40 @@ impl<'s> Transaction<'s> {
         key: &Digest,
         value: &[u8],
     ) -> Result<Address> {
-        let slot = usize::from(index.number());
         let address = self.append_item(kind, index.number(), &[&key.0, value])?;
+        self.enter(index, kind, key, address)?;
+        Ok(address)
+    }
+
+    /// Notes a record that has been appended.
+    fn enter(
+        &mut self,
+        index: IndexSlot,
+        kind: ItemKind,
+        key: &Digest,
+        address: Address,
+    ) -> Result<()> {
+        let slot = usize::from(index.number());
         let bits = KeyBits::of(key, 0);
         self.additions.indices[slot].push(Entry { address, bits });
-        if kind == ItemKind::Record {
+        if kind != ItemKind::Replacement {
             self.additions.new_keys[slot] += 1;
         }
         let mut own = std::mem::take(&mut self.own[slot]);
-        let added = own.add(key, address, |address| self.own_record(address));
+        let added = match kind {
+            ItemKind::Replacement => own.replace(key, address, |address| self.own_record(address)),
+            _ => {
+                own.add(key, address);
+                Ok(())
+            }
+        };
         self.own[slot] = own;
-        added.map_err(|fault| self.store.error(fault))?;
-        Ok(address)
+        added.map_err(|fault| self.store.error(fault))
     }
 
     /// Appends an item and returns where it is. A record gets its check.
     fn append_item(&mut self, kind: ItemKind, slot: u8, parts: &[&[u8]]) -> Result<Address> {
-        let is_record = matches!(kind, ItemKind::Record | ItemKind::Replacement);
+        let is_record = kind.key_length().is_some();
         let check_length = if is_record { RECORD_CHECK } else { 0 };
         let length = parts.iter().map(|part| part.len() as u64).sum::<u64>() + check_length;
         let head = ItemHead::new(kind, slot, length);
@@ -387,15 +457,24 @@ impl<'s> Transaction<'s> {
     }
 
     fn append_pushes(&mut self) -> Result<()> {
-        for slot in 0..VECTOR_SLOTS {
-            let elements = std::mem::take(&mut self.additions.vectors[slot]);
-            if !elements.is_empty() {
-                let bytes = bytemuck::cast_slice(&elements);
-                self.append_item(ItemKind::Push, slot as u8, &[bytes])?;
+        (0..VECTOR_SLOTS).try_for_each(|slot| self.append_pushes_of(slot))
+    }
+
+    /// Brings the elements of a vector into the log that are not there yet.
+    fn append_pushes_of(&mut self, slot: usize) -> Result<()> {
+        let elements = std::mem::take(&mut self.additions.vectors[slot]);
+        let left = &elements[self.logged[slot]..];
+        self.logged[slot] = elements.len();
+        let appended = match left {
+            [] => Ok(()),
+            _ => {
+                let bytes = bytemuck::cast_slice(left);
+                self.append_item(ItemKind::Push, slot as u8, &[bytes])
+                    .map(|_| ())
             }
-            self.additions.vectors[slot] = elements;
-        }
-        Ok(())
+        };
+        self.additions.vectors[slot] = elements;
+        appended
     }
 
     /// Enters all additions into the tries: writes new leaves and nodes, and the roots into the
@@ -474,7 +553,7 @@ impl std::fmt::Debug for Transaction<'_> {
 impl Keys for Transaction<'_> {
     type Error = Error;
     fn key(&self, address: Address) -> Result<Digest> {
-        Ok(*self.record_at(address)?.key)
+        Ok(self.record_at(address)?.key())
     }
     fn error(&self, fault: Fault) -> Error {
         self.store.error(fault)
@@ -508,7 +587,7 @@ impl Writer for Transaction<'_> {
     }
 }
 
-/// The newest of a transaction's own records of each key in one index.
+/// A transaction's own records in one index: the newest of each key, and of numbered ones all.
 #[derive(Default)]
 struct OwnRecords {
     /// With a hash of each key.
@@ -520,13 +599,14 @@ impl OwnRecords {
         &self,
         key: &Digest,
         record: impl Fn(Address) -> Result<Record<'t>, Fault>,
+        is_it: impl Fn(&Record<'t>) -> bool,
     ) -> Result<Option<Record<'t>>, Fault> {
         let hash = hash_of(key);
         let mut found = Ok(None);
         self.addresses.find(hash, |&(other, address)| {
             other == hash
                 && match record(address) {
-                    Ok(record) if record.key != key => false,
+                    Ok(record) if !record.has_key(key) || !is_it(&record) => false,
                     other => {
                         found = other.map(Some);
                         true
@@ -536,22 +616,30 @@ impl OwnRecords {
         found
     }
 
-    fn add<'t>(
+    /// Adds a record, of whose key there is none, or that is numbered.
+    fn add(&mut self, key: &Digest, address: Address) {
+        let own_hash = hash_of(key);
+        let hash = |entry: &(u64, Address)| entry.0;
+        (self.addresses).insert_unique(own_hash, (own_hash, address), hash);
+    }
+
+    /// Adds a record that takes the place of an older one, if that is among these.
+    fn replace<'t>(
         &mut self,
         key: &Digest,
         address: Address,
         record: impl Fn(Address) -> Result<Record<'t>, Fault>,
     ) -> Result<(), Fault> {
         let own_hash = hash_of(key);
-        if let Some(older) = self.find(key, record)? {
-            let older = (own_hash, older.address);
-            if let Some(entry) = (self.addresses).find_mut(own_hash, |entry| *entry == older) {
-                entry.1 = address;
+        match self.find(key, record, |_| true)? {
+            Some(older) => {
+                let older = (own_hash, older.address);
+                if let Some(entry) = (self.addresses).find_mut(own_hash, |entry| *entry == older) {
+                    entry.1 = address;
+                }
             }
-            return Ok(());
+            None => self.add(key, address),
         }
-        let hash = |entry: &(u64, Address)| entry.0;
-        (self.addresses).insert_unique(own_hash, (own_hash, address), hash);
         Ok(())
     }
 }

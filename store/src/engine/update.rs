@@ -538,8 +538,8 @@ fn finish_vector(
 }
 
 fn leaf_of(snapshot: &Snapshot<'_>, root: &IndexRoot, address: Address) -> Result<Child> {
-    let key = snapshot.record_at(address)?.key;
-    trie::leaf_of(snapshot.view(), root, key).map_err(|fault| snapshot.error(fault))
+    let key = snapshot.record_at(address)?.key();
+    trie::leaf_of(snapshot.view(), root, &key).map_err(|fault| snapshot.error(fault))
 }
 
 /// Reads keys of records that are committed.
@@ -548,7 +548,7 @@ struct CommittedKeys<'a, 's>(&'a Snapshot<'s>);
 impl Keys for CommittedKeys<'_, '_> {
     type Error = Error;
     fn key(&self, address: Address) -> Result<format_spec::digest::Digest> {
-        Ok(*self.0.record_at(address)?.key)
+        Ok(self.0.record_at(address)?.key())
     }
     fn error(&self, fault: Fault) -> Error {
         self.0.error(fault)

@@ -12,15 +12,18 @@
 //! What is there is only believed to be there if its bytes are those that were written. A record that the disk has damaged
 //! is mended ([`Adder::mend`]): whoever adds it has the right bytes at hand.
 
-use super::build::Compilation;
+use super::build::{Compilation, Piece};
 use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result};
 use crate::engine::{Durability, Error, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
+use format_spec::file::NumberedSlot;
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector};
+use format_spec::program::{
+    Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key, piece_key,
+};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -91,7 +94,6 @@ enum State<'p> {
 struct Missing<'p> {
     /// It is there, but not all that it is made of is as it was written.
     is_damaged: bool,
-    name_digests: Vec<Digest>,
     names: Numbers<NameId>,
     pieces: Numbers<PieceId>,
     fragments: Numbers<Address>,
@@ -131,6 +133,15 @@ impl<T: Default> Numbers<T> {
         Ok(numbers)
     }
 
+    /// Of each, whether it was found.
+    fn known(&self) -> Vec<bool> {
+        let mut known = vec![true; self.of.len()];
+        for &number in &self.missing {
+            known[number as usize] = false;
+        }
+        known
+    }
+
     /// The next one that is missing.
     fn next(&self) -> Option<usize> {
         self.missing.get(self.done).map(|number| *number as usize)
@@ -138,25 +149,33 @@ impl<T: Default> Numbers<T> {
 }
 
 impl<'p> Missing<'p> {
-    /// Looks for the parts with the functions given.
-    fn new(
-        prepared: &'p Prepared<'_>,
-        name: impl Fn(&Digest) -> Result<Option<NameId>>,
-        piece: impl Fn(&Digest) -> Result<Option<PieceId>>,
-        fragment: impl Fn(&Digest) -> Result<Option<Address>>,
-    ) -> Result<Missing<'p>> {
+    /// Looks for the parts in `programs`; without it, none is there.
+    fn new(programs: Option<&Programs<'_>>, prepared: &'p Prepared<'_>) -> Result<Missing<'p>> {
         let compilation = &prepared.compilation;
-        let names = compilation.names.iter();
-        let name_digests: Vec<Digest> = names.map(|name| Digest::of(name)).collect();
         let all = |count: usize| 0..count as u32;
-        let names = Numbers::find(name_digests.len(), all(name_digests.len()), |number| {
-            name(&name_digests[number])
+        let count = compilation.names.len();
+        let names = Numbers::find(count, all(count), |number| match programs {
+            Some(programs) => programs.whole_name(compilation.names[number]),
+            None => Ok(None),
         })?;
-        let count = prepared.pieces.len();
-        let pieces = Numbers::find(count, all(count), |number| piece(&prepared.pieces[number]))?;
+        let count = compilation.pieces.len();
+        let is_known = names.known();
+        let pieces = Numbers::find(count, all(count), |number| {
+            let piece = &compilation.pieces[number];
+            let section_name = piece.section_name.0 as usize;
+            match programs {
+                Some(programs) if is_known[section_name] => {
+                    let header = piece_header(piece, names.of[section_name], PieceId(0))?;
+                    programs.whole_piece(&header, piece.bytes)
+                }
+                _ => Ok(None),
+            }
+        })?;
         let order = compilation.digest_order.iter().copied();
         let fragments = Numbers::find(prepared.fragments.len(), order, |number| {
-            fragment(&prepared.fragments[number])
+            let digest = &prepared.fragments[number];
+            let found = look(programs, Index::Fragments, digest)?;
+            Ok(found.map(|record| record.address))
         })?;
         let added = Added {
             digest: Some(prepared.digest),
@@ -167,7 +186,6 @@ impl<'p> Missing<'p> {
         };
         Ok(Missing {
             is_damaged: false,
-            name_digests,
             names,
             pieces,
             fragments,
@@ -175,6 +193,32 @@ impl<'p> Missing<'p> {
             added,
         })
     }
+}
+
+/// The whole record of `key`, if there is one.
+fn look<'s>(
+    programs: Option<&Programs<'s>>,
+    index: Index,
+    key: &Digest,
+) -> Result<Option<Record<'s>>> {
+    match programs {
+        Some(programs) => view::whole_or_none(programs.snapshot().get(index.slot(), key)),
+        None => Ok(None),
+    }
+}
+
+/// The head of a piece's value.
+fn piece_header(piece: &Piece<'_>, section_name: NameId, id: PieceId) -> Result<PieceHeader> {
+    let entsize = u16::try_from(piece.entsize);
+    Ok(PieceHeader {
+        section_name,
+        sh_flags: piece.sh_flags,
+        id,
+        entsize: entsize
+            .map_err(|_| ProgramError::malformed("a piece's elements are too large"))?,
+        align_log2: piece.align_log2,
+        reserved: 0,
+    })
 }
 
 /// Adds compilations, and the records of their tickets.
@@ -223,31 +267,18 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
         digest: Some(prepared.digest),
         address,
         shared_fragments: prepared.fragments.len() as u32,
-        shared_pieces: prepared.pieces.len() as u32,
+        shared_pieces: prepared.compilation.pieces.len() as u32,
         ..Added::default()
     }
 }
 
 fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
-    let snapshot = programs.snapshot();
-    let look = |index: Index, digest: &Digest| -> Result<Option<Record<'_>>> {
-        match snapshot.get(index.slot(), digest) {
-            Ok(found) => Ok(found.filter(Record::is_whole)),
-            // With the lock, it is mended or said.
-            Err(Error::Damaged { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    };
-    let mut missing = Missing::new(
-        prepared,
-        |digest| Ok(look(Index::Names, digest)?.and_then(|found| view::name_id(&found))),
-        |digest| Ok(look(Index::Pieces, digest)?.and_then(|found| view::piece_id(&found))),
-        |digest| Ok(look(Index::Fragments, digest)?.map(|found| found.address)),
-    )?;
+    let mut missing = Missing::new(Some(programs), prepared)?;
     let all_there = missing.names.missing.is_empty()
         && missing.pieces.missing.is_empty()
         && missing.fragments.missing.is_empty();
-    match look(Index::Compilations, &prepared.digest)? {
+    let known = look(Some(programs), Index::Compilations, &prepared.digest)?;
+    match known {
         Some(known) if all_there => return Ok(State::There(known.address)),
         known => missing.is_damaged = known.is_some(),
     }
@@ -347,7 +378,7 @@ impl<'s> Adder<'s> {
         };
         // Id 0 is the empty name in every repository.
         if adder.transaction.vector_len(Vector::Names.slot()) == 0 {
-            adder.name(&Digest::of(&[]), &[])?;
+            adder.name(&[])?;
         }
         Ok(adder)
     }
@@ -387,7 +418,7 @@ impl<'s> Adder<'s> {
 
     /// Adds a compilation of which nothing has been looked up, whatever it takes.
     pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
-        let mut missing = Missing::new(prepared, |_| Ok(None), |_| Ok(None), |_| Ok(None))?;
+        let mut missing = Missing::new(None, prepared)?;
         loop {
             if let Some(added) = self.compilation(prepared, &mut missing)? {
                 return Ok(added);
@@ -401,7 +432,7 @@ impl<'s> Adder<'s> {
         &mut self,
         prepared: &Prepared<'_>,
     ) -> Result<(Vec<Address>, Vec<PieceId>)> {
-        let mut missing = Missing::new(prepared, |_| Ok(None), |_| Ok(None), |_| Ok(None))?;
+        let mut missing = Missing::new(None, prepared)?;
         while !self.parts(prepared, &mut missing)? {
             self.budget = Budget::new();
         }
@@ -414,6 +445,10 @@ impl<'s> Adder<'s> {
             address,
             what,
         }
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        self.transaction.base().store().uuid()
     }
 
     fn next_id(&self, vector: Vector, what: &'static str) -> Result<u32> {
@@ -445,32 +480,72 @@ impl<'s> Adder<'s> {
         Ok((address, false))
     }
 
-    /// Makes a damaged record what it was, of which `self.value` is the value but for the
-    /// id of a name or a piece: that is the record's place in its vector.
-    fn mend(&mut self, index: Index, digest: &Digest) -> Result<Address> {
-        let base = self.transaction.base();
-        let candidates = base.candidates(index.slot(), digest)?;
-        let numbered = match index {
-            Index::Names => Some((Vector::Names.slot(), offset_of!(NameHeader, id))),
-            Index::Pieces => Some((Vector::Pieces.slot(), offset_of!(PieceHeader, id))),
-            _ => None,
+    /// Inserts `self.value` as a numbered record, if there is none of this key that `is_it`. The second result is whether it
+    /// was inserted.
+    fn insert_numbered(
+        &mut self,
+        (index, vector): (Index, Vector),
+        key: &Digest,
+        id_at: usize,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<(Address, bool)> {
+        let slots = NumberedSlot {
+            index: index.slot(),
+            vector: vector.slot(),
         };
-        for &candidate in &candidates {
-            if let Some((vector, place)) = numbered {
-                let mut ids = 0..base.vector_len(vector) as u32;
-                let is_its =
-                    |id: &u32| base.vector_get(vector, *id).ok().flatten() == Some(candidate);
-                let Some(id) = ids.find(is_its) else {
-                    continue;
-                };
-                self.value[place..place + 4].copy_from_slice(&id.to_le_bytes());
+        match (self.transaction).insert_numbered(slots, key, &self.value, is_it) {
+            Ok((address, true)) => {
+                self.newest = address;
+                Ok((address, true))
             }
-            let mended = self.transaction.mend(index.slot(), digest, &self.value)?;
+            Ok((address, false)) if self.transaction.record_at(address)?.is_whole() => {
+                Ok((address, false))
+            }
+            Ok(_) | Err(Error::Damaged { .. }) => {
+                Ok((self.mend_numbered(slots, key, id_at)?, false))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a damaged record what it was, of which `self.value` is the value.
+    fn mend(&mut self, index: Index, digest: &Digest) -> Result<Address> {
+        let mended = self.transaction.mend(index.slot(), digest, &self.value)?;
+        match mended {
+            Some(address) => Ok(address),
+            None => Err(self.beyond_mending(index, digest)?),
+        }
+    }
+
+    /// Makes a damaged numbered record what it was, of which `self.value` is the value but for the
+    /// id: that is the record's place in its vector.
+    fn mend_numbered(
+        &mut self,
+        slots: NumberedSlot,
+        key: &Digest,
+        id_at: usize,
+    ) -> Result<Address> {
+        let base = self.transaction.base();
+        for candidate in base.candidates(slots.index, &key.shortened())? {
+            let mut ids = 0..base.vector_len(slots.vector) as u32;
+            let is_its =
+                |id: &u32| base.vector_get(slots.vector, *id).ok().flatten() == Some(candidate);
+            let Some(id) = ids.find(is_its) else {
+                continue;
+            };
+            self.value[id_at..id_at + 4].copy_from_slice(&id.to_le_bytes());
+            let mended = (self.transaction).mend_numbered(slots, key, &self.value, id)?;
             if let Some(address) = mended {
                 return Ok(address);
             }
         }
-        Err(self.damaged(
+        let index = Index::at(slots.index).unwrap_or(Index::Names);
+        Err(self.beyond_mending(index, &key.shortened())?)
+    }
+
+    fn beyond_mending(&self, index: Index, key: &Digest) -> Result<ProgramError> {
+        let candidates = self.transaction.base().candidates(index.slot(), key)?;
+        Ok(self.damaged(
             candidates.first().copied().unwrap_or_default(),
             "the record is damaged beyond mending; repo-dump --verify --repair drops it",
         ))
@@ -488,24 +563,29 @@ impl<'s> Adder<'s> {
     }
 
     /// The id of a name, which is added if it is not there, and whether it was added.
-    fn intern(&mut self, digest: &Digest, bytes: &[u8]) -> Result<(NameId, bool)> {
+    fn intern(&mut self, bytes: &[u8]) -> Result<(NameId, bool)> {
         let id = NameId(self.next_id(Vector::Names, "there are too many names")?);
         self.value.clear();
         self.value
             .extend_from_slice(bytemuck::bytes_of(&NameHeader { id }));
         self.value.extend_from_slice(bytes);
-        let (address, is_new) = self.insert(Index::Names, digest)?;
+        let key = name_key(&self.uuid(), bytes);
+        let (address, is_new) = self.insert_numbered(
+            (Index::Names, Vector::Names),
+            &key,
+            offset_of!(NameHeader, id),
+            |record| view::is_name(record, bytes),
+        )?;
         if !is_new {
             let id = self.of_another(address, view::name_id, "not a name")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Names.slot(), address)?;
         Ok((id, true))
     }
 
     /// The id of a name, which is added if it is not there.
-    pub(super) fn name(&mut self, digest: &Digest, bytes: &[u8]) -> Result<NameId> {
-        Ok(self.intern(digest, bytes)?.0)
+    pub(super) fn name(&mut self, bytes: &[u8]) -> Result<NameId> {
+        Ok(self.intern(bytes)?.0)
     }
 
     /// Goes on adding a compilation; `None` if the budget is spent before all of it is there.
@@ -534,8 +614,7 @@ impl<'s> Adder<'s> {
     fn parts(&mut self, prepared: &Prepared<'_>, missing: &mut Missing<'_>) -> Result<bool> {
         let compilation = &prepared.compilation;
         while let Some(number) = missing.names.next() {
-            let digest = &missing.name_digests[number];
-            let (id, is_new) = self.intern(digest, compilation.names[number])?;
+            let (id, is_new) = self.intern(compilation.names[number])?;
             missing.names.of[number] = id;
             missing.names.done += 1;
             missing.added.new_names += u32::from(is_new);
@@ -545,7 +624,7 @@ impl<'s> Adder<'s> {
         }
         while let Some(number) = missing.pieces.next() {
             let names = &missing.names.of;
-            let (id, is_new) = self.piece(compilation, &prepared.pieces[number], number, names)?;
+            let (id, is_new) = self.piece(compilation, number, names)?;
             missing.pieces.of[number] = id;
             missing.pieces.done += 1;
             missing.added.new_pieces += u32::from(is_new);
@@ -582,31 +661,26 @@ impl<'s> Adder<'s> {
     fn piece(
         &mut self,
         compilation: &Compilation<'_>,
-        digest: &Digest,
         number: usize,
         names: &[NameId],
     ) -> Result<(PieceId, bool)> {
         let piece = &compilation.pieces[number];
         let id = PieceId(self.next_id(Vector::Pieces, "there are too many pieces")?);
-        let header = PieceHeader {
-            section_name: names[piece.section_name.0 as usize],
-            sh_flags: piece.sh_flags,
-            entsize: piece.entsize,
-            align_log2: piece.align_log2,
-            reserved: [0; 3],
-            id,
-            size: u32::try_from(piece.bytes.len())
-                .map_err(|_| ProgramError::TooLarge(piece.bytes.len() as u64))?,
-        };
+        let header = piece_header(piece, names[piece.section_name.0 as usize], id)?;
         self.value.clear();
         self.value.extend_from_slice(bytemuck::bytes_of(&header));
         self.value.extend_from_slice(piece.bytes);
-        let (address, is_new) = self.insert(Index::Pieces, digest)?;
+        let key = piece_key(&self.uuid(), &header, piece.bytes);
+        let (address, is_new) = self.insert_numbered(
+            (Index::Pieces, Vector::Pieces),
+            &key,
+            offset_of!(PieceHeader, id),
+            |record| view::is_piece(record, &header, piece.bytes),
+        )?;
         if !is_new {
             let id = self.of_another(address, view::piece_id, "not a piece")?;
             return Ok((id, false));
         }
-        self.transaction.push(Vector::Pieces.slot(), address)?;
         Ok((id, true))
     }
 

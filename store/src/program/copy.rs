@@ -13,7 +13,7 @@ use super::add::Adder;
 use super::load::load_parts;
 use super::outputs::ImageView;
 use super::prepare::Prepared;
-use super::view::{CompilationView, Programs, TicketView};
+use super::view::{self, CompilationView, Programs, TicketView};
 use super::{ProgramError, Repository, Result, replace_enveloped};
 use crate::engine::{Durability, Reader, Record};
 use format_spec::digest::Digest;
@@ -21,7 +21,8 @@ use format_spec::envelope::{Envelope, Reference};
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
-    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, TicketHeader,
+    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key,
+    piece_key,
 };
 use std::mem::offset_of;
 
@@ -52,8 +53,8 @@ impl<'d> Copier<'d> {
         source: &Programs<'_>,
         view: &CompilationView<'_>,
     ) -> Result<Address> {
-        let digest = view.record().key;
-        if let Some(known) = self.find(Index::Compilations.slot(), digest)? {
+        let digest = view.record().key();
+        if let Some(known) = self.find(Index::Compilations.slot(), &digest)? {
             return Ok(known);
         }
         let damaged = |what| damaged(source, view.record().address, what);
@@ -62,7 +63,7 @@ impl<'d> Copier<'d> {
             return Err(damaged("the outline does not have its checksum"));
         }
         let prepared = Prepared::new(source.load(view)?)?;
-        if prepared.digest != *digest {
+        if prepared.digest != digest {
             return Err(damaged(
                 "the compilation's content does not have its digest",
             ));
@@ -93,7 +94,7 @@ impl<'d> Copier<'d> {
         let parts = load_parts(source, &[address], &[])?;
         let prepared = Prepared::new(parts.compilation)?;
         for (digest, &address) in prepared.fragments.iter().zip(&parts.fragments) {
-            if source.snapshot().record_at(address)?.key != digest {
+            if !source.snapshot().record_at(address)?.has_key(digest) {
                 let what = "a fragment's content does not have its digest";
                 return Err(damaged(source, address, what));
             }
@@ -111,11 +112,12 @@ impl<'d> Copier<'d> {
     pub fn pieces(&mut self, source: &Programs<'_>, pieces: &[PieceId]) -> Result<Vec<PieceId>> {
         let parts = load_parts(source, &[], pieces)?;
         let prepared = Prepared::new(parts.compilation)?;
-        for (&id, &number) in pieces.iter().zip(&parts.pieces) {
-            let record = source.piece(id)?.record;
-            if *record.key != prepared.pieces[number as usize] {
-                let what = "a piece's content does not have its digest";
-                return Err(damaged(source, record.address, what));
+        for &id in pieces {
+            let piece = source.piece(id)?;
+            let key = piece_key(&source.snapshot().store().uuid(), piece.header, piece.bytes);
+            if !piece.record.has_key(&key) {
+                let what = "a piece's content does not have its key";
+                return Err(damaged(source, piece.record.address, what));
             }
         }
         let (_, ids) = self.adder.add_parts(&prepared)?;
@@ -127,7 +129,7 @@ impl<'d> Copier<'d> {
     /// The id of a name in the destination, to which it is copied.
     fn name(&mut self, source: &Programs<'_>, name: NameId) -> Result<NameId> {
         let name = source.name(name)?;
-        self.adder.name(&Digest::of(name), name)
+        self.adder.name(name)
     }
 
     /// Copies a record whose content is all that it is: a name, a piece, a fragment or a compilation. Returns where it is now;
@@ -148,12 +150,13 @@ impl<'d> Copier<'d> {
         };
         Ok(match record.index().and_then(Index::at) {
             Some(Index::Names) => {
-                self.name(source, NameId(id(offset_of!(NameHeader, id))?))?;
-                self.find(Index::Names.slot(), record.key)?
+                let id = self.name(source, NameId(id(offset_of!(NameHeader, id))?))?;
+                (self.adder.transaction).vector_get(Vector::Names.slot(), id.0)?
             }
             Some(Index::Pieces) => {
-                self.pieces(source, &[PieceId(id(offset_of!(PieceHeader, id))?)])?;
-                self.find(Index::Pieces.slot(), record.key)?
+                let ids = self.pieces(source, &[PieceId(id(offset_of!(PieceHeader, id))?)])?;
+                let id = ids.first().copied().unwrap_or_default();
+                (self.adder.transaction).vector_get(Vector::Pieces.slot(), id.0)?
             }
             Some(Index::Fragments) => Some(self.fragment(source, record.address)?),
             Some(Index::Compilations) => {
@@ -190,7 +193,7 @@ impl<'d> Copier<'d> {
             pieces: &pieces,
             ..*envelope
         };
-        replace_enveloped(&mut self.adder.transaction, index, record.key, &envelope)
+        replace_enveloped(&mut self.adder.transaction, index, &record.key(), &envelope)
     }
 
     /// Adds an element to the end of a vector.
@@ -229,7 +232,7 @@ impl<'d> Copier<'d> {
             };
             value.extend_from_slice(bytemuck::bytes_of(&input));
         }
-        self.replace(Index::Images, view.record.key, &value)
+        self.replace(Index::Images, &view.record.key(), &value)
     }
 
     /// Commits, and returns when everything is on the disk.
@@ -248,6 +251,52 @@ impl<'d> Copier<'d> {
     pub fn find(&self, index: IndexSlot, key: &Digest) -> Result<Option<Address>> {
         let found: Option<Record<'_>> = self.adder.transaction.get(index, key)?;
         Ok(found.map(|record| record.address))
+    }
+
+    /// Where a record is in the destination whose content is all that it is: a name, a piece, a fragment or a compilation.
+    ///
+    /// # Errors
+    /// If the source or the destination is damaged.
+    pub fn find_content(
+        &self,
+        source: &Programs<'_>,
+        index: IndexSlot,
+        record: &Record<'_>,
+    ) -> Result<Option<Address>> {
+        let transaction = &self.adder.transaction;
+        let uuid = transaction.base().store().uuid();
+        let find_name = |bytes: &[u8]| {
+            let key = name_key(&uuid, bytes);
+            transaction.find(Index::Names.slot(), &key, |found| {
+                view::is_name(found, bytes)
+            })
+        };
+        let found = match Index::at(index) {
+            Some(Index::Names) => {
+                let id = view::name_id(record);
+                let id = id.ok_or_else(|| damaged(source, record.address, "not a name"))?;
+                find_name(source.name(id)?)?
+            }
+            Some(Index::Pieces) => {
+                let id = view::piece_id(record);
+                let id = id.ok_or_else(|| damaged(source, record.address, "not a piece"))?;
+                let piece = source.piece(id)?;
+                let name = find_name(source.name(piece.header.section_name)?)?;
+                let Some(section_name) = name.and_then(|name| view::name_id(&name)) else {
+                    return Ok(None);
+                };
+                let header = PieceHeader {
+                    section_name,
+                    ..*piece.header
+                };
+                let key = piece_key(&uuid, &header, piece.bytes);
+                transaction.find(index, &key, |found| {
+                    view::is_piece(found, &header, piece.bytes)
+                })?
+            }
+            _ => transaction.get(index, &record.key())?,
+        };
+        Ok(found.map(|found| found.address))
     }
 
     fn replace(&mut self, index: Index, digest: &Digest, value: &[u8]) -> Result<Address> {

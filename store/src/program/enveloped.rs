@@ -57,7 +57,7 @@ impl<'s> Programs<'s> {
                 return Err(self.wrong(record, "it refers to a record of no index"));
             };
             let is_newest = || -> Result<bool> {
-                let newest = snapshot.get(of, target.key)?;
+                let newest = snapshot.get(of, &target.key())?;
                 Ok(newest.is_some_and(|newest| newest.address == address))
             };
             if reference.strength() == Some(Strength::Strong)
@@ -112,11 +112,11 @@ impl<'s> Programs<'s> {
                 }
                 None => false,
             },
-            Index::Captured => canonical::captured(envelope.body) == *record.key,
+            Index::Captured => canonical::captured(envelope.body) == record.key(),
             Index::Compilers => match (CompilerBody::parse(envelope), envelope.names) {
                 (Some(body), [path]) => {
                     let path = self.name(*path)?;
-                    canonical::compiler(path, body.size, body.modified) == *record.key
+                    canonical::compiler(path, body.size, body.modified) == record.key()
                 }
                 _ => false,
             },
@@ -151,7 +151,7 @@ impl<'s> Programs<'s> {
         for reference in envelope.references {
             if reference.strength() == Some(Strength::Owner)
                 && let Some(address) = reference.address()
-                && self.snapshot().record_at(address)?.key == record.key
+                && self.snapshot().record_at(address)?.key() == record.key()
             {
                 return Ok(true);
             }
@@ -229,7 +229,7 @@ fn value(
         }
         // The newest record of a key is the one that is copied.
         let is_newest = || -> Result<bool> {
-            let newest = transaction.get(of, target.key)?;
+            let newest = transaction.get(of, &target.key())?;
             Ok(newest.is_some_and(|newest| newest.address == address))
         };
         if reference.strength() != Some(Strength::Weak) && !is_newest()? {

@@ -213,7 +213,7 @@ impl<'s> Loader<'s> {
         self.out.pieces.push(Piece {
             section_name,
             sh_flags: view.header.sh_flags,
-            entsize: view.header.entsize,
+            entsize: view.header.entsize.into(),
             align_log2: view.header.align_log2,
             bytes: view.bytes,
         });

@@ -4,7 +4,7 @@
 
 use super::build::{Compilation, Place, Section, Target};
 use super::{ProgramError, encode, outline};
-use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
+use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::fragment::{FragmentHeader, SectionRecord};
 use format_spec::program::{CompilationHeader, SymbolRecord};
@@ -19,8 +19,6 @@ pub struct Prepared<'a> {
     pub digest: Digest,
     /// The digests of its fragments.
     pub fragments: Vec<Digest>,
-    /// The digests of its pieces.
-    pub pieces: Vec<Digest>,
     /// The values of all fragments, with the compilation's numbers for ids and addresses.
     values: Vec<u8>,
     /// Where in `values` each fragment's is.
@@ -37,19 +35,6 @@ impl<'a> Prepared<'a> {
     pub fn new(compilation: Compilation<'a>) -> Result<Prepared<'a>, ProgramError> {
         outline::check(&compilation)?;
         let mut encoder = Encoder::new();
-        let pieces = compilation
-            .pieces
-            .iter()
-            .map(|piece| {
-                encoder.piece(
-                    compilation.name(piece.section_name),
-                    piece.sh_flags,
-                    piece.entsize,
-                    piece.align_log2,
-                    piece.bytes,
-                )
-            })
-            .collect::<Vec<_>>();
         let mut fragments: Vec<Option<Digest>> = vec![None; compilation.fragments.len()];
         let mut values = Vec::with_capacity(values_size(&compilation));
         let mut value_of = vec![0..0; compilation.fragments.len()];
@@ -64,26 +49,18 @@ impl<'a> Prepared<'a> {
             let start = values.len();
             let body = encode::fragment(&compilation, index, &mut values)?;
             value_of[index] = start..values.len();
-            let digest = digest(
-                &compilation,
-                index,
-                &fragments,
-                &pieces,
-                &mut values,
-                (start, body),
-            )?;
+            let digest = digest(&compilation, index, &fragments, &mut values, (start, body))?;
             fragments[index] = Some(digest);
         }
         let fragments = fragments
             .into_iter()
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| ProgramError::malformed("a fragment is missing in the digest order"))?;
-        let digest = compilation_digest(&compilation, &fragments, &pieces, &mut encoder);
+        let digest = compilation_digest(&compilation, &fragments, &mut encoder);
         Ok(Prepared {
             compilation,
             digest,
             fragments,
-            pieces,
             values,
             value_of,
         })
@@ -122,12 +99,22 @@ fn facts(section: &Section<'_>, record: &SectionRecord) -> SectionFacts {
     }
 }
 
+fn piece_facts<'c>(compilation: &'c Compilation<'_>, number: u32) -> PieceFacts<'c> {
+    let piece = &compilation.pieces[number as usize];
+    PieceFacts {
+        section_name: compilation.name(piece.section_name),
+        sh_flags: piece.sh_flags,
+        entsize: piece.entsize,
+        align_log2: piece.align_log2,
+        bytes: piece.bytes,
+    }
+}
+
 /// The digest of the fragment whose value is at the end of `values`, from `start` on, with its body from `body` on.
 fn digest(
     compilation: &Compilation<'_>,
     index: usize,
     known: &[Option<Digest>],
-    pieces: &[Digest],
     values: &mut Vec<u8>,
     (start, body): (usize, usize),
 ) -> Result<Digest, ProgramError> {
@@ -157,10 +144,10 @@ fn digest(
                             "anonymous fragments refer to each other in a circle",
                         )
                     })?;
-                writer.target_content(kind, &digest);
+                writer.target_anonymous(&digest);
             }
             Target::Section(index) => writer.target_section(index),
-            Target::Piece(piece) => writer.target_content(kind, &pieces[piece as usize]),
+            Target::Piece(piece) => writer.target_piece(&piece_facts(compilation, piece)),
         }
     }
     let sections = fragment.sections.start as usize..fragment.sections.end as usize;
@@ -198,7 +185,6 @@ pub(super) fn header(compilation: &Compilation<'_>) -> CompilationHeader {
 fn compilation_digest(
     compilation: &Compilation<'_>,
     fragments: &[Digest],
-    pieces: &[Digest],
     encoder: &mut Encoder,
 ) -> Digest {
     let mut writer = encoder.compilation(&header(compilation));
@@ -207,7 +193,7 @@ fn compilation_digest(
     }
     for symbol in &compilation.symbols {
         let piece = match symbol.place {
-            Place::Piece(piece) => Some(&pieces[piece as usize]),
+            Place::Piece(piece) => Some(piece_facts(compilation, piece)),
             _ => None,
         };
         let record = SymbolRecord {
@@ -229,7 +215,7 @@ fn compilation_digest(
             &record,
             symbol.value,
             symbol.size,
-            piece,
+            piece.as_ref(),
         );
     }
     for group in &compilation.groups {

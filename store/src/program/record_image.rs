@@ -44,8 +44,6 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     if is_recorded(&Programs::new(store.snapshot()?), &key, image)? {
         return Ok(());
     }
-    let inputs = image.inputs.iter();
-    let names: Vec<Digest> = inputs.map(|input| Digest::of(&input.path)).collect();
     let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
     let path = image.path.as_os_str().as_bytes();
     let header = ImageHeader {
@@ -60,7 +58,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
     align(&mut value);
     value.extend_from_slice(path);
     align(&mut value);
-    for (input, name) in image.inputs.iter().zip(&names) {
+    for input in image.inputs {
         // It may have gone since it was read, if the compactor ran: then it is none of ours.
         let compilation = match &input.compilation {
             Some(digest) => adder.transaction.get(Index::Compilations.slot(), digest)?,
@@ -68,7 +66,7 @@ pub fn record_image(store: &Store, image: &NewImage<'_>) -> Result<()> {
         };
         let record = ImageInputRecord {
             compilation: compilation.map_or(Address(0), |record| record.address),
-            path: adder.name(name, &input.path)?,
+            path: adder.name(&input.path)?,
             reserved: 0,
         };
         value.extend_from_slice(bytemuck::bytes_of(&record));
@@ -94,7 +92,7 @@ fn is_recorded(programs: &Programs<'_>, key: &Digest, image: &NewImage<'_>) -> R
     for (known, input) in known.inputs.iter().zip(image.inputs) {
         let compilation = match known.compilation {
             Address(0) => None,
-            address => Some(*programs.snapshot().record_at(address)?.key),
+            address => Some(programs.snapshot().record_at(address)?.key()),
         };
         if compilation != input.compilation || programs.name(known.path)? != input.path {
             return Ok(false);

@@ -6,7 +6,7 @@
 //! id is another record, checked when that is opened.
 
 use super::{ProgramError, Result};
-use crate::engine::{Record, Snapshot};
+use crate::engine::{Error, Record, Snapshot};
 use bytemuck::{Pod, Zeroable};
 use format_spec::digest::Digest;
 use format_spec::fragment::{
@@ -18,7 +18,7 @@ use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{
     CompilationHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SymbolRecord,
-    TicketHeader, Vector,
+    TicketHeader, Vector, name_key, piece_key,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -129,13 +129,37 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If the repository is damaged.
     pub fn find_name(&self, name: &[u8]) -> Result<Option<NameId>> {
-        match self.snapshot.get(Index::Names.slot(), &Digest::of(name))? {
+        match self.name_record(name)? {
             None => Ok(None),
             Some(record) => {
                 let (header, _) = self.parse(&record, name_parts(&record), "not a name")?;
                 Ok(Some(header.id))
             }
         }
+    }
+
+    fn name_record(&self, name: &[u8]) -> crate::engine::Result<Option<Record<'s>>> {
+        let key = name_key(&self.snapshot.store().uuid(), name);
+        let is_it = |record: &Record<'_>| is_name(record, name);
+        self.snapshot.find(Index::Names.slot(), &key, is_it)
+    }
+
+    /// The id of a name, if it is there and its record whole.
+    pub(super) fn whole_name(&self, name: &[u8]) -> Result<Option<NameId>> {
+        let record = whole_or_none(self.name_record(name))?;
+        Ok(record.and_then(|record| name_id(&record)))
+    }
+
+    /// The id of the piece of this header, but for the id in it, with these bytes, if it is there and its record whole.
+    pub(super) fn whole_piece(
+        &self,
+        header: &PieceHeader,
+        bytes: &[u8],
+    ) -> Result<Option<PieceId>> {
+        let key = piece_key(&self.snapshot.store().uuid(), header, bytes);
+        let is_it = |record: &Record<'_>| is_piece(record, header, bytes);
+        let record = whole_or_none(self.snapshot.find(Index::Pieces.slot(), &key, is_it))?;
+        Ok(record.and_then(|record| piece_id(&record)))
     }
 
     fn element(&self, vector: Vector, id: u32, what: &'static str) -> Result<Record<'s>> {
@@ -281,6 +305,17 @@ impl<'s> Programs<'s> {
     }
 }
 
+/// What was found if it is whole. With the lock, what is not is mended, or it is said.
+pub(super) fn whole_or_none<'s>(
+    found: crate::engine::Result<Option<Record<'s>>>,
+) -> Result<Option<Record<'s>>> {
+    match found {
+        Ok(found) => Ok(found.filter(Record::is_whole)),
+        Err(Error::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn name_parts<'s>(record: &Record<'s>) -> Option<(&'s NameHeader, &'s [u8])> {
     let mut cutter = Cutter::new(record.value);
     let header = cutter.one()?;
@@ -291,8 +326,26 @@ pub(super) fn name_id(record: &Record<'_>) -> Option<NameId> {
     name_parts(record).map(|(header, _)| header.id)
 }
 
+/// Whether a record is that of the name `bytes`.
+#[inline]
+pub(super) fn is_name(record: &Record<'_>, bytes: &[u8]) -> bool {
+    record.value.get(size_of::<NameHeader>()..) == Some(bytes)
+}
+
 pub(super) fn piece_id(record: &Record<'_>) -> Option<PieceId> {
     PieceView::new(*record).map(|view| view.header.id)
+}
+
+/// Whether a record is that of the piece of this header, but for the id in it, with these bytes.
+#[inline]
+pub(super) fn is_piece(record: &Record<'_>, header: &PieceHeader, bytes: &[u8]) -> bool {
+    PieceView::new(*record).is_some_and(|view| {
+        let same = PieceHeader {
+            id: view.header.id,
+            ..*header
+        };
+        bytemuck::bytes_of(&same) == bytemuck::bytes_of(view.header) && view.bytes == bytes
+    })
 }
 
 /// What the repository knows of a ticket file.
@@ -320,9 +373,7 @@ impl<'s> PieceView<'s> {
         let mut cutter = Cutter::new(record.value);
         let header: &PieceHeader = cutter.one()?;
         let bytes = cutter.rest();
-        let good = bytes.len() == header.size as usize
-            && header.align_log2 < 64
-            && header.reserved == [0; 3];
+        let good = header.align_log2 < 64 && header.reserved == 0;
         good.then_some(PieceView {
             record,
             header,

@@ -85,6 +85,13 @@ impl Digested {
         self.0.extend_from_slice(bytes);
     }
 
+    fn piece(&mut self, piece: &Piece<'_>) {
+        self.string(piece.section_name);
+        self.numbers(&[piece.flags, piece.entsize]);
+        self.0.push(piece.alignment);
+        self.string(piece.bytes);
+    }
+
     fn digest(&self, name: &str) -> Key {
         let mut key = [0; 32];
         key[..name.len()].copy_from_slice(name.as_bytes());
@@ -94,6 +101,14 @@ impl Digested {
 
 fn blake3_of(bytes: &[u8]) -> Key {
     *blake3::hash(bytes).as_bytes()
+}
+
+/// Sections 16 and 17.
+fn short_key(bytes: &[u8], seed: u64) -> Key {
+    let mut key = [0; 32];
+    let number = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed);
+    key[..8].copy_from_slice(&number.to_be_bytes());
+    key
 }
 
 fn check_of(bytes: &[u8]) -> u32 {
@@ -271,20 +286,26 @@ impl Programs {
         let file = Reader(bytes);
         let trailer = file.state_word(512);
         let mut records = BTreeMap::new();
+        let mut numbered = vec![Vec::new(); 8];
         let mut at = 4096;
         while at <= trailer {
-            let (kind, slot, body, _, next) = file.item(at);
-            if matches!(kind, 1 | 2) {
-                let key: Key = file.bytes(body, 32).try_into().unwrap();
-                records.insert((slot, key), at);
+            let (kind, slot, _, _, next) = file.item(at);
+            if let Some((index, key, _)) = file.record(at) {
+                records.insert((index, key), at);
+            }
+            if kind == 7 {
+                numbered[usize::from(slot >> 5)].push(at);
             }
             at = next;
         }
+        let (names, pieces) = (file.vector(trailer, 0), file.vector(trailer, 1));
+        // Names and pieces are numbered in the order of the log.
+        assert_eq!([&names, &pieces], [&numbered[0], &numbered[1]]);
         Programs {
             trailer,
             records,
-            names: file.vector(trailer, 0),
-            pieces: file.vector(trailer, 1),
+            names,
+            pieces,
             file,
         }
     }
@@ -306,10 +327,7 @@ impl Programs {
 
     /// Index, key and value of the record at an address.
     pub fn record(&self, address: u64) -> (u8, Key, &[u8]) {
-        let (kind, slot, body, length, _) = self.file.item(address);
-        assert!(matches!(kind, 1 | 2), "{address:#x} is no record");
-        let key = self.file.bytes(body, 32).try_into().unwrap();
-        (slot, key, self.file.bytes(body + 32, length - 36))
+        self.file.record(address).expect("a record")
     }
 
     fn value(&self, address: u64, index: u8) -> &[u8] {
@@ -328,20 +346,23 @@ impl Programs {
     pub fn piece(&self, id: u32) -> Piece<'_> {
         let mut cursor = Cursor::new(self.value(self.pieces[id as usize], 1));
         let section_name = self.name(cursor.u32());
-        let (flags, entsize, alignment) = (cursor.u32(), cursor.u32(), cursor.u8());
-        cursor.zeros(3);
+        let flags = cursor.u32();
         assert_eq!(cursor.u32(), id);
-        let size = cursor.u32() as usize;
+        let (entsize, alignment) = (cursor.u16().into(), cursor.u8());
+        cursor.zeros(1);
         assert!(alignment < 64);
-        let piece = Piece {
+        Piece {
             section_name,
             flags,
             entsize,
             alignment,
-            bytes: cursor.bytes(size),
-        };
-        cursor.end();
-        piece
+            bytes: cursor.rest(),
+        }
+    }
+
+    /// The seed of the keys of names and pieces, sections 16 and 17.
+    fn seed(&self) -> u64 {
+        self.file.u64(16) ^ self.file.u64(24)
     }
 
     pub fn fragment(&self, address: u64) -> Fragment {
@@ -425,8 +446,7 @@ impl Programs {
                 }
                 4 => digested.numbers(&[value]),
                 _ => {
-                    let piece = self.record(self.pieces[value as usize]);
-                    digested.0.extend_from_slice(&piece.1);
+                    digested.piece(&self.piece(value));
                 }
             }
         }
@@ -444,7 +464,7 @@ impl Programs {
             digested.numbers(&[section.link, section.fixups.len() as u32]);
         }
         digested.long(bodies.len() as u64);
-        digested.digest("repo.fragment.3")
+        digested.digest("repo.fragment.4")
     }
 
     pub fn compilation(&self, address: u64) -> Compilation {
@@ -670,8 +690,7 @@ impl Programs {
                 .extend_from_slice(&[symbol.info, symbol.other, bits]);
             match bits & 2 != 0 {
                 true => {
-                    let piece = self.record(self.pieces[symbol.section as usize]).1;
-                    digested.0.extend_from_slice(&piece);
+                    digested.piece(&self.piece(symbol.section));
                 }
                 false => digested.numbers(&[symbol.section]),
             }
@@ -683,7 +702,7 @@ impl Programs {
             digested.numbers(&[*flags]);
         }
         digested.numbers(&compilation.bindings);
-        digested.digest("repo.compilation.2")
+        digested.digest("repo.compilation.3")
     }
 
     /// The outline made again from the members, compared with the one that is there.
@@ -992,18 +1011,15 @@ impl Programs {
                 0 => {
                     let id = u32::from_le_bytes(self.value(address, 0)[..4].try_into().unwrap());
                     assert_eq!(self.names[id as usize], address);
-                    assert_eq!(blake3_of(self.name(id)), key);
+                    assert_eq!(short_key(self.name(id), self.seed()), key);
                 }
                 1 => {
-                    let id = u32::from_le_bytes(self.value(address, 1)[16..20].try_into().unwrap());
+                    let mut head = self.value(address, 1)[..16].to_vec();
+                    let id = u32::from_le_bytes(head[8..12].try_into().unwrap());
                     assert_eq!(self.pieces[id as usize], address);
-                    let piece = self.piece(id);
-                    let mut digested = Digested::default();
-                    digested.string(piece.section_name);
-                    digested.numbers(&[piece.flags, piece.entsize]);
-                    digested.0.push(piece.alignment);
-                    digested.0.extend_from_slice(piece.bytes);
-                    assert_eq!(digested.digest("repo.piece.2"), key);
+                    head[8..12].fill(0);
+                    let class = xxhash_rust::xxh3::xxh3_64_with_seed(&head, self.seed());
+                    assert_eq!(short_key(self.piece(id).bytes, class), key);
                 }
                 2 => {
                     assert_eq!(self.fragment_digest(address), key, "{address:#x}");

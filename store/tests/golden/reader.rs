@@ -50,6 +50,21 @@ impl Reader {
         )
     }
 
+    /// Section 5: (index, key with zeros behind a short one, value) of the record at `at`; `None` if the item is none.
+    pub fn record(&self, at: u64) -> Option<(u8, [u8; 32], &[u8])> {
+        let (kind, slot, body, length, _) = self.item(at);
+        let (index, size) = match kind {
+            1 | 2 => (slot, 32),
+            7 => (slot & 31, 8),
+            _ => return None,
+        };
+        let mut key = [0; 32];
+        key[..size as usize].copy_from_slice(self.bytes(body, size));
+        let check = xxhash_rust::xxh3::xxh3_64(self.bytes(at, 8 + length - 4)) as u32;
+        assert_eq!(self.u32(body + length - 4), check);
+        Some((index, key, self.bytes(body + size, length - size - 4)))
+    }
+
     /// Section 7: of a word that is child number `rank` of a node with this bitmap.
     pub fn reference(&self, word: u64, bitmap: u64, rank: u64) -> Option<Reference> {
         let low = word & ((1 << 51) - 1);
@@ -97,9 +112,9 @@ impl Reader {
         let length = self.u64(at + 8);
         (0..length)
             .map(|element| {
-                let value = |height: u32| element >> (13 + 6 * (height - 1)) & 63;
+                let value = |height: u32| element >> (8 + 6 * (height - 1)) & 63;
                 let leaf = self.leaf(5, root, value).unwrap();
-                let word = self.u64(leaf.address + element % 8192 * 8);
+                let word = self.u64(leaf.address + element % 256 * 8);
                 let address = word % (1 << 37);
                 let mixed =
                     (address ^ !element.rotate_left(37)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -136,17 +151,19 @@ impl Reader {
             }
             assert_eq!(word >> 37 & 7, check);
             let address = word % (1 << 37) * 8;
-            if word >> 40 == tag && address < trailer + 624 && self.bytes(address + 8, 32) == key {
-                best = best.max(address);
+            if word >> 40 == tag && address < trailer + 624 {
+                let (index, found, _) = self.record(address).expect("a record");
+                assert_eq!(u64::from(index), slot);
+                best = if found == *key {
+                    best.max(address)
+                } else {
+                    best
+                };
             }
             place = (place + 1) % (lines * 8);
         }
-        let (kind, of, body, length, _) = (best != 0).then(|| self.item(best))?;
-        assert!(matches!(kind, 1 | 2));
-        assert_eq!(u64::from(of), slot);
-        let check = xxhash_rust::xxh3::xxh3_64(self.bytes(best, 8 + length - 4)) as u32;
-        assert_eq!(self.u32(body + length - 4), check);
-        Some(self.bytes(body + 32, length - 36))
+        let (_, _, value) = (best != 0).then(|| self.record(best))??;
+        Some(value)
     }
 
     pub fn crc(&self, ranges: &[(u64, u64)]) -> u32 {

@@ -33,7 +33,7 @@ pub fn list<'s>(model: Model<'s>) -> Result<impl Iterator<Item = Result<Row>> + 
         let compilation = compilation?;
         let record = compilation.record();
         Ok(Row {
-            digest: record.key.to_string(),
+            digest: record.key().to_string(),
             members: compilation.members().len(),
             symbols: compilation.symbols().len().saturating_sub(1),
             bytes: record.value.len() as u64,
@@ -198,7 +198,7 @@ fn member(
     let targets = fragment.targets().iter();
     let group = record.group.checked_sub(1);
     Ok(Member {
-        fragment: fragment.record().key.to_string(),
+        fragment: fragment.record().key().to_string(),
         name: name.map(|name| model.name(name)).transpose()?,
         size: fragment
             .sections()

@@ -119,7 +119,7 @@ fn definitions(model: &Model<'_>, digest: &Digest) -> Result<BTreeMap<Key, Versi
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for (member, symbols) in compilation.members().iter().zip(symbols) {
         let fragment = model.programs.fragment(member.fragment)?;
-        let digest = fragment.record().key.to_string();
+        let digest = fragment.record().key().to_string();
         let sizes = fragment.sections().map(|section| section.size);
         let linkage = linkage(&symbols);
         let key = match best_name(&symbols) {
@@ -216,7 +216,7 @@ fn tickets(model: &Model<'_>) -> Result<BTreeMap<Vec<u8>, Digest>> {
     for record in model.programs.records(Index::Tickets) {
         let view = model.programs.ticket(&record?)?;
         let compilation = model.programs.compilation_at(view.header.compilation)?;
-        tickets.insert(view.path.to_vec(), *compilation.record().key);
+        tickets.insert(view.path.to_vec(), compilation.record().key());
     }
     Ok(tickets)
 }

@@ -82,7 +82,7 @@ pub fn list<'s>(model: Model<'s>, index: IndexSlot) -> impl Iterator<Item = Resu
             });
         }
         Ok(Row {
-            key: record.key.to_string(),
+            key: record.key().to_string(),
             address: record.address.0,
             class: class(&envelope),
             body_version: envelope.body_version,

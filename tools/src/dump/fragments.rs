@@ -42,7 +42,7 @@ pub fn list<'s>(
         let usage = usage.get(&record.address).cloned().unwrap_or_default();
         let sections = || view.sections();
         Ok(Row {
-            digest: record.key.to_string(),
+            digest: record.key().to_string(),
             name: usage.name.map(|name| model.name(name)).transpose()?,
             size: sections()
                 .map(|section| section.size)
@@ -159,7 +159,7 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Vec<Digest>> {
     }
     found
         .into_keys()
-        .map(|address| Ok(*model.programs.fragment(address)?.record().key))
+        .map(|address| Ok(model.programs.fragment(address)?.record().key()))
         .collect()
 }
 
@@ -182,7 +182,7 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
         {
             continue;
         }
-        compilations.push(compilation.record().key.to_string());
+        compilations.push(compilation.record().key().to_string());
         for (member, symbols) in members.iter().zip(model.definitions(&compilation)) {
             if member.fragment == record.address {
                 suffix = suffix.or(Some(member.suffix));

@@ -85,7 +85,7 @@ pub fn detail(model: &Model<'_>, path: &Path) -> Result<Detail> {
                 Address(0) => None,
                 address => {
                     let compilation = model.programs.compilation_at(address)?;
-                    Some(compilation.record().key.to_string())
+                    Some(compilation.record().key().to_string())
                 }
             },
         });

@@ -3,6 +3,7 @@
 use super::model::{Model, flag_letters, is_digest_prefix, piece_text};
 use super::output::{Text, View, grouped, hex, printable};
 use anyhow::Result;
+use format_spec::file::SHORT_KEY;
 use format_spec::ids::{NameId, PieceId};
 use format_spec::program::Index;
 use serde::Serialize;
@@ -43,7 +44,8 @@ impl View for Name {
 #[derive(Serialize)]
 pub struct Piece {
     id: u32,
-    digest: String,
+    /// What it is found by, in hexadecimal.
+    key: String,
     section: String,
     flags: String,
     entsize: u32,
@@ -55,9 +57,9 @@ pub struct Piece {
 }
 
 /// Heading for [`Piece`]s.
-pub const PIECE_HEADING: &str = "      id  digest        section       flags  size  align  content";
+pub const PIECE_HEADING: &str = "      id  key           section       flags  size  align  content";
 
-/// The pieces with a digest or content like `pattern`, by id.
+/// The pieces with a key or content like `pattern`, by id.
 pub fn pieces<'s>(
     model: Model<'s>,
     pattern: Option<&str>,
@@ -69,9 +71,9 @@ pub fn pieces<'s>(
             Err(error) => return Some(Err(error)),
         };
         let wanted = pattern.as_ref().is_none_or(|pattern| {
-            let is_digest = is_digest_prefix(pattern)
-                && piece.digest.starts_with(&pattern.to_ascii_lowercase());
-            is_digest || piece.text.contains(pattern)
+            let is_key =
+                is_digest_prefix(pattern) && piece.key.starts_with(&pattern.to_ascii_lowercase());
+            is_key || piece.text.contains(pattern)
         });
         wanted.then_some(Ok(piece))
     })
@@ -81,12 +83,12 @@ fn piece(model: Model<'_>, id: u32) -> Result<Piece> {
     let view = model.programs.piece(PieceId(id))?;
     Ok(Piece {
         id,
-        digest: view.record.key.to_string(),
+        key: view.record.key().to_string()[..2 * SHORT_KEY].to_owned(),
         section: model.name(view.header.section_name)?,
         flags: flag_letters(view.header.sh_flags),
-        entsize: view.header.entsize,
+        entsize: view.header.entsize.into(),
         align: 1 << view.header.align_log2,
-        size: view.header.size,
+        size: view.bytes.len() as u32,
         text: piece_text(&view),
         bytes: hex(view.bytes),
     })
@@ -99,7 +101,7 @@ impl View for Piece {
             out,
             "{:>8}  {}  {:<12}  {:<5}  {:>4}  {:>5}  {}",
             self.id,
-            style.digest(&self.digest[..12]),
+            style.digest(&self.key[..12]),
             self.section,
             self.flags,
             self.size,
@@ -138,11 +140,11 @@ pub fn types<'s>(
                 for reference in view.references {
                     let address = reference.address().unwrap_or_default();
                     let other = model.programs.snapshot().record_at(address)?;
-                    references.push(other.key.to_string());
+                    references.push(other.key().to_string());
                 }
                 let tag = gimli::DwTag(view.header.tag);
                 anyhow::Ok(Type {
-                    signature: view.record.key.to_string(),
+                    signature: view.record.key().to_string()[..2 * SHORT_KEY].to_owned(),
                     tag: tag
                         .static_string()
                         .map_or_else(|| format!("{:#x}", tag.0), str::to_owned),

@@ -68,17 +68,17 @@ impl<'s> Model<'s> {
                 match fragment.anonymous().get(target.value() as usize) {
                     Some(&address) => {
                         let other = self.programs.fragment(address)?;
-                        format!("anonymous:{:.12}", other.record().key)
+                        format!("anonymous:{:.12}", other.record().key())
                     }
-                    None => bail!("fragment {:.12}: no such target", fragment.record().key),
+                    None => bail!("fragment {:.12}: no such target", fragment.record().key()),
                 }
             }
             Some(TargetKind::Section) => match fragment.section(target.value()) {
                 Some(section) => self.section_name(section.record, suffix)?,
-                None => bail!("fragment {:.12}: no such section", fragment.record().key),
+                None => bail!("fragment {:.12}: no such section", fragment.record().key()),
             },
             Some(TargetKind::Piece) => piece_text(&self.programs.piece(PieceId(target.value()))?),
-            None => bail!("fragment {:.12}: unknown target", fragment.record().key),
+            None => bail!("fragment {:.12}: unknown target", fragment.record().key()),
         })
     }
 
@@ -157,13 +157,13 @@ impl<'s> Model<'s> {
         let prefix = prefix.to_ascii_lowercase();
         if let Some(digest) = Digest::from_hex(&prefix) {
             let found = self.programs.snapshot().get(index.slot(), &digest)?;
-            return Ok(found.map(|record| *record.key));
+            return Ok(found.map(|record| record.key()));
         }
         let mut found: Vec<Digest> = Vec::new();
         for record in self.programs.records(index) {
-            let key = record?.key;
+            let key = record?.key();
             if key.to_string().starts_with(&prefix) {
-                found.push(*key);
+                found.push(key);
             }
         }
         found.sort();

@@ -12,7 +12,7 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::{Context, Result};
-use format_spec::file::{ITEM_ALIGN, IndexSlot, RECORD_OVERHEAD, TRAILER_SIZE, VectorSlot};
+use format_spec::file::{IndexSlot, TRAILER_SIZE, VectorSlot};
 use format_spec::fragment::{FragmentHeader, SectionKind, SectionRecord};
 use format_spec::ids::Address;
 use format_spec::program::{Index, NameHeader, PieceHeader};
@@ -62,8 +62,7 @@ struct Objects {
 
 /// Head, key and check of a record, and the zeros behind that.
 fn overhead(record: &Record<'_>) -> u64 {
-    let length = record.value.len() as u64;
-    8 + (RECORD_OVERHEAD + length).next_multiple_of(ITEM_ALIGN) - length
+    record.size() - record.value.len() as u64
 }
 
 /// Counts.
@@ -191,7 +190,7 @@ fn objects(model: &Model<'_>, repository_bytes: u64, progress: &Progress) -> Res
         let compilation = compilation?;
         let record = compilation.record();
         let object = linker::join::join(&model.programs.load(&compilation)?)
-            .with_context(|| format!("compilation {:.12}", record.key))?;
+            .with_context(|| format!("compilation {:.12}", record.key()))?;
         let times = tickets
             .get(&record.address)
             .map_or(1, |paths| paths.len() as u64);

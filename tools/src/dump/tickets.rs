@@ -66,7 +66,7 @@ pub fn list(model: &Model<'_>, pattern: Option<&str>) -> Result<Vec<Row>> {
             continue;
         }
         let compilation = model.programs.compilation_at(view.header.compilation)?;
-        let digest = *compilation.record().key;
+        let digest = compilation.record().key();
         let state = match file::look_at(Path::new(OsStr::from_bytes(view.path))) {
             TicketFile::Ticket(ticket) if ticket.uuid == uuid && ticket.compilation == digest => {
                 State::Live

@@ -10,17 +10,18 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::Result;
-use format_spec::canonical::{Encoder, FragmentEncoder, SectionFacts};
+use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::fragment::TargetKind;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
     Index, NameHeader, SymbolRecord, Vector, has_envelopes, has_kept_elements, index_in_words,
+    name_key, piece_key,
 };
 use serde::Serialize;
 use store::engine::{Record, Snapshot};
-use store::program::{FragmentView, ProgramError, Programs};
+use store::program::{FragmentView, PieceView, ProgramError, Programs};
 
 /// What `--verify` found.
 #[derive(Debug, Serialize)]
@@ -154,6 +155,19 @@ fn problem(error: ProgramError) -> Problem {
     }
 }
 
+fn piece_facts<'s>(
+    programs: Programs<'s>,
+    piece: &PieceView<'s>,
+) -> Result<PieceFacts<'s>, ProgramError> {
+    Ok(PieceFacts {
+        section_name: programs.name(piece.header.section_name)?,
+        sh_flags: piece.header.sh_flags,
+        entsize: piece.header.entsize.into(),
+        align_log2: piece.header.align_log2,
+        bytes: piece.bytes,
+    })
+}
+
 struct Checker<'s> {
     programs: Programs<'s>,
     snapshot: Snapshot<'s>,
@@ -172,7 +186,7 @@ impl<'s> Checker<'s> {
     }
 
     fn same(&self, record: &Record<'_>, computed: Digest) -> Result<(), ProgramError> {
-        if *record.key == computed {
+        if record.has_key(&computed) {
             return Ok(());
         }
         self.damaged(
@@ -209,7 +223,7 @@ impl<'s> Checker<'s> {
             return self.damaged(record, "not a name");
         };
         let header: NameHeader = bytemuck::pod_read_unaligned(head);
-        self.same(record, Digest::of(bytes))?;
+        self.same(record, name_key(&self.snapshot.store().uuid(), bytes))?;
         let element = self
             .snapshot
             .vector_get(Vector::Names.slot(), header.id.0)?;
@@ -231,14 +245,8 @@ impl<'s> Checker<'s> {
         if view.record.address != record.address {
             return self.damaged(record, "a piece's id is not its place");
         }
-        let digest = self.encoder.piece(
-            self.programs.name(view.header.section_name)?,
-            view.header.sh_flags,
-            view.header.entsize,
-            view.header.align_log2,
-            view.bytes,
-        );
-        self.same(record, digest)
+        let uuid = self.snapshot.store().uuid();
+        self.same(record, piece_key(&uuid, view.header, view.bytes))
     }
 
     fn fragment(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
@@ -268,18 +276,18 @@ impl<'s> Checker<'s> {
                 Some(kind @ (TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed)) => {
                     writer.target_name(kind, programs.name(NameId(target.value()))?)
                 }
-                Some(kind @ TargetKind::OwnAnonymous) => {
+                Some(TargetKind::OwnAnonymous) => {
                     let address = view.anonymous().get(target.value() as usize);
                     let Some(&address) = address.filter(|address| **address < record.address)
                     else {
                         return self.damaged(&record, "refers to a later fragment");
                     };
-                    writer.target_content(kind, programs.fragment(address)?.record().key);
+                    writer.target_anonymous(&programs.fragment(address)?.record().key());
                 }
                 Some(TargetKind::Section) => writer.target_section(target.value()),
-                Some(kind @ TargetKind::Piece) => {
+                Some(TargetKind::Piece) => {
                     let piece = programs.piece(PieceId(target.value()))?;
-                    writer.target_content(kind, piece.record.key);
+                    writer.target_piece(&piece_facts(programs, &piece)?);
                 }
                 None => return self.damaged(&record, "a target's kind is unknown"),
             }
@@ -316,7 +324,7 @@ impl<'s> Checker<'s> {
         for member in view.members() {
             let fragment = programs.fragment(member.fragment)?;
             writer.member(
-                fragment.record().key,
+                &fragment.record().key(),
                 programs.name(member.suffix)?,
                 member.group,
             );
@@ -326,13 +334,22 @@ impl<'s> Checker<'s> {
             bindings.extend(view.bindings_of(member).iter());
         }
         for symbol in view.symbols() {
-            let piece = if symbol.bits & SymbolRecord::PIECE != 0 {
-                Some(programs.piece(PieceId(symbol.section))?.record.key)
-            } else {
-                None
+            let piece = match symbol.bits & SymbolRecord::PIECE {
+                0 => None,
+                _ => Some(programs.piece(PieceId(symbol.section))?),
+            };
+            let piece = match &piece {
+                Some(piece) => Some(piece_facts(programs, piece)?),
+                None => None,
             };
             let (value, size) = view.value_and_size(symbol);
-            writer.symbol(programs.name(symbol.name)?, symbol, value, size, piece);
+            writer.symbol(
+                programs.name(symbol.name)?,
+                symbol,
+                value,
+                size,
+                piece.as_ref(),
+            );
         }
         for group in view.groups() {
             writer.group(programs.name(group.signature)?, group.flags);

@@ -3,8 +3,8 @@
 
 use crate::Random;
 use format_spec::file::{
-    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK,
-    RECORD_OVERHEAD, STATE_OFFSET, StateWord, TRAILER_SIZE, Trailer, record_check,
+    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK, STATE_OFFSET,
+    StateWord, TRAILER_SIZE, Trailer, record_check,
 };
 use std::mem::offset_of;
 use std::ops::Range;
@@ -47,13 +47,9 @@ pub struct Item {
 impl Item {
     /// The value of a record, between its key and its check; `None` if it is another item.
     pub fn value(&self) -> Option<Range<usize>> {
-        let is_record = matches!(
-            self.head.kind(),
-            Some(ItemKind::Record | ItemKind::Replacement)
-        );
-        let start = self.body.start + (RECORD_OVERHEAD - RECORD_CHECK) as usize;
+        let start = self.body.start + self.head.kind()?.key_length()?;
         let end = self.body.end.checked_sub(RECORD_CHECK as usize)?;
-        (is_record && start <= end).then_some(start..end)
+        (start <= end).then_some(start..end)
     }
 }
 

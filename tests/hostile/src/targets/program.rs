@@ -190,7 +190,7 @@ pub fn run(bytes: &[u8]) {
 /// Reads every record as who verifies does.
 fn look_at(programs: &Programs) {
     for record in programs.records(Index::Compilations).flatten() {
-        let Ok(view) = programs.compilation(record.key) else {
+        let Ok(view) = programs.compilation(&record.key()) else {
             continue;
         };
         let Ok(loaded) = programs.load(&view) else {

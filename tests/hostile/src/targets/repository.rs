@@ -61,15 +61,15 @@ pub fn run(data: &[u8]) {
 /// Reads every byte.
 fn touch(record: &Record<'_>) {
     let sum: u64 = record.value.iter().map(|&byte| u64::from(byte)).sum();
-    black_box((sum, record.key));
+    black_box((sum, record.key()));
 }
 
 fn look_at(snapshot: &Snapshot<'_>) {
     for index in IndexSlot::all() {
         for record in snapshot.iter(index).flatten() {
             touch(&record);
-            if let Ok(Some(found)) = snapshot.get(index, record.key) {
-                assert_eq!(found.key, record.key);
+            if let Ok(Some(found)) = snapshot.get(index, &record.key()) {
+                assert_eq!(found.key(), record.key());
             }
         }
         let _ = black_box(snapshot.get(index, &Digest::of(b"absent")));
