@@ -58,8 +58,10 @@ struct Emitter<'i, 'a> {
     arena: &'a Bump,
     out: Compilation<'a>,
     names: FxHashMap<&'a [u8], Name>,
-    /// The numbers of the pieces that there are, by their contents. There is room for all, so that it never grows.
-    pieces: HashTable<u32>,
+    /// The numbers of the pieces that there are, with the hashes of their contents. There is room for all, so that it never grows.
+    pieces: HashTable<(u64, u32)>,
+    /// For each section that is cut, what its pieces have in common, once that is known.
+    piece_classes: Vec<Option<Piece<'a>>>,
     /// For each symbol the number of its name, once that is known.
     symbol_names: Vec<Option<Name>>,
     /// For each section that is cut, its pieces' numbers.
@@ -155,6 +157,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
                     .map(|merge| merge.piece_count())
                     .sum(),
             ),
+            piece_classes: vec![None; sections],
             symbol_names: vec![None; input.object.symbols.len()],
             piece_numbers: plan
                 .merge
@@ -427,34 +430,43 @@ impl<'i, 'a> Emitter<'i, 'a> {
         if known != NONE {
             return Some((known, within));
         }
-        let header = self.input.section(section);
-        let dropped = elf::SHF_GROUP | elf::SHF_COMPRESSED;
         let piece = Piece {
-            section_name: self.name(names::piece_class(header.name)),
-            sh_flags: header.flags() as u32 & !dropped,
-            entsize: header.header.sh_entsize.get(LE) as u32,
-            align_log2: self.input.align_log2[section as usize],
             bytes: &self.input.data[section as usize][bounds.start as usize..bounds.end as usize],
+            ..self.piece_class(section)
         };
         let pieces = &mut self.out.pieces;
-        let hash = |piece: &Piece<'_>| FxBuildHasher.hash_one(piece);
-        let of_piece = hash(&piece);
-        let number = match self
-            .pieces
-            .find(of_piece, |&known| pieces[known as usize] == piece)
-        {
-            Some(known) => *known,
+        let hash = FxBuildHasher.hash_one(piece);
+        let is_it = |&(other, known): &(u64, u32)| other == hash && pieces[known as usize] == piece;
+        let number = match self.pieces.find(hash, is_it) {
+            Some((_, known)) => *known,
             None => {
                 pieces.push(piece);
                 let number = pieces.len() as u32 - 1;
-                let again = |&known: &u32| hash(&pieces[known as usize]);
-                self.pieces.insert_unique(of_piece, number, again);
+                (self.pieces).insert_unique(hash, (hash, number), |(hash, _)| *hash);
                 number
             }
         };
         self.piece_slots.resize(pieces.len(), (NONE, 0));
         self.piece_numbers[section as usize][index as usize] = number;
         Some((number, within))
+    }
+
+    /// What all pieces of a section have in common, without bytes.
+    fn piece_class(&mut self, section: u32) -> Piece<'a> {
+        if let Some(class) = self.piece_classes[section as usize] {
+            return class;
+        }
+        let header = self.input.section(section);
+        let dropped = elf::SHF_GROUP | elf::SHF_COMPRESSED;
+        let class = Piece {
+            section_name: self.name(names::piece_class(header.name)),
+            sh_flags: header.flags() as u32 & !dropped,
+            entsize: header.header.sh_entsize.get(LE) as u32,
+            align_log2: self.input.align_log2[section as usize],
+            bytes: &[],
+        };
+        self.piece_classes[section as usize] = Some(class);
+        class
     }
 
     /// The number of a target among those of the fragment at hand.

@@ -112,10 +112,9 @@ struct Numbers<T> {
 }
 
 impl<T: Default> Numbers<T> {
-    /// `count` of them, of which `find` gives those that are known, looked for in the order of `order`.
+    /// Those numbered in `order`, of which `find` gives those that are known, looked for in this order.
     fn find(
-        count: usize,
-        order: impl Iterator<Item = u32>,
+        order: impl ExactSizeIterator<Item = u32>,
         mut find: impl FnMut(usize) -> Result<Option<T>>,
     ) -> Result<Numbers<T>> {
         let mut numbers = Numbers {
@@ -123,7 +122,7 @@ impl<T: Default> Numbers<T> {
             missing: Vec::new(),
             done: 0,
         };
-        numbers.of.resize_with(count, T::default);
+        numbers.of.resize_with(order.len(), T::default);
         for number in order {
             match find(number as usize)? {
                 Some(known) => numbers.of[number as usize] = known,
@@ -132,7 +131,6 @@ impl<T: Default> Numbers<T> {
         }
         Ok(numbers)
     }
-
     /// Of each, whether it was found.
     fn known(&self) -> Vec<bool> {
         let mut known = vec![true; self.of.len()];
@@ -153,14 +151,12 @@ impl<'p> Missing<'p> {
     fn new(programs: Option<&Programs<'_>>, prepared: &'p Prepared<'_>) -> Result<Missing<'p>> {
         let compilation = &prepared.compilation;
         let all = |count: usize| 0..count as u32;
-        let count = compilation.names.len();
-        let names = Numbers::find(count, all(count), |number| match programs {
+        let names = Numbers::find(all(compilation.names.len()), |number| match programs {
             Some(programs) => programs.whole_name(compilation.names[number]),
             None => Ok(None),
         })?;
-        let count = compilation.pieces.len();
         let is_known = names.known();
-        let pieces = Numbers::find(count, all(count), |number| {
+        let pieces = Numbers::find(all(compilation.pieces.len()), |number| {
             let piece = &compilation.pieces[number];
             let section_name = piece.section_name.0 as usize;
             match programs {
@@ -172,9 +168,8 @@ impl<'p> Missing<'p> {
             }
         })?;
         let order = compilation.digest_order.iter().copied();
-        let fragments = Numbers::find(prepared.fragments.len(), order, |number| {
-            let digest = &prepared.fragments[number];
-            let found = look(programs, Index::Fragments, digest)?;
+        let fragments = Numbers::find(order, |number| {
+            let found = look(programs, Index::Fragments, &prepared.fragments[number])?;
             Ok(found.map(|record| record.address))
         })?;
         let added = Added {
@@ -231,7 +226,7 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
     for (addition, ticket) in additions.iter().zip(&tickets) {
-        let state = find(&programs, addition.prepared)?;
+        let state = state(&programs, addition.prepared)?;
         nothing_to_do &= match (&state, ticket) {
             (State::There(_), None) => true,
             (State::There(compilation), Some(ticket)) => {
@@ -272,7 +267,7 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
     }
 }
 
-fn find<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
+fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
     let mut missing = Missing::new(Some(programs), prepared)?;
     let all_there = missing.names.missing.is_empty()
         && missing.pieces.missing.is_empty()
