@@ -137,17 +137,15 @@ fn a_definition_with_code_fixups_and_frames() {
     );
     let code = detail["sections"][0]["code"].as_array().expect("code");
     assert!(code.last().and_then(|line| line["text"].as_str()).is_some());
-    // The CIE of all of them is decoded, too.
-    let cie = list
-        .as_array()
-        .expect("a list")
-        .iter()
-        .find(|row| row["name"].is_null() && row["sections"][0] == ".eh_frame");
-    let cie = cie.and_then(|row| row["digest"].as_str()).expect("a CIE");
-    let text = dump(&scratch, &["fragments", cie]).ok().text();
+    // CIEs are decoded, too. That of a unit without landing pads is another one.
+    let cies: Vec<_> = (list.as_array().expect("a list").iter())
+        .filter(|row| row["name"].is_null() && row["sections"][0] == ".eh_frame")
+        .filter_map(|row| row["digest"].as_str())
+        .map(|digest| dump(&scratch, &["fragments", digest]).ok().text())
+        .collect();
     assert!(
-        text.contains("CIE  version 1 augmentation \"zPLR\""),
-        "{text}"
+        (cies.iter()).any(|text| text.contains("CIE  version 1 augmentation \"zPLR\"")),
+        "{cies:?}"
     );
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The values of all records of an index.
 pub fn records(data: &[u8], index: Index) -> Vec<Range<usize>> {
     items(data)
-        .filter(|item| item.head.slot() == index as u8)
+        .filter(|item| item.head.index() == Some(index.slot()))
         .filter_map(|item| item.value())
         .collect()
 }
