@@ -12,7 +12,6 @@ use crate::merge::Merged;
 use crate::object::{Object, Place};
 use crate::output::{OutputSection, Outputs, Std, shf};
 use crate::pieces::PiecePlaces;
-use crate::prefetch::prefetch;
 use crate::resolve::Definitions;
 use crate::scripting::Assigned;
 use crate::sections::{Sections, state};
@@ -21,6 +20,7 @@ use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::ticket_object::RepositoryId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use store::prefetch::prefetch;
 
 /// Everything that addresses are computed from.
 #[derive(Clone, Copy)]

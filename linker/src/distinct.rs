@@ -9,7 +9,7 @@
 //! need is fetched, in three steps: the word of the table some strings ahead, by it the place of the bytes,
 //! and then the bytes.
 
-use crate::prefetch::prefetch;
+use store::prefetch::prefetch;
 
 /// Different byte strings.
 #[derive(Default)]

@@ -4,8 +4,8 @@
 use crate::crel::{self, CrelError};
 use crate::debug_compress::{Compressed, plain_name};
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
-use crate::prefetch::prefetch;
 use std::borrow::Cow;
+use store::prefetch::prefetch;
 
 /// What is wrong with an input file.
 #[derive(Debug, thiserror::Error)]

@@ -10,13 +10,13 @@ use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixups, Object, Target, Unwind};
-use crate::prefetch::prefetch;
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
 use crate::ticket_object::is_cie_pointer;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use store::prefetch::prefetch;
 
 /// A CIE of an input.
 #[derive(Debug)]

@@ -19,10 +19,10 @@ use crate::ids::{FileId, OutputId, PartId, SectionId};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
-use crate::prefetch::prefetch;
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use store::prefetch::prefetch;
 use store::program::ProgramError;
 
 /// The sections of one file in one part.

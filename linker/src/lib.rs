@@ -52,7 +52,6 @@ pub mod output_file;
 pub mod pages;
 pub mod pieces;
 pub mod plan;
-mod prefetch;
 pub mod printing;
 pub mod progress;
 pub mod raw_input;

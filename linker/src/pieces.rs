@@ -13,11 +13,11 @@ use crate::least::{Least32, Least64};
 use crate::merge::{Contents, MergeInput, Merged, Source};
 use crate::object::{Object, Section};
 use crate::output::{MergeKind, Outputs};
-use crate::prefetch::prefetch;
 use crate::sections::merge_part;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use format_spec::ids::{Address, NameId, PieceId};
 use rayon::prelude::*;
+use store::prefetch::prefetch;
 use store::program::{ProgramError, Programs};
 
 /// Marks for the pieces of each repository.

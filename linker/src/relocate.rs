@@ -12,11 +12,11 @@ use crate::got::{NONE, Slots};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
 use crate::plan::{Mode, Plan, plan};
-use crate::prefetch::prefetch;
 use crate::relr;
 use crate::sections::state;
 use crate::symbols::{flag, rank};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use store::prefetch::prefetch;
 
 /// What relocations are computed from.
 #[derive(Clone, Copy)]

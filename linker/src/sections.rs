@@ -17,7 +17,6 @@ use crate::object::{Object, Section};
 use crate::output::{
     Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
 };
-use crate::prefetch::prefetch;
 use crate::scripting::{FileNames, Route, Rules};
 use crate::split::piece_section_name;
 use crate::symbol_warnings;
@@ -26,6 +25,7 @@ use crate::unique::Unique;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use store::prefetch::prefetch;
 
 /// Bits of a section's state.
 pub mod state {

@@ -12,7 +12,6 @@ use crate::elf_object::Malformed;
 use crate::join;
 use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
 use crate::output::shf;
-use crate::prefetch::prefetch;
 use format_spec::digest::Digest;
 use format_spec::fragment::{
     FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,
@@ -24,6 +23,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::engine::Store;
+use store::prefetch::prefetch;
 use store::program::{
     Bindings, CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
     SectionView,

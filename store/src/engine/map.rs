@@ -22,6 +22,7 @@ use super::error::Fault;
 use super::sync::Word;
 use super::system::System;
 use crate::guard::Mapped;
+use crate::prefetch::{CACHE_LINE, prefetch_all};
 use format_spec::leaf::LINE_WORDS;
 use memmap2::MmapRaw;
 use std::fs::File;
@@ -116,19 +117,9 @@ impl<'s> View<'s> {
     /// Has the processor begin to fetch the bytes at `offset`, a few cache lines of them.
     #[inline]
     pub fn prefetch(self, offset: u64) {
-        const LINE: u64 = 64;
-        const LINES: u64 = 4;
-        let Ok(bytes) = self.bytes(offset, LINE * LINES) else {
-            return;
-        };
-        for line in bytes.chunks_exact(LINE as usize) {
-            // SAFETY: the instruction needs SSE, which every x86-64 processor has; it reads nothing that the
-            // program could see, and the address is in bounds all the same.
-            #[cfg(target_arch = "x86_64")]
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-            }
+        const LINES: usize = 4;
+        if let Ok(bytes) = self.bytes(offset, (LINES * CACHE_LINE) as u64) {
+            prefetch_all(bytes);
         }
     }
 

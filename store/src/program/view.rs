@@ -7,6 +7,7 @@
 
 use super::{ProgramError, Result};
 use crate::engine::{Error, Record, Snapshot};
+use crate::prefetch::prefetch_all;
 use bytemuck::{Pod, Zeroable};
 use format_spec::digest::Digest;
 use format_spec::fragment::{
@@ -648,13 +649,18 @@ impl<'s> SectionView<'s> {
         }
         let mut unpacked = 0;
         let mut end = 0;
-        for from in self.stored.chunks(BodyCheck::BLOCK) {
-            if check.is_some() {
-                made.block(from);
+        let mut blocks = self.stored.chunks(BodyCheck::BLOCK).peekable();
+        while let Some(from) = blocks.next() {
+            if let Some(next) = blocks.peek() {
+                prefetch_all(next);
             }
             let start = end;
             end += from.len();
             out[start..end].copy_from_slice(from);
+            if check.is_some() {
+                // The copy, which is in the processor's first cache: it waited for memory on both sides at once.
+                made.block(&out[start..end]);
+            }
             unpacked += packed.take(
                 &packed.records[unpacked..],
                 &mut out[..end],
