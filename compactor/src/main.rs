@@ -19,6 +19,7 @@ const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    store::heap::keep();
     store::guard::install("repo-gc", "nothing was compacted");
     let cli = Cli::parse();
     let report = match run(&cli) {

@@ -51,6 +51,7 @@ impl Host for Process<'_> {
 }
 
 fn main() -> ExitCode {
+    store::heap::keep();
     store::guard::install("repo-ld", "there is no output; link again");
     let mut args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,

@@ -8,6 +8,7 @@ mod damage;
 mod describe;
 pub mod engine;
 pub mod guard;
+pub mod heap;
 pub mod prefetch;
 pub mod program;
 

@@ -1,6 +1,7 @@
 //! `repo-cc COMPILER ARGUMENTS…`: see [`tools::cc`].
 
 fn main() -> std::process::ExitCode {
+    store::heap::keep();
     store::guard::install(
         "repo-cc",
         "the object stays an ordinary object; compile again",

@@ -61,6 +61,8 @@ fn main() -> Result<()> {
     if let Some(repository) = &arguments.writer {
         return contention::write(repository, &arguments.names);
     }
+    // As the programs do.
+    store::heap::keep();
     measure::adopt_orphans()?;
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
     let binaries = Binaries::release(&[])?;
