@@ -5,11 +5,13 @@
 //! descriptor, type, the owner's name, the descriptor, each padded to a multiple of 4.
 
 use crate::digest::Digest;
+use crate::fragment::BodyCheck;
+use std::ops::Range;
 
 /// Name of the section that holds the note.
 pub const NOTE_SECTION: &[u8] = b".note.repo";
 /// The version of the descriptor that this crate writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The note's owner, with its terminator.
 const OWNER: &[u8; 5] = b"REPO\0";
 /// The note's type.
@@ -17,7 +19,9 @@ const NOTE_TYPE: u32 = 1;
 /// Bytes before the descriptor: three words, and the owner's name.
 const FRAME: usize = 12 + OWNER.len().next_multiple_of(4);
 /// Bytes of a descriptor before the path.
-const FIXED: usize = 4 + 4 + 16 + 32;
+const FIXED: usize = 4 + 4 + 16 + 32 + 4 + 4;
+/// Where the seal is in the note's bytes.
+const SEAL: Range<usize> = FRAME + 56..FRAME + 60;
 
 /// What a ticket's note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +30,12 @@ pub struct TicketNote<'a> {
     pub uuid: [u8; 16],
     /// The compilation.
     pub compilation: Digest,
+    /// [`seal`] of the ticket file.
+    pub seal: u32,
     /// The repository's absolute path, as it was when the ticket was written.
     pub repository: &'a [u8],
+    /// How the ticket was made, in the form that section 20 specifies; empty if that is not said.
+    pub made: &'a [u8],
 }
 
 /// Why a section of the note's name holds no note that can be read.
@@ -45,9 +53,9 @@ impl<'a> TicketNote<'a> {
     /// The bytes of the note, padded to a multiple of 4. (Sizes fit their words: a path that a system opens has some
     /// thousand bytes at most.)
     pub fn encode(&self) -> Vec<u8> {
-        let mut note = Vec::with_capacity(FRAME + FIXED + self.repository.len() + 3);
-        let descriptor_size = (FIXED + self.repository.len()) as u32;
-        for word in [OWNER.len() as u32, descriptor_size, NOTE_TYPE] {
+        let descriptor_size = FIXED + self.repository.len() + self.made.len();
+        let mut note = Vec::with_capacity(FRAME + descriptor_size + 3);
+        for word in [OWNER.len() as u32, descriptor_size as u32, NOTE_TYPE] {
             note.extend_from_slice(&word.to_le_bytes());
         }
         note.extend_from_slice(OWNER);
@@ -56,7 +64,10 @@ impl<'a> TicketNote<'a> {
         note.extend_from_slice(&(self.repository.len() as u32).to_le_bytes());
         note.extend_from_slice(&self.uuid);
         note.extend_from_slice(&self.compilation.0);
+        note.extend_from_slice(&self.seal.to_le_bytes());
+        note.extend_from_slice(&(self.made.len() as u32).to_le_bytes());
         note.extend_from_slice(self.repository);
+        note.extend_from_slice(self.made);
         note.resize(note.len().next_multiple_of(4), 0);
         note
     }
@@ -89,22 +100,44 @@ impl<'a> TicketNote<'a> {
         if version != VERSION {
             return Err(NoteError::Version(version));
         }
-        let (fixed, repository) = descriptor.split_first_chunk::<FIXED>().ok_or(CUT_OFF)?;
-        if word(fixed, 4) as usize != repository.len() {
-            return Err(NoteError::Damaged(
-                "the size of the repository's path is wrong",
-            ));
-        }
+        let (fixed, rest) = descriptor.split_first_chunk::<FIXED>().ok_or(CUT_OFF)?;
+        let (repository, made) = rest
+            .split_at_checked(word(fixed, 4) as usize)
+            .filter(|(_, made)| word(fixed, 60) as usize == made.len())
+            .ok_or(NoteError::Damaged("the sizes of its parts are wrong"))?;
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&fixed[8..24]);
         let mut digest = [0; 32];
-        digest.copy_from_slice(&fixed[24..]);
+        digest.copy_from_slice(&fixed[24..56]);
         Ok(TicketNote {
             uuid,
             compilation: Digest(digest),
+            seal: word(fixed, 56),
             repository,
+            made,
         })
     }
+}
+
+/// The seal of a ticket file whose note starts at `note`: a check of all of its bytes but the seal's own. Who changes
+/// anything in the file, as `objcopy` does, breaks it. `None` if there is no room for a note.
+pub fn seal(file: &[u8], note: usize) -> Option<u32> {
+    let place = seal_place(note)?;
+    let (before, behind) = (file.get(..place.start)?, file.get(place.end..)?);
+    Some(BodyCheck::default().part(before).part(behind).value())
+}
+
+/// Seals a ticket file whose note starts at `note`.
+///
+/// # Panics
+/// If there is no note.
+pub fn put_seal(file: &mut [u8], note: usize) {
+    let seal = seal(file, note).expect("the note is in the file");
+    file[note..][SEAL].copy_from_slice(&seal.to_le_bytes());
+}
+
+fn seal_place(note: usize) -> Option<Range<usize>> {
+    Some(note.checked_add(SEAL.start)?..note.checked_add(SEAL.end)?)
 }
 
 /// The little-endian word at `at`, which lies within the array.
@@ -119,7 +152,9 @@ mod tests {
     const NOTE: TicketNote<'_> = TicketNote {
         uuid: *b"0123456789abcdef",
         compilation: Digest([0xd1; 32]),
+        seal: 0x0403_0201,
         repository: b"/r/p.repo",
+        made: b"so",
     };
 
     fn encoded() -> Vec<u8> {
@@ -130,21 +165,40 @@ mod tests {
     #[test]
     fn bytes_are_as_specified() {
         let mut expected = Vec::new();
-        expected.extend_from_slice(&[5, 0, 0, 0, 65, 0, 0, 0, 1, 0, 0, 0]);
+        expected.extend_from_slice(&[5, 0, 0, 0, 75, 0, 0, 0, 1, 0, 0, 0]);
         expected.extend_from_slice(b"REPO\0\0\0\0");
-        expected.extend_from_slice(&[1, 0, 0, 0, 9, 0, 0, 0]);
+        expected.extend_from_slice(&[2, 0, 0, 0, 9, 0, 0, 0]);
         expected.extend_from_slice(b"0123456789abcdef");
         expected.extend_from_slice(&[0xd1; 32]);
-        expected.extend_from_slice(b"/r/p.repo\0\0\0");
+        expected.extend_from_slice(&[1, 2, 3, 4, 2, 0, 0, 0]);
+        expected.extend_from_slice(b"/r/p.reposo\0");
         assert_eq!(encoded(), expected);
         assert_eq!(TicketNote::parse(&expected), Ok(NOTE));
     }
 
     #[test]
+    fn the_seal_is_about_all_but_itself() {
+        let mut file = vec![7; 5];
+        file.extend_from_slice(&encoded());
+        file.extend_from_slice(b"behind");
+        put_seal(&mut file, 5);
+        let note = TicketNote::parse(&file[5..file.len() - 6]).expect("a note");
+        assert_eq!(seal(&file, 5), Some(note.seal));
+        for at in 0..file.len() {
+            let mut changed = file.clone();
+            changed[at] ^= 0x20;
+            let of_seal = (5 + SEAL.start..5 + SEAL.end).contains(&at);
+            assert_eq!(seal(&changed, 5) == Some(note.seal), of_seal, "{at}");
+        }
+        assert_eq!(seal(&file[..5 + SEAL.start], 5), None);
+        assert_eq!(seal(&file, usize::MAX), None);
+    }
+
+    #[test]
     fn every_cut_is_an_error() {
         let note = encoded();
-        // The last three bytes are padding.
-        for end in 0..note.len() - 3 {
+        // The last byte is padding.
+        for end in 0..note.len() - 1 {
             assert!(TicketNote::parse(&note[..end]).is_err(), "cut at {end}");
         }
     }
@@ -162,12 +216,10 @@ mod tests {
         assert_eq!(change(0, 4), foreign);
         assert_eq!(change(8, 2), foreign);
         assert_eq!(change(12, b'Z'), foreign);
-        assert_eq!(change(20, 2), Err(NoteError::Version(2)));
+        assert_eq!(change(20, 1), Err(NoteError::Version(1)));
         assert_eq!(
             change(24, 8),
-            Err(NoteError::Damaged(
-                "the size of the repository's path is wrong"
-            ))
+            Err(NoteError::Damaged("the sizes of its parts are wrong"))
         );
         let two = [encoded(), encoded()].concat();
         assert!(matches!(

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use store::guard::Guarded;
 use store::program::{Programs, Repository};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
-use tickets::{Ticket, is_ticket};
+use tickets::{Ticket, edits, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;
@@ -856,10 +856,23 @@ struct KnownRepository<'a> {
     path: PathBuf,
     uuid: [u8; 16],
     id: RepositoryId,
+    repository: &'a Repository,
     programs: Programs<'a>,
 }
 
-impl KnownRepository<'_> {
+impl<'a> KnownRepository<'a> {
+    /// The compilation that the ticket in `file` names, if the file is still as it was written or might as well be.
+    fn object(&self, file: &[u8], ticket: &Ticket) -> Result<TicketObject<'a>, Malformed> {
+        if !ticket.is_sealed {
+            edits::check(file, ticket, self.repository)?;
+        }
+        Ok(TicketObject::open(
+            self.id,
+            self.programs,
+            &ticket.compilation,
+        )?)
+    }
+
     /// Whether it is `ticket`'s. A path on the command line counts for all tickets.
     fn is_of(&self, ticket: &Ticket, args: &Args) -> bool {
         self.uuid == ticket.uuid
@@ -937,13 +950,14 @@ impl<'a, 'l> Opening<'a, 'l> {
                 .map_err(Malformed::from)
                 .and_then(|repository| {
                     let repository: &'a Repository = self.arena.repositories.alloc(repository);
-                    Ok(repository.programs()?)
+                    Ok((repository, repository.programs()?))
                 });
             match opened {
-                Ok(programs) => self.repositories.push(KnownRepository {
+                Ok((repository, programs)) => self.repositories.push(KnownRepository {
                     path: ticket.repository.clone(),
                     uuid: ticket.uuid,
                     id: RepositoryId(self.arena.repositories.len() as u32 - 1),
+                    repository,
                     programs,
                 }),
                 Err(why) => {
@@ -963,7 +977,7 @@ impl<'a, 'l> Opening<'a, 'l> {
             let Some(known) = repositories.iter().find(|known| known.is_of(ticket, args)) else {
                 return;
             };
-            match TicketObject::open(known.id, known.programs, &ticket.compilation) {
+            match known.object(found.data, ticket) {
                 Ok(object) => {
                     let file = found.file(Body::Object(Object::Ticket(object)));
                     *parsed = Some(Parsed::File(file));

@@ -485,7 +485,7 @@ fn tickets_for_tools_that_do_not_know_them() {
             .text()
             .lines()
             .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
-            .filter(|line| !line.starts_with(EXPLANATION) && !line.starts_with(".L"))
+            .filter(|line| !line.contains(EXPLANATION) && !line.starts_with(".L"))
             .collect()
     };
     assert!(letters(&object).len() > 20);
@@ -500,6 +500,8 @@ fn tickets_for_tools_that_do_not_know_them() {
         uuid: repository.uuid(),
         compilation: imported.digest,
         repository: scratch.repository(),
+        made: Vec::new(),
+        is_sealed: true,
     };
     let read = |path: &Path| Ticket::parse(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(read(&path), Some(expected.clone()));
@@ -511,7 +513,11 @@ fn tickets_for_tools_that_do_not_know_them() {
         .arg(&stripped)
         .arg(&path))
     .ok();
-    assert_eq!(read(&stripped), Some(expected));
+    let rewritten = Ticket {
+        is_sealed: false,
+        ..expected
+    };
+    assert_eq!(read(&stripped), Some(rewritten));
 
     for Linker {
         name: linker,
@@ -591,7 +597,7 @@ fn tickets_of_missing_and_of_other_repositories() {
     // Cut off anywhere, it is an error or no ticket, but never another ticket.
     for length in 0..bytes.len() {
         if let Ok(Some(cut)) = Ticket::parse(&bytes[..length]) {
-            assert_eq!(cut, ticket);
+            assert!(!cut.is_sealed && cut.compilation == ticket.compilation);
         }
     }
 }

@@ -5,10 +5,12 @@
 //!
 //! * [`ticket`]: reading the note that makes an ELF object a ticket, and opening the repository that it names.
 //! * [`write`](mod@write): making a whole ticket, which other tools (`nm`, `ar`, `strip`) take for an ordinary object.
+//! * [`edits`]: tickets that other tools have changed since.
 //! * [`archive`]: `ar` archives, in which tickets travel.
 //! * [`file`](mod@file): what is at a path: a ticket, an archive with tickets, or something else.
 
 pub mod archive;
+pub mod edits;
 pub mod file;
 pub mod ticket;
 pub mod write;

@@ -5,7 +5,7 @@
 //! it, [`format_spec::ticket`] says.
 
 use format_spec::digest::Digest;
-use format_spec::ticket::{NOTE_SECTION, NoteError, TicketNote, VERSION};
+use format_spec::ticket::{NOTE_SECTION, NoteError, TicketNote, VERSION, seal};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, SectionHeader64};
 use object::pod;
@@ -57,6 +57,15 @@ pub enum TicketError {
         /// The UUID of the repository.
         found: String,
     },
+    /// Another tool has changed it.
+    #[error(
+        "another tool (objcopy, strip, ld -r) has changed this ticket, and a link would not heed it: {what}; \
+         apply such tools to the object itself: repo-dump --materialize makes one of a ticket"
+    )]
+    Edited {
+        /// What is not as it was made.
+        what: String,
+    },
     /// The repository.
     #[error(transparent)]
     Repository(#[from] ProgramError),
@@ -71,6 +80,11 @@ pub struct Ticket {
     pub compilation: Digest,
     /// The repository's absolute path, as it was when the ticket was written.
     pub repository: PathBuf,
+    /// How it was made ([`TicketNote::made`]).
+    pub made: Vec<u8>,
+    /// Whether the file is as it was written. If it is not, [`edits::check`](crate::edits::check) says whether the ticket
+    /// may be used.
+    pub is_sealed: bool,
 }
 
 /// A UUID as it is usually written.
@@ -89,8 +103,8 @@ impl Ticket {
     /// Reads a ticket; `None` if the file is none.
     ///
     /// Looks only at section headers and the note, so it is quick on objects that
-    /// are no tickets. It finds the note also when tools have rewritten the file
-    /// (`strip`, `objcopy`).
+    /// are no tickets; of one that is, all bytes are read for its seal. It finds the
+    /// note also when tools have rewritten the file (`strip`, `objcopy`).
     ///
     /// # Errors
     /// If the note is there, but damaged or of another version.
@@ -103,6 +117,8 @@ impl Ticket {
                 uuid: note.uuid,
                 compilation: note.compilation,
                 repository: PathBuf::from(OsStr::from_bytes(note.repository)),
+                made: note.made.to_vec(),
+                is_sealed: seal(bytes, offset as usize) == Some(note.seal),
             })),
             Err(NoteError::Damaged(what)) => Err(TicketError::Damaged { offset, what }),
             Err(NoteError::Version(found)) => Err(TicketError::Version { found }),

@@ -3,16 +3,21 @@
 //! Beside the note (SPEC.md, section 20), which is all that this project reads, a ticket has
 //!
 //! * a symbol table with the names that the compilation defines and needs, with their types, bindings, visibilities and
-//!   sizes, each in an empty section of the kind that makes `nm` show the letter that it would show for the object;
-//! * for linkers that know no tickets, an entry in `.init_array`, which no linker leaves out, that refers to a hidden
-//!   undefined symbol whose name says what is wrong.
+//!   sizes, each in a section of the kind that makes `nm` show the letter that it would show for the object;
+//! * for linkers that know no tickets, a word in `.init`, which no linker leaves out, that refers to a hidden
+//!   undefined symbol whose name says what is wrong;
+//! * for `ld -r`, which leaves undefined symbols to the final link, two definitions of that name with a dot before it.
+//!   (The dot keeps it out of the lists of symbols that libtool makes of `nm`'s output.)
+//!
+//! There are as many tickets as objects, so they are small: sections are there only if they have symbols, and all names
+//! are in one string table, in which those of one ending share it.
 
 use crate::ticket::TicketError;
 use format_spec::digest::Digest;
 use format_spec::fragment::SectionKind;
 use format_spec::ids::NameId;
 use format_spec::program::SymbolRecord;
-use format_spec::ticket::{NOTE_SECTION, TicketNote};
+use format_spec::ticket::{TicketNote, put_seal};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::pod;
@@ -22,7 +27,12 @@ use store::guard;
 use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
 
 /// The undefined symbol that stops other linkers.
-pub const EXPLANATION: &str = "this_is_a_program_repository_ticket__link_it_with_repo_ld";
+pub const EXPLANATION: &str = "program_repository_ticket__link_with_repo_ld";
+
+/// The string table's beginning: the empty name, the explanation with its dot, and the names of the sections that every
+/// ticket has.
+const FIRST_STRINGS: &[u8] =
+    b"\0.program_repository_ticket__link_with_repo_ld\0.note.repo\0.rela.init\0.symtab\0.strtab\0";
 
 /// A section of the ticket that exists only so that symbols can be in it.
 struct Stand {
@@ -32,7 +42,8 @@ struct Stand {
     letter_of: fn(SectionKind, u32) -> bool,
 }
 
-/// The sections in which a ticket's symbols stand, by what decides `nm`'s letter.
+/// The sections in which a ticket's symbols stand, by what decides `nm`'s letter. Their names are the usual ones, so that who
+/// renames or removes such a section of an object changes something in a ticket, too.
 const STANDS: &[Stand] = &[
     Stand {
         name: b".text",
@@ -78,20 +89,40 @@ const STANDS: &[Stand] = &[
     },
 ];
 
-/// Index of the first of them: the null section and the note come before.
-const FIRST_STAND: usize = 2;
-const INIT_ARRAY_INDEX: usize = FIRST_STAND + STANDS.len();
+/// Of the stands, `.rodata`.
+const CONSTANTS: usize = 5;
 
-/// Makes the bytes of a ticket that names the compilation `digest` of `repository`.
+// The sections' indices, and the first of the stands that are there only if they are used.
+const INIT: u16 = 1;
+const RELA_INIT: u16 = 2;
+const NOTE: u16 = 3;
+const SYMTAB: u16 = 4;
+const STRTAB: u16 = 5;
+const FIRST_STAND: u16 = 6;
+
+/// Makes the bytes of a ticket that names the compilation `digest` of `repository`. `made` says how its object was made
+/// ([`TicketNote::made`]).
 ///
 /// # Errors
 /// If the compilation is not there, or the repository is damaged.
-pub fn ticket_bytes(repository: &Repository, digest: &Digest) -> Result<Vec<u8>, TicketError> {
+pub fn ticket_bytes(
+    repository: &Repository,
+    digest: &Digest,
+    made: &[u8],
+) -> Result<Vec<u8>, TicketError> {
     let programs = repository.programs()?;
     let compilation = programs.compilation(digest)?;
     let mut writer = TicketWriter::new();
     writer.symbols(&programs, &compilation)?;
-    Ok(writer.finish(repository, digest, &compilation))
+    let path = std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned());
+    let note = TicketNote {
+        uuid: repository.uuid(),
+        compilation: *digest,
+        seal: 0,
+        repository: path.as_os_str().as_bytes(),
+        made,
+    };
+    Ok(writer.finish(&note, &compilation))
 }
 
 /// Writes a ticket that names the compilation `digest` of `repository` to `path`: first
@@ -105,7 +136,7 @@ pub fn write_ticket(
     repository: &Repository,
     digest: &Digest,
 ) -> Result<(), TicketError> {
-    let bytes = ticket_bytes(repository, digest)?;
+    let bytes = ticket_bytes(repository, digest, &[])?;
     let io_error = |source| {
         TicketError::Repository(ProgramError::Io {
             path: path.to_owned(),
@@ -120,14 +151,17 @@ struct TicketWriter {
     symbols: Vec<Sym64<LE>>,
     strings: Vec<u8>,
     first_global: u32,
+    /// Which stands have symbols, and where their names are among the strings.
+    stands: Vec<(usize, u32)>,
 }
 
 impl TicketWriter {
     fn new() -> Self {
         let mut writer = TicketWriter {
             symbols: Vec::new(),
-            strings: vec![0],
+            strings: FIRST_STRINGS.to_vec(),
             first_global: 0,
+            stands: Vec::new(),
         };
         writer.push(0, 0, 0, 0, 0, 0);
         writer
@@ -151,6 +185,17 @@ impl TicketWriter {
         at
     }
 
+    /// The index of the section that is the stand `number`.
+    fn section_of(&mut self, number: usize) -> u16 {
+        let known = self.stands.iter().position(|(known, _)| *known == number);
+        let place = known.unwrap_or_else(|| {
+            let name = self.string(STANDS[number].name);
+            self.stands.push((number, name));
+            self.stands.len() - 1
+        });
+        FIRST_STAND + place as u16
+    }
+
     fn symbols(
         &mut self,
         programs: &Programs<'_>,
@@ -163,21 +208,25 @@ impl TicketWriter {
                 self.first_global = self.symbols.len() as u32;
             }
             let is_local = index < first_global;
-            if is_local && (symbol.name == NameId(0) || symbol.info & 0xf == elf::STT_SECTION) {
+            // What `nm` does not show.
+            let kind = symbol.info & 0xf;
+            let is_hidden =
+                symbol.name == NameId(0) || [elf::STT_SECTION, elf::STT_FILE].contains(&kind);
+            if is_local && is_hidden {
                 continue;
             }
             let (value, size) = compilation.value_and_size(symbol);
             let section = if symbol.bits & SymbolRecord::PIECE != 0 {
-                rodata_stand()
+                self.section_of(CONSTANTS)
             } else {
                 match symbol.section {
                     SymbolRecord::SECTION_UNDEFINED => elf::SHN_UNDEF,
                     SymbolRecord::SECTION_ABSOLUTE => elf::SHN_ABS,
                     SymbolRecord::SECTION_COMMON => elf::SHN_COMMON,
-                    section => stand_of
-                        .get(section as usize - 1)
-                        .copied()
-                        .unwrap_or(elf::SHN_UNDEF),
+                    section => match stand_of.get(section as usize - 1) {
+                        Some(stand) => self.section_of(*stand),
+                        None => elf::SHN_UNDEF,
+                    },
                 }
             };
             // An offset would lie beyond the end of the empty section.
@@ -191,161 +240,146 @@ impl TicketWriter {
         if compilation.symbols().len() <= first_global {
             self.first_global = self.symbols.len() as u32;
         }
-        let name = self.string(EXPLANATION.as_bytes());
-        self.push(
-            name,
-            elf::STB_GLOBAL << 4,
-            elf::STV_HIDDEN,
-            elf::SHN_UNDEF,
-            0,
-            0,
-        );
+        let global = elf::STB_GLOBAL << 4;
+        for section in [INIT, elf::SHN_ABS] {
+            self.push(1, global, elf::STV_HIDDEN, section, 0, 0);
+        }
+        self.push(2, global, elf::STV_HIDDEN, elf::SHN_UNDEF, 0, 0);
         Ok(())
     }
 
-    fn finish(
-        self,
-        repository: &Repository,
-        digest: &Digest,
-        compilation: &CompilationView<'_>,
-    ) -> Vec<u8> {
+    /// Lays out the file: whoever reads only the section headers and the note reads one page of most tickets.
+    fn finish(self, note: &TicketNote<'_>, compilation: &CompilationView<'_>) -> Vec<u8> {
         let explanation = self.symbols.len() as u32 - 1;
-        let symbol_table = INIT_ARRAY_INDEX as u32 + 2;
         let relocation = Rela64::<LE> {
             r_offset: object::U64::new(LE, 0),
             r_info: Rela64::r_info(LE, false, explanation, elf::R_X86_64_64),
             r_addend: object::I64::new(LE, 0),
         };
-        let mut out = SectionWriter::default();
-        out.section(&[], elf::SHT_NULL, 0, &[], 0);
-        let path = std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned());
-        let note = TicketNote {
-            uuid: repository.uuid(),
-            compilation: *digest,
-            repository: path.as_os_str().as_bytes(),
+        let count = FIRST_STAND + self.stands.len() as u16;
+        let mut file = FileWriter::new(count);
+        let name = |name: &[u8]| {
+            let position = memchr::memmem::find(FIRST_STRINGS, name);
+            position.expect("a name that every ticket has") as u32
         };
-        out.section(NOTE_SECTION, elf::SHT_NOTE, 0, &note.encode(), 4);
-        for stand in STANDS {
-            out.section(stand.name, stand.sh_type, stand.flags, &[], 1);
-        }
-        let alloc = elf::SHF_ALLOC | elf::SHF_WRITE;
-        out.section(b".init_array", elf::SHT_INIT_ARRAY, alloc, &[0; 8], 8);
+        let code = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
+        let of_init = name(b".init\0");
+        file.section(INIT, of_init, elf::SHT_PROGBITS, code, &[0; 8], 1);
         let table = pod::bytes_of(&relocation);
-        out.section(
-            b".rela.init_array",
+        let link = elf::SHF_INFO_LINK;
+        file.section(
+            RELA_INIT,
+            name(b".rela.init\0"),
             elf::SHT_RELA,
-            elf::SHF_INFO_LINK,
+            link,
             table,
             8,
         );
-        out.link(symbol_table, INIT_ARRAY_INDEX as u32, 24);
+        file.link(RELA_INIT, SYMTAB, u32::from(INIT), 24);
+        let (of_note, note) = (name(b".note.repo\0"), note.encode());
+        let note_at = file.section(NOTE, of_note, elf::SHT_NOTE, 0, &note, 4);
         let entries = pod::bytes_of_slice(&self.symbols);
-        out.section(b".symtab", elf::SHT_SYMTAB, 0, entries, 8);
-        out.link(symbol_table + 1, self.first_global, 24);
-        out.section(b".strtab", elf::SHT_STRTAB, 0, &self.strings, 1);
-        // Without it, linkers would think that the stack must be executable.
-        out.section(b".note.GNU-stack", elf::SHT_PROGBITS, 0, &[], 1);
-        out.finish(compilation)
+        file.section(SYMTAB, name(b".symtab\0"), elf::SHT_SYMTAB, 0, entries, 8);
+        file.link(SYMTAB, STRTAB, self.first_global, 24);
+        file.section(
+            STRTAB,
+            name(b".strtab\0"),
+            elf::SHT_STRTAB,
+            0,
+            &self.strings,
+            1,
+        );
+        for (index, (stand, name)) in (FIRST_STAND..).zip(&self.stands) {
+            let stand = &STANDS[*stand];
+            file.section(index, *name, stand.sh_type, stand.flags, &[], 1);
+        }
+        let mut bytes = file.finish(compilation);
+        put_seal(&mut bytes, note_at);
+        bytes
     }
 }
 
-fn rodata_stand() -> u16 {
-    let place = STANDS.iter().position(|stand| stand.name == b".rodata");
-    (FIRST_STAND + place.unwrap_or_default()) as u16
-}
-
-/// For each section of the compilation the index of the ticket's section in which
-/// its symbols stand.
+/// For each section of the compilation the number of the stand of its symbols.
 fn stands(
     programs: &Programs<'_>,
     compilation: &CompilationView<'_>,
-) -> Result<Vec<u16>, TicketError> {
+) -> Result<Vec<usize>, TicketError> {
     let mut stands = Vec::with_capacity(compilation.header().section_count as usize);
     for member in compilation.members() {
         for section in programs.fragment(member.fragment)?.sections() {
             let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
             let place = STANDS
                 .iter()
-                .position(|stand| (stand.letter_of)(kind, section.record.sh_flags))
-                .unwrap_or_default();
-            stands.push((FIRST_STAND + place) as u16);
+                .position(|stand| (stand.letter_of)(kind, section.record.sh_flags));
+            stands.push(place.unwrap_or_default());
         }
     }
     Ok(stands)
 }
 
-/// Lays out sections one after another.
-#[derive(Default)]
-struct SectionWriter {
-    contents: Vec<u8>,
+const HEADER_SIZE: usize = size_of::<FileHeader64<LE>>();
+const SECTION_HEADER_SIZE: usize = size_of::<SectionHeader64<LE>>();
+
+/// An ELF file: its header, the section headers, then the sections one after another.
+struct FileWriter {
+    bytes: Vec<u8>,
     headers: Vec<SectionHeader64<LE>>,
-    names: Vec<u8>,
 }
 
-impl SectionWriter {
-    fn section(&mut self, name: &[u8], sh_type: u32, flags: u32, bytes: &[u8], align: usize) {
-        let header_size = size_of::<FileHeader64<LE>>();
-        let offset = (header_size + self.contents.len()).next_multiple_of(align.max(1));
-        self.contents.resize(offset - header_size, 0);
-        self.contents.extend_from_slice(bytes);
-        if self.names.is_empty() {
-            self.names.push(0);
-        }
-        let sh_name = match name {
-            [] => 0,
-            _ => {
-                let at = self.names.len() as u32;
-                self.names.extend_from_slice(name);
-                self.names.push(0);
-                at
-            }
-        };
-        let offset = if sh_type == elf::SHT_NULL { 0 } else { offset };
-        self.headers.push(SectionHeader64 {
-            sh_name: object::U32::new(LE, sh_name),
-            sh_type: object::U32::new(LE, sh_type),
-            sh_flags: object::U64::new(LE, u64::from(flags)),
+impl FileWriter {
+    /// A file with room for `count` section headers.
+    fn new(count: u16) -> Self {
+        let nothing = SectionHeader64 {
+            sh_name: object::U32::new(LE, 0),
+            sh_type: object::U32::new(LE, elf::SHT_NULL),
+            sh_flags: object::U64::new(LE, 0),
             sh_addr: object::U64::new(LE, 0),
-            sh_offset: object::U64::new(LE, offset as u64),
-            sh_size: object::U64::new(LE, bytes.len() as u64),
+            sh_offset: object::U64::new(LE, 0),
+            sh_size: object::U64::new(LE, 0),
             sh_link: object::U32::new(LE, 0),
             sh_info: object::U32::new(LE, 0),
-            sh_addralign: object::U64::new(LE, align as u64),
+            sh_addralign: object::U64::new(LE, 0),
             sh_entsize: object::U64::new(LE, 0),
-        });
-    }
-
-    /// Completes the header of the section just written.
-    fn link(&mut self, link: u32, info: u32, entsize: u64) {
-        if let Some(header) = self.headers.last_mut() {
-            header.sh_link = object::U32::new(LE, link);
-            header.sh_info = object::U32::new(LE, info);
-            header.sh_entsize = object::U64::new(LE, entsize);
+        };
+        let count = usize::from(count);
+        FileWriter {
+            bytes: vec![0; HEADER_SIZE + count * SECTION_HEADER_SIZE],
+            headers: vec![nothing; count],
         }
     }
 
-    /// The section headers and their names come first, with the note after them: whoever reads only
-    /// those (`repo-ld`) reads one page.
+    /// Appends the section `index`, and returns its offset.
+    fn section(
+        &mut self,
+        index: u16,
+        name: u32,
+        sh_type: u32,
+        flags: u32,
+        bytes: &[u8],
+        align: usize,
+    ) -> usize {
+        let offset = self.bytes.len().next_multiple_of(align);
+        self.bytes.resize(offset, 0);
+        self.bytes.extend_from_slice(bytes);
+        let header = &mut self.headers[usize::from(index)];
+        header.sh_name.set(LE, name);
+        header.sh_type.set(LE, sh_type);
+        header.sh_flags.set(LE, u64::from(flags));
+        header.sh_offset.set(LE, offset as u64);
+        header.sh_size.set(LE, bytes.len() as u64);
+        header.sh_addralign.set(LE, align as u64);
+        offset
+    }
+
+    /// Completes the header of the section `index`.
+    fn link(&mut self, index: u16, link: u16, info: u32, entsize: u64) {
+        let header = &mut self.headers[usize::from(index)];
+        header.sh_link.set(LE, u32::from(link));
+        header.sh_info.set(LE, info);
+        header.sh_entsize.set(LE, entsize);
+    }
+
     fn finish(mut self, compilation: &CompilationView<'_>) -> Vec<u8> {
-        let name = b".shstrtab";
-        let mut names = self.names.clone();
-        names.extend_from_slice(name);
-        names.push(0);
-        self.section(name, elf::SHT_STRTAB, 0, &[], 1);
-        let header_size = size_of::<FileHeader64<LE>>();
-        let names_offset = header_size + size_of::<SectionHeader64<LE>>() * self.headers.len();
-        // No section wants more alignment than 8.
-        let start = (names_offset + names.len()).next_multiple_of(8);
-        for header in &mut self.headers {
-            if header.sh_type.get(LE) != elf::SHT_NULL {
-                let offset = header.sh_offset.get(LE) + (start - header_size) as u64;
-                header.sh_offset.set(LE, offset);
-            }
-        }
-        if let Some(header) = self.headers.last_mut() {
-            header.sh_offset.set(LE, names_offset as u64);
-            header.sh_size.set(LE, names.len() as u64);
-        }
         let facts = compilation.header();
         let header = FileHeader64::<LE> {
             e_ident: elf::Ident {
@@ -362,20 +396,18 @@ impl SectionWriter {
             e_version: object::U32::new(LE, u32::from(elf::EV_CURRENT)),
             e_entry: object::U64::new(LE, 0),
             e_phoff: object::U64::new(LE, 0),
-            e_shoff: object::U64::new(LE, header_size as u64),
+            e_shoff: object::U64::new(LE, HEADER_SIZE as u64),
             e_flags: object::U32::new(LE, facts.e_flags),
-            e_ehsize: object::U16::new(LE, header_size as u16),
+            e_ehsize: object::U16::new(LE, HEADER_SIZE as u16),
             e_phentsize: object::U16::new(LE, 0),
             e_phnum: object::U16::new(LE, 0),
-            e_shentsize: object::U16::new(LE, size_of::<SectionHeader64<LE>>() as u16),
+            e_shentsize: object::U16::new(LE, SECTION_HEADER_SIZE as u16),
             e_shnum: object::U16::new(LE, self.headers.len() as u16),
-            e_shstrndx: object::U16::new(LE, self.headers.len() as u16 - 1),
+            e_shstrndx: object::U16::new(LE, STRTAB),
         };
-        let mut file = pod::bytes_of(&header).to_vec();
-        file.extend_from_slice(pod::bytes_of_slice(&self.headers));
-        file.extend_from_slice(&names);
-        file.resize(start, 0);
-        file.extend_from_slice(&self.contents);
-        file
+        self.bytes[..HEADER_SIZE].copy_from_slice(pod::bytes_of(&header));
+        let headers = pod::bytes_of_slice(&self.headers);
+        self.bytes[HEADER_SIZE..][..headers.len()].copy_from_slice(headers);
+        self.bytes
     }
 }

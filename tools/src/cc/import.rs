@@ -96,7 +96,7 @@ impl<'a> Importer<'a> {
                 }
             }
         })?;
-        let ticket = ticket_bytes(repository, &added.digest).map_err(|error| told(&error))?;
+        let ticket = ticket_bytes(repository, &added.digest, &[]).map_err(|error| told(&error))?;
         Ok(Imported {
             ticket,
             summary: Summary {

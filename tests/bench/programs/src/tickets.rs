@@ -196,7 +196,7 @@ fn import(repository: &Repository, objects: &[(PathBuf, &[u8])]) -> Result<Vec<V
         .collect();
     repository.add(&additions)?;
     let file = |(prepared, (_, bytes)): (&Option<Prepared>, &(PathBuf, &[u8]))| match prepared {
-        Some(prepared) => Ok(ticket_bytes(repository, &prepared.digest)?),
+        Some(prepared) => Ok(ticket_bytes(repository, &prepared.digest, &[])?),
         None => Ok(bytes.to_vec()),
     };
     prepared.iter().zip(objects).map(file).collect()
