@@ -31,8 +31,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use store::engine::OpenOptions;
 use store::guard::Guarded;
-use store::program::{Programs, Repository};
+use store::program::{Programs, Repository, locate, waiting};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
 use tickets::{Ticket, edits, is_ticket};
 use typed_arena::Arena;
@@ -932,6 +933,11 @@ impl<'a, 'l> Opening<'a, 'l> {
     /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.
     fn open_tickets(&mut self, parsed: &mut [Option<Parsed<'a>>]) {
         let (args, diag) = (self.args, self.diag);
+        let environment = locate::Environment::current();
+        let options = OpenOptions {
+            patience: Some(waiting::patience(|line| crate::tell!("repo-ld: {line}"))),
+            ..OpenOptions::default()
+        };
         let mut any = false;
         for parsed in parsed.iter() {
             let Some(Parsed::Ticket(found, ticket)) = parsed else {
@@ -946,7 +952,7 @@ impl<'a, 'l> Opening<'a, 'l> {
                 continue;
             }
             let opened = ticket
-                .open_repository(args.repo.as_deref(), |line| crate::tell!("repo-ld: {line}"))
+                .open_repository(args.repo.as_deref(), found.path, &environment, &options)
                 .map_err(Malformed::from)
                 .and_then(|repository| {
                     let repository: &'a Repository = self.arena.repositories.alloc(repository);

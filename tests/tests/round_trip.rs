@@ -13,6 +13,8 @@ use repo_tests::tools;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use store::engine::OpenOptions;
+use store::program::locate::Environment;
 use store::program::{Prepared, Repository};
 use tickets::{EXPLANATION, Ticket, TicketError, write_ticket};
 
@@ -555,31 +557,56 @@ fn tickets_of_missing_and_of_other_repositories() {
         .arg(source("other.c")))
     .ok();
     let imported = import(&repository, &object).unwrap();
-    let ticket_path = scratch.join("ticket.o");
+    std::fs::create_dir(scratch.join("deep")).unwrap();
+    let ticket_path = scratch.join("deep/ticket.o");
     write_ticket(&ticket_path, &repository, &imported.digest).unwrap();
     let bytes = std::fs::read(&ticket_path).unwrap();
     let ticket = Ticket::parse(&bytes).unwrap().unwrap();
-    assert_eq!(
-        ticket.open_repository(None, |_| ()).unwrap().uuid(),
-        repository.uuid()
-    );
+    let uuid = repository.uuid();
     drop(repository);
+    let open = |option: Option<&Path>, environment: &Environment| {
+        ticket.open_repository(option, &ticket_path, environment, &OpenOptions::default())
+    };
+    let nothing = Environment::default();
+    assert_eq!(open(None, &nothing).unwrap().uuid(), uuid);
 
-    std::fs::rename(&path, scratch.join("moved.repo")).unwrap();
-    let missing = ticket.open_repository(None, |_| ()).unwrap_err();
+    let moved = scratch.join("moved.repo");
+    std::fs::rename(&path, &moved).unwrap();
+    let missing = open(None, &nothing).unwrap_err();
     assert!(
         matches!(missing, TicketError::NoRepository { .. }),
         "{missing}"
     );
     assert!(missing.to_string().contains(path.to_str().unwrap()));
-    let moved = scratch.join("moved.repo");
-    ticket.open_repository(Some(&moved), |_| ()).unwrap();
-    Repository::open_or_create(&path).unwrap();
-    let other = ticket.open_repository(None, |_| ()).unwrap_err();
+    assert_eq!(open(Some(&moved), &nothing).unwrap().uuid(), uuid);
+    let other = Repository::open_or_create(&path).unwrap().uuid();
+    let error = open(None, &nothing).unwrap_err();
     assert!(
-        matches!(other, TicketError::OtherRepository { .. }),
-        "{other}"
+        matches!(error, TicketError::OtherRepository { .. }),
+        "{error}"
     );
+
+    // It is looked for by its UUID: where the variable says, above the ticket, and as the user's own.
+    let by_variable = Environment {
+        repo_file: Some(moved.clone().into()),
+        ..Environment::default()
+    };
+    assert_eq!(open(None, &by_variable).unwrap().path(), moved);
+    let state = scratch.join("state/program-repository");
+    std::fs::create_dir_all(&state).unwrap();
+    let users = state.join("program.repo");
+    std::fs::rename(&moved, &users).unwrap();
+    let at_home = Environment {
+        xdg_state_home: Some(scratch.join("state").into()),
+        ..Environment::default()
+    };
+    assert_eq!(open(None, &at_home).unwrap().path(), users);
+    let above = scratch.join("deep/program.repo");
+    std::fs::rename(&users, &above).unwrap();
+    assert_eq!(open(None, &at_home).unwrap().path(), above);
+    // A wrong one that was named does not stop the search.
+    assert_ne!(other, uuid);
+    assert_eq!(open(Some(&path), &at_home).unwrap().path(), above);
 
     // What another linker makes of two tickets is not taken for the first of them.
     let [ld] = require!("ld");

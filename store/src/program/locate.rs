@@ -96,6 +96,16 @@ pub struct Place {
     pub reason: Reason,
 }
 
+impl Place {
+    /// How far a repository there is trusted.
+    pub fn trust(&self, environment: &Environment) -> Trust {
+        match self.reason {
+            Reason::Named => Trust::Named,
+            Reason::Above | Reason::Users | Reason::UsersHere => environment.trust_in_found(),
+        }
+    }
+}
+
 /// The places where the repository can be, the first one first; at least one. `option` is
 /// the argument of `--repo`; `output` is the file that is being made (without one, the
 /// working directory counts).
@@ -205,10 +215,7 @@ fn open_at(
     options: &OpenOptions,
 ) -> Result<(Repository, bool)> {
     let mut options = options.clone();
-    options.trust = match place.reason {
-        Reason::Named => Trust::Named,
-        Reason::Above | Reason::Users | Reason::UsersHere => environment.trust_in_found(),
-    };
+    options.trust = place.trust(environment);
     options.create &= place.reason != Reason::Above;
     let directory = place.path.parent().unwrap_or(Path::new("/"));
     let mut is_new = false;

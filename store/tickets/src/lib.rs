@@ -3,7 +3,8 @@
 //! Who has to do with tickets need not be a linker: the compactor asks which of them are still there. So what is common to
 //! both stands here, between the store and them:
 //!
-//! * [`ticket`]: reading the note that makes an ELF object a ticket, and opening the repository that it names.
+//! * [`ticket`]: reading the note that makes an ELF object a ticket.
+//! * [`repository`]: finding the repository that a ticket names.
 //! * [`write`](mod@write): making a whole ticket, which other tools (`nm`, `ar`, `strip`) take for an ordinary object.
 //! * [`edits`]: tickets that other tools have changed since.
 //! * [`archive`]: `ar` archives, in which tickets travel.
@@ -12,6 +13,7 @@
 pub mod archive;
 pub mod edits;
 pub mod file;
+pub mod repository;
 pub mod ticket;
 pub mod write;
 

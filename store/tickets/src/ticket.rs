@@ -11,10 +11,8 @@ use object::elf::{self, FileHeader64, SectionHeader64};
 use object::pod;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use store::engine::{self, OpenOptions, Trust};
-use store::program::locate::Environment;
-use store::program::{ProgramError, Repository, waiting};
+use std::path::PathBuf;
+use store::program::ProgramError;
 
 /// Why a ticket could not be read or used.
 #[derive(Debug, thiserror::Error)]
@@ -123,68 +121,6 @@ impl Ticket {
             Err(NoteError::Damaged(what)) => Err(TicketError::Damaged { offset, what }),
             Err(NoteError::Version(found)) => Err(TicketError::Version { found }),
         }
-    }
-
-    /// Opens the ticket's repository: `option` (the argument of `--repo`) if it is
-    /// given, else the one that it names, if that may be trusted: a ticket is no word of
-    /// the user's ([`Environment::trust_in`]). Who is waited for is told by `tell`.
-    ///
-    /// # Errors
-    /// If it is not there, may not be trusted, or is another one.
-    pub fn open_repository(
-        &self,
-        option: Option<&Path>,
-        tell: fn(&str),
-    ) -> Result<Repository, TicketError> {
-        let path = option.unwrap_or(&self.repository);
-        let mut options = OpenOptions {
-            trust: match option {
-                Some(_) => Trust::Named,
-                None => Environment::current().trust_in(path),
-            },
-            patience: Some(waiting::patience(tell)),
-            ..OpenOptions::default()
-        };
-        let mut opened = Repository::open_with(path, &options);
-        // One that may only be read is good enough for a link.
-        if let Err(ProgramError::Engine(engine::Error::Io { source, .. })) = &opened
-            && matches!(
-                source.kind(),
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-            )
-        {
-            options.read_only = true;
-            opened = Repository::open_with(path, &options);
-        }
-        match opened {
-            Ok(repository) => {
-                self.check_repository(&repository)?;
-                Ok(repository)
-            }
-            Err(ProgramError::Engine(engine::Error::Io { source, .. }))
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Err(TicketError::NoRepository {
-                    path: path.to_owned(),
-                })
-            }
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    /// Checks that `repository` is the one that the ticket names.
-    ///
-    /// # Errors
-    /// [`TicketError::OtherRepository`].
-    pub fn check_repository(&self, repository: &Repository) -> Result<(), TicketError> {
-        if repository.uuid() == self.uuid {
-            return Ok(());
-        }
-        Err(TicketError::OtherRepository {
-            path: repository.path().to_owned(),
-            wanted: format_uuid(&self.uuid),
-            found: format_uuid(&repository.uuid()),
-        })
     }
 }
 

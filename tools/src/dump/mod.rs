@@ -236,43 +236,38 @@ fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
         patience: Some(waiting::patience(|line| linker::tell!("repo-dump: {line}"))),
         ..OpenOptions::default()
     };
-    let opened = match (option, &ticket) {
-        (None, Some((_, ticket))) => {
-            let path = &ticket.repository;
-            let trust = environment.trust_in(path);
-            Repository::open_with(path, &OpenOptions { trust, ..options })
-        }
-        _ => locate::open(option, None, &environment, &options, &mut |error| {
-            linker::tell!("repo-dump: warning: {error}");
-        }),
-    };
-    let repository = match opened {
-        Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
+    if let Some((name, ticket)) = &ticket {
+        let opened = ticket.open_repository(option, name, &environment, &options);
+        return opened.map_err(|error| match error {
+            TicketError::Repository(error) => advised(error),
+            other => anyhow::Error::new(other).context(name.display().to_string()),
+        });
+    }
+    let opened = locate::open(option, None, &environment, &options, &mut |error| {
+        linker::tell!("repo-dump: warning: {error}");
+    });
+    opened.map_err(|error| match error {
+        ProgramError::Engine(engine::Error::Io { path, source, .. })
             if source.kind() == io::ErrorKind::NotFound =>
         {
-            return Err(match (option, ticket) {
-                (None, Some((name, _))) => anyhow::Error::new(TicketError::NoRepository { path })
-                    .context(name.display().to_string()),
-                (Some(_), _) => anyhow!("{}: there is no repository", path.display()),
-                _ => anyhow!(
-                    "{}: there is no repository; give one with --repo",
-                    path.display()
-                ),
-            });
+            let advice = match option {
+                Some(_) => "",
+                None => "; give one with --repo",
+            };
+            anyhow!("{}: there is no repository{advice}", path.display())
         }
+        other => advised(other),
+    })
+}
+
+/// Why a repository cannot be opened to be looked at, and what to do.
+fn advised(error: ProgramError) -> anyhow::Error {
+    match error {
         // Looking must not change the file: rolling back may take transactions away.
-        Err(error @ ProgramError::Engine(engine::Error::NeedsRecovery { .. })) => {
-            return Err(anyhow::Error::new(error)
-                .context("the next build that uses the repository will recover it"));
-        }
-        other => other?,
-    };
-    if let Some((name, ticket)) = &ticket {
-        ticket
-            .check_repository(&repository)
-            .with_context(|| name.display().to_string())?;
+        ProgramError::Engine(engine::Error::NeedsRecovery { .. }) => anyhow::Error::new(error)
+            .context("the next build that uses the repository will recover it"),
+        other => other.into(),
     }
-    Ok(repository)
 }
 
 /// What is shown without a command.
