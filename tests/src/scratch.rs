@@ -64,6 +64,7 @@ impl Scratch {
             "REPO_LOG",
             "REPO_LOCK_WAIT",
             "SUDO_UID",
+            "CCACHE_DISABLE",
             "LD_RUN_PATH",
             "CC",
             "CXX",
@@ -79,6 +80,7 @@ impl Scratch {
             .env("LC_ALL", "C.UTF-8");
         command
             .env("XDG_CACHE_HOME", self.join("cache"))
+            .env("XDG_CONFIG_HOME", self.join("config"))
             .env("XDG_STATE_HOME", self.join("state"));
         command
     }

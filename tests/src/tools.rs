@@ -52,6 +52,7 @@ pub const TOOLS: &[Tool] = &[
     tool("autoconf", &["autoconf"], &["autoconf"]),
     tool("automake", &["automake"], &["automake"]),
     tool("libtoolize", &["libtoolize"], &["libtool"]),
+    tool("ccache", &["ccache"], &["ccache"]),
     tool("file", &["file"], &["file"]),
     tool("gdb", &["gdb"], &["gdb"]),
     tool("script", &["script"], &["bsdutils"]),

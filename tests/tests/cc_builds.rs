@@ -215,3 +215,51 @@ fn autoconf_and_libtool() {
     let shared = fs::read(libraries.join("libpart.so")).expect("a shared library");
     assert!(shared.starts_with(b"\x7fELF"));
 }
+
+/// What ccache keeps outlives the compilations that tickets name, so inside it compiles leave objects. Around it is another
+/// matter: what ccache keeps then is what the compiler has written.
+#[test]
+fn ccache_keeps_no_tickets() {
+    let [gcc, ccache] = require!("gcc", "ccache");
+    let scratch = Scratch::new();
+    scratch.write("a.c", "int main(void) { return 0; }");
+    let repo_cc = Binaries::get().path("repo-cc");
+    let links = scratch.join("links");
+    run(scratch.command(repo_cc).arg("--install-links").arg(&links)).ok();
+    let path = std::env::join_paths(
+        std::iter::once(links.clone())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    )
+    .unwrap();
+    let in_ccache = |prefix: &str, compiler: &Path| {
+        let mut command = scratch.command(&ccache);
+        command.env("CCACHE_DIR", scratch.join("kept"));
+        command.env("PATH", &path).env("CCACHE_PREFIX", prefix);
+        run(command.arg(compiler).args(["-c", "a.c", "-o", "a.o"])).ok();
+    };
+    for (prefix, compiler) in [
+        ("", links.join("gcc")),
+        (repo_cc.to_str().unwrap(), gcc.clone()),
+    ] {
+        for _ in 0..2 {
+            in_ccache(prefix, &compiler);
+            assert!(
+                !is_ticket_file(scratch.join("a.o")),
+                "{prefix} {compiler:?}"
+            );
+        }
+    }
+    let around = |_| {
+        let mut command = scratch.command(repo_cc);
+        command.env("CCACHE_DIR", scratch.join("kept"));
+        run(command
+            .arg(&ccache)
+            .arg(&gcc)
+            .args(["-c", "a.c", "-o", "a.o"]))
+        .ok();
+        assert!(is_ticket_file(scratch.join("a.o")));
+        run(scratch.command(repo_cc).arg(&gcc).args(["a.o", "-o", "a"])).ok();
+        let _ = std::fs::remove_file(scratch.repository());
+    };
+    (0..2).for_each(around);
+}

@@ -33,7 +33,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "XDG_STATE_HOME",
-        readers: &["cc", "dump", "gc"],
+        readers: ALL,
         meaning: "Below it is the user's own repository. Without it, below ~/.local/state.",
     },
     Variable {
@@ -43,7 +43,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "HOME",
-        readers: &["cc", "dump", "gc"],
+        readers: ALL,
         meaning: "The directory ~ of what is said here. repo-gc looks for archives of tickets beside the tickets and in the directories above them, up to this one and without it.",
     },
     Variable {
@@ -85,6 +85,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "CCC_OVERRIDE_OPTIONS",
         readers: &["cc"],
         meaning: "clang's own. It changes clang's options, so compiles by clang are passed on untouched while it is set.",
+    },
+    Variable {
+        name: "CCACHE_DISABLE",
+        readers: &["cc"],
+        meaning: "ccache's own, which it sets for what it runs: compiles then leave ordinary objects, as ccache would keep tickets longer than what they name. Let repo-cc run ccache instead: repo-cc ccache gcc.",
     },
     Variable {
         name: "REPO_CC_CHOSEN",

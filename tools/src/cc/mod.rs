@@ -43,6 +43,9 @@ const SECTION_OPTIONS: [&str; 2] = ["-ffunction-sections", "-fdata-sections"];
 /// Programs that run the compiler that follows them, as we do.
 const LAUNCHERS: [&str; 4] = ["ccache", "sccache", "distcc", "icecc"];
 
+/// Set by ccache for all that it runs.
+const INSIDE_CCACHE: &str = "CCACHE_DISABLE";
+
 /// The exit code of a command that cannot be run, as shells have it.
 const CANNOT_RUN: u8 = 126;
 /// The exit code of a command that is not there, as shells have it.
@@ -209,6 +212,18 @@ impl Invocation {
         if compiler.family == Family::Clang && env::var_os("CCC_OVERRIDE_OPTIONS").is_some() {
             return Action::PassThrough("CCC_OVERRIDE_OPTIONS changes the options");
         }
+        let action = self.action_by_arguments(compiler);
+        // What ccache keeps outlives what a ticket names, and no rebuild makes it again.
+        match action {
+            Action::Compile { .. } if env::var_os(INSIDE_CCACHE).is_some() => Action::PassThrough(
+                "inside ccache, which would keep the ticket; let repo-cc run ccache",
+            ),
+            action => action,
+        }
+    }
+
+    /// What the arguments ask for.
+    fn action_by_arguments(&self, compiler: &Compiler) -> Action {
         match response::expand(&self.args) {
             Ok(args) if args == self.args => classify::classify(compiler.family, &args),
             // Where a -- stands among the words of a file, nothing can be put.
