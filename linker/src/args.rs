@@ -333,6 +333,8 @@ pub struct Args {
     // -- our own
     /// `--repo`.
     pub repo: Option<PathBuf>,
+    /// Whether lost tickets are made again (`--remake`).
+    pub remake: bool,
     /// `--log`.
     pub log: Option<PathBuf>,
     /// `--print-timing`.

@@ -33,12 +33,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::engine::OpenOptions;
 use store::guard::Guarded;
-use store::program::{Programs, Repository, locate, waiting};
+use store::program::{ProgramError, Programs, Repository, locate, waiting};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
-use tickets::{Ticket, edits, is_ticket};
+use tickets::{Ticket, TicketError, edits, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;
+mod lost;
+
+use lost::Lost;
 
 /// What inputs borrow from: lives as long as the link.
 #[derive(Default)]
@@ -233,6 +236,7 @@ pub fn open<'a>(
             (opening.parse_all(Some(linker), found), false)
         }
     };
+    lost::report(&opening.lost, diag);
     unite_shared(&mut files);
     let intermediate = files
         .iter()
@@ -248,7 +252,8 @@ pub fn open<'a>(
         version_scripts,
         intermediate,
         paths,
-        by_index,
+        // Lost tickets are where they were no more: to look at all members would not help.
+        by_index: by_index && opening.lost.is_empty(),
     }
 }
 
@@ -296,7 +301,9 @@ pub fn open_produced<'a>(
         file.shared()
             .is_none_or(|shared| !sonames.contains(shared.soname))
     });
-    (opening.parse_all(None, objects), libraries)
+    let objects = opening.parse_all(None, objects);
+    lost::report(&opening.lost, diag);
+    (objects, libraries)
 }
 
 /// Finds out where in which file the bytes of inputs lie.
@@ -902,6 +909,8 @@ struct Opening<'a, 'l> {
     diag: &'l Diagnostics,
     /// Those of the tickets so far. There is hardly ever more than one, and there are as many tickets as objects.
     repositories: Vec<KnownRepository<'a>>,
+    /// Tickets that are lost for good.
+    lost: Vec<Lost<'a>>,
 }
 
 impl<'a, 'l> Opening<'a, 'l> {
@@ -911,6 +920,7 @@ impl<'a, 'l> Opening<'a, 'l> {
             args,
             diag,
             repositories: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -930,14 +940,64 @@ impl<'a, 'l> Opening<'a, 'l> {
         self.open_tickets(&mut parsed[before..]);
     }
 
-    /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel.
+    /// Puts in each ticket's place its compilation. Lost tickets are made again if that may be, and what they are then is
+    /// opened in their place.
     fn open_tickets(&mut self, parsed: &mut [Option<Parsed<'a>>]) {
         let (args, diag) = (self.args, self.diag);
-        let environment = locate::Environment::current();
-        let options = OpenOptions {
-            patience: Some(waiting::patience(|line| crate::tell!("repo-ld: {line}"))),
-            ..OpenOptions::default()
+        let lost = self.open_present(parsed);
+        if lost.is_empty() {
+            return;
+        }
+        let lost = take_lost(lost, parsed);
+        let again = match args.remake {
+            true => lost::make_again(&lost, args.repo.as_deref()),
+            false => Vec::new(),
         };
+        for Lost {
+            index,
+            found,
+            ticket,
+            ..
+        } in lost
+        {
+            if !again.contains(&index) {
+                parsed[index] = Some(Parsed::Ticket(found, ticket));
+                continue;
+            }
+            parsed[index] = match self.arena.map(found.path) {
+                Ok(Content { bytes, mapped }) => {
+                    let data = bytes;
+                    let found = Found {
+                        data,
+                        mapped,
+                        ..found
+                    };
+                    parse(found, args, diag)
+                }
+                Err(error) => {
+                    diag.error(format!("{}: {error}", describe(&found)));
+                    None
+                }
+            };
+        }
+        // What is new in a repository, an old snapshot does not show. (One that cannot be looked at is opened again.)
+        self.repositories
+            .retain_mut(|known| match known.repository.programs() {
+                Ok(programs) => {
+                    known.programs = programs;
+                    true
+                }
+                Err(_) => false,
+            });
+        let lost = self.open_present(parsed);
+        self.lost.extend(take_lost(lost, parsed));
+    }
+
+    /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel. Returns
+    /// which tickets are lost, and why; what is wrong otherwise is reported.
+    fn open_present(&mut self, parsed: &mut [Option<Parsed<'a>>]) -> Vec<(usize, String)> {
+        let (args, diag) = (self.args, self.diag);
+        let mut without: Vec<Without> = Vec::new();
         let mut any = false;
         for parsed in parsed.iter() {
             let Some(Parsed::Ticket(found, ticket)) = parsed else {
@@ -948,50 +1008,119 @@ impl<'a, 'l> Opening<'a, 'l> {
                 .repositories
                 .iter()
                 .any(|known| known.is_of(ticket, args))
+                || without.iter().any(|without| without.is_of(ticket))
             {
                 continue;
             }
-            let opened = ticket
-                .open_repository(args.repo.as_deref(), found.path, &environment, &options)
-                .map_err(Malformed::from)
-                .and_then(|repository| {
-                    let repository: &'a Repository = self.arena.repositories.alloc(repository);
-                    Ok((repository, repository.programs()?))
-                });
-            match opened {
-                Ok((repository, programs)) => self.repositories.push(KnownRepository {
-                    path: ticket.repository.clone(),
-                    uuid: ticket.uuid,
-                    id: RepositoryId(self.arena.repositories.len() as u32 - 1),
-                    repository,
-                    programs,
-                }),
+            match self.open_repository(found, ticket) {
+                Ok(known) => self.repositories.push(known),
                 Err(why) => {
-                    diag.error(format!("{}: {why}", describe(found)));
-                    return;
+                    let lost = is_lost(&why).then(|| why.to_string());
+                    if lost.is_none() {
+                        diag.error(format!("{}: {why}", describe(found)));
+                    }
+                    without.push(Without {
+                        path: ticket.repository.clone(),
+                        uuid: ticket.uuid,
+                        lost,
+                    });
                 }
             }
         }
         if !any {
-            return;
+            return Vec::new();
         }
         let repositories = &self.repositories;
-        parsed.par_iter_mut().for_each(|parsed| {
+        let open = |(index, parsed): (usize, &mut Option<Parsed<'a>>)| {
             let Some(Parsed::Ticket(found, ticket)) = parsed else {
-                return;
+                return None;
             };
             let Some(known) = repositories.iter().find(|known| known.is_of(ticket, args)) else {
-                return;
+                let without = without.iter().find(|without| without.is_of(ticket))?;
+                let lost = without.lost.clone().map(|why| (index, why));
+                if lost.is_none() {
+                    *parsed = None;
+                }
+                return lost;
             };
             match known.object(found.data, ticket) {
                 Ok(object) => {
                     let file = found.file(Body::Object(Object::Ticket(object)));
                     *parsed = Some(Parsed::File(file));
+                    None
                 }
-                Err(why) => diag.error(format!("{}: {why}", describe(found))),
+                Err(why) if is_lost(&why) => Some((index, why.to_string())),
+                Err(why) => {
+                    diag.error(format!("{}: {why}", describe(found)));
+                    *parsed = None;
+                    None
+                }
             }
-        });
+        };
+        parsed.par_iter_mut().enumerate().filter_map(open).collect()
     }
+
+    fn open_repository(
+        &self,
+        found: &Found<'a>,
+        ticket: &Ticket,
+    ) -> Result<KnownRepository<'a>, Malformed> {
+        let environment = locate::Environment::current();
+        let options = OpenOptions {
+            patience: Some(waiting::patience(|line| crate::tell!("repo-ld: {line}"))),
+            ..OpenOptions::default()
+        };
+        let option = self.args.repo.as_deref();
+        let repository = ticket.open_repository(option, found.path, &environment, &options)?;
+        let repository: &'a Repository = self.arena.repositories.alloc(repository);
+        Ok(KnownRepository {
+            path: ticket.repository.clone(),
+            uuid: ticket.uuid,
+            id: RepositoryId(self.arena.repositories.len() as u32 - 1),
+            repository,
+            programs: repository.programs()?,
+        })
+    }
+}
+
+/// A repository that tickets name and that cannot be used.
+struct Without {
+    path: PathBuf,
+    uuid: [u8; 16],
+    /// Why its tickets are lost; `None` if something else is wrong with it, which is reported.
+    lost: Option<String>,
+}
+
+impl Without {
+    fn is_of(&self, ticket: &Ticket) -> bool {
+        self.uuid == ticket.uuid && self.path.as_os_str() == ticket.repository.as_os_str()
+    }
+}
+
+/// Whether what a ticket names is not there, so that the ticket is as good as none.
+fn is_lost(why: &Malformed) -> bool {
+    matches!(
+        why,
+        Malformed::Ticket(
+            TicketError::NoRepository { .. }
+                | TicketError::OtherRepository { .. }
+                | TicketError::Repository(ProgramError::NoCompilation { .. })
+        ) | Malformed::Repository(ProgramError::NoCompilation { .. })
+    )
+}
+
+/// Takes the lost tickets out of `parsed`.
+fn take_lost<'a>(lost: Vec<(usize, String)>, parsed: &mut [Option<Parsed<'a>>]) -> Vec<Lost<'a>> {
+    let of = |(index, why): (usize, String)| match parsed[index].take() {
+        Some(Parsed::Ticket(found, ticket)) => Some(Lost {
+            index,
+            found,
+            ticket,
+            why,
+        }),
+        _ => None,
+    };
+    lost.into_iter().filter_map(of).collect()
 }
 
 /// The first member that is an ELF file.

@@ -335,6 +335,8 @@ impl Parser {
             Id::NoWarnMismatch => args.no_warn_mismatch = true,
             Id::PrintMap => args.print_map = true,
             Id::Cref => args.cref = true,
+            Id::Remake => args.remake = true,
+            Id::NoRemake => args.remake = false,
             Id::Trace => args.trace += 1,
             Id::DiscardSframe => args.discard_sframe = true,
             Id::Gnu2TlsTag => args.gnu2_tls_tag = Some(true),

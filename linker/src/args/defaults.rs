@@ -127,6 +127,7 @@ impl Default for Args {
             print_memory_usage: false,
             info: InfoRequests::default(),
             repo: None,
+            remake: true,
             log: None,
             print_timing: None,
             progress: super::ProgressMode::Auto,

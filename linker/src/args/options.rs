@@ -274,6 +274,8 @@ options! {
     }
     "Only in repo-ld" {
         Repo ["repo"] Value("FILE"), "the program repository, whoever owns it (default: what the tickets name)";
+        Remake ["remake"] Nothing, "make tickets whose repository is lost again, by the commands that made them (default)";
+        NoRemake ["no-remake"] Nothing, "do not; they are an error";
         Log ["log"] Value("FILE"), "append a line that says how this link went (default $REPO_LOG)";
         PrintTiming ["print-timing"] Optional("FORM"), "print the time of each phase, as table (default) or json";
         Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";

@@ -4,6 +4,7 @@
 //! both stands here, between the store and them:
 //!
 //! * [`ticket`]: reading the note that makes an ELF object a ticket.
+//! * [`recipe`]: how a ticket was made, signed with the user's [`key`].
 //! * [`repository`]: finding the repository that a ticket names.
 //! * [`write`](mod@write): making a whole ticket, which other tools (`nm`, `ar`, `strip`) take for an ordinary object.
 //! * [`edits`]: tickets that other tools have changed since.
@@ -13,9 +14,11 @@
 pub mod archive;
 pub mod edits;
 pub mod file;
+pub mod key;
+pub mod recipe;
 pub mod repository;
 pub mod ticket;
 pub mod write;
 
 pub use ticket::{Ticket, TicketError, is_ticket};
-pub use write::{EXPLANATION, ticket_bytes, write_ticket};
+pub use write::{EXPLANATION, named_path, ticket_bytes, write_ticket};

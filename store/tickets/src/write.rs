@@ -22,7 +22,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::pod;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use store::guard;
 use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
 
@@ -114,7 +114,7 @@ pub fn ticket_bytes(
     let compilation = programs.compilation(digest)?;
     let mut writer = TicketWriter::new();
     writer.symbols(&programs, &compilation)?;
-    let path = std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned());
+    let path = named_path(repository);
     let note = TicketNote {
         uuid: repository.uuid(),
         compilation: *digest,
@@ -123,6 +123,11 @@ pub fn ticket_bytes(
         made,
     };
     Ok(writer.finish(&note, &compilation))
+}
+
+/// The path by which a ticket names `repository`.
+pub fn named_path(repository: &Repository) -> PathBuf {
+    std::path::absolute(repository.path()).unwrap_or(repository.path().to_owned())
 }
 
 /// Writes a ticket that names the compilation `digest` of `repository` to `path`: first

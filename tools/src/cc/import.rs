@@ -4,12 +4,15 @@
 use super::log::Log;
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use store::engine::{self, OpenOptions};
 use store::program::locate::{self, Environment};
 use store::program::{ProgramError, Repository, waiting};
-use tickets::ticket_bytes;
+use tickets::key::{self, Key};
+use tickets::recipe::Recipe;
+use tickets::{named_path, ticket_bytes};
 
 /// What an import gave.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ impl fmt::Display for Summary {
 /// their places: mostly one, which stays open.
 pub struct Importer<'a> {
     option: Option<&'a Path>,
+    /// The words after `repo-cc`, for the tickets to say.
+    command: &'a [OsString],
     environment: Environment,
     log: &'a Log,
     /// The one for the outputs in this directory.
@@ -62,10 +67,11 @@ pub struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    /// An importer; `option` is the argument of `--repo`.
-    pub fn new(option: Option<&'a Path>, log: &'a Log) -> Importer<'a> {
+    /// An importer of what `command` has made; `option` is the argument of `--repo`.
+    pub fn new(option: Option<&'a Path>, command: &'a [OsString], log: &'a Log) -> Importer<'a> {
         Importer {
             option,
+            command,
             environment: Environment::current(),
             log,
             open: None,
@@ -86,7 +92,6 @@ impl<'a> Importer<'a> {
                 other => break other,
             }
         };
-        let repository = self.repository(target)?;
         let added = added.map_err(|error| {
             match error {
                 ImportError::Repository(error) => told(&error),
@@ -96,7 +101,11 @@ impl<'a> Importer<'a> {
                 }
             }
         })?;
-        let ticket = ticket_bytes(repository, &added.digest, &[]).map_err(|error| told(&error))?;
+        let path = named_path(self.repository(target)?);
+        let made = self.recipe(target, &path);
+        let repository = self.repository(target)?;
+        let ticket = ticket_bytes(repository, &added.digest, &made);
+        let ticket = ticket.map_err(|error| told(&error))?;
         Ok(Imported {
             ticket,
             summary: Summary {
@@ -105,6 +114,32 @@ impl<'a> Importer<'a> {
                 repository: repository.path().to_owned(),
             },
         })
+    }
+
+    /// How the ticket `target` is made, for it to say; empty if it could not be made so again.
+    fn recipe(&self, target: &Path, repository: &Path) -> Vec<u8> {
+        let directory = std::env::current_dir().ok();
+        let Some(directory) = directory.filter(|_| Recipe::is_repeatable(self.command)) else {
+            return Vec::new();
+        };
+        let Some(key) = key::place().map(|place| Key::read_or_make(&place)) else {
+            return Vec::new();
+        };
+        let recipe = Recipe {
+            ticket: target.to_owned(),
+            directory,
+            command: self.command.to_vec(),
+        };
+        match key {
+            Ok(key) => recipe.encode(repository, &key),
+            Err(error) => {
+                self.log.note(format_args!(
+                    "{}: the ticket does not say how it was made: no key: {error}",
+                    target.display()
+                ));
+                Vec::new()
+            }
+        }
     }
 
     /// The repository for an output, open.

@@ -51,6 +51,16 @@ const CANNOT_RUN: u8 = 126;
 /// The exit code of a command that is not there, as shells have it.
 const NOT_THERE: u8 = 127;
 
+/// What the user asked of `repo-cc` itself.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// The argument of `--repo`.
+    repo: Option<&'a Path>,
+    /// Its words, without those about logs.
+    command: &'a [OsString],
+    log: &'a Log,
+}
+
 /// A command that can be run.
 struct Invocation {
     program: Program,
@@ -80,12 +90,21 @@ pub fn main() -> ExitCode {
         verbose: options.verbose,
     };
     let ourselves = Ourselves::look();
+    let mut command = options.command.clone();
+    if let Some(repo) = &options.repo {
+        command.splice(0..0, ["--repo".into(), repo.clone().into_os_string()]);
+    }
     let invocation = match Invocation::find(options.command, &ourselves) {
         Ok(invocation) => invocation,
         Err((code, message)) => return fail(code, &message),
     };
     hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
-    let Err((code, message)) = invocation.carry_out(&ourselves, &log, options.repo.as_deref());
+    let asked = Asked {
+        repo: options.repo.as_deref(),
+        command: &command,
+        log: &log,
+    };
+    let Err((code, message)) = invocation.carry_out(&ourselves, &asked);
     fail(code, &message)
 }
 
@@ -163,9 +182,9 @@ impl Invocation {
     fn carry_out(
         self,
         ourselves: &Ourselves,
-        log: &Log,
-        repo: Option<&Path>,
+        asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
+        let log = asked.log;
         match self.action(ourselves) {
             Action::PassThrough(reason) => {
                 if log.wanted() {
@@ -193,7 +212,7 @@ impl Invocation {
                     ));
                     return self.exec(&self.args);
                 }
-                self.compile(&expected, split_sections, log, repo)
+                self.compile(&expected, split_sections, asked)
             }
         }
     }
@@ -301,8 +320,7 @@ impl Invocation {
         &self,
         expected: &[Expected],
         split_sections: bool,
-        log: &Log,
-        repo: Option<&Path>,
+        asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
         let ours: &[&str] = if split_sections {
             &SECTION_OPTIONS
@@ -319,9 +337,11 @@ impl Invocation {
         let ending = run::run(&self.program.path, &self.program.argv0, &args)
             .map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
-            make_tickets(expected, log, repo);
-        } else if log.wanted() {
-            log.note(format_args!("{}: failed: {ending}", self.shown()));
+            make_tickets(expected, asked);
+        } else if asked.log.wanted() {
+            asked
+                .log
+                .note(format_args!("{}: failed: {ending}", self.shown()));
         }
         run::end_like(ending)
     }
@@ -341,8 +361,9 @@ impl Invocation {
 /// Replaces the objects of a successful compile by tickets, as far as that can
 /// be. The user is told of the first difficulty that concerns the repository,
 /// and of no further ones, which will be the same.
-fn make_tickets(expected: &[Expected], log: &Log, repo: Option<&Path>) {
-    let mut importer = import::Importer::new(repo, log);
+fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
+    let log = asked.log;
+    let mut importer = import::Importer::new(asked.repo, asked.command, log);
     let mut told = false;
     for output in expected {
         let path = output.path().display();
