@@ -497,3 +497,120 @@ fn alike<T, K: Hash + Eq>(base: &[T], new: &[T], key: impl Fn(bool, &T) -> K) ->
     };
     new.iter().map(take).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format_spec::ids::NameId;
+
+    /// A value with so many members of one section, symbol, binding and piece each; all but `first` have been somewhere before.
+    fn value(fragments: impl Iterator<Item = u32> + Clone) -> Vec<u8> {
+        let count = fragments.clone().count() as u32;
+        let header = CompilationHeader {
+            member_count: count,
+            section_count: count,
+            symbol_count: count + 1,
+            first_global: 1,
+            binding_count: count,
+            shape_count: 1,
+            piece_count: count,
+            ..CompilationHeader::zeroed()
+        };
+        let mut value = bytemuck::bytes_of(&header).to_vec();
+        let mut array = |bytes: &[u8]| {
+            value.resize(value.len().next_multiple_of(8), 0);
+            value.extend_from_slice(bytes);
+        };
+        let numbered = (0..).zip(fragments.clone());
+        let members = numbered.clone().map(|(number, fragment)| MemberRecord {
+            fragment: Address(u64::from(fragment) * 8),
+            first_section: number,
+            first_binding: number,
+            first_piece: number,
+            ..MemberRecord::zeroed()
+        });
+        array(bytemuck::cast_slice(&members.collect::<Vec<_>>()));
+        let symbols = numbered.clone().map(|(number, fragment)| SymbolRecord {
+            name: NameId(fragment),
+            section: number + 1,
+            ..SymbolRecord::zeroed()
+        });
+        let symbols = std::iter::once(SymbolRecord::zeroed()).chain(symbols);
+        array(bytemuck::cast_slice(&symbols.collect::<Vec<_>>()));
+        let bindings: Vec<u16> = (1..=count as u16).collect();
+        array(bytemuck::cast_slice(&bindings));
+        array(bytemuck::bytes_of(&ShapeRecord::zeroed()));
+        let sections = numbered.map(|(member, _)| PlacedSection {
+            member,
+            ..PlacedSection::zeroed()
+        });
+        array(bytemuck::cast_slice(&sections.collect::<Vec<_>>()));
+        let pieces: Vec<PieceId> = fragments.map(PieceId).collect();
+        array(bytemuck::cast_slice(&pieces));
+        array(&vec![1; count as usize]);
+        value
+    }
+
+    /// In memory as in the file.
+    fn apply_to(base: &[u8], difference: &[u8]) -> Option<Vec<u8>> {
+        let mut words = vec![0u64; base.len().div_ceil(8)];
+        bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..base.len()].copy_from_slice(base);
+        let made = apply(
+            &bytemuck::cast_slice::<u64, u8>(&words)[..base.len()],
+            difference,
+        )?;
+        Some(bytemuck::cast_slice(&made).to_vec())
+    }
+
+    fn difference_of(base: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+        let mut words = vec![0u64; base.len().div_ceil(8)];
+        bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..base.len()].copy_from_slice(base);
+        difference(
+            Address(8),
+            &bytemuck::cast_slice::<u64, u8>(&words)[..base.len()],
+            new,
+        )
+    }
+
+    #[test]
+    fn what_is_shifted_costs_nothing() {
+        let base = value(1..400);
+        for (new, limit) in [
+            (value((1..200).chain([1000]).chain(201..400)), 150),
+            (value((1..200).chain([1000]).chain(200..400)), 250),
+            (value((1..200).chain(201..400)), 150),
+            (value((200..400).chain(1..200)), 150),
+        ] {
+            let difference = difference_of(&base, &new).expect("worth it");
+            assert!(difference.len() < limit, "{}", difference.len());
+            let made = apply_to(&base, &difference).expect("fits");
+            assert!(made.starts_with(&new) && made.len() < new.len() + 8);
+        }
+        assert!(difference_of(&base, &value(1000..1400)).is_none());
+    }
+
+    #[test]
+    fn damaged_differences_and_wrong_bases_are_refused() {
+        let base = value(1..400);
+        let new = value((1..200).chain([1000]).chain(200..400));
+        let difference = difference_of(&base, &new).expect("worth it");
+        assert!(apply_to(&value(1..399), &difference).is_none());
+        assert!(apply_to(&[], &difference).is_none());
+        for at in 0..difference.len() {
+            assert!(apply_to(&base, &difference[..at]).is_none(), "cut at {at}");
+            for bit in 0..8 {
+                let mut other = difference.clone();
+                other[at] ^= 1 << bit;
+                // Who has changed the base's address has changed nothing here.
+                let made = apply_to(&base, &other);
+                assert!((8..16).contains(&at) || made.is_none_or(|made| made.starts_with(&new)));
+            }
+        }
+        // Sizes that nobody has.
+        for field in 0..14 {
+            let mut other = difference.clone();
+            other[24 + 4 * field..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+            let _ = apply_to(&base, &other);
+        }
+    }
+}
