@@ -2,6 +2,11 @@
 //! recorded as a difference to its predecessor (SPEC.md, section 19), so that is some records of what was changed, whatever the
 //! size of the file.
 
+#[path = "../../store/tests/golden/programs.rs"]
+mod programs;
+#[path = "../../store/tests/golden/reader.rs"]
+mod reader;
+
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain};
 use repo_tests::process::run;
@@ -140,6 +145,10 @@ fn costs(options: &[&str]) -> Option<Vec<(&'static str, u64, usize)>> {
         .command(Binaries::get().path("repo-dump"))
         .arg("--stats"))
     .ok();
+    // So does a reader that was made from SPEC.md.
+    let summary =
+        programs::Programs::new(fs::read(scratch.repository()).expect("it is there")).check();
+    assert!(summary.compilations >= 5, "{summary:?}");
     // A compaction ends what depends on others, and the ticket links as before.
     run(&mut scratch.command(Binaries::get().path("repo-gc"))).ok();
     let mut verify = scratch.command(Binaries::get().path("repo-dump"));
