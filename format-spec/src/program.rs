@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::file::SHORT_KEY;
 use crate::file::{IndexSlot, VectorSlot};
 use crate::ids::{Address, NameId};
-use crate::xxh3::seeded_xxh3;
+use crate::xxh3::{seeded_xxh3, xxh3};
 use bytemuck::{Pod, Zeroable};
 
 /// The hash-trie indices of a repository, by slot number. Those from [`Index::Types`] on, but for
@@ -252,6 +252,33 @@ impl CompilationHeader {
     }
 }
 
+/// Head of the value of a compilation that is recorded as a difference to another one: SPEC.md, section 19, "Differences". Runs and patches
+/// follow.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct DifferenceHeader {
+    /// [`DifferenceHeader::MARKER`], where a whole compilation has its number of members.
+    pub marker: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Address of the base's record: a compilation that is recorded whole.
+    pub base: Address,
+    /// XXH3 of the value that the difference is of.
+    pub check: u64,
+    /// How that value begins.
+    pub compilation: CompilationHeader,
+}
+
+impl DifferenceHeader {
+    /// No compilation has so many members.
+    pub const MARKER: u32 = u32::MAX;
+
+    /// The check of the value that a difference is of.
+    pub fn check_of(value: &[u8]) -> u64 {
+        xxh3(value)
+    }
+}
+
 /// One fragment as part of a compilation. Members stand in the order of their
 /// first section in the object; sections are numbered through all members.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -446,6 +473,10 @@ mod tests {
         assert_eq!(offset_of!(PieceHeader, id), 8);
 
         assert_eq!(size_of::<CompilationHeader>(), 56);
+        assert_eq!(size_of::<DifferenceHeader>(), 80);
+        assert_eq!(offset_of!(DifferenceHeader, base), 8);
+        assert_eq!(offset_of!(DifferenceHeader, check), 16);
+        assert_eq!(offset_of!(DifferenceHeader, compilation), 24);
         assert_eq!(offset_of!(CompilationHeader, wide_count), 24);
         assert_eq!(offset_of!(CompilationHeader, machine), 32);
         assert_eq!(offset_of!(CompilationHeader, bits), 36);

@@ -642,3 +642,141 @@ fn damaged_values_are_noticed() {
     let distinct: std::collections::BTreeSet<_> = unnoticed.into_iter().collect();
     assert!(distinct.len() <= 4 * 4, "{distinct:?}");
 }
+
+/// A compilation of many symbols, of which one has another size for each number.
+fn with_symbols(number: u64) -> Compilation<'static> {
+    let mut compilation = everything();
+    let last = *compilation.symbols.last().unwrap();
+    compilation
+        .symbols
+        .resize(compilation.symbols.len() + 400, last);
+    compilation.symbols[200].size = number;
+    compilation
+}
+
+#[test]
+fn differences_to_what_is_no_base_are_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    let ticket = Path::new("/somewhere/a.o");
+    let [first, second, third] =
+        [1, 2, 3].map(|number| Prepared::new(with_symbols(number)).unwrap());
+    for prepared in [&first, &second, &third] {
+        add(&repository, prepared, Some(ticket));
+    }
+    let programs = repository.programs().unwrap();
+    let base = programs.compilation(&first.digest).unwrap();
+    let difference = programs.compilation(&second.digest).unwrap();
+    assert_eq!(base.base(), None);
+    for prepared in [&second, &third] {
+        let view = programs.compilation(&prepared.digest).unwrap();
+        // Never a difference to a difference.
+        assert_eq!(view.base(), Some(base.record().address));
+        assert!(view.record().value.len() < base.record().value.len() / 8);
+        let read = Prepared::new(programs.load(&view).unwrap()).unwrap();
+        assert_eq!(read.digest, prepared.digest);
+    }
+    // Another one's, a difference, what is no compilation, what comes later, and itself.
+    let name = programs
+        .snapshot()
+        .vector_get(VectorSlot::new(0).unwrap(), 1)
+        .unwrap()
+        .unwrap();
+    let end = programs.snapshot().size();
+    let mut wrong = vec![difference.record().address.0, name.0, 0, 4, end - 8];
+    wrong.extend([end, end + 8, end + 800, 1 << 39, u64::MAX]);
+    let mut transaction = repository
+        .store()
+        .begin(store::engine::Durability::Lazy)
+        .unwrap();
+    for (number, base) in (0..).zip(&wrong) {
+        let mut value = difference.record().value.to_vec();
+        value[8..16].copy_from_slice(&base.to_le_bytes());
+        transaction
+            .insert(Index::Compilations.slot(), &Digest::of(&[number]), &value)
+            .unwrap();
+    }
+    for (number, length) in [
+        (100, 4),
+        (101, 8),
+        (102, 24),
+        (103, 79),
+        (104, 80),
+        (105, 90),
+    ] {
+        let value = &difference.record().value[..length];
+        transaction
+            .insert(Index::Compilations.slot(), &Digest::of(&[number]), value)
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+    let programs = repository.programs().unwrap();
+    for number in (0..wrong.len() as u8).chain(100..106) {
+        let digest = Digest::of(&[number]);
+        let opened = [
+            programs.compilation(&digest),
+            programs.compilation_unchecked(&digest),
+        ];
+        assert!(opened.iter().all(Result::is_err), "{number}");
+    }
+}
+
+#[test]
+fn a_damaged_difference_is_mended_and_a_damaged_base_is_passed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    let ticket = Path::new("/somewhere/a.o");
+    let [first, second, third] =
+        [1, 2, 3].map(|number| Prepared::new(with_symbols(number)).unwrap());
+    add(&repository, &first, Some(ticket));
+    add(&repository, &second, Some(ticket));
+    drop(repository);
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let damage = |digest: &Digest, at: u64| {
+        let repository = Repository::open(&path).unwrap();
+        let programs = repository.programs().unwrap();
+        let address = programs.compilation(digest).unwrap().record().address.0 + 40 + at;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, address).unwrap();
+        file.write_all_at(&[!byte[0]], address).unwrap();
+    };
+    // In the runs, and in the address of the base, which the ticket still leads to.
+    for at in [82, 20] {
+        damage(&second.digest, at);
+        let repository = Repository::open(&path).unwrap();
+        let error = repository.programs().unwrap().compilation(&second.digest);
+        assert!(error.is_err());
+        assert!(!add(&repository, &second, Some(ticket)).0);
+        let programs = repository.programs().unwrap();
+        assert!(
+            programs
+                .compilation(&second.digest)
+                .unwrap()
+                .base()
+                .is_some()
+        );
+    }
+    damage(&first.digest, 60);
+    let repository = Repository::open(&path).unwrap();
+    let programs = repository.programs().unwrap();
+    let error = programs
+        .compilation(&second.digest)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("difference to one that is damaged"),
+        "{error}"
+    );
+    // What comes next is recorded whole, and who has the base again mends both.
+    assert!(add(&repository, &third, Some(ticket)).0);
+    let programs = repository.programs().unwrap();
+    assert_eq!(programs.compilation(&third.digest).unwrap().base(), None);
+    assert!(!add(&repository, &first, None).0);
+    programs.compilation(&second.digest).unwrap();
+}

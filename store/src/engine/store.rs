@@ -19,6 +19,7 @@ use format_spec::file::{
     BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET,
     StateWord, TRAILER_SIZE, Trailer, VERSION,
 };
+use format_spec::ids::Address;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -113,6 +114,9 @@ pub struct Store {
     /// Where the generator of nonces is: a system call for each would cost as
     /// much as the lock.
     nonces: AtomicU64,
+    /// What readers have made of records whose values are not as they are used, by the records' addresses: it is borrowed as
+    /// what is in the file is.
+    made: elsa::sync::FrozenMap<Address, Box<[u64]>>,
 }
 
 impl Store {
@@ -210,6 +214,7 @@ impl Store {
             known_length: AtomicU64::new(length),
             checked_trailer: AtomicU64::new(0),
             nonces: AtomicU64::new(nonces),
+            made: elsa::sync::FrozenMap::new(),
         };
         store.header = store.checked_header()?;
         store.enter_session()?;
@@ -239,6 +244,17 @@ impl Store {
                 revision,
             }),
         }
+    }
+
+    /// What was [kept](Store::keep) of the record at `address`.
+    pub fn kept(&self, address: Address) -> Option<&[u64]> {
+        self.made.get(&address)
+    }
+
+    /// Keeps what a reader has made of the record at `address`, until the store is closed. If there is something already, that is
+    /// returned: records do not change.
+    pub fn keep(&self, address: Address, made: Vec<u64>) -> &[u64] {
+        self.made.insert(address, made.into_boxed_slice())
     }
 
     /// Starts a transaction on top of the newest one. Waits for other writers.

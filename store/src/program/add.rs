@@ -16,7 +16,7 @@ use super::build::{Compilation, Piece};
 use super::encode::{self, CompilationValue, Translation};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
-use super::{ProgramError, Result};
+use super::{ProgramError, Result, difference};
 use crate::engine::{Durability, Error, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::file::NumberedSlot;
@@ -98,6 +98,8 @@ struct Missing<'p> {
     pieces: Numbers<PieceId>,
     fragments: Numbers<Address>,
     value: CompilationValue<'p>,
+    /// What it may be recorded as a difference to.
+    base: Option<Address>,
     added: Added,
 }
 
@@ -185,6 +187,7 @@ impl<'p> Missing<'p> {
             pieces,
             fragments,
             value: CompilationValue::new(compilation),
+            base: None,
             added,
         })
     }
@@ -226,7 +229,10 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
     for (addition, ticket) in additions.iter().zip(&tickets) {
-        let state = state(&programs, addition.prepared)?;
+        let mut state = state(&programs, addition.prepared)?;
+        if let (State::Missing(missing), Some(ticket)) = (&mut state, ticket) {
+            missing.base = base(&programs, ticket);
+        }
         nothing_to_do &= match (&state, ticket) {
             (State::There(_), None) => true,
             (State::There(compilation), Some(ticket)) => {
@@ -273,11 +279,25 @@ fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<Stat
         && missing.pieces.missing.is_empty()
         && missing.fragments.missing.is_empty();
     let known = look(Some(programs), Index::Compilations, &prepared.digest)?;
+    // What is recorded as a difference is there if its base is.
+    let opens = |known: &Record<'_>| match difference::header(known.value) {
+        None => Ok(true),
+        Some(_) => view::is_there(programs.compilation_at(known.address)),
+    };
     match known {
-        Some(known) if all_there => return Ok(State::There(known.address)),
+        Some(known) if all_there && opens(&known)? => return Ok(State::There(known.address)),
         known => missing.is_damaged = known.is_some(),
     }
     Ok(State::Missing(Box::new(missing)))
+}
+
+/// What a new compilation may be recorded as a difference to: what the ticket has named until now, or its base.
+fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
+    // Whatever is wrong with that: it is no matter for who does without.
+    let found = look(Some(programs), Index::Tickets, &ticket.key).ok()??;
+    let predecessor = programs.ticket(&found).ok()?.header.compilation;
+    let base = programs.base_for_successor(predecessor)?;
+    Some(base.address)
 }
 
 /// A ticket whose record is to be made.
@@ -475,6 +495,63 @@ impl<'s> Adder<'s> {
         Ok((address, false))
     }
 
+    /// Inserts the compilation whose value is `self.value`, whole or as a difference to that at `base`, if there is none of this digest. The
+    /// second result is whether it was inserted.
+    fn insert_compilation(
+        &mut self,
+        digest: &Digest,
+        base: Option<Address>,
+    ) -> Result<(Address, bool)> {
+        let index = Index::Compilations.slot();
+        let there = match self.transaction.get(index, digest) {
+            Ok(None) => {
+                if let Some(difference) = base.and_then(|base| self.difference(base)) {
+                    self.value = difference;
+                }
+                return self.insert(Index::Compilations, digest);
+            }
+            Ok(Some(record)) if record.is_whole() => Some(record.address),
+            Ok(Some(_)) | Err(Error::Damaged { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let programs = Programs::new(self.transaction.base());
+        if let Some(address) = there {
+            // What this transaction, or another writer, has added just now is as it was written.
+            let is_old = address.0 < self.transaction.base().size();
+            if is_old && !view::is_there(programs.compilation_at(address))? {
+                return Err(self.beyond_mending(Index::Compilations, digest)?);
+            }
+            return Ok((address, false));
+        }
+        // It was recorded whole, or as a difference to what the damaged record still names, or the ticket named.
+        let mut bases = vec![None];
+        for candidate in self.transaction.base().candidates(index, digest)? {
+            let named = programs.base_for_successor(candidate);
+            bases.push(named.map(|record| record.address));
+        }
+        bases.push(base);
+        let whole = std::mem::take(&mut self.value);
+        for (number, base) in bases.into_iter().enumerate() {
+            self.value.clone_from(&whole);
+            match base.and_then(|base| self.difference(base)) {
+                Some(difference) => self.value = difference,
+                None if number > 0 => continue,
+                None => {}
+            }
+            if let Some(address) = self.transaction.mend(index, digest, &self.value)? {
+                return Ok((address, false));
+            }
+        }
+        Err(self.beyond_mending(Index::Compilations, digest)?)
+    }
+
+    /// The compilation whose value is `self.value` as a difference to that at `base`, if that is worth it.
+    fn difference(&self, base: Address) -> Option<Vec<u8>> {
+        let programs = Programs::new(self.transaction.base());
+        let base = programs.base_for_successor(base)?;
+        difference::difference(base.address, base.value, &self.value)
+    }
+
     /// Inserts `self.value` as a numbered record, if there is none of this key that `is_it`. The second result is whether it
     /// was inserted.
     fn insert_numbered(
@@ -598,7 +675,7 @@ impl<'s> Adder<'s> {
             fragments: &missing.fragments.of,
         };
         missing.value.translate(translation, &mut self.value);
-        let (address, is_new) = self.insert(Index::Compilations, &prepared.digest)?;
+        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base)?;
         self.spend(is_new, &mut missing.added);
         missing.added.address = address;
         missing.added.is_new = is_new;

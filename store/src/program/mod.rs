@@ -9,6 +9,7 @@
 mod add;
 pub mod build;
 mod copy;
+mod difference;
 mod encode;
 mod enveloped;
 mod error;

@@ -5,7 +5,7 @@
 //! and nothing is allocated or copied. What a view refers to by address or dense
 //! id is another record, checked when that is opened.
 
-use super::{ProgramError, Result};
+use super::{ProgramError, Result, difference};
 use crate::engine::{Error, Record, Snapshot};
 use crate::prefetch::prefetch_all;
 use bytemuck::{Pod, Zeroable};
@@ -249,8 +249,8 @@ impl<'s> Programs<'s> {
     pub fn compilation(&self, digest: &Digest) -> Result<CompilationView<'s>> {
         match self.snapshot.get(Index::Compilations.slot(), digest)? {
             Some(record) => {
-                let record = self.whole(record, COMPILATION)?;
-                self.parse(&record, CompilationView::new(record), "not a compilation")
+                let view = self.cut_compilation(record)?;
+                self.parse(&record, view.checked(), "not a compilation")
             }
             None => Err(ProgramError::NoCompilation {
                 path: self.snapshot.store().path().to_owned(),
@@ -267,10 +267,7 @@ impl<'s> Programs<'s> {
     /// As [`Programs::compilation`].
     pub fn compilation_unchecked(&self, digest: &Digest) -> Result<CompilationView<'s>> {
         match self.snapshot.get(Index::Compilations.slot(), digest)? {
-            Some(record) => {
-                let record = self.whole(record, COMPILATION)?;
-                self.parse(&record, CompilationView::cut(record), "not a compilation")
-            }
+            Some(record) => self.cut_compilation(record),
             None => self.compilation(digest),
         }
     }
@@ -280,8 +277,73 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If there is none, or the repository is damaged.
     pub fn compilation_at(&self, address: Address) -> Result<CompilationView<'s>> {
+        let record = self.snapshot.record_at(address)?;
+        let view = self.cut_compilation(record)?;
+        self.parse(&record, view.checked(), "not a compilation")
+    }
+
+    /// A compilation whose arrays' elements are not looked at.
+    #[inline]
+    fn cut_compilation(&self, record: Record<'s>) -> Result<CompilationView<'s>> {
+        let record = self.whole(record, COMPILATION)?;
+        let value = match difference::header(record.value) {
+            None => record.value,
+            Some(header) => self.made_of_difference(&record, header.base)?,
+        };
+        self.parse(
+            &record,
+            CompilationView::cut(record, value),
+            "not a compilation",
+        )
+    }
+
+    /// The value of a compilation that is recorded as a difference to `base`. It is made once, and kept with the store.
+    fn made_of_difference(&self, record: &Record<'s>, base: Address) -> Result<&'s [u8]> {
+        let store = self.snapshot.store();
+        let bytes = |made: &'s [u64]| bytemuck::cast_slice(made);
+        if let Some(made) = store.kept(record.address) {
+            return Ok(bytes(made));
+        }
+        let base = self.base(record, base)?;
+        let made = difference::apply(base.value, record.value);
+        let what = "a compilation is recorded as a difference that does not fit its base";
+        let made = self.parse(record, made, what)?;
+        Ok(bytes(store.keep(record.address, made)))
+    }
+
+    /// The base of the difference that `record` is.
+    fn base(&self, record: &Record<'s>, base: Address) -> Result<Record<'s>> {
+        if base >= record.address {
+            let what = "a compilation is recorded as a difference to what is not before it";
+            return Err(self.damaged(record.address, what));
+        }
+        self.whole_compilation(base).map_err(|why| match why {
+            ProgramError::Damaged { .. } | ProgramError::Engine(Error::Damaged { .. }) => {
+                let what = "a compilation is recorded as a difference to one that is damaged: build it again, or let \
+                            repo-dump --verify --repair drop it";
+                self.damaged(record.address, what)
+            }
+            other => other,
+        })
+    }
+
+    /// The record of a compilation that is recorded whole.
+    fn whole_compilation(&self, address: Address) -> Result<Record<'s>> {
         let record = self.whole(self.snapshot.record_at(address)?, COMPILATION)?;
-        self.parse(&record, CompilationView::new(record), "not a compilation")
+        let is_one = record.index() == Some(Index::Compilations.slot())
+            && difference::header(record.value).is_none();
+        match is_one {
+            true => Ok(record),
+            false => Err(self.damaged(address, "not a compilation that is recorded whole")),
+        }
+    }
+
+    /// To what a writer may record a compilation as a difference, if its predecessor is at `address`: that one, or its base. `None`
+    /// if there is nothing that can be relied on.
+    pub(super) fn base_for_successor(&self, address: Address) -> Option<Record<'s>> {
+        let record = self.snapshot.record_at(address).ok()?;
+        let base = difference::header(record.value).map_or(address, |header| header.base);
+        self.whole_compilation(base).ok()
     }
 
     /// The records of an index, in no particular order.
@@ -314,6 +376,17 @@ pub(super) fn whole_or_none<'s>(
         Ok(found) => Ok(found.filter(Record::is_whole)),
         Err(Error::Damaged { .. }) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether something could be opened: not if what it is made of is damaged.
+pub(super) fn is_there<T>(opened: Result<T>) -> Result<bool> {
+    match opened {
+        Ok(_) => Ok(true),
+        Err(ProgramError::Damaged { .. } | ProgramError::Engine(Error::Damaged { .. })) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -959,6 +1032,8 @@ impl<'s> Bindings<'s> {
 #[derive(Clone, Copy, Debug)]
 pub struct CompilationView<'s> {
     record: Record<'s>,
+    /// Bytes of its value as it is used.
+    size: usize,
     header: &'s CompilationHeader,
     members: &'s [MemberRecord],
     symbols: &'s [SymbolRecord],
@@ -972,17 +1047,18 @@ pub struct CompilationView<'s> {
 }
 
 impl<'s> CompilationView<'s> {
-    /// Cuts the value into its arrays, and checks what is in them.
-    fn new(record: Record<'s>) -> Option<Self> {
-        CompilationView::cut(record).filter(CompilationView::is_good)
+    /// The view, if what is in the arrays is what it may be.
+    fn checked(self) -> Option<Self> {
+        Some(self).filter(CompilationView::is_good)
     }
 
-    /// Cuts the value into its arrays.
-    fn cut(record: Record<'s>) -> Option<Self> {
-        let mut cutter = Cutter::new(record.value);
+    /// Cuts the value into its arrays: the record's, or what that is a difference of.
+    fn cut(record: Record<'s>, value: &'s [u8]) -> Option<Self> {
+        let mut cutter = Cutter::new(value);
         let header: &CompilationHeader = cutter.one()?;
         Some(CompilationView {
             record,
+            size: value.len(),
             header,
             members: cutter.slice(header.member_count as usize)?,
             symbols: cutter.slice(header.symbol_count as usize)?,
@@ -1101,9 +1177,19 @@ impl<'s> CompilationView<'s> {
                 .all(|symbol| symbol < header.symbol_count)
     }
 
-    /// Its record; the key is its digest.
+    /// Its record; the key is its digest. If it is recorded as a difference, the record's value is that.
     pub fn record(&self) -> Record<'s> {
         self.record
+    }
+
+    /// Bytes of its value; those of a difference's record are fewer.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// If it is recorded as a difference: the address of the compilation to which it is one.
+    pub fn base(&self) -> Option<Address> {
+        difference::header(self.record.value).map(|header| header.base)
     }
 
     /// The head of its value.

@@ -468,7 +468,8 @@ impl Programs {
     }
 
     pub fn compilation(&self, address: u64) -> Compilation {
-        let mut cursor = Cursor::new(self.value(address, 3));
+        let whole = self.whole_value(address);
+        let mut cursor = Cursor::new(&whole);
         let [
             members,
             sections,
@@ -658,6 +659,132 @@ impl Programs {
         for (signature, _) in &compilation.groups {
             self.name(*signature);
         }
+    }
+
+    /// Section 19, "Differences": the value of a compilation however it is recorded.
+    fn whole_value(&self, address: u64) -> Vec<u8> {
+        let value = self.value(address, 3);
+        let mut cursor = Cursor::new(value);
+        if cursor.u32() != u32::MAX {
+            return value.to_vec();
+        }
+        cursor.zeros(4);
+        let (base_at, check) = (cursor.u64(), cursor.u64());
+        assert!(base_at < address);
+        let base = self.value(base_at, 3);
+        assert_ne!(base[..4], [0xff; 4], "the base is a difference");
+        let head = cursor.bytes(56);
+        // Element sizes in the order of the value, and for each the list whose runs it has.
+        let lists = |head: &[u8]| {
+            let count =
+                |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap()) as usize;
+            let binding = if count(8) > 65536 { 4 } else { 2 };
+            [
+                (count(0), 32, 0),
+                (count(8), 20, 1),
+                (count(16), 8, 2),
+                (count(20), binding, 3),
+                (count(24), 8, 4),
+                (count(40), 20, 5),
+                (count(4), 16, 6),
+                (count(44), 4, 7),
+                (count(20), 1, 3),
+            ]
+        };
+        let number = |cursor: &mut Cursor<'_>| {
+            let mut number = 0;
+            for shift in (0..).step_by(7) {
+                let byte = cursor.u8();
+                number |= usize::from(byte & 0x7f) << shift;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+            number
+        };
+        let (mut sources, mut now) = (Vec::new(), Vec::new());
+        for ((count, ..), (of_base, ..)) in lists(head).into_iter().zip(lists(base)).take(8) {
+            let mut source = Vec::new();
+            while source.len() < count {
+                let (start, length) = (number(&mut cursor), number(&mut cursor));
+                assert!(length > 0);
+                source.extend((0..length).map(|index| (start > 0).then(|| start - 1 + index)));
+            }
+            assert_eq!(source.len(), count);
+            let mut places: Vec<u32> = Vec::new();
+            for index in 0..of_base {
+                let place = source.iter().rposition(|source| *source == Some(index));
+                let next = places.last().map_or(0, |last| last + 1);
+                places.push(place.map_or(next, |place| place as u32));
+            }
+            places.push(count as u32);
+            sources.push(source);
+            now.push(places);
+        }
+        let translate =
+            |list: usize, index: u32| now[list].get(index as usize).copied().unwrap_or(index);
+        let one_more = |list: usize, number: u32| match number {
+            0 => 0,
+            number if number as usize >= now[list].len() => number,
+            number => translate(list, number - 1) + 1,
+        };
+        let mut value = head.to_vec();
+        let mut base_start = 56;
+        for ((_, size, list), (of_base, base_size, _)) in lists(head).into_iter().zip(lists(base)) {
+            value.resize(value.len().next_multiple_of(8), 0);
+            base_start = usize::next_multiple_of(base_start, 8);
+            let is_uses = size == 1;
+            for source in &sources[list] {
+                let Some(source) = source else {
+                    value.resize(value.len() + size, 0);
+                    continue;
+                };
+                let from = base_start + source * base_size;
+                let mut element = base[from..from + base_size].to_vec();
+                let word = |element: &[u8], at: usize| {
+                    u32::from_le_bytes(element[at..at + 4].try_into().unwrap())
+                };
+                let mut set = |at: usize, word: u32| {
+                    element[at..at + 4].copy_from_slice(&word.to_le_bytes());
+                };
+                let old = base[from..from + base_size].to_vec();
+                match list {
+                    0 => {
+                        set(8, translate(6, word(&old, 8)));
+                        set(12, translate(3, word(&old, 12)));
+                        set(20, one_more(2, word(&old, 20)));
+                        set(24, translate(7, word(&old, 24)));
+                    }
+                    1 if old[18] & 2 == 0 => set(4, one_more(6, word(&old, 4))),
+                    3 if !is_uses => {
+                        let mut wide = [0; 4];
+                        wide[..base_size].copy_from_slice(&old);
+                        let symbol = translate(1, u32::from_le_bytes(wide));
+                        element = symbol.to_le_bytes()[..size].to_vec();
+                    }
+                    6 => {
+                        let shape = word(&old, 12);
+                        set(4, translate(0, word(&old, 4)));
+                        if shape & 4 != 0 {
+                            set(8, translate(6, word(&old, 8)));
+                        }
+                        set(12, translate(5, shape >> 10) << 10 | shape & 1023);
+                    }
+                    _ => {}
+                }
+                value.extend(element);
+            }
+            base_start += of_base * base_size;
+        }
+        let mut at = 56;
+        while cursor.at < cursor.bytes.len() {
+            at += number(&mut cursor);
+            let count = number(&mut cursor);
+            value[at..at + count].copy_from_slice(cursor.bytes(count));
+            at += count;
+        }
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(&value), check, "{address:#x}");
+        value
     }
 
     fn compilation_digest(&self, compilation: &Compilation) -> Key {

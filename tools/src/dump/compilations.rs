@@ -90,13 +90,24 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Digest> {
     bail!("{which}: neither a ticket file nor the digest of a compilation")
 }
 
+/// How a compilation is recorded that is not recorded whole.
+#[derive(Serialize)]
+struct Difference {
+    base: u64,
+    bytes_whole: u64,
+}
+
 /// A compilation in full.
 #[derive(Serialize)]
 pub struct Detail {
     digest: String,
     /// Offset of its record.
     offset: u64,
+    /// Of the record's value.
     bytes: u64,
+    /// If it is recorded as a difference: offset of the record to which it is one, and bytes that it would have whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<Difference>,
     machine: u16,
     os_abi: u8,
     flags: u32,
@@ -171,6 +182,10 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
         digest: digest.to_string(),
         offset: record.address.0,
         bytes: record.value.len() as u64,
+        difference: compilation.base().map(|base| Difference {
+            base: base.0,
+            bytes_whole: compilation.size() as u64,
+        }),
         machine: header.machine,
         os_abi: header.os_abi,
         flags: header.e_flags,
@@ -267,6 +282,16 @@ impl View for Detail {
             "  record",
             format_args!("{} bytes at {:#x}", grouped(self.bytes), self.offset),
         )?;
+        if let Some(difference) = &self.difference {
+            out.field(
+                "  base",
+                format_args!(
+                    "{:#x}, to which it is recorded as a difference ({} bytes whole)",
+                    difference.base,
+                    grouped(difference.bytes_whole)
+                ),
+            )?;
+        }
         if !self.groups.is_empty() {
             writeln!(out, "\n{}", style.heading("groups"))?;
             for group in &self.groups {

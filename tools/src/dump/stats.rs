@@ -111,6 +111,13 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
                 *users.entry(member.fragment).or_default() += 1;
             }
         }
+        if compilation.base().is_some() {
+            let record = compilation.record();
+            add("compilation differences", record.value.len() as u64);
+            add("keys and heads", overhead(&record));
+            progress.step();
+            continue;
+        }
         add(
             "compilation members",
             size_of_val(compilation.members()) as u64,
