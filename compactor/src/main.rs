@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     store::guard::install("repo-gc", "nothing was compacted");
     let cli = Cli::parse();
     let report = match run(&cli) {
-        Ok(report) => report,
+        Ok(Some(report)) => report,
+        Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
             tell(format_args!(
                 "repo-gc: error: {}",
@@ -51,7 +52,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<Report> {
+/// `None` if there is no repository where one would be looked for: then there is nothing to throw away.
+fn run(cli: &Cli) -> Result<Option<Report>> {
     if cli.idle || cli.install_timer {
         bail!(
             "--idle and --install-timer are not available yet; \
@@ -76,10 +78,14 @@ fn run(cli: &Cli) -> Result<Report> {
         Err(ProgramError::Engine(engine::Error::Io { path, source, .. }))
             if source.kind() == std::io::ErrorKind::NotFound =>
         {
-            bail!(
-                "{}: there is no repository; name one with --repo or $REPO_FILE",
+            if cli.repo.is_some() {
+                bail!("{}: there is no repository", path.display());
+            }
+            tell(format_args!(
+                "repo-gc: {}: there is no repository, and nothing to do; --repo or $REPO_FILE names another",
                 path.display()
-            )
+            ));
+            return Ok(None);
         }
         other => other?,
     };
@@ -90,9 +96,9 @@ fn run(cli: &Cli) -> Result<Report> {
         roots: cli.roots.clone(),
     };
     if cli.dry_run {
-        dry_run(&repository, &wishes)
+        dry_run(&repository, &wishes).map(Some)
     } else {
-        compact(&repository, &wishes, &Bar::new())
+        compact(&repository, &wishes, &Bar::new()).map(Some)
     }
 }
 

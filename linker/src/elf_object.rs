@@ -383,6 +383,51 @@ fn of_number<T>(list: &[(u32, Vec<T>)], number: u32) -> Option<&[T]> {
     found.ok().map(|found| &*list[found].1)
 }
 
+/// What a file is for, in words: its machine by the name that its makers give it, and what else is not as with us.
+fn machine_name(ehdr: &Ehdr) -> String {
+    let ident = ehdr.e_ident;
+    // The header's fields are in the file's byte order, which may not be ours.
+    let is_big = ident[5] == c::ELFDATA2MSB;
+    let machine = match is_big {
+        true => { ehdr.e_machine }.swap_bytes(),
+        false => ehdr.e_machine,
+    };
+    let is_64 = ident[4] == c::ELFCLASS64;
+    let by_width = |narrow: &'static str, wide: &'static str| if is_64 { wide } else { narrow };
+    let name = match machine {
+        2 | 18 => "SPARC",
+        43 => "SPARC V9",
+        3 | 6 => "i386 (32-bit x86; -m32)",
+        4 => "Motorola 68000",
+        8 | 10 => by_width("MIPS", "MIPS64"),
+        15 => "PA-RISC",
+        20 => "PowerPC",
+        21 => "PowerPC64",
+        22 => by_width("S/390", "s390x"),
+        40 => "ARM",
+        42 => "SuperH",
+        50 => "Itanium",
+        62 => by_width("x32 (x86-64 with 32-bit pointers; -mx32)", "x86-64"),
+        83 => "AVR",
+        93 | 195 => "ARC",
+        94 => "Xtensa",
+        105 => "MSP430",
+        164 => "Hexagon",
+        183 => by_width("AArch64 with 32-bit pointers (ILP32)", "AArch64"),
+        190 => "CUDA",
+        224 => "AMD GPU",
+        243 => by_width("RISC-V (32 bit)", "RISC-V (64 bit)"),
+        247 => "BPF",
+        258 => by_width("LoongArch32", "LoongArch64"),
+        _ => "",
+    };
+    let order = if is_big { ", big endian" } else { "" };
+    match name {
+        "" => format!("machine {machine} (e_machine){order}"),
+        name => format!("{name}{order}"),
+    }
+}
+
 /// Checks class, byte order, version and machine.
 pub fn check_ident(ehdr: &Ehdr) -> Result<(), Malformed> {
     let ident = ehdr.e_ident;
@@ -392,10 +437,8 @@ pub fn check_ident(ehdr: &Ehdr) -> Result<(), Malformed> {
     if ident[4] != c::ELFCLASS64 || ident[5] != c::ELFDATA2LSB || { ehdr.e_machine } != c::EM_X86_64
     {
         return Err(Malformed::Incompatible(format!(
-            "file in wrong format: incompatible with elf64-x86-64 (class {}, byte order {}, machine {})",
-            ident[4],
-            ident[5],
-            { ehdr.e_machine }
+            "file in wrong format: it is for {}, incompatible with elf64-x86-64",
+            machine_name(ehdr)
         )));
     }
     if ident[6] != c::EV_CURRENT {

@@ -6,7 +6,7 @@
 //! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostic, Diagnostics};
 use crate::elf::{self, Ehdr, c};
 use crate::elf_object::{ElfObject, Malformed, check_ident, is_bitcode};
 use crate::file::{Body, File, Files};
@@ -625,6 +625,17 @@ impl<'a, 'l> Opener<'a, 'l> {
         let mut includes = Includes(&self.search);
         match script::parse_onto(&mut self.scripts.script, data, &name, &mut includes) {
             Ok(()) => self.commands(first, state),
+            // Whatever is none of the other kinds of files is read as a script; this is none, from its first command on.
+            Err(why)
+                if self.scripts.script.commands.len() == first
+                    && why.problem.contains(script::NO_COMMAND) =>
+            {
+                let message = format!("{name}: a text file that is no linker script");
+                let diagnostic = Diagnostic::error(message).note(why);
+                self.diag.report(diagnostic.note(
+                    "inputs are objects, archives, shared objects and linker scripts; sources must be compiled first",
+                ));
+            }
             Err(why) => self.diag.error(why),
         }
     }

@@ -13,6 +13,7 @@ use crate::sections::{Sections, state};
 use crate::source_lines;
 use crate::symbols::{SymbolTable, flag};
 use crate::trace::Needs;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Reports names that two files define, with both places.
@@ -38,7 +39,7 @@ pub fn report_duplicates(
                 && let Some(section) = object.section(number)
             {
                 place.section = Some((
-                    String::from_utf8_lossy(section.name).into_owned(),
+                    String::from_utf8_lossy(&object.full_name(number, &section)).into_owned(),
                     symbol.value,
                 ));
             }
@@ -107,13 +108,14 @@ pub fn report_undefined(
     for reference in &needs.undefined {
         let name = symbols.name(reference.symbol);
         let (file, number) = sections.origin(reference.section);
-        let section = files
-            .object(file)
-            .section(number)
-            .map_or(&b""[..], |section| section.name);
+        let object = files.object(file);
+        let section = object.section(number);
+        let section = section.map_or(Cow::Borrowed(&b""[..]), |section| {
+            object.full_name(number, &section)
+        });
         let mut place = MessagePlace::file(files.get(file).to_string());
         place.section = Some((
-            String::from_utf8_lossy(section).into_owned(),
+            String::from_utf8_lossy(&section).into_owned(),
             reference.offset,
         ));
         place.order.input = file.0;

@@ -29,6 +29,9 @@ pub use expr::Expr;
 
 use lexer::{Lexer, Mode, Token};
 
+/// What is expected where a command begins, as errors say it.
+pub const NO_COMMAND: &str = "a command or an assignment";
+
 /// An error in a script, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {

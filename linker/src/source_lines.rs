@@ -9,7 +9,10 @@ use crate::arch::x86_64::reloc::{R_X86_64_32, R_X86_64_32S, R_X86_64_64};
 use crate::ids::FileId;
 use crate::object::{Object, Place, Target};
 use crate::sections::Sections;
+use crate::ticket_object::TicketObject;
 use gimli::{EndianSlice, LittleEndian};
+use object::read::elf::{ElfFile64, ElfSection64};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::borrow::Cow;
 
 /// Distance of the addresses that sections get.
@@ -27,9 +30,9 @@ pub fn find(
     number: u32,
     offset: u64,
 ) -> Option<String> {
-    let Object::Elf(_) = object else {
-        return None;
-    };
+    if let Object::Ticket(ticket) = object {
+        return find_in_ticket(ticket, number, offset);
+    }
     let contents = |id: gimli::SectionId| -> Result<Cow<[u8]>, gimli::Error> {
         let found = (1..object.section_count()).find(|number| {
             let section = object.section(*number);
@@ -39,7 +42,15 @@ pub fn find(
             relocated(object, sections, file, number)
         }))
     };
-    let loaded = gimli::DwarfSections::load(contents).ok()?;
+    find_line(gimli::DwarfSections::load(contents).ok()?, number, offset)
+}
+
+/// The line of a place by debug sections in which section `number` is at `number` times [`APART`].
+fn find_line(
+    loaded: gimli::DwarfSections<Cow<'_, [u8]>>,
+    number: u32,
+    offset: u64,
+) -> Option<String> {
     let dwarf = loaded.borrow(|bytes| Reader::new(bytes, LittleEndian));
     // A symbol may say that it is anywhere, also in what would be the next section, or in one of a number that no section has.
     let inside = Some(offset).filter(|offset| *offset < APART)?;
@@ -54,6 +65,84 @@ pub fn find(
         }
     }
     None
+}
+
+/// The same for a place in a compilation. Its debug information is only whole in the object that it is joined to, in which
+/// the place is as far behind the symbol before it as here.
+fn find_in_ticket(ticket: &TicketObject, number: u32, offset: u64) -> Option<String> {
+    let before = |index: &u32| {
+        let symbol = ticket.symbol(*index);
+        let is_before = symbol
+            .is_some_and(|symbol| symbol.place == Place::Section(number) && symbol.value <= offset);
+        is_before && !ticket.symbol_name(*index).is_empty()
+    };
+    let anchor = (1..ticket.symbol_count())
+        .filter(before)
+        .max_by_key(|index| ticket.symbol(*index).map(|symbol| symbol.value))?;
+    let behind = offset - ticket.symbol(anchor)?.value;
+    let joined = ticket.join().ok()?;
+    let file = ElfFile64::<object::Endianness>::parse(&*joined).ok()?;
+    let mut named = file.symbols().filter(|symbol| {
+        symbol.is_definition() && symbol.name_bytes() == Ok(ticket.symbol_name(anchor))
+    });
+    let symbol = named.next()?;
+    // Of several local ones of this name nobody knows which.
+    if named.next().is_some() {
+        return None;
+    }
+    let number = u32::try_from(symbol.section_index()?.0).ok()?;
+    let contents = |id: gimli::SectionId| -> Result<Cow<[u8]>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        let small = section.filter(|section| section.size() <= LARGEST as u64);
+        Ok(small.map_or(Cow::Borrowed(&[]), |section| {
+            relocated_joined(&file, &section)
+        }))
+    };
+    let loaded = gimli::DwarfSections::load(contents).ok()?;
+    find_line(loaded, number, symbol.address().checked_add(behind)?)
+}
+
+/// As [`relocated`], of a joined object.
+fn relocated_joined<'f>(file: &ElfFile64<'f>, section: &ElfSection64<'f, '_>) -> Cow<'f, [u8]> {
+    let mut bytes = section.uncompressed_data().unwrap_or_default();
+    for (at, relocation) in section.relocations() {
+        let object::RelocationTarget::Symbol(index) = relocation.target() else {
+            continue;
+        };
+        let Ok(symbol) = file.symbol_by_index(index) else {
+            continue;
+        };
+        let Some(target) = symbol.section_index() else {
+            continue;
+        };
+        let is_loaded = file.section_by_index(target).is_ok_and(|section| {
+            matches!(section.flags(), object::SectionFlags::Elf { sh_flags }
+                if sh_flags & crate::output::shf::ALLOC != 0)
+        });
+        let base = if is_loaded {
+            target.0 as u64 * APART
+        } else {
+            0
+        };
+        let value = base
+            .wrapping_add(symbol.address())
+            .wrapping_add(relocation.addend() as u64);
+        let object::RelocationFlags::Elf { r_type } = relocation.flags() else {
+            continue;
+        };
+        let width = match r_type {
+            R_X86_64_64 => 8,
+            R_X86_64_32 | R_X86_64_32S => 4,
+            _ => continue,
+        };
+        let field = usize::try_from(at)
+            .ok()
+            .and_then(|at| bytes.to_mut().get_mut(at..at.checked_add(width)?));
+        if let Some(field) = field {
+            field.copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+    }
+    bytes
 }
 
 /// The line of an address by one unit's table.

@@ -285,6 +285,22 @@ fn who_has_seen_enough_may_go() {
     assert!(output.status.success(), "{:?}", output.status);
 }
 
+/// A repository can be named like a ticket.
+#[test]
+fn a_repository_is_an_argument() {
+    let [gxx] = require!("g++");
+    let scratch = Scratch::new();
+    scratch.write("a.cc", "int f() { return 1; }\n");
+    let mut compile = scratch.command(Binaries::get().path("repo-cc"));
+    run(compile.arg(gxx).args(["-c", "a.cc"])).ok();
+    std::fs::rename(scratch.repository(), scratch.join("moved.repo")).expect("renamed");
+    for option in [&[][..], &["--stats"], &["--verify"]] {
+        let by_option = dump(&scratch, &[option, &["--repo", "moved.repo"]].concat()).ok();
+        let by_name = dump(&scratch, &[option, &["moved.repo"]].concat()).ok();
+        assert_eq!(by_name.text(), by_option.text());
+    }
+}
+
 #[test]
 fn errors_name_the_file_and_what_to_do() {
     let [gxx] = require!("g++");

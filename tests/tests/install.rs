@@ -1,6 +1,7 @@
 //! `cargo xtask install`: what is put below the prefix is found by compilers, `man` and shells, and goes away again.
 
 use repo_tests::binaries::{Binaries, INSTALLED};
+use repo_tests::compare::is_ticket_file;
 use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
@@ -131,6 +132,40 @@ fn the_directory_of_compilers_stands_for_them() {
         .map(|path| path.file_name())
         .collect();
     assert_eq!(of_repo_cc, installed);
+}
+
+/// For tools that take all of `CC`, or its first word, for the name of one program.
+#[test]
+fn compilers_have_names_of_one_word() {
+    let [_gcc] = require!("gcc");
+    let scratch = installed();
+    for (name, compile) in [
+        ("repo-gcc", "repo-gcc -c hello.c"),
+        ("repo-cc", "repo-cc -O1 -c hello.c"),
+    ] {
+        let _ = fs::remove_file(scratch.join("hello.o"));
+        run(with_path(&scratch, "bin", "sh").args(["-c", compile])).ok();
+        assert!(is_ticket_file(scratch.join("hello.o")), "{compile}");
+        let mut link = with_path(&scratch, "bin", "sh");
+        let line = linked(
+            &scratch,
+            link.args(["-c", &format!("{name} hello.o -o hello")]),
+        );
+        assert!(line.contains(": 1 tickets"), "{line:?}");
+    }
+    // A file is an argument if it is there.
+    run(with_path(&scratch, "bin", "sh").args(["-c", "repo-cc hello.c -o hello && ./hello"])).ok();
+    let missing = run(with_path(&scratch, "bin", "sh").args(["-c", "repo-cc missing.c"])).code(127);
+    assert!(
+        missing.errors().contains("missing.c"),
+        "{}",
+        missing.report()
+    );
+    // The links of --install-links, of a compiler that is there.
+    let mut links = with_path(&scratch, "bin", "repo-cc");
+    run(links.args(["--install-links", "links"])).ok();
+    assert!(scratch.join("links/repo-gcc").is_symlink());
+    assert!(!scratch.join("links/repo-repo-gcc").is_symlink());
 }
 
 /// The words of a help that are options.

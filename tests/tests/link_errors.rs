@@ -321,3 +321,86 @@ fn frame_descriptions_are_not_changed_at_run_time() {
     );
     bench.ld(Linker::Ours, "-no-pie frame.o -o output").ok();
 }
+
+/// What tickets stand for is named by the same source lines, functions and sections as what objects hold.
+#[test]
+fn tickets_are_described_like_objects() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "a.c",
+        "int fo(void);\nint dup(void) { return 1; }\nint other(void) { return 3; }\nint main(void) {\n  return fo();\n}\n",
+    );
+    bench
+        .scratch
+        .write("b.c", "\n\nint dup(void) { return 2; }\n");
+    let said = |launcher: Option<&str>, inputs: &str| {
+        for source in ["a", "b"] {
+            let program = launcher.map(|program| Binaries::get().path(program));
+            let mut command = match program {
+                Some(program) => bench.scratch.command(program),
+                None => bench.scratch.command("gcc"),
+            };
+            if launcher.is_some() {
+                command.arg("gcc");
+            }
+            command.args(["-g", "-O0", "-ffunction-sections", "-c"]);
+            run(command.args([&format!("{source}.c"), "-o", &format!("{source}.o")])).ok();
+        }
+        let arguments = format!("{inputs} -o program");
+        bench
+            .driver(Linker::Ours, "gcc", &arguments)
+            .failed()
+            .errors()
+    };
+    for (inputs, lines) in [("a.o b.o", &["a.c:2", "b.c:3"][..]), ("a.o", &["a.c:5"])] {
+        let of_objects = said(None, inputs);
+        assert_eq!(said(Some("repo-cc"), inputs), of_objects);
+        for line in lines {
+            assert!(of_objects.contains(line), "{of_objects}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_input_is_called_what_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("words.txt", "just some words\n");
+    bench.scratch.write("a.c", "int main(void) { return 0; }\n");
+    bench.scratch.write("script.ld", "INPUT(a.o");
+    let mut header = [0u8; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    header[16] = 1;
+    for (class, order, machine, name) in [
+        (2, 1, [183, 0], "AArch64"),
+        (2, 1, [243, 0], "RISC-V (64 bit)"),
+        (1, 1, [3, 0], "i386"),
+        (2, 2, [0, 22], "s390x, big endian"),
+        (2, 1, [0x34, 0x12], "machine 4660"),
+    ] {
+        header[4] = class;
+        header[5] = order;
+        header[18..20].copy_from_slice(&machine);
+        bench.scratch.write("other.o", header);
+        fails(
+            &bench,
+            "a.c other.o",
+            &["other.o: file in wrong format: it is for ", name],
+        );
+    }
+    fails(
+        &bench,
+        "a.c ./words.txt",
+        &[
+            "words.txt: a text file that is no linker script",
+            "words.txt:1:",
+        ],
+    );
+    let run = bench
+        .driver(Linker::Ours, "gcc", "a.c ./script.ld -o program")
+        .failed();
+    assert!(
+        !run.errors().contains("no linker script"),
+        "{}",
+        run.report()
+    );
+}

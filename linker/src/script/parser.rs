@@ -408,7 +408,7 @@ impl<'a> Parser<'a, '_> {
             other => {
                 return Err(ScriptError::expected(
                     pos,
-                    "a command or an assignment",
+                    super::NO_COMMAND,
                     &Token::Word(other),
                 ));
             }

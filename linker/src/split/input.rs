@@ -117,6 +117,10 @@ impl<'a> Input<'a> {
                 self.take_addrsig(&section);
                 return Ok(());
             }
+            // Advice about the order of functions, which counts symbols and for which linkers have their own.
+            SHT_LLVM_CALL_GRAPH_PROFILE => return Ok(()),
+            elf::SHT_REL if self.is_call_graph_profile(section.info()) => return Ok(()),
+            known if CONTENTS_OF_COMPILERS.contains(&known) => {}
             elf::SHT_PROGBITS
             | elf::SHT_NOBITS
             | elf::SHT_NOTE
@@ -202,6 +206,12 @@ impl<'a> Input<'a> {
         }
         self.is_content[index] = true;
         Ok(())
+    }
+
+    /// Whether a section is LLVM's call graph profile, the only one on x86-64 that has relocations without addends.
+    fn is_call_graph_profile(&self, number: u32) -> bool {
+        let section = self.object.sections.get(number as usize);
+        section.is_some_and(|section| section.sh_type() == SHT_LLVM_CALL_GRAPH_PROFILE)
     }
 
     fn take_group(&mut self, index: usize, section: &Section<'a>) -> Result<(), SplitError> {
@@ -392,6 +402,24 @@ const MAX_SECTION: usize = 1 << 31;
 const SHT_X86_64_UNWIND: u32 = 0x7000_0001;
 /// LLVM's list of symbols whose address is significant.
 pub const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
+/// LLVM's counts of which function called which (`.llvm.call-graph-profile`).
+const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
+/// Types of sections that compilers and assemblers write beside those of the gABI, and whose contents say where they
+/// belong by relocations and by `SHF_LINK_ORDER` only, so that they are split like any other contents. What counts
+/// symbols or sections by their numbers must not be in this list.
+const CONTENTS_OF_COMPILERS: [u32; 11] = [
+    0x6fff_4c00, // SHT_LLVM_ODRTAB
+    0x6fff_4c01, // SHT_LLVM_LINKER_OPTIONS: .linker-options
+    0x6fff_4c04, // SHT_LLVM_DEPENDENT_LIBRARIES: .deplibs
+    0x6fff_4c05, // SHT_LLVM_SYMPART: .llvm_sympart
+    0x6fff_4c08, // SHT_LLVM_BB_ADDR_MAP_V0: .llvm_bb_addr_map of clang 12 to 14
+    0x6fff_4c0a, // SHT_LLVM_BB_ADDR_MAP: .llvm_bb_addr_map
+    0x6fff_4c0b, // SHT_LLVM_OFFLOADING: .llvm.offloading
+    0x6fff_4c0d, // SHT_LLVM_JT_SIZES: .llvm_jump_table_sizes
+    0x6fff_4c0e, // SHT_LLVM_CFI_JUMP_TABLE
+    0x6fff_4c0f, // SHT_LLVM_CALL_GRAPH: .llvm.callgraph
+    0x6fff_fff4, // SHT_GNU_SFRAME: .sframe since binutils 2.45
+];
 const SHT_RELR: u32 = 19;
 const SHT_CREL: u32 = 0x4000_0014;
 

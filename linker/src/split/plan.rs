@@ -306,8 +306,8 @@ impl<'i, 'a> Planner<'i, 'a> {
         Ok(())
     }
 
-    /// Compilers write empty `.text`, `.data` and `.bss` sections into every object: those
-    /// that nothing refers to are dropped.
+    /// Compilers write empty `.text`, `.data`, `.bss` and (clang, for C++20) `.linker-options`
+    /// sections into every object: those that nothing refers to are dropped.
     fn drop_empty(&mut self) -> Result<(), Reason> {
         let mut referenced = vec![false; self.roles.len()];
         for section in self.input.section_numbers() {
@@ -330,7 +330,7 @@ impl<'i, 'a> Planner<'i, 'a> {
                 && self.input.group[index] == 0
                 && matches!(
                     self.input.section(section).name,
-                    b".text" | b".data" | b".bss"
+                    b".text" | b".data" | b".bss" | b".linker-options"
                 )
             {
                 self.roles[index] = Role::Gone;

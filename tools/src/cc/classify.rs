@@ -321,6 +321,15 @@ fn default_object(source: &OsStr) -> PathBuf {
     PathBuf::from(OsString::from_vec(object))
 }
 
+/// Whether a compiler driver takes a file of this name for a source or an object.
+pub fn has_suffix_of_input(name: &OsStr) -> bool {
+    let is_for_linker = || {
+        let suffix = name.as_bytes().rsplit(|byte| *byte == b'.').next();
+        name.as_bytes().contains(&b'.') && matches!(suffix, Some(b"o" | b"lo" | b"a" | b"so"))
+    };
+    input_by_suffix(name) != Input::ForLinker || is_for_linker()
+}
+
 /// The kind of an input from the end of its name (GCC's manual, "Options
 /// Controlling the Kind of Output", and what clang has besides).
 fn input_by_suffix(name: &OsStr) -> Input {

@@ -2,9 +2,11 @@
 //!
 //! Our options stand before the compiler's name; everything from the name on
 //! belongs to the compiler. As a link with a compiler's name we have no options
-//! at all.
+//! at all. Where the compiler's arguments follow without a name, as in the calls
+//! of tools that take only the first word of `CC`, it is `cc`.
 
-use super::compiler::Name;
+use super::classify::has_suffix_of_input;
+use super::compiler::{Name, behind_one_word};
 use clap::{Parser, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -18,11 +20,15 @@ use std::path::{Path, PathBuf};
 /// compiler's own. Use it as CC="repo-cc gcc", through links with compilers'
 /// names (--install-links) in front of PATH, or with CMake as both
 /// CMAKE_C_COMPILER_LAUNCHER and CMAKE_C_LINKER_LAUNCHER (and CXX likewise).
+/// For tools that take all of CC for the name of one program there are the links
+/// repo-gcc, repo-g++, repo-clang and repo-clang++ (CC=repo-gcc). Where COMPILER
+/// is missing (the first word is an option that is not listed here, or a file
+/// with the suffix of a source or object), it is cc.
 #[derive(Debug, Parser)]
 #[command(
     name = "repo-cc",
     version,
-    override_usage = "repo-cc [OPTIONS] COMPILER [ARGUMENTS]...\n       repo-cc --install-links DIR [NAMES]...",
+    override_usage = "repo-cc [OPTIONS] COMPILER [ARGUMENTS]...\n       repo-cc [OPTIONS] ARGUMENTS...\n       repo-cc --install-links DIR [NAMES]...",
     after_help = "The manual: man repo-cc"
 )]
 pub struct Options {
@@ -41,7 +47,8 @@ pub struct Options {
     pub verbose: bool,
 
     /// Make links with the names of compilers to this program, to be put in
-    /// front of PATH: with NAMES, or those of all compilers on PATH
+    /// front of PATH: with NAMES, or those of all compilers on PATH and the
+    /// one-word names of these
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub install_links: Option<PathBuf>,
 
@@ -76,11 +83,48 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
             .to_owned();
         return plain([name].into_iter().chain(rest).collect());
     }
+    if let Some(compiler) = behind_one_word(&own_name) {
+        return plain([compiler.into()].into_iter().chain(rest).collect());
+    }
+    let mut rest = rest;
+    if let Some(at) = missing_compiler(&rest) {
+        rest.insert(at, DEFAULT_COMPILER.into());
+    }
     match rest.first() {
         // Without options of ours there is nothing for clap to do.
         Some(first) if !first.is_empty() && !first.as_bytes().starts_with(b"-") => plain(rest),
         _ => Options::parse_from([own_name].into_iter().chain(rest)),
     }
+}
+
+/// The compiler of a command line that names none.
+const DEFAULT_COMPILER: &str = "cc";
+
+/// Where the compiler's name is missing: before the first word that is not one of our options, if that is an option or a
+/// file that compilers take. `None` where there is no such word, or it may be a program.
+fn missing_compiler(words: &[OsString]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let word = words.get(at)?;
+        let bytes = word.as_bytes();
+        at += match bytes {
+            b"--repo" | b"--log" => 2,
+            b"--verbose" | b"-v" => 1,
+            // Answers and the making of links are no command's; what follows -- is one.
+            b"--install-links" | b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,
+            _ if bytes.starts_with(b"--install-links=") => return None,
+            _ if bytes.starts_with(b"--repo=") || bytes.starts_with(b"--log=") => 1,
+            _ => break,
+        };
+    }
+    let word = words.get(at)?;
+    let is_argument = match word.as_bytes() {
+        [b'-', ..] => true,
+        // A file of arguments.
+        [b'@', file @ ..] => Path::new(OsStr::from_bytes(file)).is_file(),
+        _ => has_suffix_of_input(word) && Name::parse(word).is_none() && Path::new(word).is_file(),
+    };
+    is_argument.then_some(at)
 }
 
 /// Whether we were called by the name of a compiler.
@@ -117,6 +161,35 @@ mod tests {
         let options = read(words("repo-cc --install-links d gcc clang"));
         assert_eq!(options.install_links, Some("d".into()));
         assert_eq!(options.command, words("gcc clang"));
+    }
+
+    #[test]
+    fn without_a_compiler_it_is_cc() {
+        let options = read(words("repo-cc -c a.c --verbose"));
+        assert_eq!(options.command, words("cc -c a.c --verbose"));
+        let options = read(words("repo-cc --verbose --repo=r --log l -O2 -c a.c"));
+        assert_eq!(options.command, words("cc -O2 -c a.c"));
+        assert!(options.verbose && options.repo.is_some() && options.log.is_some());
+        let file = tempfile::Builder::new()
+            .suffix(".c")
+            .tempfile()
+            .expect("a file");
+        let name = file.path().to_str().expect("UTF-8");
+        let options = read(words(&format!("repo-cc {name} -o a")));
+        assert_eq!(options.command, words(&format!("cc {name} -o a")));
+        // What is not there may be a program, and so may what has no such suffix.
+        for line in ["missing.c -o a", "make all", "/bin/sh -c true"] {
+            assert_eq!(read(words(&format!("repo-cc {line}"))).command, words(line));
+        }
+        assert_eq!(read(words("repo-cc -- gcc -c")).command, words("gcc -c"));
+    }
+
+    #[test]
+    fn one_word_names_have_no_options_of_ours() {
+        let options = read(words("/links/repo-gcc --verbose -c a.c"));
+        assert_eq!(options.command, words("gcc --verbose -c a.c"));
+        let options = read(words("repo-clang++ -v"));
+        assert_eq!(options.command, words("clang++ -v"));
     }
 
     #[test]

@@ -19,6 +19,20 @@ pub const CHOSEN_VARIABLE: &str = "REPO_CC_CHOSEN";
 /// The name of this program, which looks like a compiler's with a prefix.
 const OWN_NAME: &str = "repo-cc";
 
+/// The names of links to this program that stand for `repo-cc` and a compiler in one word, for tools that take all of
+/// `CC` for the name of one program. Each is that of the compiler behind [`OWN_PREFIX`].
+pub const ONE_WORD_NAMES: [&str; 4] = ["repo-gcc", "repo-g++", "repo-clang", "repo-clang++"];
+
+const OWN_PREFIX: &str = "repo-";
+
+/// The compiler that a one-word name stands for: `gcc` for `repo-gcc`, and `gcc-12` for `repo-gcc-12` where somebody made
+/// such a link. `None` for any other name.
+pub fn behind_one_word(program: &OsStr) -> Option<&str> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let compiler = name.strip_prefix(OWN_PREFIX).filter(|_| name != OWN_NAME)?;
+    Name::parse(OsStr::new(compiler)).map(|_| compiler)
+}
+
 /// Whose options a compiler understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -46,7 +60,8 @@ impl Name {
     /// `None` for any other program (`gcc-ar`, `clang-format`, `make`).
     pub fn parse(program: &OsStr) -> Option<Name> {
         let name = Path::new(program).file_name()?.to_str()?;
-        if name == OWN_NAME {
+        // `repo-gcc` is this program, too, and no compiler with a prefix.
+        if name.starts_with(OWN_PREFIX) {
             return None;
         }
         let (stem, version) = match name.rsplit_once('-') {
@@ -318,6 +333,8 @@ mod tests {
             "clang-cpp-19",
             "clang-cl",
             "repo-cc",
+            "repo-gcc",
+            "repo-clang++-19",
             "make",
             "ccache",
             "cc1",
@@ -326,6 +343,18 @@ mod tests {
             "gcc-99999999999999",
         ] {
             assert_eq!(name(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_word_names() {
+        let behind = |text: &'static str| behind_one_word(OsStr::new(text));
+        for name in ONE_WORD_NAMES {
+            assert_eq!(behind(name), name.strip_prefix("repo-"));
+        }
+        assert_eq!(behind("/links/repo-gcc-12"), Some("gcc-12"));
+        for name in ["repo-cc", "repo-ld", "repo-", "gcc", "repo-repo-gcc"] {
+            assert_eq!(behind(name), None, "{name}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `--install-links`: links with compilers' names, to be put in front of `PATH`.
 
-use super::compiler::Name;
+use super::compiler::{Name, ONE_WORD_NAMES, behind_one_word};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,7 @@ pub fn install_links(dir: &Path, names: &[OsString]) -> Result<(), String> {
     fs::create_dir_all(dir).map_err(|error| at(dir, error))?;
     let dir = fs::canonicalize(dir).map_err(|error| at(dir, error))?;
     let names = match names {
-        [] => compilers_on_path(&dir),
+        [] => with_one_word_names(compilers_on_path(&dir)),
         names => names.iter().cloned().collect(),
     };
     if names.is_empty() {
@@ -57,9 +57,20 @@ pub fn install_links(dir: &Path, names: &[OsString]) -> Result<(), String> {
     Ok(())
 }
 
-/// A compiler's name without a directory.
+/// A compiler's name without a directory, or a one-word name of ours.
 fn is_compiler(name: &OsStr) -> bool {
-    Path::new(name).file_name() == Some(name) && Name::parse(name).is_some()
+    Path::new(name).file_name() == Some(name)
+        && (Name::parse(name).is_some() || behind_one_word(name).is_some())
+}
+
+/// These names of compilers, and the one-word names of those of them that have one.
+fn with_one_word_names(mut names: BTreeSet<OsString>) -> BTreeSet<OsString> {
+    let is_there = |name: &&&str| {
+        behind_one_word(OsStr::new(name)).is_some_and(|name| names.contains(OsStr::new(name)))
+    };
+    let ours: Vec<_> = ONE_WORD_NAMES.iter().filter(is_there).collect();
+    names.extend(ours.into_iter().map(OsString::from));
+    names
 }
 
 /// What links in `dir` say. Below the prefix in which the program is installed (`PREFIX/bin/repo-cc`) they are relative: so
@@ -103,7 +114,10 @@ mod tests {
 
     #[test]
     fn names_of_compilers_and_nothing_else() {
-        assert!(is_compiler(OsStr::new("clang++-19")));
+        assert!(is_compiler(OsStr::new("clang++-19")) && is_compiler(OsStr::new("repo-gcc")));
+        let names = with_one_word_names(["cc".into(), "gcc".into(), "gcc-12".into()].into());
+        let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        assert_eq!(names, ["cc", "gcc", "gcc-12", "repo-gcc"]);
         for name in ["make", "bin/gcc", "../gcc", "repo-cc", ""] {
             assert!(!is_compiler(OsStr::new(name)), "{name}");
         }

@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Shows what a program repository holds.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(
     name = "repo-dump",
     version,
@@ -26,7 +26,7 @@ pub struct Cli {
     /// Where --materialize writes
     #[arg(short, long, value_name = "FILE", requires = "materialize")]
     pub output: Option<PathBuf>,
-    /// A ticket to show (write ./NAME for a file that is called like a command)
+    /// A ticket to show, or a repository as with --repo (write ./NAME for a file that is called like a command)
     #[arg(value_name = "TICKET")]
     pub ticket: Option<PathBuf>,
     /// What to show.
@@ -49,7 +49,7 @@ Exit codes:
 The manual: man repo-dump";
 
 /// Options of every command.
-#[derive(Args, Debug)]
+#[derive(Clone, Args, Debug)]
 pub struct Common {
     /// The repository
     #[arg(long, value_name = "FILE", global = true)]
@@ -80,7 +80,7 @@ pub enum When {
 }
 
 /// Options that are commands of their own.
-#[derive(Args, Debug)]
+#[derive(Clone, Args, Debug)]
 #[group(multiple = true)]
 pub struct Action {
     /// Bytes by kind, shared definitions, and the ratio to the object files
@@ -104,7 +104,7 @@ pub struct Action {
 }
 
 /// What to show.
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// The file: UUID, format, size, newest revision, times
     Header,

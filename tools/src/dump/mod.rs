@@ -32,10 +32,13 @@ pub mod verify;
 use ::tickets::{Ticket, TicketError};
 use anyhow::{Context, Result, anyhow};
 use cli::{Cli, Command};
+use format_spec::file::MAGIC;
 use model::Model;
 use output::{Output, Text, View};
 use serde::Serialize;
-use std::io;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 use store::engine::{self, OpenOptions};
@@ -49,7 +52,7 @@ const FAILED: u8 = 2;
 
 /// Runs `repo-dump` and says how it ended; see `repo-dump --help`.
 pub fn main(cli: &Cli) -> ExitCode {
-    match run(cli) {
+    match run(&with_repository(cli)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(DAMAGED),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
@@ -69,6 +72,20 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// The command line with a repository that stands where a ticket may stand as `--repo` has it.
+fn with_repository(cli: &Cli) -> Cow<'_, Cli> {
+    // What is no regular file may have no end, or no beginning either.
+    let named = cli.ticket.as_deref().filter(|path| path.is_file());
+    let mut first = [0; MAGIC.len()];
+    let read = named.map(|path| File::open(path)?.read_exact(&mut first));
+    if !matches!(read, Some(Ok(()))) || first != MAGIC || cli.common.repo.is_some() {
+        return Cow::Borrowed(cli);
+    }
+    let mut cli = cli.clone();
+    cli.common.repo = cli.ticket.take();
+    Cow::Owned(cli)
 }
 
 /// `false` if `--verify` found damage, or `--repair` left some.

@@ -28,6 +28,8 @@ use tree::Tree;
 
 /// The directory for `-B`.
 const LINKERS: &str = "libexec/program-repository";
+/// `repo-cc` and a compiler in one word, for tools that take all of `CC` for the name of one program.
+const ONE_WORD_COMPILERS: [&str; 4] = ["repo-gcc", "repo-g++", "repo-clang", "repo-clang++"];
 /// The directory for `PATH`.
 const COMPILERS: &str = "libexec/program-repository/compilers";
 
@@ -135,6 +137,9 @@ fn put_all(tree: &mut Tree, programs: &Path, compilers: &[String]) -> Result<()>
         tree.file(&programs.join(program), &to, 0o755)?;
     }
     tree.link("bin/ld.repo", "repo-ld")?;
+    for name in ONE_WORD_COMPILERS {
+        tree.link(Path::new("bin").join(name), "repo-cc")?;
+    }
     for name in LINKER_NAMES {
         tree.link(Path::new(LINKERS).join(name), "../../bin/repo-ld")?;
     }
@@ -243,6 +248,7 @@ fn tell(prefix: &Path, place: &Path) {
     println!("  manual pages (man repo-ld), completions for bash, zsh and fish");
     println!("to build with it:");
     println!("  make CC=\"repo-cc gcc\" CXX=\"repo-cc g++\"");
+    println!("  make CC=repo-gcc CXX=repo-g++            # where CC must be one word");
     println!("  PATH={prefix}/{COMPILERS}:$PATH make");
     println!("or to link with it alone:");
     println!("  clang -fuse-ld=repo …");
