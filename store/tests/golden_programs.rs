@@ -895,16 +895,19 @@ fn a_reader_made_from_the_specification_reads_tickets() {
     let note = TicketNote {
         uuid: *b"0123456789abcdef",
         compilation: Digest(key),
+        seal: 0x0102_0304,
         repository: b"/build/program.repo",
+        made: b"how",
     };
     let note = note.encode();
     let word = |at: usize| u32::from_le_bytes(note[at..at + 4].try_into().unwrap());
-    assert_eq!([0, 4, 8].map(word), [5, 56 + 19, 1]);
+    assert_eq!([0, 4, 8].map(word), [5, 64 + 19 + 3, 1]);
     assert_eq!(&note[12..20], b"REPO\0\0\0\0");
-    assert_eq!([20, 24].map(word), [1, 19]);
+    assert_eq!([20, 24].map(word), [2, 19]);
     assert_eq!(&note[28..44], b"0123456789abcdef");
     let compilation: [u8; 32] = note[44..76].try_into().unwrap();
     assert!(file.find(3, &compilation).is_some());
-    assert_eq!(&note[76..95], b"/build/program.repo");
-    assert_eq!(note[95..], [0]);
+    assert_eq!([76, 80].map(word), [0x0102_0304, 3]);
+    assert_eq!(&note[84..103], b"/build/program.repo");
+    assert_eq!(&note[103..], b"how\0\0");
 }
