@@ -65,11 +65,11 @@ pub struct Made<'l, 'a> {
     /// Entries of `.dynamic`.
     pub dynamic_entries: Vec<(u32, u64)>,
     /// The run-time linker's path, NUL-terminated.
-    pub interpreter: Vec<u8>,
+    pub interpreter: &'l [u8],
     /// `.note.gnu.property`.
-    pub properties: Vec<u8>,
+    pub properties: &'l [u8],
     /// `.note.package`.
-    pub package: Vec<u8>,
+    pub package: &'l [u8],
     /// Length of the build id.
     pub build_id_len: Option<usize>,
     /// Names of the output sections.
@@ -77,7 +77,7 @@ pub struct Made<'l, 'a> {
     /// `.sframe`.
     pub sframe: Option<&'l Sframe>,
     /// The words of `.relr.dyn`.
-    pub relr_table: Vec<u64>,
+    pub relr_table: &'l [u64],
     /// The symbol table.
     pub symtab: Option<&'l SymtabLayout>,
     /// Address of the entry point.
@@ -85,7 +85,7 @@ pub struct Made<'l, 'a> {
     /// Sizes that were reserved, by output section.
     pub sizes: Vec<u64>,
     /// The run path and its like, joined, each with its NUL: they come last in `.dynstr`.
-    pub joined_strings: Vec<u8>,
+    pub joined_strings: &'l [u8],
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -107,9 +107,9 @@ impl<'a> Made<'_, 'a> {
     pub fn write(&self, id: OutputId, out: &mut [u8]) {
         let is = |std: Std| id == std.id();
         match () {
-            () if is(Std::Interp) => copy(out, &self.interpreter),
-            () if is(Std::NoteProperty) => copy(out, &self.properties),
-            () if is(Std::NotePackage) => copy(out, &self.package),
+            () if is(Std::Interp) => copy(out, self.interpreter),
+            () if is(Std::NoteProperty) => copy(out, self.properties),
+            () if is(Std::NotePackage) => copy(out, self.package),
             () if is(Std::NoteBuildId) => {
                 out.fill(0);
                 copy_start(out, &build_id::note_header(self.build_id_len.unwrap_or(0)));
@@ -128,7 +128,7 @@ impl<'a> Made<'_, 'a> {
                     sframe.write(self.places, address, out, self.diag);
                 }
             }
-            () if is(Std::RelrDyn) => copy(out, bytemuck::cast_slice(&self.relr_table)),
+            () if is(Std::RelrDyn) => copy(out, bytemuck::cast_slice(self.relr_table)),
             () => {
                 if let Some(dynamic) = self.dynamic {
                     self.write_symbols(dynamic, id, out);
@@ -149,7 +149,7 @@ impl<'a> Made<'_, 'a> {
             let strings = dynamic.strings.bytes();
             let (head, tail) = out.split_at_mut(strings.len());
             head.copy_from_slice(strings);
-            copy(tail, &self.joined_strings);
+            copy(tail, self.joined_strings);
         } else if is(Std::DynSym) {
             let syms: &mut [Sym] = bytemuck::cast_slice_mut(out);
             syms[0] = bytemuck::Zeroable::zeroed();

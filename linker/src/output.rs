@@ -322,6 +322,7 @@ fn orphan_rank(sh_type: u32, flags: u64, relro: bool) -> u32 {
 }
 
 /// The output sections and parts of a link.
+#[derive(Clone)]
 pub struct Outputs<'a> {
     /// By [`OutputId`].
     pub sections: Vec<OutputSection<'a>>,
@@ -336,7 +337,7 @@ pub struct Outputs<'a> {
 }
 
 /// What [`Outputs::custom`] finds sections and parts by: inputs may have tens of thousands of names.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Index<'a> {
     /// The sections of a name, in order.
     named: FxHashMap<Cow<'a, [u8]>, Vec<u32>>,

@@ -35,64 +35,46 @@ use crate::dependency_file;
 use crate::diag::Diagnostics;
 use crate::elf_object::{ElfObject, Malformed};
 use crate::file::{Body, Files};
-use crate::host::Host;
 use crate::ids::FileId;
-use crate::inputs::{self, InputArena};
-use crate::link::{Failed, check, complete};
+use crate::inputs::InputArena;
+use crate::link::names::{self, Extracted, Names, complete};
+use crate::link::opened::{Opened, open};
+use crate::link::resolved::lose_groups;
+use crate::link::{Failed, Link, check};
 use crate::log;
-use crate::lto;
 use crate::map;
-use crate::mentions::{mentioned, required, wrap};
 use crate::notes::{build_id_style, properties};
 use crate::object::Object;
 use crate::output_file::{OutputFile, Use};
 use crate::report::{refuse_intermediate_code, report_duplicates};
 use crate::resolve;
 use crate::retain::Retained;
-use crate::scripting::{self, Arrangement};
+use crate::scripting::Arrangement;
 use crate::sections::Sections;
 use crate::symbols::SymbolTable;
 use crate::timing::Timing;
-use crate::versioning::Versioning;
 use rayon::prelude::*;
 
 /// Links into a relocatable object. Messages go to `diag`; if any of them is an error there is no output.
-pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Failed> {
-    let mut timing = Timing::new(args);
+pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     let arena = InputArena::default();
-    let inputs = inputs::open(&arena, args, mentioned(args, &arena), host, diag);
-    let (mut files, scripts) = (inputs.files, inputs.scripts);
-    scripts.check(diag);
-    let amended = scripts.amend(args);
-    let args = amended.as_ref().unwrap_or(args);
-    check(diag)?;
-    let compiled = lto::compile(
-        &arena,
-        &mut files,
-        inputs.intermediate,
-        &scripts,
-        &Versioning::default(),
-        args,
-        diag,
-    )?;
+    let (opened, mut files) = open(link, &arena, timing)?;
+    let link = Link {
+        args: &opened.args,
+        ..link
+    };
+    let Link { args, diag, .. } = link;
+    let Opened { scripts, .. } = &opened;
     let tickets = materialize(&arena, &mut files, diag);
     check(diag)?;
-    timing.phase("open inputs");
+    timing.phase("join tickets");
 
-    let symbols = SymbolTable::intern_written(&mut files, diag);
-    check(diag)?;
-    wrap(args, &files, &symbols);
-    scripting::define_assigned(&scripts, &symbols);
-    let required = required(args, &scripts, &symbols);
-    let linked = resolve::extract(&files, &symbols, &required);
-    let owned = compiled
-        .as_ref()
-        .map(|compiled| compiled.owned_groups(&symbols));
-    let owned = owned.unwrap_or_default();
-    let lost_groups = resolve::lose_groups(&files, &symbols, &linked, &owned, diag);
+    let symbols = names::intern(args, &mut files, Names::Written, diag)?;
+    let Extracted { required, linked } = names::extract(args, &files, &symbols, scripts);
+    let lost_groups = lose_groups(link, &opened, &files, &symbols, &linked);
     complete(&mut files, &linked, &lost_groups, diag);
     let files = files;
-    let arrangement = Arrangement::new(&scripts, args, &files, &linked, diag);
+    let arrangement = Arrangement::new(scripts, args, &files, &linked, diag);
     check(diag)?;
     let (sections, facts) = Sections::number(&files, &linked, args, diag);
     timing.phase("number sections");
@@ -103,8 +85,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
     refuse_intermediate_code(&files, &symbols, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
-    let inside = assign::define_inside(&scripts, &symbols);
-    let assigned = assign::define(&scripts, arrangement.is_some(), &symbols, diag);
+    let inside = assign::define_inside(scripts, &symbols);
+    let assigned = assign::define(scripts, arrangement.is_some(), &symbols, diag);
     let retained = Retained::read(args, diag);
     check(diag)?;
     // Definitions that are thrown away are still those that are meant.
@@ -154,7 +136,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
             symbols: &symbols,
             definitions: &definitions,
             sections: &sections,
-            paths: &inputs.paths,
+            paths: &opened.paths,
             linked: &linked,
             required: &required,
             places_commons: !plan.commons.is_empty(),
@@ -226,7 +208,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
     check(diag)?;
     let output_size = output.bytes().len() as u64;
     // Where this fails there is no output either.
-    dependency_file::write(args, &arena, &scripts).map_err(|why| {
+    dependency_file::write(args, &arena, scripts).map_err(|why| {
         diag.error(why);
         Failed
     })?;
@@ -250,8 +232,8 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         },
     );
     timing.finish();
-    drop(compiled);
-    host.finished();
+    drop(opened.compiled);
+    link.host.finished();
     Ok(())
 }
 

@@ -51,7 +51,7 @@ pub struct Wanted<'l, 'a> {
     /// Which parts they are in.
     pub merge_classes: &'l MergeClasses,
     /// Size and alignment of plain and of thread-local common blocks.
-    pub commons: Vec<(PartId, (u64, u64))>,
+    pub commons: &'l [(PartId, (u64, u64))],
     /// Bytes of the interpreter's path.
     pub interpreter: usize,
     /// Bytes of `.note.gnu.property`.
@@ -153,7 +153,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     {
         sizes[part.index()] = (size, align);
     }
-    for (part, extent) in &wanted.commons {
+    for (part, extent) in wanted.commons {
         sizes[part.index()] = *extent;
     }
     for (i, class) in wanted.merge_classes.iter().enumerate() {

@@ -144,7 +144,7 @@ pub struct Tracer<'l, 'a> {
     /// What nothing refers to in a ticket is left out; not if a linker script may collect it by name.
     pub prune: bool,
     /// By part: some `__start_` or `__stop_` symbol is used to walk over all sections in it.
-    pub bounded: Vec<bool>,
+    pub bounded: &'l [bool],
     /// Sections that live with the section that they are about.
     pub link_order: &'l [(SectionId, SectionId)],
     /// What is done about dynamic relocations in read-only sections.

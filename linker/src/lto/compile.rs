@@ -27,14 +27,16 @@ use crate::export;
 use crate::file::{Body, Files};
 use crate::ids::FileId;
 use crate::inputs::{InputArena, Intermediate, open_produced};
-use crate::link::{Failed, check, is_dynamic};
+use crate::link::names::{self, Extracted, Names};
+use crate::link::resolved::is_dynamic;
+use crate::link::{Failed, check};
 use crate::linker_symbols::{self, LinkerSymbols};
-use crate::mentions::{self, required, wrap};
+use crate::mentions;
 use crate::object::Object;
 use crate::output::Outputs;
 use crate::report::{refuse_intermediate_code, report_duplicates};
 use crate::resolve;
-use crate::scripting::{self, Assignments, Scripts};
+use crate::scripting::{Assignments, Scripts};
 use crate::sections::{Sections, Unloaded};
 use crate::symbols::{Key, SymbolTable};
 use crate::versioning::{self, Versioning};
@@ -241,12 +243,8 @@ fn resolve(
     args: &Args,
     diag: &Diagnostics,
 ) -> Result<Vec<Option<Vec<super::Resolution>>>, Failed> {
-    let symbols = SymbolTable::intern(files, diag);
-    check(diag)?;
-    wrap(args, files, &symbols);
-    versioning::unite_default_versions(files, &symbols);
-    scripting::define_assigned(scripts, &symbols);
-    let linked = resolve::extract(files, &symbols, &required(args, scripts, &symbols));
+    let symbols = names::intern(args, files, Names::All, diag)?;
+    let Extracted { linked, .. } = names::extract(args, files, &symbols, scripts);
     // Compressed sections of ELF objects do not matter here.
     let tickets = files.0.par_iter_mut().zip(&linked);
     tickets

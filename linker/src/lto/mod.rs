@@ -15,7 +15,7 @@ mod compile;
 mod plugin;
 mod stand_in;
 
-pub use compile::compile;
+pub use compile::{Compiled, compile};
 pub use plugin::{
     Claimed, LtoSymbol, Output, Plugin, PluginError, Produced, Resolution, SymbolKind,
 };

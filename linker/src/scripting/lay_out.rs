@@ -48,14 +48,6 @@ pub struct Patch {
     pattern: Vec<u8>,
 }
 
-/// A placement that still lacks addresses.
-pub enum Placing<'s> {
-    /// By the default layout.
-    Default(Placement),
-    /// By a script.
-    Scripted(Box<Filled<'s>>),
-}
-
 /// Where everything is.
 pub struct LaidOut {
     /// Where the input sections are.

@@ -25,7 +25,7 @@ mod segments;
 
 pub use arrangement::{Arrangement, Described, Step};
 pub use assignments::{Assigned, Assignments, define_assigned, page_size};
-pub use lay_out::{Facts, Filled, LaidOut, Patch, Placing, print_no_memory_usage, write_patches};
+pub use lay_out::{Facts, Filled, LaidOut, Patch, print_no_memory_usage, write_patches};
 pub use load::{Includes, Scripts, names_binary, tell};
 pub use plan::Plan;
 pub use prohibited::report as report_prohibited;

@@ -16,6 +16,7 @@ use crate::script::{
 use std::collections::HashSet;
 
 /// A layout that is not the default one.
+#[derive(Clone)]
 pub struct Plan<'s> {
     /// Where it is from.
     pub(super) scripts: &'s Scripts,
@@ -49,6 +50,7 @@ pub(super) enum Item<'s> {
 }
 
 /// An output section's description.
+#[derive(Clone)]
 pub(super) struct Description<'s> {
     /// The output section.
     pub output: OutputId,

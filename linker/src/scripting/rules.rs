@@ -48,7 +48,7 @@ impl<'f> FileNames<'f> {
 }
 
 /// The sections that stand together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Rule {
     spec: InputSpec,
     /// Patterns with the same order; `None`: all sections of the file.
@@ -173,7 +173,7 @@ fn by_priority<N: AsRef<[u8]>>(names: &[N], reversed: bool) -> Vec<usize> {
 }
 
 /// All rules, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// The rules.
     pub rules: Vec<Rule>,
