@@ -485,6 +485,17 @@ impl<'a, 'l> Opener<'a, 'l> {
         let Some(content) = self.map(&path) else {
             return;
         };
+        let mut content = content;
+        let looks_unfinished =
+            |content: Content| !content.bytes.iter().take(4).any(|byte| *byte != 0);
+        if looks_unfinished(content) && path.is_file() && lost::was_being_made(&path) {
+            // An object that a compiler was writing, for another link.
+            self.opened.remove(&path);
+            match self.map(&path) {
+                Some(now) => content = now,
+                None => return,
+            }
+        }
         let data = content.bytes;
         if state.format == InputFormat::Binary {
             let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);
@@ -959,19 +970,21 @@ impl<'a, 'l> Opening<'a, 'l> {
         if lost.is_empty() {
             return;
         }
-        let lost = take_lost(lost, parsed);
+        let mut lost = take_lost(lost, parsed);
         let again = match args.remake {
-            true => lost::make_again(&lost, args.repo.as_deref()),
-            false => Vec::new(),
+            true => lost::make_again(&mut lost, args.repo.as_deref()),
+            false => lost::Again::default(),
         };
-        for Lost {
-            index,
-            found,
-            ticket,
-            ..
-        } in lost
-        {
-            if !again.contains(&index) {
+        let mut not_again = HashMap::new();
+        for lost in lost {
+            let Lost {
+                index,
+                found,
+                ticket,
+                ..
+            } = lost;
+            if !again.indices.contains(&index) {
+                not_again.extend(lost.not_again.map(|why| (index, why)));
                 parsed[index] = Some(Parsed::Ticket(found, ticket));
                 continue;
             }
@@ -1001,7 +1014,11 @@ impl<'a, 'l> Opening<'a, 'l> {
                 Err(_) => false,
             });
         let lost = self.open_present(parsed);
-        self.lost.extend(take_lost(lost, parsed));
+        let mut lost = take_lost(lost, parsed);
+        for lost in &mut lost {
+            lost.not_again = not_again.remove(&lost.index);
+        }
+        self.lost.extend(lost);
     }
 
     /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel. Returns
@@ -1128,6 +1145,7 @@ fn take_lost<'a>(lost: Vec<(usize, String)>, parsed: &mut [Option<Parsed<'a>>]) 
             found,
             ticket,
             why,
+            not_again: None,
         }),
         _ => None,
     };
