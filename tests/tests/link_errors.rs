@@ -636,6 +636,10 @@ fn what_is_no_input_is_called_what_it_is() {
     bench.scratch.write("words.txt", "just some words\n");
     bench.scratch.write("a.c", "int main(void) { return 0; }\n");
     bench.scratch.write("script.ld", "INPUT(a.o");
+    bench.scratch.write(
+        "calls.c",
+        "int value(void); int main(void) { return value(); }\n",
+    );
     let mut header = [0u8; 64];
     header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     header[16] = 1;
@@ -654,6 +658,28 @@ fn what_is_no_input_is_called_what_it_is() {
             &bench,
             "a.c other.o",
             &["other.o: file in wrong format: it is for ", name],
+        );
+        let _ = std::fs::remove_file(bench.path("libother.a"));
+        run(bench
+            .scratch
+            .command("ar")
+            .args(["rcS", "libother.a", "other.o"]))
+        .ok();
+        fails(
+            &bench,
+            "calls.c libother.a",
+            &[
+                "libother.a: file in wrong format: its first object is for ",
+                name,
+            ],
+        );
+        fails(
+            &bench,
+            "a.c -L. -lother",
+            &[
+                "skipping incompatible ./libother.a when searching for -lother: it is for ",
+                name,
+            ],
         );
     }
     fails(
