@@ -1,4 +1,4 @@
-//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 33), as far as they are settled.
+//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 34), as far as they are settled.
 //!
 //! A body names records, names and pieces by their places in the lists of its [`Envelope`]. What has no body here has its
 //! index, key and class in SPEC.md; its body has version 0 until somebody writes it.
@@ -46,6 +46,15 @@ pub struct LastUseBody {
     pub day: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+/// Body of the record of a prefix: a directory below which a compactor looks for tickets. The envelope has one name, the
+/// directory's absolute path, and no references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct PrefixBody {
+    /// When the user named it, in nanoseconds since 1970.
+    pub named: u64,
 }
 
 /// Head of a manifest's body. After it come `result_count` × [`ManifestResult`], `input_count` × [`ManifestInput`].
@@ -176,6 +185,15 @@ impl LastUseBody {
         };
         let is_good = body.reserved == 0 && owner.strength() == Some(Strength::Owner);
         is_good.then_some(body)
+    }
+}
+
+impl PrefixBody {
+    /// The body of a prefix's record; `None` if it is none, or of another version.
+    pub fn parse<'a>(envelope: &Envelope<'a>) -> Option<&'a PrefixBody> {
+        let body = of_this_version(envelope)?;
+        let has_path = envelope.names.len() == 1 && envelope.references.is_empty();
+        bytemuck::try_from_bytes(body).ok().filter(|_| has_path)
     }
 }
 
@@ -393,6 +411,17 @@ mod tests {
         };
         assert_eq!(LastUseBody::parse(&used).map(|body| body.day), Some(20_000));
         assert_eq!(LastUseBody::parse(&in_envelope(day)), None);
+
+        let named = Envelope {
+            references: &[],
+            names: &envelope.names[..1],
+            ..in_envelope(day)
+        };
+        assert_eq!(
+            PrefixBody::parse(&named),
+            Some(&PrefixBody { named: 20_000 })
+        );
+        assert_eq!(PrefixBody::parse(&used), None);
 
         let of_type = [0x24_u64, 0x7478_6574];
         let of_type: &[u8] = bytemuck::cast_slice(&of_type);

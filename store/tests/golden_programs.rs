@@ -460,6 +460,7 @@ fn write(path: &Path) {
             options: Digest::of(b"options"),
             output_size,
             inputs: &inputs,
+            archives: &[],
         };
         record_image(repository.store(), &image).unwrap();
     }

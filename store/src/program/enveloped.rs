@@ -11,7 +11,7 @@ use format_spec::digest::Digest;
 use format_spec::envelope::{Envelope, EnvelopeError, Strength};
 use format_spec::file::{Features, IndexSlot, MAX_ADDRESS};
 use format_spec::ids::Address;
-use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, Manifest, TypeBody};
+use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, Manifest, PrefixBody, TypeBody};
 use format_spec::program::{Index, Vector, has_envelopes};
 
 /// What a snapshot has in which there are envelopes.
@@ -94,6 +94,10 @@ impl<'s> Programs<'s> {
                     && (!is_settled || LastUseBody::parse(envelope).is_some())
             }
             _ if !is_settled => true,
+            Index::Prefixes => match (PrefixBody::parse(envelope), envelope.names) {
+                (Some(_), [path]) => Digest::of(self.name(*path)?) == record.key(),
+                _ => false,
+            },
             Index::Types => {
                 let all = 0..envelope.references.len() as u32;
                 TypeBody::parse(envelope).is_some() && self.lead_to(envelope, all, Index::Types)?

@@ -118,7 +118,7 @@ pub enum Command {
     Indices,
     /// The interned names
     Names {
-        /// Only names that contain this
+        /// Only names that contain this, as objects have them or as the source does
         pattern: Option<String>,
     },
     /// The mergeable pieces: string literals and constants
@@ -128,13 +128,14 @@ pub enum Command {
     },
     /// The definitions; one in full with its disassembly
     Fragments {
-        /// Digests or symbol names
+        /// Digests or symbol names, as objects have them or as the source does (n::f); a part of a name lists
+        /// what has it
         #[arg(value_name = "DIGEST|SYMBOL")]
         which: Vec<String>,
     },
     /// What translation units defined; one in full
     Compilations {
-        /// Digests or ticket files
+        /// Digests or ticket files; of a ticket on record the end of its path is enough
         #[arg(value_name = "DIGEST|TICKET")]
         which: Vec<String>,
     },

@@ -173,9 +173,19 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
             out.list(fragments::HEADING, fragments::list(*model, model.usage()?))
         }
         Some(Command::Fragments { which }) => {
-            let mut found = Vec::new();
+            let (mut found, mut like) = (Vec::new(), Vec::new());
             for which in which {
-                found.extend(fragments::find(model, which)?);
+                match fragments::find(model, which)? {
+                    fragments::Found::Exactly(digests) => found.extend(digests),
+                    fragments::Found::Like(addresses) => like.extend(addresses),
+                }
+            }
+            if !like.is_empty() {
+                let rows = fragments::list_of(*model, model.usage()?, like);
+                out.list(fragments::HEADING, rows)?;
+                if found.is_empty() {
+                    return Ok(());
+                }
             }
             let details = found.iter().map(|digest| fragments::detail(model, digest));
             out.list("", details)
