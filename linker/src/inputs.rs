@@ -35,7 +35,7 @@ use store::engine::OpenOptions;
 use store::guard::Guarded;
 use store::program::{ProgramError, Programs, Repository, locate, waiting};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
-use tickets::{Ticket, TicketError, edits, is_ticket};
+use tickets::{Ticket, TicketError, edits, is_fat, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;
@@ -1028,10 +1028,16 @@ impl<'a, 'l> Opening<'a, 'l> {
         let (args, diag) = (self.args, self.diag);
         let mut without: Vec<Without> = Vec::new();
         let mut any = false;
-        for parsed in parsed.iter() {
-            let Some(Parsed::Ticket(found, ticket)) = parsed else {
-                continue;
-            };
+        // Fat objects last: what is wrong with their repositories is of no importance, unless tickets are concerned.
+        let tickets = |is_fat| {
+            parsed.iter().filter_map(move |parsed| match parsed {
+                Some(Parsed::Ticket(found, ticket)) => {
+                    (ticket.is_fat == is_fat).then_some((found, ticket))
+                }
+                _ => None,
+            })
+        };
+        for (found, ticket) in tickets(false).chain(tickets(true)) {
             any = true;
             if self
                 .repositories
@@ -1045,7 +1051,7 @@ impl<'a, 'l> Opening<'a, 'l> {
                 Ok(known) => self.repositories.push(known),
                 Err(why) => {
                     let lost = is_lost(&why).then(|| why.to_string());
-                    if lost.is_none() {
+                    if lost.is_none() && !ticket.is_fat {
                         diag.error(format!("{}: {why}", describe(found)));
                     }
                     without.push(Without {
@@ -1061,30 +1067,34 @@ impl<'a, 'l> Opening<'a, 'l> {
         }
         let repositories = &self.repositories;
         let open = |(index, parsed): (usize, &mut Option<Parsed<'a>>)| {
-            let Some(Parsed::Ticket(found, ticket)) = parsed else {
+            let is_ticket = matches!(parsed, Some(Parsed::Ticket(..)));
+            let Some(Parsed::Ticket(found, ticket)) = parsed.take_if(|_| is_ticket) else {
                 return None;
             };
-            let Some(known) = repositories.iter().find(|known| known.is_of(ticket, args)) else {
-                let without = without.iter().find(|without| without.is_of(ticket))?;
-                let lost = without.lost.clone().map(|why| (index, why));
-                if lost.is_none() {
-                    *parsed = None;
-                }
-                return lost;
-            };
-            match known.object(found.data, ticket) {
-                Ok(object) => {
+            let known = repositories.iter().find(|known| known.is_of(&ticket, args));
+            let why = match known.map(|known| known.object(found.data, &ticket)) {
+                Some(Ok(object)) => {
                     let file = found.file(Body::Object(Object::Ticket(object)));
                     *parsed = Some(Parsed::File(file));
-                    None
+                    return None;
                 }
-                Err(why) if is_lost(&why) => Some((index, why.to_string())),
-                Err(why) => {
-                    diag.error(format!("{}: {why}", describe(found)));
-                    *parsed = None;
-                    None
+                _ if ticket.is_fat => {
+                    // It is the object itself.
+                    *parsed = parse_file(found, args, diag);
+                    return None;
                 }
-            }
+                Some(Err(why)) if is_lost(&why) => why.to_string(),
+                Some(Err(why)) => {
+                    diag.error(format!("{}: {why}", describe(&found)));
+                    return None;
+                }
+                None => {
+                    let without = without.iter().find(|without| without.is_of(&ticket))?;
+                    without.lost.clone()?
+                }
+            };
+            *parsed = Some(Parsed::Ticket(found, ticket));
+            Some((index, why))
         };
         parsed.par_iter_mut().enumerate().filter_map(open).collect()
     }
@@ -1171,8 +1181,10 @@ fn may_be_ticket(header: &Ehdr) -> bool {
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let header = elf::record::<Ehdr>(found.data, 0);
     // What else is in a ticket than its note is for other tools, and is not looked at.
-    if header.is_some_and(may_be_ticket) {
+    if header.is_some_and(may_be_ticket) || is_fat(found.data) {
         match Ticket::parse(found.data) {
+            // To make an object of a compilation that is there as an object would be a detour.
+            Ok(Some(ticket)) if ticket.is_fat && args.kind == OutputKind::Relocatable => {}
             Ok(Some(ticket)) => return Some(Parsed::Ticket(found, ticket)),
             Ok(None) => {}
             Err(why) => {
@@ -1181,6 +1193,12 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
             }
         }
     }
+    parse_file(found, args, diag)
+}
+
+/// Parses what is no ticket, or a fat object whose ticket is of no use.
+fn parse_file<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
+    let header = elf::record::<Ehdr>(found.data, 0);
     let body = match header.map(|header| header.e_type) {
         _ if is_bitcode(found.data) => {
             let object = ElfObject::of_bitcode(found.data);

@@ -6,6 +6,7 @@ use super::build::Compilation;
 use super::load;
 use super::view::{CompilationView, Programs};
 use crate::engine::{OpenOptions, Store};
+use format_spec::digest::Digest;
 use std::path::Path;
 
 /// A repository of programs, open for reading or writing. Can be shared between threads;
@@ -105,6 +106,15 @@ impl Repository {
     /// is full. Then those compilations were added of which the transactions were committed before, and nothing is lost but room.
     pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
         add::add(&self.store, additions)
+    }
+
+    /// Puts a file on record that holds tickets, as archives do: so it is a root for the compactor. `path` is absolute;
+    /// `digest` is a compilation that one of the tickets names. Says whether the path was not on record before.
+    ///
+    /// # Errors
+    /// If there is no such compilation; else as [`add`](Self::add).
+    pub fn record_file(&self, path: &Path, digest: &Digest) -> Result<bool> {
+        add::record_file(&self.store, path, digest)
     }
 }
 

@@ -9,6 +9,8 @@
 //! * for `ld -r`, which leaves undefined symbols to the final link, two definitions of that name with a dot before it.
 //!   (The dot keeps it out of the lists of symbols that libtool makes of `nm`'s output.)
 //!
+//! A fat object has none of this: it is the object itself, and behind it the note.
+//!
 //! There are as many tickets as objects, so they are small: sections are there only if they have symbols, and all names
 //! are in one string table, in which those of one ending share it.
 
@@ -123,6 +125,20 @@ pub fn ticket_bytes(
         made,
     };
     Ok(writer.finish(&note, &compilation))
+}
+
+/// Makes of an object one that is a ticket, too, for the compilation `digest` of `repository`, which was made of it. How it
+/// was made it does not say: nothing has to be made again, as it is all there.
+pub fn make_fat(object: &mut Vec<u8>, repository: &Repository, digest: &Digest) {
+    let path = named_path(repository);
+    let note = TicketNote {
+        uuid: repository.uuid(),
+        compilation: *digest,
+        seal: 0,
+        repository: path.as_os_str().as_bytes(),
+        made: &[],
+    };
+    note.make_fat(object);
 }
 
 /// The path by which a ticket names `repository`.

@@ -1,6 +1,7 @@
-//! From an object's bytes to a ticket's: into which repository, and what the
+//! From an object's bytes to a ticket's, or a fat object's: into which repository, and what the
 //! user must know if that fails.
 
+use super::Asked;
 use super::log::Log;
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
@@ -12,12 +13,12 @@ use store::program::locate::{self, Environment};
 use store::program::{ProgramError, Repository, waiting};
 use tickets::key::{self, Key};
 use tickets::recipe::Recipe;
-use tickets::{named_path, ticket_bytes};
+use tickets::{make_fat, named_path, ticket_bytes};
 
 /// What an import gave.
 #[derive(Debug)]
 pub struct Imported {
-    /// The bytes of the ticket.
+    /// The bytes of the ticket, or the fat object.
     pub ticket: Vec<u8>,
     /// What was stored.
     pub summary: Summary,
@@ -58,6 +59,8 @@ pub struct Importer<'a> {
     option: Option<&'a Path>,
     /// The words after `repo-cc`, for the tickets to say.
     command: &'a [OsString],
+    /// Whether the objects are to stay, with a note.
+    fat: bool,
     environment: Environment,
     log: &'a Log,
     /// The one for the outputs in this directory.
@@ -67,13 +70,14 @@ pub struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    /// An importer of what `command` has made; `option` is the argument of `--repo`.
-    pub fn new(option: Option<&'a Path>, command: &'a [OsString], log: &'a Log) -> Importer<'a> {
+    /// An importer for what the user has asked.
+    pub fn new(asked: &Asked<'a>) -> Importer<'a> {
         Importer {
-            option,
-            command,
+            option: asked.repo,
+            command: asked.command,
+            fat: asked.fat,
+            log: asked.log,
             environment: Environment::current(),
-            log,
             open: None,
             ignored: Vec::new(),
         }
@@ -101,11 +105,20 @@ impl<'a> Importer<'a> {
                 }
             }
         })?;
-        let path = named_path(self.repository(target)?);
-        let made = self.recipe(target, &path);
+        let ticket = match self.fat {
+            true => {
+                let mut fat = object.to_vec();
+                make_fat(&mut fat, self.repository(target)?, &added.digest);
+                fat
+            }
+            false => {
+                let path = named_path(self.repository(target)?);
+                let made = self.recipe(target, &path);
+                let ticket = ticket_bytes(self.repository(target)?, &added.digest, &made);
+                ticket.map_err(|error| told(&error))?
+            }
+        };
         let repository = self.repository(target)?;
-        let ticket = ticket_bytes(repository, &added.digest, &made);
-        let ticket = ticket.map_err(|error| told(&error))?;
         Ok(Imported {
             ticket,
             summary: Summary {

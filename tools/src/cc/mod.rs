@@ -12,6 +12,7 @@
 //! object, once complete, is replaced by a ticket, and that only after it has
 //! been stored. Where anything is doubtful or fails, the object stays.
 
+mod archiver;
 mod classify;
 pub mod cli;
 mod compiler;
@@ -24,6 +25,7 @@ mod publish;
 mod response;
 mod run;
 
+use archiver::Tool;
 use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
 use log::Log;
@@ -46,6 +48,9 @@ const LAUNCHERS: [&str; 4] = ["ccache", "sccache", "distcc", "icecc"];
 /// Set by ccache for all that it runs.
 const INSIDE_CCACHE: &str = "CCACHE_DISABLE";
 
+/// Asks for what `--fat` asks for.
+const FAT_VARIABLE: &str = "REPO_CC_FAT";
+
 /// The exit code of a command that cannot be run, as shells have it.
 const CANNOT_RUN: u8 = 126;
 /// The exit code of a command that is not there, as shells have it.
@@ -58,6 +63,8 @@ struct Asked<'a> {
     repo: Option<&'a Path>,
     /// Its words, without those about logs.
     command: &'a [OsString],
+    /// Whether objects are to stay, with a note.
+    fat: bool,
     log: &'a Log,
 }
 
@@ -70,6 +77,8 @@ struct Invocation {
     args: Vec<OsString>,
     /// What is known of the compiler, if there is one.
     compiler: Option<Compiler>,
+    /// Whether the program has to do with archives.
+    tool: Option<Tool>,
 }
 
 /// The program `repo-cc`, from its command line to its exit code.
@@ -102,6 +111,8 @@ pub fn main() -> ExitCode {
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
+        fat: options.fat
+            || env::var_os(FAT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0"),
         log: &log,
     };
     let Err((code, message)) = invocation.carry_out(&ourselves, &asked);
@@ -174,6 +185,7 @@ impl Invocation {
             lead,
             args,
             compiler,
+            tool: Tool::parse(&name),
         })
     }
 
@@ -185,6 +197,12 @@ impl Invocation {
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
         let log = asked.log;
+        if let Some(tool) = self.tool.filter(|_| !ourselves.are_inner()) {
+            let archives = tool.changes(&self.args);
+            if !archives.is_empty() {
+                return self.archive(tool, &archives, asked);
+            }
+        }
         match self.action(ourselves) {
             Action::PassThrough(reason) => {
                 if log.wanted() {
@@ -346,6 +364,23 @@ impl Invocation {
         run::end_like(ending)
     }
 
+    /// Runs the archiver, looks after what it made, and ends as it ended.
+    fn archive(
+        &self,
+        tool: Tool,
+        archives: &[PathBuf],
+        asked: &Asked<'_>,
+    ) -> Result<Infallible, (u8, String)> {
+        let ending = run::run(&self.program.path, &self.program.argv0, &self.args)
+            .map_err(|error| self.cannot_run(error))?;
+        if ending == Ending::Exit(0) {
+            for archive in archives {
+                archiver::look_after(tool, archive, asked);
+            }
+        }
+        run::end_like(ending)
+    }
+
     /// The command for the log: the compiler's name is enough to find it.
     fn shown(&self) -> String {
         let words: Vec<_> = [&self.program.argv0]
@@ -363,12 +398,13 @@ impl Invocation {
 /// and of no further ones, which will be the same.
 fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
     let log = asked.log;
-    let mut importer = import::Importer::new(asked.repo, asked.command, log);
+    let mut importer = import::Importer::new(asked);
+    let what = if asked.fat { "fat object" } else { "ticket" };
     let mut told = false;
     for output in expected {
         let path = output.path().display();
         match output.publish(&mut importer) {
-            Ok(imported) => log.note(format_args!("{path}: ticket: {}", imported.summary)),
+            Ok(imported) => log.note(format_args!("{path}: {what}: {}", imported.summary)),
             Err(Ordinary::Quiet(reason)) => log.note(format_args!("{path}: object: {reason}")),
             Err(Ordinary::Told(reason)) if told => {
                 log.note(format_args!("{path}: object: {reason}"));

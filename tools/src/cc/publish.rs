@@ -3,7 +3,8 @@
 //! The compiler writes its object itself, under the name that the build asked
 //! for. Only afterwards is it looked at: if it is a new, regular ELF relocatable
 //! object, it is imported into the repository, and a file with the ticket is
-//! renamed over it. Whoever looks, sees the object or the ticket, whole. If
+//! renamed over it. Whoever looks, sees the object or the ticket, whole. (With
+//! `--fat`, what is renamed over it is the object with the ticket's note.) If
 //! anything is in the way the object stays, which every linker accepts.
 
 use super::import::{self, Imported};
