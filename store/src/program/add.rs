@@ -321,17 +321,28 @@ fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
 }
 
 /// A ticket whose record is to be made.
-struct Ticket<'t> {
+pub(super) struct Ticket<'t> {
     path: &'t Path,
     key: Digest,
 }
 
 impl<'t> Ticket<'t> {
-    fn new(path: &'t Path) -> Ticket<'t> {
+    pub(super) fn new(path: &'t Path) -> Ticket<'t> {
         Ticket {
             path,
             key: ticket_key(path),
         }
+    }
+
+    /// Whether its record is there, fresh, and names this compilation.
+    pub(super) fn is_on_record(
+        &self,
+        programs: &Programs<'_>,
+        store: &Store,
+        compilation: Address,
+    ) -> Result<bool> {
+        let found = ticket_on_record(&programs.snapshot(), store, &self.key, compilation)?;
+        Ok(matches!(found, OnRecord::Right))
     }
 }
 
@@ -776,7 +787,7 @@ impl<'s> Adder<'s> {
         Ok((id, true))
     }
 
-    fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
+    pub(super) fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
         let store = self.transaction.base().store();
         let on_record = ticket_on_record(&self.transaction, store, &ticket.key, compilation)?;
         if matches!(on_record, OnRecord::Right) {

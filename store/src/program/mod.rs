@@ -16,6 +16,7 @@ mod error;
 mod load;
 mod local_place;
 pub mod locate;
+pub mod manifest;
 mod outline;
 mod outputs;
 mod prefixes;
