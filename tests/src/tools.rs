@@ -36,6 +36,8 @@ pub const TOOLS: &[Tool] = &[
         &["clang++-19", "clang++"],
         &["clang-19", "clang"],
     ),
+    tool("clang-19", &["clang-19"], &["clang-19"]),
+    tool("opt-19", &["opt-19"], &["llvm-19"]),
     tool("llvm-ar", &["llvm-ar-19", "llvm-ar"], &["llvm-19", "llvm"]),
     tool("ld", &["ld.bfd", "ld"], &["binutils"]),
     tool("ar", &["ar"], &["binutils"]),
