@@ -3,12 +3,14 @@
 //! | command | what it does |
 //! |---|---|
 //! | `cargo xtask attack` | kills, damages, starves and misleads the programs, for as long as one likes |
+//! | `cargo xtask corpus` | links much by one linker, remembers it, and compares another linker with it |
 //! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
 //! | `cargo xtask install` | installs the programs with their manual and completions, and removes them again |
 //! | `cargo xtask packages` | builds real packages with ld and with repo-ld, and compares what their test suites say |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
 mod attack;
+mod corpus;
 mod demo;
 mod install;
 mod instrumented;
@@ -42,6 +44,11 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare what two linkers write, byte for byte
+    ///
+    /// For changes of the linker that must change no output. Record with the
+    /// linker as it was, compare with the new one. Needs gcc and the crates registry.
+    Corpus(corpus::Arguments),
     /// Build Lua through the repository, edit one function, build it again
     ///
     /// Needs gcc and the crates registry; everything is made in target/demo.
@@ -76,6 +83,7 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Attack { arguments } => attack::attack(&arguments),
+        Verb::Corpus(arguments) => corpus::corpus(&arguments),
         Verb::Demo => demo::demo(),
         Verb::Install(arguments) => install::install(&arguments),
         Verb::Packages(arguments) => packages::packages(&arguments),
