@@ -62,6 +62,7 @@ impl Scratch {
         command.current_dir(self.path());
         for name in [
             "REPO_LOG",
+            "REPO_CC_FAT",
             "REPO_LOCK_WAIT",
             "SUDO_UID",
             "CCACHE_DISABLE",

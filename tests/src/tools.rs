@@ -47,6 +47,7 @@ pub const TOOLS: &[Tool] = &[
     tool("objcopy", &["objcopy"], &["binutils"]),
     tool("readelf", &["readelf"], &["binutils"]),
     tool("ld.lld", &["ld.lld-19", "ld.lld"], &["lld-19", "lld"]),
+    tool("gold", &["ld.gold", "gold"], &["binutils"]),
     tool("mold", &["mold"], &["mold"]),
     tool("make", &["make"], &["make"]),
     tool("cmake", &["cmake"], &["cmake"]),

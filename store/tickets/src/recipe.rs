@@ -159,6 +159,13 @@ mod tests {
         }
     }
 
+    const GOLDEN: &[u8] = &[
+        127, 116, 158, 249, 55, 10, 255, 168, 230, 208, 213, 148, 6, 200, 178, 164, 0, 0, 117, 1,
+        0, 224, 47, 119, 111, 114, 107, 47, 115, 114, 99, 47, 112, 97, 114, 116, 46, 111, 0, 79,
+        50, 45, 99, 0, 99, 0, 45, 111, 111, 0, 6, 0, 45, 67, 152, 222, 113, 177, 140, 116, 200,
+        130, 157, 125, 111, 166, 174,
+    ];
+
     #[test]
     fn signed_ones_are_read_by_who_has_the_key() {
         let repository = Path::new("/home/u/.local/state/program-repository/program.repo");
@@ -181,6 +188,22 @@ mod tests {
             Recipe::decode(&made[..at], repository);
         }
         assert_eq!(Recipe::decode(&[], repository), None);
+    }
+
+    /// SPEC.md, section 20: the dictionary, and the bytes of a recipe that was made once.
+    #[test]
+    fn bytes_are_as_specified() {
+        let text = include_str!("../../../format-spec/SPEC.md");
+        let mut sections = text.split("\n## ");
+        let section = sections.find(|part| part.starts_with("20. ")).unwrap();
+        let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+        let dictionary = lines.collect::<String>().replace("\\0", "\0");
+        assert_eq!(dictionary.as_bytes(), DICTIONARY);
+        let repository = Path::new("/home/u/.local/state/program-repository/program.repo");
+        assert_eq!(
+            Recipe::decode_signed(GOLDEN, repository, &Key([1; 32])),
+            Some(recipe())
+        );
     }
 
     #[test]
