@@ -984,12 +984,12 @@ impl<'a, 'l> Opening<'a, 'l> {
                 ticket,
                 ..
             } = lost;
-            if !again.indices.contains(&index) {
+            let Some(file) = again.files.get(&index) else {
                 not_again.extend(lost.not_again.map(|why| (index, why)));
                 parsed[index] = Some(Parsed::Ticket(found, ticket));
                 continue;
-            }
-            parsed[index] = match self.arena.map(found.path) {
+            };
+            parsed[index] = match self.arena.map(file) {
                 Ok(Content { bytes, mapped }) => {
                     let data = bytes;
                     let found = Found {

@@ -1,7 +1,9 @@
 //! Lost tickets: their repository is gone, or another one is in its place, or it does not have their compilation.
 //!
 //! `make` sees up-to-date files, so nothing but the link can mend that. A ticket that says how it was made, at the very path
-//! where it was made, owned by the user and signed with the user's key, is made again by its command. All others are named
+//! where it was made, owned by the user and signed with the user's key, is made again by its command. So is the object that a
+//! member of an archive of the same build was made of, and takes the member's place: libtool and cargo keep archives of whose
+//! objects `make` knows nothing. All others are named
 //! in one error; and those that a build can make again are set aside (`a.o.lost`), so that the next `make` does.
 //!
 //! A command that a file has kept runs only where nobody else could have had a hand in what it does: the signature says that
@@ -54,8 +56,8 @@ pub(super) struct Lost<'a> {
 /// What was made again. As long as it lives nobody else makes anything again there.
 #[derive(Default)]
 pub(super) struct Again {
-    /// The places of those that were.
-    pub indices: Vec<usize>,
+    /// The places of those that were, and the files that they are in now.
+    pub files: HashMap<usize, PathBuf>,
     _locks: Vec<File>,
 }
 
@@ -71,6 +73,8 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
             return Again::default();
         }
     };
+    // By number: the file that is made again.
+    let mut targets: HashMap<usize, PathBuf> = HashMap::new();
     // One command can make several.
     let mut commands: Vec<(Recipe, Vec<usize>)> = Vec::new();
     let mut by_command: HashMap<(PathBuf, Vec<OsString>), usize> = HashMap::new();
@@ -83,6 +87,7 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
                 continue;
             }
         };
+        targets.insert(number, recipe.ticket.clone());
         let of = (recipe.directory.clone(), recipe.command.clone());
         let command = *by_command.entry(of).or_insert_with(|| {
             commands.push((recipe, Vec::new()));
@@ -92,8 +97,8 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
     }
     commands.retain(|(recipe, made)| {
         let is_lost = |path: &Path| {
-            let mut tickets = made.iter().map(|number| lost[*number].found.path);
-            tickets.any(|lost| std::fs::canonicalize(lost).is_ok_and(|lost| lost == path))
+            let mut files = made.iter().filter_map(|number| targets.get(number));
+            files.any(|lost| lost == path)
         };
         let others = other_outputs(recipe).into_iter();
         let spared = others.filter(|path| !is_lost(path) && path.exists()).last();
@@ -113,20 +118,21 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
     let directories: BTreeSet<PathBuf> = commands
         .iter()
         .flat_map(|(_, made)| made)
-        .filter_map(|number| std::fs::canonicalize(lost[*number].found.path).ok())
-        .filter_map(|path| Some(path.parent()?.to_owned()))
+        .filter_map(|number| Some(targets.get(number)?.parent()?.to_owned()))
         .collect();
     // In one order for all, so that nobody waits for who waits for him.
     let locks: Vec<File> = directories
         .iter()
         .filter_map(|directory| lock(directory, FlockOperation::NonBlockingLockExclusive))
         .collect();
-    // Another link may have been faster.
+    // Another link may have been faster; or a build, which has not put it into the archive yet.
     let is_done = |(_, made): &(Recipe, Vec<usize>)| {
         made.iter().all(|number| {
-            let lost = &lost[*number];
-            let now = std::fs::read(lost.found.path);
-            now.is_ok_and(|now| !now.is_empty() && now != lost.found.data)
+            let now = targets.get(number).map(std::fs::read);
+            let Some(Ok(now)) = now else {
+                return false;
+            };
+            !now.is_empty() && !lost[*number].is_same(&now)
         })
     };
     let (done, to_run): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_done);
@@ -140,15 +146,21 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
                 count => format!("{count} lost tickets are made"),
             },
             describe(&first.found),
-            first.why,
+            // What is to be done is being done.
+            first
+                .why
+                .split("; build it again")
+                .next()
+                .unwrap_or_default(),
         );
     }
     let succeeded = run_all(&to_run, repository);
     let made = to_run.iter().zip(succeeded);
     let made = made.filter_map(|(command, succeeded)| succeeded.then_some(command));
     let numbers = done.iter().chain(made).flat_map(|(_, made)| made);
+    let files = numbers.filter_map(|number| Some((lost[*number].index, targets.remove(number)?)));
     Again {
-        indices: numbers.map(|number| lost[*number].index).collect(),
+        files: files.collect(),
         _locks: locks,
     }
 }
@@ -218,7 +230,7 @@ pub(super) fn report(lost: &[Lost<'_>], diag: &Diagnostics) {
             // What was installed no build here makes again.
             elsewhere.get_or_insert_with(|| {
                 format!(
-                    "{} was made in {}, by: {}; build it there and install it again",
+                    "{} was made in {}, by: {}; build it there from clean, and install it again",
                     describe(&lost.found),
                     recipe.directory.display(),
                     recipe.shown()
@@ -288,9 +300,19 @@ impl Lost<'_> {
         Recipe::decode_signed(&self.ticket.made, &self.ticket.repository, key)
     }
 
+    /// Whether a file is this ticket, or still as lost as it.
+    fn is_same(&self, bytes: &[u8]) -> bool {
+        match Ticket::parse(bytes) {
+            Ok(Some(there)) => {
+                (there.uuid, there.compilation) == (self.ticket.uuid, self.ticket.compilation)
+            }
+            _ => false,
+        }
+    }
+
     /// How it was made, if that may be done again; or why not, if that is worth a word.
     fn recipe_to_follow(&self, key: &Key, judged: &mut Judged) -> Result<Recipe, Option<String>> {
-        if self.found.member.is_some() || self.ticket.made.is_empty() {
+        if self.ticket.made.is_empty() {
             return Err(None);
         }
         let Some(recipe) = self.recipe(key) else {
@@ -299,10 +321,33 @@ impl Lost<'_> {
         if !self.ticket.is_sealed {
             return Err(Some("another tool has changed it".to_owned()));
         }
-        match std::fs::canonicalize(self.found.path) {
-            Ok(path) if path == recipe.ticket => {}
-            _ => {
-                return Err(Some(format!("it was made as {}", recipe.ticket.display())));
+        let made_as = || format!("it was made as {}", recipe.ticket.display());
+        match self.found.member {
+            None => match std::fs::canonicalize(self.found.path) {
+                Ok(path) if path == recipe.ticket => {}
+                _ => return Err(Some(made_as())),
+            },
+            Some(_) => {
+                if !is_of_build(self.found.path, &recipe) {
+                    return Err(None);
+                }
+                // The member is a copy: it is the file that may be made again, if it is still the one that was copied, or has
+                // been made again since by the same command.
+                let there = is_own(&recipe.ticket)
+                    && std::fs::canonicalize(&recipe.ticket)
+                        .is_ok_and(|path| path == recipe.ticket);
+                let bytes = there.then(|| std::fs::read(&recipe.ticket).ok()).flatten();
+                let Some(bytes) = bytes else {
+                    return Err(Some(format!("{}, which is not there", made_as())));
+                };
+                let ticket = Ticket::parse(&bytes).ok().flatten();
+                let is_successor = ticket.is_some_and(|ticket| {
+                    let made = Recipe::decode_signed(&ticket.made, &ticket.repository, key);
+                    ticket.is_sealed && made.is_some_and(|made| made == recipe)
+                });
+                if !is_successor {
+                    return Err(Some(format!("{}, which is another file now", made_as())));
+                }
             }
         }
         if !is_own(&recipe.ticket) {
@@ -381,7 +426,7 @@ fn other_outputs(recipe: &Recipe) -> Vec<PathBuf> {
 }
 
 /// Whether an archive is where a build may have put what it makes: the archive below the directory of the command that made a
-/// member, or the other way round.
+/// member, or the other way round; or both in what cargo makes.
 fn is_of_build(archive: &Path, recipe: &Recipe) -> bool {
     // It may have been set aside already.
     let name = archive.file_name().unwrap_or_default();
@@ -395,6 +440,9 @@ fn is_of_build(archive: &Path, recipe: &Recipe) -> bool {
         || archive.parent().is_some_and(|above| {
             let is_project = above.parent().is_some() && Some(above) != home.as_deref();
             is_project && recipe.directory.starts_with(above)
+        })
+        || archive.ancestors().any(|above| {
+            recipe.ticket.starts_with(above) && above.join(".rustc_info.json").is_file()
         })
 }
 
@@ -421,7 +469,43 @@ fn rename(path: &Path) -> Option<PathBuf> {
     };
     let aside = names.into_iter().find(is_free)?;
     let is_done = is_own(path) && std::fs::rename(path, aside).is_ok();
+    if is_done {
+        forget_in_libtool(path);
+    }
     is_done.then(|| path.to_owned())
+}
+
+/// What libtool makes is in `.libs`, and what `make` knows of it a text file above: that goes, too, or the build would take it for
+/// the other.
+fn forget_in_libtool(path: &Path) {
+    let kind = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("o") => "lo",
+        Some("a") => "la",
+        _ => return,
+    };
+    // libtool is called in the directory above.
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let directory = match directory.file_name() {
+        Some(_) => directory.to_owned(),
+        None => std::env::current_dir().unwrap_or_default(),
+    };
+    let above = match directory.file_name() {
+        Some(name) if name == ".libs" || name == "_libs" => directory.with_file_name(""),
+        // The object without `-fPIC` is beside the text file.
+        _ if kind == "lo" => directory,
+        _ => return,
+    };
+    let Some(known) = path
+        .file_stem()
+        .map(|stem| above.join(stem).with_extension(kind))
+    else {
+        return;
+    };
+    // `with_extension` would take away what is behind a dot in the stem: then it is another file, or none.
+    let begins = |text: String| text.starts_with("# ") && text.contains(" libtool ");
+    if is_own(&known) && std::fs::read_to_string(&known).is_ok_and(begins) {
+        let _ = std::fs::remove_file(&known);
+    }
 }
 
 /// Runs the commands, as many at once as there are processors; returns which succeeded.
