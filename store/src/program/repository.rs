@@ -5,6 +5,7 @@ use super::add::{self, Added, Addition};
 use super::build::Compilation;
 use super::load;
 use super::view::{CompilationView, Programs};
+use format_spec::ids::Address;
 use crate::engine::{OpenOptions, Store};
 use std::path::Path;
 
@@ -109,6 +110,19 @@ impl Repository {
 }
 
 impl<'s> Programs<'s> {
+    /// Reads fragments back that are of no compilation in particular, as one without symbols and bindings, with those that they refer to by
+    /// content. Beside it, the addresses of its fragments, in their order, which is ascending.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn load_fragments(
+        &self,
+        fragments: &[Address],
+    ) -> Result<(Compilation<'s>, Vec<Address>)> {
+        let parts = load::load_parts(self, fragments, &[])?;
+        Ok((parts.compilation, parts.fragments))
+    }
+
     /// Reads a whole compilation back into memory.
     ///
     /// # Errors
