@@ -63,6 +63,8 @@ impl Scratch {
         for name in [
             "REPO_LOG",
             "REPO_LOCK_WAIT",
+            "REPO_CC_PRUNE",
+            "REPO_CC_VERIFY",
             "SUDO_UID",
             "CCACHE_DISABLE",
             "LD_RUN_PATH",

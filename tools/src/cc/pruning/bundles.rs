@@ -3,7 +3,7 @@
 //! The fragment with the definition's symbol, and what is bound to it that nobody else can name. If among that is anything that is not
 //! clearly the definition's own, it is not kept: the definition is compiled again each time.
 
-use super::graft::range;
+use super::graft::{is_shared_pointer, range};
 use format_spec::digest::Digest;
 use format_spec::fragment::SectionKind;
 use pruning::graph::Flags;
@@ -16,11 +16,6 @@ use store::program::build::{Compilation, Place, Target};
 const SHF_WRITE: u32 = 1;
 const STT_SECTION: u8 = 3;
 const STB_GLOBAL: u8 = 1 << 4;
-
-/// Where the language's routine for exceptions is: made for each object that needs it.
-fn is_shared_pointer(name: &[u8]) -> bool {
-    name.starts_with(b"DW.ref.")
-}
 
 struct Bundler<'c, 'a> {
     from: &'c Compilation<'a>,

@@ -338,14 +338,7 @@ impl<'a> Graft<'a> {
             let first = first_binding[member];
             &memo.bindings[first..first + memo.members[member].bindings as usize]
         };
-        let first_group = self.out.groups.len() as u32;
-        for (signature, flags) in &memo.groups {
-            let signature = self.name(signature);
-            self.out.groups.push(Group {
-                signature,
-                flags: *flags,
-            });
-        }
+        let mut group_of: Vec<u32> = vec![0; memo.groups.len()];
         let mut number_of: Vec<Option<u32>> = vec![None; memo.members.len()];
         let mut of_part: FxHashMap<u32, u32> = FxHashMap::default();
         let mut is_made = vec![false; memo.members.len()];
@@ -359,15 +352,23 @@ impl<'a> Graft<'a> {
                     Binding::Symbol(symbol) => memo.symbols[*symbol as usize].member == NONE,
                     Binding::Section(..) => false,
                 });
-            let known = self.shared.get(&addresses[at].0).copied();
+            let known = match is_shared {
+                true => self.shared.get(&addresses[at].0).copied(),
+                false => self.member_of_pointer(memo, at as u32),
+            };
             let number = match known {
-                Some(number) if is_shared => number,
-                _ => {
-                    let group = if member.group == 0 {
-                        0
-                    } else {
-                        member.group + first_group
-                    };
+                Some(number) => number,
+                None => {
+                    let mut group = 0;
+                    if let Some(own) = (member.group as usize).checked_sub(1) {
+                        if group_of[own] == 0 {
+                            let (signature, flags) = memo.groups[own];
+                            let signature = self.name(signature);
+                            self.out.groups.push(Group { signature, flags });
+                            group_of[own] = self.out.groups.len() as u32;
+                        }
+                        group = group_of[own];
+                    }
                     let fragment = &parts.fragments[part];
                     if fragment.bindings.len() != member.bindings as usize {
                         return Err(misfit("a fragment has another number of bindings"));
@@ -397,6 +398,12 @@ impl<'a> Graft<'a> {
         };
         let mut symbols = Vec::with_capacity(memo.symbols.len());
         for symbol in &memo.symbols {
+            // Of what was there already, the symbol was too.
+            let is_made = symbol.member == NONE || is_made[symbol.member as usize];
+            if let (false, Some(number)) = (is_made, self.global_of.get(symbol.name)) {
+                symbols.push(Reference::Global(*number));
+                continue;
+            }
             let place = match symbol.member {
                 NONE => Place::Undefined,
                 member => Place::Section(section_at(self, member, symbol.section)?),
@@ -434,6 +441,21 @@ impl<'a> Graft<'a> {
         self.alignments.extend(&memo.alignments);
         self.grafted += 1;
         Ok(())
+    }
+
+    /// If a member of a memo is nothing but a pointer that each object has for itself: where that is already.
+    fn member_of_pointer(&self, memo: &Found<'a>, member: u32) -> Option<u32> {
+        let mut symbols = memo.symbols.iter().filter(|symbol| symbol.member == member);
+        let symbol = symbols.next()?;
+        if !is_shared_pointer(symbol.name) || symbols.next().is_some() {
+            return None;
+        }
+        let number = *self.global_of.get(symbol.name)?;
+        let Place::Section(section) = self.globals[number as usize].place else {
+            return None;
+        };
+        let fragments = &self.out.fragments;
+        Some(fragments.partition_point(|fragment| fragment.sections.end <= section) as u32)
     }
 
     /// The whole.
@@ -495,6 +517,11 @@ impl<'a> Graft<'a> {
         linker::split::outline(&mut self.out);
         Ok(self.out)
     }
+}
+
+/// Where the language's routine for exceptions is: made for each object that needs it.
+pub(super) fn is_shared_pointer(name: &[u8]) -> bool {
+    name.starts_with(b"DW.ref.")
 }
 
 pub(super) fn range(range: &Range<u32>) -> Range<usize> {

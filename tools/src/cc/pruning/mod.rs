@@ -19,6 +19,7 @@ mod graft;
 use super::log::Log;
 use bumpalo::Bump;
 use format_spec::digest::Digest;
+use format_spec::fragment::SectionKind;
 use graft::{Graft, GraftError};
 use linker::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
@@ -34,7 +35,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use store::program::build::Compilation;
+use store::program::build::{Compilation, Fragment, Place, Target};
 use store::program::{Addition, Prepared, ProgramError, Repository};
 use tempfile::TempDir;
 
@@ -394,7 +395,6 @@ impl Comparison {
 /// By name: what tells a global definition from any other, its fragment's content and that of all that is bound to it by content or place,
 /// and its symbol's kind, visibility, place and size.
 fn by_name(prepared: &Prepared<'_>) -> FxHashMap<Vec<u8>, Digest> {
-    use store::program::build::{Place, Target};
     let from = &prepared.compilation;
     let mut member_of = vec![0; from.sections.len()];
     for (member, fragment) in from.fragments.iter().enumerate() {
@@ -416,7 +416,7 @@ fn by_name(prepared: &Prepared<'_>) -> FxHashMap<Vec<u8>, Digest> {
                         continue;
                     }
                     let fragment = &from.fragments[member];
-                    hasher.update(&prepared.fragments[member].0);
+                    contents(from, fragment, &mut hasher);
                     hasher.update(&[u8::from(fragment.group != 0)]);
                     let targets = from.targets[graft::range(&fragment.targets)].iter();
                     for (target, bound) in
@@ -441,6 +441,50 @@ fn by_name(prepared: &Prepared<'_>) -> FxHashMap<Vec<u8>, Digest> {
         result.insert(name.to_vec(), Digest(*hasher.finalize().as_bytes()));
     }
     result
+}
+
+/// What a fragment is, but for this: an assembler pads the last frame description of an object.
+fn contents(from: &Compilation<'_>, fragment: &Fragment, hasher: &mut blake3::Hasher) {
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    for section in &from.sections[graft::range(&fragment.sections)] {
+        part(from.name(section.name));
+        for word in [section.sh_type, section.sh_flags, section.entsize, section.link] {
+            part(&word.to_le_bytes());
+        }
+        part(&[section.kind as u8, section.align_log2, section.bits]);
+        match (section.kind, section.bytes.get(4..)) {
+            (SectionKind::Unwind, Some(record)) => {
+                let end = record.iter().rposition(|byte| *byte != 0);
+                part(&record[..end.map_or(0, |end| end + 1)]);
+            }
+            _ => {
+                part(&section.size.to_le_bytes());
+                part(&section.bytes);
+            }
+        }
+        part(from.fixup_bytes(section));
+    }
+    for target in &from.targets[graft::range(&fragment.targets)] {
+        part(&[target.kind() as u8]);
+        match *target {
+            Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => {
+                part(from.name(name));
+            }
+            // What it is, is looked at through what it is bound to.
+            Target::OwnAnonymous(_) => {}
+            Target::Section(section) => part(&section.to_le_bytes()),
+            Target::Piece(piece) => {
+                let piece = &from.pieces[piece as usize];
+                part(from.name(piece.section_name));
+                part(&[piece.align_log2]);
+                part(&piece.sh_flags.to_le_bytes());
+                part(piece.bytes);
+            }
+        }
+    }
 }
 
 /// What tells a program or library from another state of it.
