@@ -64,6 +64,8 @@ impl Scratch {
             "REPO_LOG",
             "REPO_CC_FAT",
             "REPO_LOCK_WAIT",
+            "REPO_CC_PRUNE",
+            "REPO_CC_VERIFY",
             "SUDO_UID",
             "CCACHE_DISABLE",
             "LD_RUN_PATH",

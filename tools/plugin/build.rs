@@ -35,10 +35,14 @@ fn main() {
                 .compile("repo_plugin_walk");
             println!("cargo:rustc-cfg=llvm19");
         }
-        Err(why) => println!(
-            "cargo:warning=the clang plugin is built empty, so no definition is skipped (all else works): {why}; \
+        Err(why) => {
+            // A path that is not there has cargo look again each time, so that LLVM is found once it is installed.
+            println!("cargo:rerun-if-changed=/usr/bin/llvm-config-19");
+            println!(
+                "cargo:warning=the clang plugin is built empty, so no definition is skipped (all else works): {why}; \
              install llvm-19-dev, or name its llvm-config in LLVM_CONFIG_19"
-        ),
+            );
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::load;
 use super::view::{CompilationView, Programs};
 use crate::engine::{OpenOptions, Store};
 use format_spec::digest::Digest;
+use format_spec::ids::Address;
 use std::path::Path;
 
 /// A repository of programs, open for reading or writing. Can be shared between threads;
@@ -119,6 +120,16 @@ impl Repository {
 }
 
 impl<'s> Programs<'s> {
+    /// Reads fragments back that are of no compilation in particular, as one without symbols and bindings, with those that they refer to by
+    /// content. Beside it, the addresses of its fragments, in their order, which is ascending.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn load_fragments(&self, fragments: &[Address]) -> Result<(Compilation<'s>, Vec<Address>)> {
+        let parts = load::load_parts(self, fragments, &[])?;
+        Ok((parts.compilation, parts.fragments))
+    }
+
     /// Reads a whole compilation back into memory.
     ///
     /// # Errors

@@ -154,6 +154,13 @@ struct LatePass : PassInfoMixin<LatePass> {
           continue;
         }
       }
+      auto *variable = dyn_cast<GlobalVariable>(value);
+      if (variable && variable->isConstant()) {
+        // Its loads may be folded until code is selected.
+        variable->setComdat(nullptr);
+        variable->setLinkage(GlobalValue::AvailableExternallyLinkage);
+        continue;
+      }
       if (auto *function = dyn_cast<Function>(value))
         functions.clear(*function, function->getName());
       drop(*value);

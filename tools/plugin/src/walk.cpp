@@ -429,7 +429,7 @@ private:
     if (is_content(value))
       return REPO_FOLLOW;
     // What has no name that others could know goes where its users go.
-    uint32_t keep = value.hasLocalLinkage() ? uint32_t(REPO_KEEP) : 0;
+    uint32_t keep = value.hasLocalLinkage() ? REPO_KEEP : REPO_NEED;
     if (isa<GlobalAlias>(value) || isa<GlobalIFunc>(value))
       return level ? REPO_FOLLOW : REPO_HOLD | keep;
     if (auto *variable = dyn_cast<GlobalVariable>(&value)) {

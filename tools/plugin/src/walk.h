@@ -22,6 +22,8 @@ enum : uint32_t {
   REPO_CONTRIBUTION = 4,
   /// The other must stay, with all that it needs, as long as the one is compiled.
   REPO_KEEP = 8,
+  /// The other must be somewhere: with all that it needs, unless the repository has it.
+  REPO_NEED = 16,
 };
 
 enum : uint32_t {

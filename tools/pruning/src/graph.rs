@@ -81,6 +81,8 @@ impl Reference {
     pub const CONTRIBUTION: u32 = 4;
     /// The other must stay, with all that it needs, as long as the one is compiled.
     pub const KEEP: u32 = 8;
+    /// The other must be somewhere: with all that it needs, unless the repository has it.
+    pub const NEED: u32 = 16;
 
     /// Whether digests follow it.
     pub fn is_followed(self) -> bool {
@@ -305,7 +307,8 @@ impl Module {
                 let target = reference.target;
                 let needs = Reference::FOLLOW | Reference::KEEP;
                 let holds = reference.flags & Reference::HOLD != 0;
-                if reference.flags & needs != 0 || holds && !known(target) {
+                let wants = reference.flags & (Reference::HOLD | Reference::NEED) != 0;
+                if reference.flags & needs != 0 || wants && !known(target) {
                     next.push(target);
                 } else if holds && reached[target as usize] == 0 {
                     reached[target as usize] = 1;

@@ -3,6 +3,7 @@
 
 use super::Asked;
 use super::log::Log;
+use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
 use std::ffi::OsString;
@@ -67,6 +68,8 @@ pub struct Importer<'a> {
     open: Option<(PathBuf, Repository)>,
     /// What the user was told of repositories that are not used.
     ignored: Vec<String>,
+    /// If definitions may have been left out.
+    pub pruning: Option<&'a Pruning>,
 }
 
 impl<'a> Importer<'a> {
@@ -80,7 +83,23 @@ impl<'a> Importer<'a> {
             environment: Environment::current(),
             open: None,
             ignored: Vec::new(),
+            pruning: None,
         }
+    }
+
+    /// The file of the repository for an output, absolute.
+    pub fn repository_path(&mut self, target: &Path) -> Result<PathBuf, Ordinary> {
+        Ok(self.repository(target)?.path().to_owned())
+    }
+
+    /// Adds an object to the repository of its place.
+    fn add(&mut self, object: &[u8], target: &Path) -> Result<Result<Added, Failed>, Ordinary> {
+        let (pruning, log) = (self.pruning, self.log);
+        let repository = self.repository(target)?;
+        Ok(match pruning {
+            None => import_object(repository, target, object, Some(target)).map_err(Failed::Import),
+            Some(pruning) => pruning.import(repository, target, object, Some(target), log),
+        })
     }
 
     /// Imports the bytes of an object, in whose place, `target` (an absolute
@@ -88,12 +107,14 @@ impl<'a> Importer<'a> {
     pub fn import(&mut self, object: &[u8], target: &Path) -> Result<Imported, Ordinary> {
         let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
         let added = loop {
-            match import_object(self.repository(target)?, target, object, Some(target)) {
+            match self.add(object, target)? {
                 // A compactor was faster: what we have open is not the repository any more.
-                Err(ImportError::Repository(ProgramError::Engine(engine::Error::Replaced {
-                    ..
-                }))) => self.open = None,
-                other => break other,
+                Err(Failed::Import(ImportError::Repository(ProgramError::Engine(
+                    engine::Error::Replaced { .. },
+                )))) => self.open = None,
+                Err(Failed::Misfit(what)) => return Err(Ordinary::Quiet(what)),
+                Err(Failed::Import(error)) => break Err(error),
+                Ok(added) => break Ok(added),
             }
         };
         let added = added.map_err(|error| {

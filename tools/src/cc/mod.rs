@@ -21,6 +21,7 @@ mod install;
 mod linker_dir;
 mod log;
 mod options;
+mod pruning;
 mod publish;
 mod response;
 mod run;
@@ -145,6 +146,16 @@ fn hand_on_environment(
             env::set_var("REPO_LOG", file);
         }
     }
+}
+
+/// What came of a compile in which something was left out.
+enum Before {
+    /// There was none.
+    Nothing,
+    /// It is as any other.
+    Done(Ending),
+    /// The compiler has ended so, and must run again.
+    InVain(Ending),
 }
 
 impl Invocation {
@@ -352,8 +363,25 @@ impl Invocation {
             .chain(ours.iter().map(OsString::from))
             .chain(self.args.iter().cloned())
             .collect();
-        let ending = run::run(&self.program.path, &self.program.argv0, &args)
-            .map_err(|error| self.cannot_run(error))?;
+        // A fat object is the compiler's own, whole.
+        let before = match pruning::is_on() && split_sections && !asked.fat {
+            true => self.compile_new(expected, &args, asked)?,
+            false => Before::Nothing,
+        };
+        let ending = match before {
+            Before::Done(ending) => run::end_like(ending),
+            Before::Nothing => run::run(&self.program.path, &self.program.argv0, &args),
+            // What the compiler has to say it has said.
+            Before::InVain(ending) => {
+                pruning::without_errors(|| run::run(&self.program.path, &self.program.argv0, &args))
+                    .map(|again| match (ending, again) {
+                        // It was for us that it failed.
+                        (_, Ending::Exit(0)) => again,
+                        _ => ending,
+                    })
+            }
+        };
+        let ending = ending.map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
             make_tickets(expected, asked);
         } else if asked.log.wanted() {
@@ -379,6 +407,80 @@ impl Invocation {
             }
         }
         run::end_like(ending)
+    }
+
+    /// How to leave out what the repository has, or why nothing is.
+    fn pruning<'e>(
+        &self,
+        expected: &'e [Expected],
+    ) -> Result<(pruning::Pruning, &'e Expected), String> {
+        let family = self.compiler.as_ref().map(|compiler| compiler.family);
+        let ([output], Some(Family::Clang), true) = (expected, family, self.lead.is_empty()) else {
+            return Err("not one object by clang itself".to_owned());
+        };
+        let args = response::expand(&self.args).map_err(|_| "a response file".to_owned())?;
+        let pruning = pruning::Pruning::new(&self.program.path, &args, output.path())?;
+        Ok((pruning, output))
+    }
+
+    /// Compiles what is new of a translation unit, if that can be.
+    fn compile_new(
+        &self,
+        expected: &[Expected],
+        args: &[OsString],
+        asked: &Asked<'_>,
+    ) -> Result<Before, (u8, String)> {
+        let log = asked.log;
+        let (pruning, output) = match self.pruning(expected) {
+            Ok(found) => found,
+            Err(why) => {
+                log.note(format_args!("{}: nothing is left out: {why}", self.shown()));
+                return Ok(Before::Nothing);
+            }
+        };
+        let mut importer = import::Importer::new(asked);
+        importer.pruning = Some(&pruning);
+        let target = output.absolute();
+        let repository = target.and_then(|target| importer.repository_path(&target).ok());
+        let Some(repository) = repository else {
+            return Ok(Before::Nothing);
+        };
+        let run = |prune| -> Result<Option<Ending>, (u8, String)> {
+            let Ok(option) = pruning.begin(&repository, prune) else {
+                return Ok(None);
+            };
+            let args: Vec<OsString> = [option].into_iter().chain(args.iter().cloned()).collect();
+            let ending = run::run(&self.program.path, &self.program.argv0, &args)
+                .map_err(|error| self.cannot_run(error));
+            pruning.end();
+            ending.map(Some)
+        };
+        let Some(ending) = run(true)? else {
+            return Ok(Before::Nothing);
+        };
+        if ending != Ending::Exit(0) {
+            return Ok(Before::InVain(ending));
+        }
+        let path = output.path().display();
+        match output.publish(&mut importer) {
+            Ok(imported) => log.note(format_args!("{path}: ticket: {}", imported.summary)),
+            Err(Ordinary::Quiet(why) | Ordinary::Told(why)) => {
+                log.note(format_args!("{path}: compiled again, whole: {why}"));
+                return Ok(Before::InVain(ending));
+            }
+        }
+        if pruning.verifies() {
+            if pruning::without_errors(|| run(false))? != Some(Ending::Exit(0)) {
+                return Ok(Before::InVain(ending));
+            }
+            let read = std::fs::read(output.path());
+            linker::tell!("repo-cc: {path}: {}", pruning.compare(output.path(), read));
+            // The whole object, as a ticket.
+            if output.publish(&mut importer).is_err() {
+                return Ok(Before::InVain(ending));
+            }
+        }
+        Ok(Before::Done(ending))
     }
 
     /// The command for the log: the compiler's name is enough to find it.

@@ -60,6 +60,22 @@ impl Expected {
         &self.path
     }
 
+    /// Where it will be, without symbolic links in the directory's path.
+    pub fn absolute(&self) -> Option<PathBuf> {
+        if let Ok(path) = fs::canonicalize(&self.path) {
+            return Some(path);
+        }
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        Some(
+            fs::canonicalize(directory)
+                .ok()?
+                .join(self.path.file_name()?),
+        )
+    }
+
     /// Replaces the object that the compiler has written by a ticket.
     pub fn publish(&self, importer: &mut import::Importer<'_>) -> Result<Imported, Ordinary> {
         let quiet = |reason: &str| Ordinary::Quiet(reason.to_owned());
