@@ -18,7 +18,8 @@ seconds to wait at most for a process that has it locked and writes nothing (10)
 
 Live is what is named by a ticket file that still exists: one that the repository has on record, \
 or one (also inside an archive) in the directories of those and above them, or below a --root. \
-Also live are the inputs of linked outputs that still exist, and all that is younger than --grace.
+Archives that repo-ld has read are on record. Also live are the inputs of linked outputs that still \
+exist, and all that is younger than --grace.
 
 Builds may go on meanwhile.
 
@@ -33,16 +34,24 @@ pub struct Cli {
     /// The repository
     #[arg(long, value_name = "FILE")]
     pub repo: Option<PathBuf>,
-    /// Show what would go and why, and change nothing
+    /// Show which tickets, outputs and compilations would go, why, and how many bytes; change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Keep what was added less than this ago (s, m, h, d or w behind a number). Below 15m, only
     /// while no build runs: a ticket might be just about to be written again
     #[arg(long, value_name = "DURATION", default_value = "4h", value_parser = duration)]
     pub grace: Duration,
-    /// Also look for tickets in this file, or below this directory (can be repeated)
+    /// Also look for tickets in this file, or below this directory, such as one into which libraries are
+    /// installed (can be repeated). The repository remembers directories, and looks there each time
     #[arg(long = "root", value_name = "PATH")]
     pub roots: Vec<PathBuf>,
+    /// Forget a directory that was named with --root (can be repeated), and do no more
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["roots", "dry_run", "list_roots"])]
+    pub forget: Vec<PathBuf>,
+    /// Show what keeps compilations (remembered directories, archives, directories with tickets,
+    /// outputs), and do no more
+    #[arg(long = "roots", conflicts_with_all = ["roots", "dry_run"])]
+    pub list_roots: bool,
     /// Write JSON instead of text
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,7 @@
 //! in use; after it, the new one, which was verified and is on the disk.
 
 use crate::damage::{self, Damaged};
+use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
 use crate::report::Report;
 use crate::roots::{Kept, Survey, Wishes, survey};
@@ -14,7 +15,7 @@ use format_spec::program::{Index, TicketHeader, has_envelopes};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use store::engine::{Appended, Durability, OpenOptions, Snapshot};
-use store::program::{Copier, Programs, Repository, TicketView};
+use store::program::{Copier, Programs, Repository, TicketView, remember_prefix};
 
 /// Rounds of catching up with writers before the lock is taken all the same.
 const ROUNDS: usize = 8;
@@ -44,6 +45,7 @@ pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
     let mut survey = survey(&programs, wishes)?;
     let mut trace = trace(&programs, &mut survey)?;
     let mut report = Report::new(&programs, &survey, &trace, true)?;
+    report.bytes_after = bytes_after(&programs, &survey, &trace)?;
     report.warnings.append(&mut trace.warnings);
     Ok(report)
 }
@@ -67,6 +69,13 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     }
     // A file that this program may not write is refused now, not when the lock is needed.
     drop(old.store().begin(Durability::Lazy)?);
+    for root in &wishes.roots {
+        let root =
+            std::fs::canonicalize(root).with_context(|| format!("--root {}", root.display()))?;
+        if root.is_dir() {
+            remember_prefix(old.store(), &root)?;
+        }
+    }
     let programs = old.programs()?;
     observer.begin("looking for tickets", 0);
     let mut survey = survey(&programs, wishes)?;
@@ -106,7 +115,7 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     }
     swap(old, &new, seen, new_file, &mut trace)?;
     report.warnings.append(&mut trace.warnings);
-    report.bytes_after = Some(new.store().file().metadata()?.len());
+    report.bytes_after = new.store().file().metadata()?.len();
     Ok(report)
 }
 

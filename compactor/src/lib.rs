@@ -4,7 +4,7 @@
 //! the rest into a new file, which then takes the old one's name:
 //!
 //! 1. [`roots`] finds out what is live: ticket files that are still there (on record,
-//!    beside those, in archives, or below a directory that the user names), images
+//!    beside those, in archives, or below a directory that the user names or has named once), images
 //!    whose output is still there, and whatever is younger than the grace period.
 //!    What records of other kinds are live with these, [`trace`] finds out; it need not know the kinds.
 //! 2. [`compact`](compact::compact) copies that, compilation by compilation in the
@@ -23,6 +23,8 @@
 pub mod cli;
 pub mod compact;
 pub mod damage;
+pub mod listing;
+pub mod measure;
 pub mod new_file;
 pub mod report;
 pub mod roots;

@@ -4,16 +4,19 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use compactor::cli::Cli;
 use compactor::compact::{Observer, compact, dry_run};
+use compactor::listing::Listing;
 use compactor::report::Report;
 use compactor::roots::Wishes;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::fmt::Arguments;
 use std::io::Write;
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::engine::{self, OpenOptions};
 use store::program::locate::{self, Environment};
-use store::program::{ProgramError, waiting};
+use store::program::{ProgramError, Repository, forget_prefix, waiting};
 
 const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
@@ -22,8 +25,8 @@ fn main() -> ExitCode {
     store::heap::keep();
     store::guard::install("repo-gc", "nothing was compacted");
     let cli = Cli::parse();
-    let report = match run(&cli) {
-        Ok(Some(report)) => report,
+    let done = match run(&cli) {
+        Ok(Some(done)) => done,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
             tell(format_args!(
@@ -37,10 +40,12 @@ fn main() -> ExitCode {
             });
         }
     };
-    for warning in &report.warnings {
-        tell(format_args!("repo-gc: warning: {warning}"));
+    if let Done::Compacted(report) = &done {
+        for warning in &report.warnings {
+            tell(format_args!("repo-gc: warning: {warning}"));
+        }
     }
-    match print(&report, cli.json) {
+    match print(&done, cli.json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
@@ -52,8 +57,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// `None` if there is no repository where one would be looked for: then there is nothing to throw away.
-fn run(cli: &Cli) -> Result<Option<Report>> {
+/// What there is to show.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Done {
+    Compacted(Report),
+    Listed(Listing),
+}
+
+/// `None` if there is nothing to show; also if there is no repository where one would be looked for: then there is nothing to throw away.
+fn run(cli: &Cli) -> Result<Option<Done>> {
     if cli.idle || cli.install_timer {
         bail!(
             "--idle and --install-timer are not available yet; \
@@ -61,7 +74,7 @@ fn run(cli: &Cli) -> Result<Option<Report>> {
         );
     }
     let options = OpenOptions {
-        read_only: cli.dry_run,
+        read_only: cli.dry_run || cli.list_roots,
         patience: Some(waiting::patience(|line| {
             tell(format_args!("repo-gc: {line}"))
         })),
@@ -89,26 +102,65 @@ fn run(cli: &Cli) -> Result<Option<Report>> {
         }
         other => other?,
     };
+    if cli.list_roots {
+        let listing = Listing::new(&repository.programs()?)?;
+        return Ok(Some(Done::Listed(listing)));
+    }
+    if !cli.forget.is_empty() {
+        forget(&repository, &cli.forget)?;
+        return Ok(None);
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let wishes = Wishes {
         now: u64::try_from(now.as_nanos())?,
         grace: u64::try_from(cli.grace.as_nanos()).unwrap_or(u64::MAX),
         roots: cli.roots.clone(),
     };
-    if cli.dry_run {
-        dry_run(&repository, &wishes).map(Some)
-    } else {
-        compact(&repository, &wishes, &Bar::new()).map(Some)
-    }
+    let report = match cli.dry_run {
+        true => dry_run(&repository, &wishes),
+        false => compact(&repository, &wishes, &Bar::new()),
+    };
+    Ok(Some(Done::Compacted(report?)))
 }
 
-fn print(report: &Report, json: bool) -> std::io::Result<()> {
+/// Forgets prefixes, which need not be there any more.
+fn forget(repository: &Repository, paths: &[PathBuf]) -> Result<()> {
+    for path in paths {
+        if !forget_prefix(repository.store(), &resolved(path)?)? {
+            bail!(
+                "{}: is no directory that {} remembers; --roots shows those",
+                path.display(),
+                repository.path().display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The absolute path without symbolic links and `..`, of which the end need not be there.
+fn resolved(path: &Path) -> Result<PathBuf> {
+    let whole = std::path::absolute(path)?;
+    let mut resolved = PathBuf::new();
+    for component in whole.components() {
+        match component {
+            Component::ParentDir => drop(resolved.pop()),
+            component => resolved.push(component),
+        }
+        resolved = resolved.canonicalize().unwrap_or(resolved);
+    }
+    Ok(resolved)
+}
+
+fn print(done: &Done, json: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
-        serde_json::to_writer_pretty(&mut out, report)?;
+        serde_json::to_writer_pretty(&mut out, done)?;
         writeln!(out)?;
     } else {
-        report.write(&mut out)?;
+        match done {
+            Done::Compacted(report) => report.write(&mut out)?,
+            Done::Listed(listing) => listing.write(&mut out)?,
+        }
     }
     out.flush()
 }

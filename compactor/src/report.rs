@@ -1,12 +1,15 @@
 //! What the compactor did, or would do.
 
-use crate::roots::{Gone, Survey};
+use crate::roots::{Gone, Searched, Survey};
 use crate::trace::Trace;
 use anyhow::Result;
 use format_spec::file::IndexSlot;
+use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::io::Write;
+use std::path::Path;
 use store::program::Programs;
 
 /// A run of the compactor.
@@ -18,8 +21,8 @@ pub struct Report {
     pub dry_run: bool,
     /// Size of the file before.
     pub bytes_before: u64,
-    /// Size of the file after; unknown in a dry run.
-    pub bytes_after: Option<u64>,
+    /// Size of the file after; in a dry run about what it would be.
+    pub bytes_after: u64,
     /// Counts of what stays.
     pub kept: Counts,
     /// Counts of what goes.
@@ -30,6 +33,8 @@ pub struct Report {
     pub images: Vec<Item>,
     /// Compilations that go, and why.
     pub compilations: Vec<Item>,
+    /// Where tickets were looked for in full.
+    pub searched: Vec<Searched>,
     /// Records of other kinds: how many of each stay, and how many go.
     pub others: Vec<Others>,
     /// What the user may want to know.
@@ -94,12 +99,13 @@ impl Report {
             repository: store.path().display().to_string(),
             dry_run,
             bytes_before: store.file().metadata()?.len(),
-            bytes_after: None,
+            bytes_after: 0,
             kept: Counts::default(),
             gone: Counts::default(),
             tickets: Vec::new(),
             images: Vec::new(),
             compilations: Vec::new(),
+            searched: survey.searched.clone(),
             others: others.collect(),
             warnings: survey.warnings.clone(),
         };
@@ -117,10 +123,24 @@ impl Report {
         }
         report.kept.tickets += survey.found.len() as u64;
         report.kept.compilations = survey.live.len() as u64;
-        for (_, digest) in &survey.dead {
-            report
-                .compilations
-                .push(item(format_args!("{digest:.16}"), Gone::NoTicket));
+        let mut known: HashMap<Address, Vec<&Path>> = HashMap::new();
+        for ticket in &survey.tickets {
+            known
+                .entry(ticket.compilation)
+                .or_default()
+                .push(&ticket.path);
+        }
+        for (address, digest) in &survey.dead {
+            let paths = known.get(address).map_or(&[][..], |paths| paths);
+            let paths: Vec<_> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            let what = match &paths[..] {
+                [] => format!("{digest:.16}"),
+                paths => format!("{digest:.16} ({})", paths.join(", ")),
+            };
+            report.compilations.push(item(what, Gone::NoTicket));
         }
         report.gone = Counts {
             tickets: report.tickets.len() as u64,
@@ -146,6 +166,18 @@ impl Report {
                 }
             }
         }
+        for place in &self.searched {
+            let (path, known) = (place.path.display(), place.remembered);
+            let how = match (known, place.absent) {
+                (_, true) => "is remembered, and not there now".to_owned(),
+                (true, _) => format!("is remembered, {}", files(place.files)),
+                (false, _) if self.dry_run => {
+                    format!("would be remembered, {}", files(place.files))
+                }
+                (false, _) => files(place.files),
+            };
+            writeln!(out, "root {path}: {how}")?;
+        }
         let verb = if self.dry_run { "would keep" } else { "kept" };
         for others in &self.others {
             let (index, name) = (others.index, others.name.unwrap_or("of an unknown kind"));
@@ -167,10 +199,34 @@ impl Report {
             self.kept.images,
             self.kept.images + self.gone.images,
         )?;
-        match self.bytes_after {
-            Some(after) => writeln!(out, "{} bytes before, {after} after", self.bytes_before),
-            None => writeln!(out, "{} bytes now; nothing was changed", self.bytes_before),
+        let (before, after) = (self.bytes_before, self.bytes_after);
+        if !self.dry_run {
+            return writeln!(out, "{before} bytes before, {after} after");
         }
+        // A file that has nothing to lose may be smaller than it would be after: what a new one begins with is not free.
+        let freed = before.saturating_sub(after);
+        writeln!(
+            out,
+            "{before} bytes now, about {after} after: {} would go; nothing was changed",
+            in_units(freed)
+        )
+    }
+}
+
+fn files(count: u64) -> String {
+    match count {
+        1 => "1 file with tickets in it".to_owned(),
+        count => format!("{count} files with tickets in it"),
+    }
+}
+
+/// A number of bytes, for people.
+fn in_units(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
 }
 

@@ -5,8 +5,9 @@
 //! moved and copied, and packed into archives whose members are then deleted. So the
 //! directories of all tickets on record, and those above them, are searched for files
 //! that are tickets or archives of tickets; not recursively, so that this stays cheap.
-//! The user can name more places, which are searched in full. Files that are found so
-//! are put on record, with one of the compilations that they name, to be found again.
+//! The user can name more places, which are searched in full, and directories among them are remembered: so prefixes are
+//! known that libraries are installed into. Files that are found so are put on record, with one of the compilations that
+//! they name, to be found again. Links, too, put archives of tickets on record that they have read.
 //!
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
@@ -16,6 +17,7 @@ use format_spec::digest::Digest;
 use format_spec::ids::Address;
 use format_spec::program::Index;
 use rustix::fs::OFlags;
+use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -34,8 +36,21 @@ pub struct Wishes {
     pub now: u64,
     /// What was added less than so many nanoseconds ago is live.
     pub grace: u64,
-    /// More places where tickets may be.
+    /// More places where tickets may be, beside the prefixes that the repository remembers.
     pub roots: Vec<PathBuf>,
+}
+
+/// A place that is searched in full, and what was found there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Searched {
+    /// The directory or file.
+    pub path: PathBuf,
+    /// The repository remembers it; otherwise it was named this time only.
+    pub remembered: bool,
+    /// It is not there: what is on record below it is kept, as it may be back.
+    pub absent: bool,
+    /// Files in it with tickets of this repository.
+    pub files: u64,
 }
 
 impl Wishes {
@@ -114,6 +129,8 @@ pub struct Survey {
     pub dead: Vec<(Address, Digest)>,
     /// What is here or later is younger than the grace period.
     pub young: Address,
+    /// The places that are searched in full.
+    pub searched: Vec<Searched>,
     /// What the user may want to know.
     pub warnings: Vec<String>,
 }
@@ -130,6 +147,7 @@ pub fn survey(programs: &Programs<'_>, wishes: &Wishes) -> Result<Survey> {
         seen: HashSet::new(),
         out: Survey::default(),
     };
+    surveyor.prefixes()?;
     surveyor.records()?;
     surveyor.places()?;
     surveyor.images()?;
@@ -189,6 +207,46 @@ impl Surveyor<'_, '_> {
         Ok(None)
     }
 
+    /// The places that are searched in full: those that are remembered, and those that the user names.
+    fn prefixes(&mut self) -> Result<()> {
+        let wishes = self.wishes;
+        let mut places = Vec::new();
+        for prefix in self.programs.prefixes()? {
+            let absent = !prefix.path.is_dir();
+            if absent {
+                let what = "is a remembered --root, but not there now; what is on record below it is kept \
+                            (--forget, if it is gone for good)";
+                self.warn(&prefix.path, what);
+            }
+            places.push((prefix.path, true, absent));
+        }
+        for root in &wishes.roots {
+            let root = std::fs::canonicalize(root)
+                .map_err(|error| anyhow::anyhow!("--root {}: {error}", root.display()))?;
+            if !places.iter().any(|(known, ..)| *known == root) {
+                places.push((root, false, false));
+            }
+        }
+        let places = places
+            .into_iter()
+            .map(|(path, remembered, absent)| Searched {
+                path,
+                remembered,
+                absent,
+                files: 0,
+            });
+        self.out.searched = places.collect();
+        Ok(())
+    }
+
+    /// Whether a file cannot be looked at because a remembered prefix is not there.
+    fn is_absent(&self, path: &Path) -> bool {
+        let places = self.out.searched.iter();
+        places
+            .filter(|place| place.absent)
+            .any(|place| path.starts_with(&place.path))
+    }
+
     /// Tickets on record.
     fn records(&mut self) -> Result<()> {
         for record in self.programs.records(Index::Tickets) {
@@ -222,6 +280,7 @@ impl Surveyor<'_, '_> {
                         None => Some(Gone::OtherFile),
                     }
                 }
+                TicketFile::Gone if self.is_absent(&path) => None,
                 TicketFile::Gone => Some(Gone::NoFile),
                 TicketFile::Ticket(_) | TicketFile::Other => Some(Gone::OtherFile),
                 TicketFile::Damaged(why) => {
@@ -304,18 +363,57 @@ impl Surveyor<'_, '_> {
                 }
             }
         }
-        let wishes = self.wishes;
-        for root in &wishes.roots {
-            let root = std::path::absolute(root)?;
-            let metadata = std::fs::metadata(&root)
-                .map_err(|error| anyhow::anyhow!("--root {}: {error}", root.display()))?;
-            if metadata.is_dir() {
-                self.tree(&root)?;
+        for path in self.inputs()? {
+            self.file(&path)?;
+        }
+        let mut searched = std::mem::take(&mut self.out.searched);
+        for place in searched.iter().filter(|place| !place.absent) {
+            if place.path.is_dir() {
+                self.tree(&place.path)?;
             } else {
-                self.file(&root)?;
+                self.file(&place.path)?;
             }
         }
+        let tickets = self.out.tickets.iter();
+        let present = tickets.filter(|ticket| ticket.gone.is_none());
+        let present = present.map(|ticket| &ticket.path);
+        for path in present.chain(self.out.found.iter().map(|(path, _)| path)) {
+            let places = searched.iter_mut();
+            places
+                .filter(|place| path.starts_with(&place.path))
+                .for_each(|place| place.files += 1);
+        }
+        self.out.searched = searched;
         Ok(())
+    }
+
+    /// Files with tickets that links have read: those, too, may be where no record says. That their output is gone does not
+    /// matter.
+    fn inputs(&self) -> Result<BTreeSet<PathBuf>> {
+        let mut paths = BTreeSet::new();
+        for record in self.programs.records(Index::Images) {
+            let Some(record) = damage::unless_damaged(record)? else {
+                continue;
+            };
+            let Some(image) = damage::unless_damaged(self.programs.image(&record))? else {
+                continue;
+            };
+            let tickets = image.inputs.iter();
+            for input in tickets.filter(|input| input.compilation != Address(0)) {
+                let Some(path) = damage::unless_damaged(self.programs.name(input.path))? else {
+                    continue;
+                };
+                // `archive(member)`
+                let archive = path
+                    .strip_suffix(b")")
+                    .and_then(|rest| rest.iter().rposition(|byte| *byte == b'('))
+                    .map(|end| &path[..end]);
+                for path in [Some(path), archive].into_iter().flatten() {
+                    paths.insert(PathBuf::from(OsStr::from_bytes(path)));
+                }
+            }
+        }
+        Ok(paths)
     }
 
     fn tree(&mut self, root: &Path) -> Result<()> {
@@ -375,7 +473,9 @@ impl Surveyor<'_, '_> {
             let path = PathBuf::from(OsStr::from_bytes(view.path));
             let is_gone = match std::fs::symlink_metadata(&path) {
                 Ok(_) => false,
-                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+                Err(error) => {
+                    error.kind() == std::io::ErrorKind::NotFound && !self.is_absent(&path)
+                }
             };
             let young = self.wishes.protects(view.header.written);
             let gone = (is_gone && !young).then_some(Gone::NoFile);

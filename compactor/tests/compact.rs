@@ -41,7 +41,7 @@ fn what_a_ticket_names_stays_and_the_rest_goes() {
 
     let report = place.compact(0);
     assert_eq!((report.kept.compilations, report.gone.compilations), (1, 2));
-    assert!(report.bytes_after < Some(report.bytes_before));
+    assert!(report.bytes_after < report.bytes_before);
     let new = place.repository();
     assert_eq!(new.uuid(), repository.uuid());
     assert!(has(&new, &a) && !has(&new, &b) && !has(&new, &c));

@@ -1,10 +1,11 @@
-//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 33), as far as they are settled.
+//! Bodies of the records that are written in envelopes (SPEC.md, sections 21 and 26 to 34), as far as they are settled.
 //!
 //! A body names records, names and pieces by their places in the lists of its [`Envelope`]. What has no body here has its
 //! index, key and class in SPEC.md; its body has version 0 until somebody writes it.
 
 use crate::digest::Digest;
 use crate::envelope::{Envelope, Strength};
+use crate::ids::NameId;
 use bytemuck::{Pod, Zeroable};
 
 /// Version of all bodies that this module describes.
@@ -48,68 +49,134 @@ pub struct LastUseBody {
     pub reserved: u32,
 }
 
-/// Head of a manifest's body. After it come `result_count` × [`ManifestResult`], `input_count` × [`ManifestInput`].
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+/// Body of the record of a prefix: a directory below which a compactor looks for tickets. The envelope has one name, the
+/// directory's absolute path, and no references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct PrefixBody {
+    /// When the user named it, in nanoseconds since 1970.
+    pub named: u64,
+}
+
+/// Head of a manifest's body. After it come `result_count` × [`ManifestResult`], and for each of these
+/// [`ManifestHeader::words`] words of 64 bits, which say of which conditions it is.
+///
+/// The envelope's names are the parts of the key, in their order, and then the conditions of all results ([`Condition`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ManifestHeader {
-    /// Place, in the references, of the compiler's record.
-    pub compiler: u32,
+    /// Number of the parts of the key.
+    pub part_count: u32,
+    /// Number of conditions of all results.
+    pub condition_count: u32,
     /// Number of results.
     pub result_count: u32,
-    /// Number of inputs of all results.
-    pub input_count: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// What an invocation made of inputs as they once were.
+impl ManifestHeader {
+    /// How many words say of a result which of the conditions are its own.
+    pub const fn words(&self) -> usize {
+        (self.condition_count as usize).div_ceil(64)
+    }
+}
+
+/// What an invocation made of its inputs as they once were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ManifestResult {
-    /// Place, in the references, of the compilation, an owner.
+    /// Place, in the references, of the compilation.
     pub compilation: u32,
     /// 1 + place, in the references, of what was written to standard error; 0 for nothing.
     pub diagnostics: u32,
     /// 1 + place, in the references, of the dependency file; 0 for none.
     pub dependencies: u32,
-    /// Number of its first input, within all of the manifest.
-    pub first_input: u32,
-    /// Number of its inputs.
-    pub input_count: u32,
-    /// Zero.
-    pub reserved: u32,
-}
-
-/// A file that was read, or looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct ManifestInput {
-    /// BLAKE3 of its bytes.
-    pub digest: Digest,
-    /// Its size, bytes.
-    pub size: u64,
-    /// When it was modified, in nanoseconds since 1970; 0 if that must not be relied on.
-    pub modified: u64,
-    /// Place, in the names, of its path, as it was opened.
-    pub path: u32,
-    /// [`ManifestInput::ABSENT`] or 0.
+    /// [`ManifestResult::COLOURED`] or 0.
     pub bits: u32,
 }
 
-impl ManifestInput {
-    /// There was no such file, and there must be none; digest, size and time are 0.
-    pub const ABSENT: u32 = 1;
+impl ManifestResult {
+    /// What was written to standard error is for a terminal.
+    pub const COLOURED: u32 = 1;
+}
+
+/// What must be so for a result to be what the compiler would make again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition<'a> {
+    /// A file has bytes of this digest.
+    File(Digest, &'a [u8]),
+    /// In a directory are entries of this digest. If they are others, what was looked for there is looked for again.
+    Listing(Digest, &'a [u8]),
+    /// Of this path there is no file.
+    Absent(&'a [u8]),
+    /// As `Absent`; it is enough that the directories above it list what they did.
+    NotListed(&'a [u8]),
+    /// Of this path there is a file, whatever is in it.
+    Present(&'a [u8]),
+    /// The directories that are searched, each with a NUL behind it. A result has one such condition at most.
+    Search(&'a [u8]),
+    /// In `count` of the directories searched, from `first` on, there is no file of this name; it is enough that they list
+    /// what they did.
+    NotFound {
+        /// Number of the first directory.
+        first: u8,
+        /// Number of directories.
+        count: u8,
+        /// What was looked for.
+        name: &'a [u8],
+    },
+}
+
+impl<'a> Condition<'a> {
+    /// The condition that a name is; `None` if it is none of these.
+    pub fn parse(name: &'a [u8]) -> Option<Condition<'a>> {
+        let (kind, rest) = name.split_first()?;
+        let with_digest = || {
+            let (digest, path) = rest.split_first_chunk::<32>()?;
+            Some((Digest(*digest), path))
+        };
+        Some(match kind {
+            b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
+            b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
+            b'A' => Condition::Absent(rest),
+            b'S' => Condition::NotListed(rest),
+            b'P' => Condition::Present(rest),
+            b'D' => Condition::Search(rest),
+            b'N' => {
+                let (&[first, count], name) = rest.split_first_chunk::<2>()?;
+                Condition::NotFound { first, count, name }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The name that says it.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
+            Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
+            Condition::Absent(path) => [b"A", *path].concat(),
+            Condition::NotListed(path) => [b"S", *path].concat(),
+            Condition::Present(path) => [b"P", *path].concat(),
+            Condition::Search(directories) => [b"D", *directories].concat(),
+            Condition::NotFound { first, count, name } => {
+                [&[b'N', *first, *count][..], name].concat()
+            }
+        }
+    }
 }
 
 /// A manifest's body taken apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Manifest<'a> {
-    /// Its head.
-    pub header: &'a ManifestHeader,
+    /// The parts of its key.
+    pub parts: &'a [NameId],
+    /// The conditions of all results.
+    pub conditions: &'a [NameId],
     /// Its results, newest first.
     pub results: &'a [ManifestResult],
-    /// The inputs of all results.
-    pub inputs: &'a [ManifestInput],
+    words: &'a [u64],
 }
 
 impl<'a> Manifest<'a> {
@@ -118,43 +185,58 @@ impl<'a> Manifest<'a> {
         let body = of_this_version(envelope)?;
         let (header, rest) = body.split_at_checked(size_of::<ManifestHeader>())?;
         let header: &ManifestHeader = bytemuck::try_from_bytes(header).ok()?;
-        let results = size_of::<ManifestResult>() * header.result_count as usize;
-        let (results, inputs) = rest.split_at_checked(results)?;
+        let results = size_of::<ManifestResult>().checked_mul(header.result_count as usize)?;
+        let (results, words) = rest.split_at_checked(results)?;
         let results: &[ManifestResult] = bytemuck::try_cast_slice(results).ok()?;
-        let inputs: &[ManifestInput] = bytemuck::try_cast_slice(inputs).ok()?;
-        let is = |place: u32, strength: Strength| {
+        let words: &[u64] = bytemuck::try_cast_slice(words).ok()?;
+        let is = |place: u32| {
             let reference = envelope.references.get(place as usize);
-            reference.is_some_and(|reference| reference.strength() == Some(strength))
+            reference.is_some_and(|reference| reference.strength() == Some(Strength::Strong))
         };
-        let is_or_none = |place: u32| match place.checked_sub(1) {
-            Some(place) => is(place, Strength::Strong),
-            None => true,
-        };
+        let is_or_none = |place: u32| place.checked_sub(1).is_none_or(is);
         let result_is_good = |result: &ManifestResult| {
-            is(result.compilation, Strength::Owner)
+            is(result.compilation)
                 && is_or_none(result.diagnostics)
                 && is_or_none(result.dependencies)
-                && (result.first_input.checked_add(result.input_count))
-                    .is_some_and(|end| end as usize <= inputs.len())
-                && result.reserved == 0
+                && result.bits & !ManifestResult::COLOURED == 0
         };
-        let input_is_good = |input: &ManifestInput| {
-            let is_absent = input.bits & ManifestInput::ABSENT != 0;
-            (input.path as usize) < envelope.names.len()
-                && input.bits & !ManifestInput::ABSENT == 0
-                && (!is_absent
-                    || (input.digest, input.size, input.modified) == (Digest([0; 32]), 0, 0))
+        let names = (header.part_count as usize).checked_add(header.condition_count as usize)?;
+        // What lies beyond the last condition belongs to none.
+        let beyond = match header.condition_count % 64 {
+            0 => 0,
+            some => u64::MAX << some,
         };
+        let per_result = header.words();
         let is_good = header.reserved == 0
-            && inputs.len() == header.input_count as usize
-            && is(header.compiler, Strength::Strong)
+            && names == envelope.names.len()
+            && Some(words.len()) == per_result.checked_mul(results.len())
             && results.iter().all(result_is_good)
-            && inputs.iter().all(input_is_good);
+            && (words.chunks_exact(per_result.max(1)))
+                .all(|words| words.last().is_none_or(|last| last & beyond == 0));
+        let (parts, conditions) = envelope
+            .names
+            .split_at_checked(header.part_count as usize)?;
         is_good.then_some(Manifest {
-            header,
+            parts,
+            conditions,
             results,
-            inputs,
+            words,
         })
+    }
+
+    /// The words that say which conditions are those of a result: bit `n % 64` of word `n / 64` for condition `n`.
+    pub fn words_of(&self, result: usize) -> &'a [u64] {
+        let count = self.conditions.len().div_ceil(64);
+        self.words
+            .get(result * count..(result + 1) * count)
+            .unwrap_or_default()
+    }
+
+    /// The conditions of a result.
+    pub fn conditions_of(&self, result: usize) -> impl Iterator<Item = (usize, NameId)> + use<'a> {
+        let words = self.words_of(result);
+        let all = self.conditions.iter().copied().enumerate();
+        all.filter(move |(number, _)| words[number / 64] >> (number % 64) & 1 != 0)
     }
 }
 
@@ -176,6 +258,15 @@ impl LastUseBody {
         };
         let is_good = body.reserved == 0 && owner.strength() == Some(Strength::Owner);
         is_good.then_some(body)
+    }
+}
+
+impl PrefixBody {
+    /// The body of a prefix's record; `None` if it is none, or of another version.
+    pub fn parse<'a>(envelope: &Envelope<'a>) -> Option<&'a PrefixBody> {
+        let body = of_this_version(envelope)?;
+        let has_path = envelope.names.len() == 1 && envelope.references.is_empty();
+        bytemuck::try_from_bytes(body).ok().filter(|_| has_path)
     }
 }
 
@@ -212,15 +303,9 @@ mod tests {
         assert_eq!(offset_of!(CompilerBody, identity), 16);
         assert_eq!(size_of::<LastUseBody>(), 8);
         assert_eq!(size_of::<ManifestHeader>(), 16);
-        assert_eq!(offset_of!(ManifestHeader, input_count), 8);
-        assert_eq!(size_of::<ManifestResult>(), 24);
+        assert_eq!(offset_of!(ManifestHeader, result_count), 8);
+        assert_eq!(size_of::<ManifestResult>(), 16);
         assert_eq!(offset_of!(ManifestResult, dependencies), 8);
-        assert_eq!(offset_of!(ManifestResult, input_count), 16);
-        assert_eq!(size_of::<ManifestInput>(), 56);
-        assert_eq!(offset_of!(ManifestInput, size), 32);
-        assert_eq!(offset_of!(ManifestInput, modified), 40);
-        assert_eq!(offset_of!(ManifestInput, path), 48);
-        assert_eq!(offset_of!(ManifestInput, bits), 52);
     }
 
     const REFERENCES: [Reference; 3] = [
@@ -241,47 +326,36 @@ mod tests {
     }
 
     const HEADER: ManifestHeader = ManifestHeader {
-        compiler: 0,
+        part_count: 1,
+        condition_count: 2,
         result_count: 1,
-        input_count: 2,
         reserved: 0,
     };
     const RESULT: ManifestResult = ManifestResult {
-        compilation: 1,
+        compilation: 0,
         diagnostics: 3,
         dependencies: 0,
-        first_input: 0,
-        input_count: 2,
-        reserved: 0,
-    };
-    const INPUT: ManifestInput = ManifestInput {
-        digest: Digest([7; 32]),
-        size: 100,
-        modified: 5,
-        path: 0,
-        bits: 0,
-    };
-    const ABSENT: ManifestInput = ManifestInput {
-        digest: Digest([0; 32]),
-        size: 0,
-        modified: 0,
-        path: 0,
-        bits: ManifestInput::ABSENT,
+        bits: ManifestResult::COLOURED,
     };
 
     /// Whether this is a manifest.
-    fn is_manifest(header: ManifestHeader, result: ManifestResult, second: ManifestInput) -> bool {
+    fn is_manifest(header: ManifestHeader, result: ManifestResult, words: &[u64]) -> bool {
         let mut body: Vec<u64> = Vec::new();
         body.extend(bytemuck::cast::<_, [u64; 2]>(header));
-        body.extend(bytemuck::cast::<_, [u64; 3]>(result));
-        body.extend(bytemuck::cast::<_, [u64; 7]>(INPUT));
-        body.extend(bytemuck::cast::<_, [u64; 7]>(second));
-        let envelope = in_envelope(bytemuck::cast_slice(&body));
+        body.extend(bytemuck::cast::<_, [u64; 2]>(result));
+        body.extend(words);
+        let envelope = Envelope {
+            names: &[NameId(1), NameId(2), NameId(3)],
+            ..in_envelope(bytemuck::cast_slice(&body))
+        };
         let Some(manifest) = Manifest::parse(&envelope) else {
             return false;
         };
         assert_eq!(manifest.results, [result]);
-        assert_eq!(manifest.inputs, [INPUT, second]);
+        assert_eq!(manifest.parts, [NameId(1)]);
+        assert_eq!(manifest.conditions, [NameId(2), NameId(3)]);
+        let mut of_it = manifest.conditions_of(0);
+        assert_eq!((of_it.next(), of_it.next()), (Some((1, NameId(3))), None));
         let other = Envelope {
             body_version: 2,
             ..envelope
@@ -292,10 +366,10 @@ mod tests {
 
     #[test]
     fn manifests_refer_to_what_is_there() {
-        assert!(is_manifest(HEADER, RESULT, ABSENT));
+        assert!(is_manifest(HEADER, RESULT, &[2]));
         let results = [
             ManifestResult {
-                compilation: 0,
+                compilation: 1,
                 ..RESULT
             },
             ManifestResult {
@@ -314,33 +388,25 @@ mod tests {
                 dependencies: u32::MAX,
                 ..RESULT
             },
-            ManifestResult {
-                first_input: 1,
-                ..RESULT
-            },
-            ManifestResult {
-                first_input: u32::MAX,
-                ..RESULT
-            },
-            ManifestResult {
-                reserved: 1,
-                ..RESULT
-            },
+            ManifestResult { bits: 2, ..RESULT },
         ];
         for result in results {
-            assert!(!is_manifest(HEADER, result, ABSENT), "{result:?}");
+            assert!(!is_manifest(HEADER, result, &[2]), "{result:?}");
         }
-        let inputs = [
-            ManifestInput { path: 1, ..ABSENT },
-            ManifestInput { bits: 2, ..INPUT },
-            ManifestInput { size: 1, ..ABSENT },
-        ];
-        for input in inputs {
-            assert!(!is_manifest(HEADER, RESULT, input), "{input:?}");
+        for words in [&[][..], &[4], &[2, 0]] {
+            assert!(!is_manifest(HEADER, RESULT, words), "{words:?}");
         }
         let headers = [
             ManifestHeader {
-                compiler: 1,
+                part_count: 2,
+                ..HEADER
+            },
+            ManifestHeader {
+                part_count: u32::MAX,
+                ..HEADER
+            },
+            ManifestHeader {
+                condition_count: 65,
                 ..HEADER
             },
             ManifestHeader {
@@ -352,16 +418,35 @@ mod tests {
                 ..HEADER
             },
             ManifestHeader {
-                input_count: 1,
-                ..HEADER
-            },
-            ManifestHeader {
                 reserved: 1,
                 ..HEADER
             },
         ];
         for header in headers {
-            assert!(!is_manifest(header, RESULT, ABSENT), "{header:?}");
+            assert!(!is_manifest(header, RESULT, &[2]), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_read_as_they_were_written() {
+        let digest = Digest([7; 32]);
+        for condition in [
+            Condition::File(digest, b"a.c"),
+            Condition::Listing(digest, b""),
+            Condition::Absent(b"/x"),
+            Condition::NotListed(b"y"),
+            Condition::Present(b"z"),
+            Condition::Search(b"/usr/include\0/include\0"),
+            Condition::NotFound {
+                first: 1,
+                count: 255,
+                name: b"stdio.h",
+            },
+        ] {
+            assert_eq!(Condition::parse(&condition.encode()), Some(condition));
+        }
+        for name in [&b""[..], b"F", b"Lshort", b"N", b"N1", b"?", b"a.c"] {
+            assert_eq!(Condition::parse(name), None);
         }
     }
 
@@ -393,6 +478,17 @@ mod tests {
         };
         assert_eq!(LastUseBody::parse(&used).map(|body| body.day), Some(20_000));
         assert_eq!(LastUseBody::parse(&in_envelope(day)), None);
+
+        let named = Envelope {
+            references: &[],
+            names: &envelope.names[..1],
+            ..in_envelope(day)
+        };
+        assert_eq!(
+            PrefixBody::parse(&named),
+            Some(&PrefixBody { named: 20_000 })
+        );
+        assert_eq!(PrefixBody::parse(&used), None);
 
         let of_type = [0x24_u64, 0x7478_6574];
         let of_type: &[u8] = bytemuck::cast_slice(&of_type);

@@ -61,11 +61,14 @@ pub enum Index {
     ImageParts = 15,
     /// Key of a record → the day of its last use ([`LastUseBody`](crate::kinds::LastUseBody)). Replaceable.
     LastUses = 16,
+    /// BLAKE3 of a directory's absolute path → that tickets are looked for below it
+    /// ([`PrefixBody`](crate::kinds::PrefixBody)). Replaceable.
+    Prefixes = 17,
 }
 
 impl Index {
     /// All of them, by slot number.
-    pub const ALL: [Index; 17] = [
+    pub const ALL: [Index; 18] = [
         Index::Names,
         Index::Pieces,
         Index::Fragments,
@@ -83,6 +86,7 @@ impl Index {
         Index::Referrers,
         Index::ImageParts,
         Index::LastUses,
+        Index::Prefixes,
     ];
 
     /// Its slot in the file.
@@ -107,6 +111,7 @@ impl Index {
                 | Index::Placements
                 | Index::Referrers
                 | Index::LastUses
+                | Index::Prefixes
         )
     }
 
@@ -130,6 +135,7 @@ impl Index {
             Index::Referrers => "referrers",
             Index::ImageParts => "image parts",
             Index::LastUses => "last uses",
+            Index::Prefixes => "prefixes",
         }
     }
 }
@@ -503,8 +509,8 @@ mod tests {
             assert_eq!(index.slot().number(), number);
             assert_eq!(Index::at(index.slot()), Some(index));
         }
-        assert_eq!(Index::LastUses.slot(), IndexSlot::of::<16>());
-        assert_eq!(Index::at(IndexSlot::of::<17>()), None);
+        assert_eq!(Index::Prefixes.slot(), IndexSlot::of::<17>());
+        assert_eq!(Index::at(IndexSlot::of::<18>()), None);
         let in_envelopes: Vec<u8> = (IndexSlot::all().filter(|slot| has_envelopes(*slot)))
             .map(IndexSlot::number)
             .collect();

@@ -3,6 +3,10 @@
 //! A ticket is an ELF object for the sake of other programs; all that it says to this project is in one note, whose bytes
 //! are made and read here. The note's frame is that of the gABI ("Note Section"): size of the owner's name, size of the
 //! descriptor, type, the owner's name, the descriptor, each padded to a multiple of 4.
+//!
+//! Of a ticket the note is in a section. A *fat object* is a whole object that names its compilation as well: its note is
+//! behind all that the object has, in what the gABI calls inactive space, so that whoever writes the object anew
+//! (`objcopy`, `strip`, `ld -r`) leaves it out.
 
 use crate::digest::Digest;
 use crate::fragment::BodyCheck;
@@ -14,8 +18,14 @@ pub const NOTE_SECTION: &[u8] = b".note.repo";
 pub const VERSION: u32 = 2;
 /// The note's owner, with its terminator.
 const OWNER: &[u8; 5] = b"REPO\0";
-/// The note's type.
+/// The type of a ticket's note.
 const NOTE_TYPE: u32 = 1;
+/// The type of a fat object's note.
+const FAT_NOTE_TYPE: u32 = 2;
+/// The last bytes of a fat object; before them the sizes of the note, and of the padding before it.
+const FAT_END: &[u8; 8] = b"RepoNote";
+/// Bytes behind the note of a fat object.
+const FAT_FOOTER: usize = 4 + 4 + FAT_END.len();
 /// Bytes before the descriptor: three words, and the owner's name.
 const FRAME: usize = 12 + OWNER.len().next_multiple_of(4);
 /// Bytes of a descriptor before the path.
@@ -38,6 +48,17 @@ pub struct TicketNote<'a> {
     pub made: &'a [u8],
 }
 
+/// A fat object taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FatObject<'a> {
+    /// The object as the compiler wrote it.
+    pub object: &'a [u8],
+    /// Where in the file the note starts.
+    pub start: usize,
+    /// The note.
+    pub note: TicketNote<'a>,
+}
+
 /// Why a section of the note's name holds no note that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
@@ -50,12 +71,16 @@ pub enum NoteError {
 }
 
 impl<'a> TicketNote<'a> {
-    /// The bytes of the note, padded to a multiple of 4. (Sizes fit their words: a path that a system opens has some
+    /// The bytes of a ticket's note, padded to a multiple of 4. (Sizes fit their words: a path that a system opens has some
     /// thousand bytes at most.)
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_as(NOTE_TYPE)
+    }
+
+    fn encode_as(&self, note_type: u32) -> Vec<u8> {
         let descriptor_size = FIXED + self.repository.len() + self.made.len();
         let mut note = Vec::with_capacity(FRAME + descriptor_size + 3);
-        for word in [OWNER.len() as u32, descriptor_size as u32, NOTE_TYPE] {
+        for word in [OWNER.len() as u32, descriptor_size as u32, note_type] {
             note.extend_from_slice(&word.to_le_bytes());
         }
         note.extend_from_slice(OWNER);
@@ -72,16 +97,52 @@ impl<'a> TicketNote<'a> {
         note
     }
 
-    /// Reads a note, given the whole contents of its section.
+    /// Reads a ticket's note, given the whole contents of its section.
     ///
     /// # Errors
     /// If the section holds something else, more than one note, or a descriptor of another version.
     pub fn parse(section: &'a [u8]) -> Result<TicketNote<'a>, NoteError> {
+        TicketNote::parse_as(section, NOTE_TYPE)
+    }
+
+    /// Takes a fat object apart. `None` if the file ends otherwise, or with a note of another version: then it is an object
+    /// as any other.
+    pub fn of_fat(file: &'a [u8]) -> Option<FatObject<'a>> {
+        let (rest, footer) = file.split_last_chunk::<FAT_FOOTER>()?;
+        let padding = word(footer, 4) as usize;
+        if !footer.ends_with(FAT_END) || padding >= 4 {
+            return None;
+        }
+        let start = rest.len().checked_sub(word(footer, 0) as usize)?;
+        let object = rest.get(..start.checked_sub(padding)?)?;
+        let note = TicketNote::parse_as(&rest[start..], FAT_NOTE_TYPE).ok()?;
+        let is_aligned = start % 4 == 0;
+        is_aligned.then_some(FatObject {
+            object,
+            start,
+            note,
+        })
+    }
+
+    /// Makes a fat object of an object: puts the note behind it, and seals that. The note's seal is not looked at.
+    pub fn make_fat(&self, object: &mut Vec<u8>) {
+        let start = object.len().next_multiple_of(4);
+        let padding = (start - object.len()) as u32;
+        object.resize(start, 0);
+        object.extend_from_slice(&self.encode_as(FAT_NOTE_TYPE));
+        let size = (object.len() - start) as u32;
+        object.extend_from_slice(&size.to_le_bytes());
+        object.extend_from_slice(&padding.to_le_bytes());
+        object.extend_from_slice(FAT_END);
+        put_seal(object, start);
+    }
+
+    fn parse_as(section: &'a [u8], note_type: u32) -> Result<TicketNote<'a>, NoteError> {
         const CUT_OFF: NoteError = NoteError::Damaged("the note is cut off");
         const FOREIGN: NoteError = NoteError::Damaged("the note is not of owner REPO and type 1");
         let (frame, rest) = section.split_first_chunk::<FRAME>().ok_or(FOREIGN)?;
         if word(frame, 0) != OWNER.len() as u32
-            || word(frame, 8) != NOTE_TYPE
+            || word(frame, 8) != note_type
             || !frame[12..].starts_with(OWNER)
         {
             return Err(FOREIGN);
@@ -192,6 +253,42 @@ mod tests {
         }
         assert_eq!(seal(&file[..5 + SEAL.start], 5), None);
         assert_eq!(seal(&file, usize::MAX), None);
+    }
+
+    /// SPEC.md, section 20, byte for byte.
+    #[test]
+    fn fat_objects_are_as_specified() {
+        let mut file = b"an object".to_vec();
+        NOTE.make_fat(&mut file);
+        let fat = TicketNote::of_fat(&file).expect("a fat object");
+        let FatObject { start, note, .. } = fat;
+        assert_eq!((start, &file[..12]), (12, &b"an object\0\0\0"[..]));
+        assert_eq!(fat.object, b"an object");
+        assert_eq!(seal(&file, start), Some(note.seal));
+        assert_eq!(
+            TicketNote {
+                seal: NOTE.seal,
+                ..note
+            },
+            NOTE
+        );
+        let mut expected = encoded();
+        expected[8] = 2;
+        expected[SEAL].copy_from_slice(&note.seal.to_le_bytes());
+        expected.extend_from_slice(&[96, 0, 0, 0, 3, 0, 0, 0]);
+        expected.extend_from_slice(b"RepoNote");
+        assert_eq!(file[12..], expected);
+        // The two kinds are not mistaken for each other.
+        assert!(TicketNote::parse(&file[12..12 + 96]).is_err());
+        for at in 0..file.len() {
+            let mut changed = file.clone();
+            changed[at] ^= 0x20;
+            let is_sealed = TicketNote::of_fat(&changed)
+                .is_some_and(|fat| seal(&changed, fat.start) == Some(fat.note.seal));
+            assert!(!is_sealed, "{at}");
+            TicketNote::of_fat(&file[..at]);
+        }
+        assert_eq!(TicketNote::of_fat(b"RepoNote"), None);
     }
 
     #[test]

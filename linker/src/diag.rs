@@ -6,8 +6,8 @@
 //! link always says the same. Undefined symbols are gathered by symbol: one message each, with a few references.
 //!
 //! The forms are `repo-ld: error: …` and `repo-ld: warning: …`, with explaining lines that begin with `>>>`.
-//! GNU ld's phrases ("undefined reference to", "multiple definition of") are kept in an explaining line each, because
-//! build scripts look for them.
+//! GNU ld's phrases ("undefined reference to", "multiple definition of") are kept in one explaining line of each message,
+//! because build scripts look for them.
 
 mod demangle;
 
@@ -368,10 +368,9 @@ impl Diagnostics {
         self.report(
             Diagnostic::error(format_args!("duplicate symbol: {shown}"))
                 .note(line(first))
-                .note(line(second))
                 .note(format_args!(
-                    "multiple definition of `{shown}'; first defined in {}",
-                    first.file
+                    "{}: multiple definition of `{shown}'",
+                    line(second)
                 ))
                 .at(second.order.input, second.order.offset)
                 .pardonable(),
@@ -491,9 +490,11 @@ impl Diagnostics {
         let names = self.names();
         let shown = names.show(symbol);
         let mut text = format!("undefined symbol: {shown}");
-        let saying = format!(": undefined reference to `{shown}'");
+        let mut saying = format!(": undefined reference to `{shown}'");
         for place in &undefined.references {
             let _ = write!(text, "\n>>> {}", place.referred_to(&names, &saying));
+            // Once is enough for who looks for the phrase.
+            saying.clear();
         }
         let more = undefined.count - undefined.references.len().min(undefined.count);
         if more != 0 {

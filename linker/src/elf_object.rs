@@ -384,7 +384,7 @@ fn of_number<T>(list: &[(u32, Vec<T>)], number: u32) -> Option<&[T]> {
 }
 
 /// What a file is for, in words: its machine by the name that its makers give it, and what else is not as with us.
-fn machine_name(ehdr: &Ehdr) -> String {
+pub fn machine_name(ehdr: &Ehdr) -> String {
     let ident = ehdr.e_ident;
     // The header's fields are in the file's byte order, which may not be ours.
     let is_big = ident[5] == c::ELFDATA2MSB;

@@ -1,19 +1,30 @@
 //! After a link: the image is recorded in the repositories that its tickets come
-//! from, so that their compactor keeps what the output was made of.
+//! from, so that their compactor keeps what the output was made of. So are archives of tickets, which may be installed and
+//! outlive the objects that they were made of.
 
 use crate::args::Args;
 use crate::file::Files;
 use crate::object::Object;
 use format_spec::digest::Digest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use store::engine::Store;
-use store::program::{NewImage, NewImageInput, ProgramError, record_image};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use store::engine::{Store, Trust};
+use store::program::locate::Environment;
+use store::program::{NewImage, NewImageInput, ProgramError, SeenArchive, record_image};
 
 /// What a link's images say of its inputs, for the repository of each ticket that was linked. A link without tickets
 /// is recorded nowhere.
-pub struct Images<'f>(Vec<(&'f Store, Vec<NewImageInput>)>);
+pub struct Images<'f>(Vec<OfStore<'f>>);
+
+/// What one repository is told.
+struct OfStore<'f> {
+    store: &'f Store,
+    inputs: Vec<NewImageInput>,
+    archives: Vec<SeenArchive>,
+}
 
 impl<'f> Images<'f> {
     /// Collects it. This takes some milliseconds for thousands of inputs, and needs nothing of the output.
@@ -44,8 +55,12 @@ impl<'f> Images<'f> {
             }
             inputs
         };
-        let stores = stores.into_iter();
-        Images(stores.map(|(uuid, store)| (store, inputs(uuid))).collect())
+        let stores = stores.into_values().map(|store| OfStore {
+            store,
+            inputs: inputs(store.uuid()),
+            archives: archives(files, store),
+        });
+        Images(stores.collect())
     }
 
     /// Records the output, which is there.
@@ -63,19 +78,52 @@ impl<'f> Images<'f> {
         if !path.is_file() {
             return Ok(());
         }
-        for (store, inputs) in &self.0 {
+        for of in &self.0 {
+            let archives: &[SeenArchive] = match is_own(of.store, args) {
+                true => &of.archives,
+                false => &[],
+            };
             record_image(
-                store,
+                of.store,
                 &NewImage {
                     path: &path,
                     options: options_digest(),
                     output_size,
-                    inputs,
+                    inputs: &of.inputs,
+                    archives,
                 },
             )?;
         }
         Ok(())
     }
+}
+
+/// The archives with tickets of a repository, whether they were needed or not.
+fn archives(files: &Files, store: &Store) -> Vec<SeenArchive> {
+    let mut seen: HashSet<&Path> = HashSet::new();
+    let mut archives = Vec::new();
+    for (_, file) in files.iter() {
+        // Members of an archive follow each other, and there are few archives.
+        if let (Some(Object::Ticket(ticket)), Some(_)) = (file.object(), file.member)
+            && ticket.store().uuid() == store.uuid()
+            && seen.insert(file.path)
+            && let Ok(path) = std::fs::canonicalize(file.path)
+        {
+            archives.push(SeenArchive {
+                path,
+                compilation: ticket.digest(),
+            });
+        }
+    }
+    archives
+}
+
+/// Whether a repository is the user's own, or was named by hand: who links from others' may be somebody whose archives their
+/// owner's compactor could not even look at.
+fn is_own(store: &Store, args: &Args) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let is_users = store.file().metadata().is_ok_and(|of| of.uid() == user);
+    is_users || args.repo.is_some() || Environment::current().trust_in(store.path()) == Trust::Named
 }
 
 /// Tells the user that an output is recorded nowhere, if that is news: who links from a repository that belongs to others

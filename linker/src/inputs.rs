@@ -8,7 +8,7 @@
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::elf::{self, Ehdr, c};
-use crate::elf_object::{ElfObject, Malformed, check_ident, is_bitcode};
+use crate::elf_object::{ElfObject, Malformed, check_ident, is_bitcode, machine_name};
 use crate::file::{Body, File, Files};
 use crate::host::Host;
 use crate::ids::FileId;
@@ -35,7 +35,7 @@ use store::engine::OpenOptions;
 use store::guard::Guarded;
 use store::program::{ProgramError, Programs, Repository, locate, waiting};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
-use tickets::{Ticket, TicketError, edits, is_ticket};
+use tickets::{Ticket, TicketError, edits, is_fat, is_ticket};
 use typed_arena::Arena;
 
 mod candidates;
@@ -443,13 +443,13 @@ impl<'a, 'l> Opener<'a, 'l> {
         for passed in 0.. {
             let candidate = candidate(&self.search, passed)?;
             let content = self.map(&candidate);
-            if content.is_none_or(|content| is_compatible(content.bytes)) {
+            let Some(other) = content.and_then(|content| incompatible(content.bytes)) else {
                 return Some(candidate);
-            }
+            };
             if self.args.warn_search_mismatch {
                 // As with GNU ld this is no warning: `--fatal-warnings` does not concern it.
                 crate::tell!(
-                    "repo-ld: skipping incompatible {} when searching for -l{}",
+                    "repo-ld: skipping incompatible {} when searching for -l{}: it is for {other}",
                     candidate.display(),
                     name.to_string_lossy()
                 );
@@ -485,6 +485,17 @@ impl<'a, 'l> Opener<'a, 'l> {
         let Some(content) = self.map(&path) else {
             return;
         };
+        let mut content = content;
+        let looks_unfinished =
+            |content: Content| !content.bytes.iter().take(4).any(|byte| *byte != 0);
+        if looks_unfinished(content) && path.is_file() && lost::was_being_made(&path) {
+            // An object that a compiler was writing, for another link.
+            self.opened.remove(&path);
+            match self.map(&path) {
+                Some(now) => content = now,
+                None => return,
+            }
+        }
         let data = content.bytes;
         if state.format == InputFormat::Binary {
             let object = raw_input::of_bytes(path.as_os_str().as_bytes(), data);
@@ -556,6 +567,13 @@ impl<'a, 'l> Opener<'a, 'l> {
             state,
             exclude,
         };
+        // Its members would be passed over without a word, and what they define be missing.
+        if let Some(other) = incompatible(data) {
+            self.diag.warn(format!(
+                "{}: file in wrong format: its first object is for {other}; such members are left out",
+                path.display()
+            ));
+        }
         // Those of a thin archive are files to be opened; to list others is to look at all of their headers, which is
         // better done by all threads.
         if !archive.is_thin() {
@@ -810,39 +828,33 @@ impl<'a> Library<'a> {
     }
 }
 
-/// Whether a library can be for this machine: an ELF file that is, an archive whose first object is, or a linker script
-/// that names no other format. What is none of these is a matter of its own.
-fn is_compatible(data: &[u8]) -> bool {
-    let ours = |data: &[u8]| {
-        let ehdr = elf::record::<Ehdr>(data, 0);
-        ehdr.is_none_or(|ehdr| !matches!(check_ident(ehdr), Err(Malformed::Incompatible(_))))
+/// What a library is for that cannot be for this machine: it can be if it is an ELF file that is, an archive whose first object
+/// is, or a linker script that names no other format. What is none of these is a matter of its own.
+fn incompatible(data: &[u8]) -> Option<String> {
+    let other = |data: &[u8]| {
+        let ehdr = elf::record::<Ehdr>(data, 0)?;
+        let is_other = matches!(check_ident(ehdr), Err(Malformed::Incompatible(_)));
+        is_other.then(|| machine_name(ehdr))
     };
     if data.starts_with(&c::ELFMAG) {
-        return ours(data);
+        return other(data);
     }
     if Archive::is_archive(data) {
-        let Ok(archive) = Archive::parse(data) else {
-            return true;
-        };
-        return first_object(&archive).is_none_or(ours);
+        let archive = Archive::parse(data).ok()?;
+        return first_object(&archive).and_then(other);
     }
     // The formats that follow the first are for big- and little-endian output.
-    let Some(at) = memchr::memmem::find(data, b"OUTPUT_FORMAT") else {
-        return true;
-    };
+    let at = memchr::memmem::find(data, b"OUTPUT_FORMAT")?;
     let rest = data[at + b"OUTPUT_FORMAT".len()..].trim_ascii_start();
-    let Some(rest) = rest.strip_prefix(b"(") else {
-        return true;
-    };
+    let rest = rest.strip_prefix(b"(")?;
     let rest = rest.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
     let end = rest
         .iter()
         .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-' && *byte != b'_');
-    matches!(
-        &rest[..end.unwrap_or(rest.len())],
-        b"elf64-x86-64" | b"default" | b""
-    )
+    let format = &rest[..end.unwrap_or(rest.len())];
+    let is_ours = matches!(format, b"elf64-x86-64" | b"default" | b"");
+    (!is_ours).then(|| String::from_utf8_lossy(format).into_owned())
 }
 
 /// A file after parsing.
@@ -959,23 +971,25 @@ impl<'a, 'l> Opening<'a, 'l> {
         if lost.is_empty() {
             return;
         }
-        let lost = take_lost(lost, parsed);
+        let mut lost = take_lost(lost, parsed);
         let again = match args.remake {
-            true => lost::make_again(&lost, args.repo.as_deref()),
-            false => Vec::new(),
+            true => lost::make_again(&mut lost, args.repo.as_deref()),
+            false => lost::Again::default(),
         };
-        for Lost {
-            index,
-            found,
-            ticket,
-            ..
-        } in lost
-        {
-            if !again.contains(&index) {
+        let mut not_again = HashMap::new();
+        for lost in lost {
+            let Lost {
+                index,
+                found,
+                ticket,
+                ..
+            } = lost;
+            let Some(file) = again.files.get(&index) else {
+                not_again.extend(lost.not_again.map(|why| (index, why)));
                 parsed[index] = Some(Parsed::Ticket(found, ticket));
                 continue;
-            }
-            parsed[index] = match self.arena.map(found.path) {
+            };
+            parsed[index] = match self.arena.map(file) {
                 Ok(Content { bytes, mapped }) => {
                     let data = bytes;
                     let found = Found {
@@ -1001,7 +1015,11 @@ impl<'a, 'l> Opening<'a, 'l> {
                 Err(_) => false,
             });
         let lost = self.open_present(parsed);
-        self.lost.extend(take_lost(lost, parsed));
+        let mut lost = take_lost(lost, parsed);
+        for lost in &mut lost {
+            lost.not_again = not_again.remove(&lost.index);
+        }
+        self.lost.extend(lost);
     }
 
     /// Puts in each ticket's place its compilation: opens each repository once, then all compilations in parallel. Returns
@@ -1010,10 +1028,16 @@ impl<'a, 'l> Opening<'a, 'l> {
         let (args, diag) = (self.args, self.diag);
         let mut without: Vec<Without> = Vec::new();
         let mut any = false;
-        for parsed in parsed.iter() {
-            let Some(Parsed::Ticket(found, ticket)) = parsed else {
-                continue;
-            };
+        // Fat objects last: what is wrong with their repositories is of no importance, unless tickets are concerned.
+        let tickets = |is_fat| {
+            parsed.iter().filter_map(move |parsed| match parsed {
+                Some(Parsed::Ticket(found, ticket)) => {
+                    (ticket.is_fat == is_fat).then_some((found, ticket))
+                }
+                _ => None,
+            })
+        };
+        for (found, ticket) in tickets(false).chain(tickets(true)) {
             any = true;
             if self
                 .repositories
@@ -1027,7 +1051,7 @@ impl<'a, 'l> Opening<'a, 'l> {
                 Ok(known) => self.repositories.push(known),
                 Err(why) => {
                     let lost = is_lost(&why).then(|| why.to_string());
-                    if lost.is_none() {
+                    if lost.is_none() && !ticket.is_fat {
                         diag.error(format!("{}: {why}", describe(found)));
                     }
                     without.push(Without {
@@ -1043,30 +1067,34 @@ impl<'a, 'l> Opening<'a, 'l> {
         }
         let repositories = &self.repositories;
         let open = |(index, parsed): (usize, &mut Option<Parsed<'a>>)| {
-            let Some(Parsed::Ticket(found, ticket)) = parsed else {
+            let is_ticket = matches!(parsed, Some(Parsed::Ticket(..)));
+            let Some(Parsed::Ticket(found, ticket)) = parsed.take_if(|_| is_ticket) else {
                 return None;
             };
-            let Some(known) = repositories.iter().find(|known| known.is_of(ticket, args)) else {
-                let without = without.iter().find(|without| without.is_of(ticket))?;
-                let lost = without.lost.clone().map(|why| (index, why));
-                if lost.is_none() {
-                    *parsed = None;
-                }
-                return lost;
-            };
-            match known.object(found.data, ticket) {
-                Ok(object) => {
+            let known = repositories.iter().find(|known| known.is_of(&ticket, args));
+            let why = match known.map(|known| known.object(found.data, &ticket)) {
+                Some(Ok(object)) => {
                     let file = found.file(Body::Object(Object::Ticket(object)));
                     *parsed = Some(Parsed::File(file));
-                    None
+                    return None;
                 }
-                Err(why) if is_lost(&why) => Some((index, why.to_string())),
-                Err(why) => {
-                    diag.error(format!("{}: {why}", describe(found)));
-                    *parsed = None;
-                    None
+                _ if ticket.is_fat => {
+                    // It is the object itself.
+                    *parsed = parse_file(found, args, diag);
+                    return None;
                 }
-            }
+                Some(Err(why)) if is_lost(&why) => why.to_string(),
+                Some(Err(why)) => {
+                    diag.error(format!("{}: {why}", describe(&found)));
+                    return None;
+                }
+                None => {
+                    let without = without.iter().find(|without| without.is_of(&ticket))?;
+                    without.lost.clone()?
+                }
+            };
+            *parsed = Some(Parsed::Ticket(found, ticket));
+            Some((index, why))
         };
         parsed.par_iter_mut().enumerate().filter_map(open).collect()
     }
@@ -1128,6 +1156,7 @@ fn take_lost<'a>(lost: Vec<(usize, String)>, parsed: &mut [Option<Parsed<'a>>]) 
             found,
             ticket,
             why,
+            not_again: None,
         }),
         _ => None,
     };
@@ -1152,8 +1181,10 @@ fn may_be_ticket(header: &Ehdr) -> bool {
 fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
     let header = elf::record::<Ehdr>(found.data, 0);
     // What else is in a ticket than its note is for other tools, and is not looked at.
-    if header.is_some_and(may_be_ticket) {
+    if header.is_some_and(may_be_ticket) || is_fat(found.data) {
         match Ticket::parse(found.data) {
+            // To make an object of a compilation that is there as an object would be a detour.
+            Ok(Some(ticket)) if ticket.is_fat && args.kind == OutputKind::Relocatable => {}
             Ok(Some(ticket)) => return Some(Parsed::Ticket(found, ticket)),
             Ok(None) => {}
             Err(why) => {
@@ -1162,6 +1193,12 @@ fn parse<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed
             }
         }
     }
+    parse_file(found, args, diag)
+}
+
+/// Parses what is no ticket, or a fat object whose ticket is of no use.
+fn parse_file<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<Parsed<'a>> {
+    let header = elf::record::<Ehdr>(found.data, 0);
     let body = match header.map(|header| header.e_type) {
         _ if is_bitcode(found.data) => {
             let object = ElfObject::of_bitcode(found.data);

@@ -129,7 +129,7 @@ pub fn report_undefined(
         diag.undefined(severity(reference.symbol), name, place);
     }
     if !needs.undefined.is_empty() {
-        hints::add(files, symbols, sections, diag);
+        hints::add(files, symbols, sections, &needs.undefined, diag);
     }
 }
 

@@ -61,6 +61,8 @@ pub struct UndefinedReference {
     pub section: SectionId,
     /// Where in the section.
     pub offset: u64,
+    /// The fixup's type.
+    pub r_type: u32,
 }
 
 /// A local symbol that needs something.
@@ -534,6 +536,7 @@ impl Tracer<'_, '_> {
                     symbol,
                     section: id,
                     offset: fixup.offset,
+                    r_type: fixup.r_type,
                 });
                 // Where that is no error the dynamic linker may look for it.
                 if bits & flag::IMPORTED == 0 {

@@ -17,9 +17,7 @@ use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::kinds::{
-    BODY_VERSION, CompilerBody, LastUseBody, ManifestHeader, ManifestInput, ManifestResult,
-};
+use format_spec::kinds::{BODY_VERSION, CompilerBody, Condition};
 use format_spec::program::{CompilationHeader, Index, SymbolRecord};
 use format_spec::ticket::TicketNote;
 use programs::{CIE, EXTENDED, Fixup, PACKED, Programs, SUFFIXED, Summary, WIDE};
@@ -29,6 +27,7 @@ use store::program::build::{
     Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
     Symbol, Target,
 };
+use store::program::manifest::{NewResult, record_result};
 use store::program::{
     Addition, NewImage, NewImageInput, Prepared, Repository, insert_enveloped, record_image,
     replace_enveloped,
@@ -460,16 +459,53 @@ fn write(path: &Path) {
             options: Digest::of(b"options"),
             output_size,
             inputs: &inputs,
+            archives: &[],
         };
         record_image(repository.store(), &image).unwrap();
     }
+    write_manifest(&repository, &units);
     write_envelopes(&repository, &units[0]);
+}
+
+/// Two results of one invocation: the second time, there were other bytes in a file, and something to complain of.
+fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
+    let parts = [&b"cc"[..], b"-c", b"a.c"].map(<[u8]>::to_vec);
+    let digest = Digest::of(b"int main(void) { return 0; }");
+    let path = b"a.c";
+    let common = [
+        Condition::Search(b"/usr/local/include\0/usr/include\0"),
+        Condition::Listing(Digest::of(b"stdio.h\0f"), b"/usr/include"),
+        Condition::NotFound {
+            first: 0,
+            count: 1,
+            name: b"stdio.h",
+        },
+        Condition::NotListed(b"./stdio.h"),
+        Condition::Absent(b"/usr/include/stdio.h.gch"),
+        Condition::Present(b"/usr/include/features.h"),
+    ];
+    for (number, digest) in [digest, Digest::of(b"")].into_iter().enumerate() {
+        let of_file = Condition::File(digest, path);
+        let conditions: Vec<_> = (common.iter().chain([&of_file]))
+            .map(Condition::encode)
+            .collect();
+        let result = NewResult {
+            key: &Digest::of(b"cc -c a.c"),
+            parts: &parts,
+            conditions: &conditions,
+            compilation: &units[number].digest,
+            diagnostics: [&b""[..], b"a.c:1:1: warning: there is one"][number],
+            is_coloured: true,
+            dependencies: Some(b"a.o: a.c\n"),
+        };
+        record_result(repository.store(), &result).unwrap();
+    }
 }
 
 fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
     use Strength::{Owner, Strong, Weak};
     let mut transaction = repository.store().begin(Durability::Lazy).unwrap();
-    let (compilation, fragment, image) = {
+    let (compilation, fragment, image, manifest) = {
         let address = |index: Index, key: &Digest| {
             transaction.get(index.slot(), key).unwrap().unwrap().address
         };
@@ -477,6 +513,7 @@ fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
             address(Index::Compilations, &unit.digest),
             address(Index::Fragments, &unit.fragments[0]),
             address(Index::Images, &Digest::of(OUTPUT.as_bytes())),
+            address(Index::Manifests, &Digest::of(b"cc -c a.c")),
         )
     };
     let mut add = |index: IndexSlot,
@@ -504,7 +541,7 @@ fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
         replace_enveloped(&mut transaction, index, key, &envelope).unwrap()
     };
     let needed = Class::Needed as u8;
-    let (all, any) = (Class::AttachedToAll as u8, Class::AttachedToAny as u8);
+    let all = Class::AttachedToAll as u8;
     let int = [0x24, 0, 0, 0, 0, 0, 0, 0, b'i', b'n', b't'];
     let int = add(
         Index::Types.slot(),
@@ -547,9 +584,9 @@ fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
         &[2],
         (0, b""),
     );
-    let text = b"a.c:1:1: warning: there is one";
+    let text = b"captured";
     let captured = canonical::captured(text);
-    let captured = add(
+    add(
         Index::Captured.slot(),
         &captured,
         needed,
@@ -566,66 +603,13 @@ fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
     let path = unit.compilation.names[3];
     let key = canonical::compiler(path, compiler.size, compiler.modified);
     let body = bytemuck::bytes_of(&compiler);
-    let compiler = add(
+    add(
         Index::Compilers.slot(),
         &key,
         needed,
         &[],
         &[3],
         (BODY_VERSION, body),
-    );
-    let header = ManifestHeader {
-        compiler: 0,
-        result_count: 1,
-        input_count: 2,
-        reserved: 0,
-    };
-    let result = ManifestResult {
-        compilation: 1,
-        diagnostics: 3,
-        dependencies: 0,
-        first_input: 0,
-        input_count: 2,
-        reserved: 0,
-    };
-    let input = ManifestInput {
-        digest: Digest::of(b"int main(void) { return 0; }"),
-        size: 28,
-        modified: 1_600_000_000_000_000_000,
-        path: 0,
-        bits: 0,
-    };
-    let absent = ManifestInput {
-        digest: Digest([0; 32]),
-        size: 0,
-        modified: 0,
-        path: 1,
-        bits: ManifestInput::ABSENT,
-    };
-    let mut body = bytemuck::bytes_of(&header).to_vec();
-    body.extend_from_slice(bytemuck::bytes_of(&result));
-    body.extend_from_slice(bytemuck::cast_slice(&[input, absent]));
-    let key = Digest::of(b"cc -c a.c");
-    let manifest = add(
-        Index::Manifests.slot(),
-        &key,
-        any,
-        &[(compiler, Strong), (compilation, Owner), (captured, Strong)],
-        &[4, 5],
-        (BODY_VERSION, &body),
-    );
-    let day = LastUseBody {
-        day: 20_000,
-        reserved: 0,
-    };
-    let day = bytemuck::bytes_of(&day);
-    add(
-        Index::LastUses.slot(),
-        &key,
-        all,
-        &[(manifest, Owner)],
-        &[],
-        (BODY_VERSION, day),
     );
     let part = add(
         Index::ImageParts.slot(),
@@ -701,7 +685,7 @@ fn key_of(bytes: &[u8]) -> [u8; 32] {
 fn a_reader_made_from_the_specification_finds_everything_in_order() {
     let summary = golden().check();
     let expected = Summary {
-        names: 60,
+        names: 71,
         pieces: 2,
         fragments: 9,
         packed: 6,
@@ -713,7 +697,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
         one_fde: 1,
         tickets: 2,
         images: 1,
-        envelopes: 14,
+        envelopes: 16,
     };
     assert_eq!(summary, expected);
 }

@@ -65,6 +65,31 @@ impl Binaries {
     }
 }
 
+/// The pass plugin for clang 19, built in the profile of the calling test; `None` if it is empty because LLVM's headers are not there.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn plugin() -> Option<&'static Path> {
+    static PLUGIN: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = PLUGIN.get_or_init(|| {
+        let messages = messages(&["--package", "repo-plugin"], &like_this_test());
+        let messages = messages.unwrap_or_else(|error| panic!("{error:#}"));
+        let libraries = messages
+            .iter()
+            .filter(|message| message["target"]["name"] == "repo_plugin")
+            .filter_map(|message| message["filenames"][0].as_str());
+        let library = PathBuf::from(libraries.last()?);
+        // As repo-cc finds out.
+        let bytes = std::fs::read(&library).ok()?;
+        let entry = b"llvmGetPassPluginInfo";
+        bytes
+            .windows(entry.len())
+            .any(|window| window == entry)
+            .then_some(library)
+    });
+    made.as_deref()
+}
+
 /// Cargo's arguments for the profile and the target directory of this test:
 /// it is `TARGET_DIR[/TRIPLE]/PROFILE/deps/NAME-HASH`.
 fn like_this_test() -> Vec<String> {
@@ -103,9 +128,23 @@ fn like_this_test() -> Vec<String> {
 }
 
 fn build(chosen: &[&str], arguments: &[String]) -> Result<Binaries> {
+    let mut chosen = chosen.to_vec();
+    chosen.push("--workspace");
+    let mut programs = HashMap::new();
+    for message in messages(&chosen, arguments)? {
+        let name = message["target"]["name"].as_str();
+        if let (Some(name), Some(path)) = (name, message["executable"].as_str()) {
+            programs.insert(name.to_owned(), PathBuf::from(path));
+        }
+    }
+    Ok(Binaries { programs })
+}
+
+/// What cargo says while it builds.
+fn messages(chosen: &[&str], arguments: &[String]) -> Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--workspace", "--message-format=json"])
+        .args(["build", "--quiet", "--message-format=json"])
         .args(chosen)
         .args(arguments)
         .current_dir(crate::sources::project_root())
@@ -115,17 +154,9 @@ fn build(chosen: &[&str], arguments: &[String]) -> Result<Binaries> {
     if !output.status.success() {
         bail!("the project's programs cannot be built");
     }
-    let mut programs = HashMap::new();
-    for line in output
-        .stdout
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-    {
-        let message: Value = serde_json::from_slice(line).context("cargo's messages")?;
-        let name = message["target"]["name"].as_str();
-        if let (Some(name), Some(path)) = (name, message["executable"].as_str()) {
-            programs.insert(name.to_owned(), PathBuf::from(path));
-        }
-    }
-    Ok(Binaries { programs })
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).context("cargo's messages"))
+        .collect()
 }

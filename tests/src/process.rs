@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -92,6 +93,22 @@ fn tail(text: &str, limit: usize) -> &str {
         start += 1;
     }
     &text[start..]
+}
+
+/// Has `command` begin with the signals as a terminal's processes have them: what is started by `nohup`, or with `&` in a
+/// script, ignores some of them, and so do its children, whose shells then cannot even trap them.
+pub fn with_default_signals(command: &mut Command) -> &mut Command {
+    let set = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
+            // SAFETY: `signal` is async-signal-safe, and the process has no handlers that could still be asked for.
+            if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between `fork` and `exec` only `signal` is called, and no memory is allocated.
+    unsafe { command.pre_exec(set) }
 }
 
 /// Runs `command` to its end with nothing on its standard input.

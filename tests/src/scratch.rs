@@ -62,7 +62,10 @@ impl Scratch {
         command.current_dir(self.path());
         for name in [
             "REPO_LOG",
+            "REPO_CC_FAT",
             "REPO_LOCK_WAIT",
+            "REPO_CC_PRUNE",
+            "REPO_CC_VERIFY",
             "SUDO_UID",
             "CCACHE_DISABLE",
             "LD_RUN_PATH",

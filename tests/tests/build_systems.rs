@@ -73,7 +73,10 @@ fn nm_and_file_see_an_object() {
 
     let defined = ["-g", "--defined-only"];
     let want = names(&scratch, &nm, &defined, "plain.o");
-    assert_eq!(names(&scratch, &nm, &defined, "ticket.o"), want);
+    // What stops `ld -r` begins with a dot, which is in no name of C's.
+    let mut got = names(&scratch, &nm, &defined, "ticket.o");
+    got.retain(|name| name.strip_prefix('.') != Some(tickets::EXPLANATION));
+    assert_eq!(got, want);
     let [mut want, mut got] =
         ["plain.o", "ticket.o"].map(|name| names(&scratch, &nm, &["-u"], name));
     // A linker that does not know tickets is stopped by one more undefined name,

@@ -149,6 +149,162 @@ fn a_definition_with_code_fixups_and_frames() {
     );
 }
 
+/// By the name of the object or of the source, with parameters or without; a part of a name lists what has it.
+#[test]
+fn definitions_by_name() {
+    let [gxx] = require!("g++");
+    let scratch = Scratch::new();
+    scratch.write(
+        "a.cc",
+        "namespace n { int parse_line(long x) { return x * 3; } int parse_file(long x) { return x * 5 + 1; } }\n\
+         extern \"C\" int plain(int x) { return x + 7; }\n\
+         template<class T> T twice(T x) { return x + x; } template int twice<int>(int); template long twice<long>(long);\n\
+         namespace { struct Local { __attribute__((noinline)) int operator()(int x) { return x - 9; } }; } int user(int x) { return Local()(x); }\n",
+    );
+    compile(&scratch, &gxx, "a.cc", "a.o");
+    let defines = |asked: &str| {
+        let shown = json(&scratch, &["fragments", "--demangle", asked]);
+        let shown = shown.as_array().expect("a list").clone();
+        let name = |detail: &Value| match &detail["names"] {
+            Value::Null => detail["name"].as_str().unwrap_or_default().to_owned(),
+            names => names[0].as_str().unwrap_or_default().to_owned(),
+        };
+        let mut names: Vec<String> = shown.iter().map(name).collect();
+        names.sort();
+        names
+    };
+    for asked in [
+        "_ZN1n10parse_lineEl",
+        "n::parse_line(long)",
+        "n::parse_line",
+        "se_line",
+        "ne(l",
+    ] {
+        assert_eq!(defines(asked), ["n::parse_line(long)"], "{asked}");
+    }
+    assert_eq!(defines("plain"), ["plain"]);
+    assert_eq!(
+        defines("n::parse"),
+        ["n::parse_file(long)", "n::parse_line(long)"]
+    );
+    assert_eq!(defines("int twice<int>"), ["int twice<int>(int)"]);
+    assert_eq!(
+        defines("(anonymous namespace)::Local::operator()"),
+        ["(anonymous namespace)::Local::operator()(int)"]
+    );
+    // A list has a heading, and one in full what one wants to know.
+    let text = dump(&scratch, &["fragments", "parse_"]).ok().text();
+    assert!(
+        text.starts_with("digest ") && text.lines().count() == 3,
+        "{text}"
+    );
+    let text = dump(&scratch, &["fragments", "n::parse_line"]).ok().text();
+    assert!(
+        text.starts_with("fragment ") && text.contains("users"),
+        "{text}"
+    );
+    let refused = dump(&scratch, &["fragments", "no_such_thing"])
+        .code(2)
+        .errors();
+    assert!(
+        refused.contains("a name that has no_such_thing in it"),
+        "{refused}"
+    );
+    let names = dump(&scratch, &["names", "n::parse"]).ok().text();
+    assert_eq!(names.lines().count(), 2, "{names}");
+    // A ticket that is gone is known by its path, and by the end of it.
+    fs::remove_file(scratch.join("a.o")).unwrap();
+    let whole = scratch.join("a.o").display().to_string();
+    for asked in ["a.o", "./a.o", &whole] {
+        let text = dump(&scratch, &["compilations", asked]).ok().text();
+        assert!(text.contains(&whole), "{text}");
+    }
+    dump(&scratch, &["compilations", "other.o"]).code(2);
+}
+
+/// Who has a definition and who refers to it is shown by the tickets' paths.
+#[test]
+fn users_and_referrers_by_path() {
+    let [gxx] = require!("g++");
+    let scratch = built(&gxx);
+    let path = |name: &str| scratch.join(name).display().to_string();
+    let shared = &json(&scratch, &["fragments", "--demangle", "shared(int)"])[0];
+    assert_eq!(
+        shared["users"],
+        serde_json::json!([path("a.o"), path("b.o")])
+    );
+    let referrers = shared["referrers"].as_array().expect("a list");
+    let tickets_of = |name: &str| {
+        let row = referrers.iter().find(|row| row["name"] == name);
+        row.map(|row| row["tickets"].clone()).unwrap_or_default()
+    };
+    assert_eq!(tickets_of("f(int)"), serde_json::json!([path("a.o")]));
+    assert_eq!(tickets_of("address(int)"), serde_json::json!([path("a.o")]));
+    assert_eq!(tickets_of("other(int)"), serde_json::json!([path("b.o")]));
+    let text = dump(&scratch, &["fragments", "--demangle", "f(int)"])
+        .ok()
+        .text();
+    let has = |parts: [&str; 2]| {
+        let mut lines = text.lines();
+        lines.any(|line| parts.iter().all(|part| line.contains(part)))
+    };
+    // It is called by a function of another file.
+    assert!(
+        has(["main", &path("b.o")]) && has(["", &path("a.o")]),
+        "{text}"
+    );
+
+    // A compilation that another has taken the place of is known by its source.
+    scratch.write("a.cc", A.replace("from f", "of f").replace("big", "large"));
+    compile(&scratch, &gxx, "a.cc", "a.o");
+    let text = dump(&scratch, &["fragments", "--demangle", "f(int)"])
+        .ok()
+        .text();
+    assert!(text.contains("of a.cc, no ticket on record"), "{text}");
+}
+
+/// What no symbol names is called what it is.
+#[test]
+fn nothing_is_anonymous_that_has_a_source() {
+    let [gxx] = require!("g++");
+    let scratch = Scratch::new();
+    scratch.write("a.cc", A);
+    scratch.write("b.cc", B);
+    for source in ["a", "b"] {
+        let mut command = scratch.command(Binaries::get().path("repo-cc"));
+        command.arg(&gxx).args(["-g", "-O1", "-fno-inline", "-c"]);
+        run(command.args([&format!("{source}.cc"), "-o", &format!("{source}.o")])).ok();
+    }
+    let before = scratch.join("before.o");
+    fs::copy(scratch.join("a.o"), &before).unwrap();
+    scratch.write("a.cc", A.replace("a > 100", "a > 1000"));
+    let mut command = scratch.command(Binaries::get().path("repo-cc"));
+    command.arg(&gxx).args(["-g", "-O1", "-fno-inline", "-c"]);
+    run(command.args(["a.cc", "-o", "a.o"])).ok();
+    for view in [
+        &["fragments"][..],
+        &["compilations", "a.o"],
+        &["b.o"],
+        &["--diff", "before.o", "a.o"],
+        &["--diff", "1", "2"],
+    ] {
+        let text = dump(&scratch, view).ok().text();
+        assert!(!text.contains("(anonymous)"), "{view:?}: {text}");
+        let source = if view == ["b.o"] || view == ["--diff", "1", "2"] {
+            "b.cc"
+        } else {
+            "a.cc"
+        };
+        assert!(
+            text.contains(&format!("debug information of {source}")),
+            "{view:?}: {text}"
+        );
+    }
+    // Debug information that was edited is changed, not gone and new.
+    let text = dump(&scratch, &["--diff", "before.o", "a.o"]).ok().text();
+    assert!(text.contains("~ debug information of a.cc"), "{text}");
+}
+
 #[test]
 fn digests_by_prefix() {
     let [gxx] = require!("g++");
@@ -326,12 +482,14 @@ fn errors_name_the_file_and_what_to_do() {
     fs::remove_file(scratch.repository()).expect("removed");
     scratch.write("c.cc", "int c;");
     compile(&scratch, &gxx, "c.cc", "c.o");
+    // Another than its own is passed over.
     let own = scratch.repository();
-    let error = dump(&scratch, &[&ticket, "--repo", &own.to_string_lossy()]);
-    let error = error.code(2).errors();
+    let with_own = [&*ticket, "--repo", &own.to_string_lossy()];
+    dump(&scratch, &with_own).ok();
+    fs::remove_file(repository).expect("removed");
+    let error = dump(&scratch, &with_own).code(2).errors();
     let of = format!("repo-dump: error: {ticket}: it belongs to repository");
     assert!(error.starts_with(&of), "{error}");
-    fs::remove_file(repository).expect("removed");
     let error = dump(&scratch, &[&ticket]).code(2).errors();
     let of = format!("repo-dump: error: {ticket}: its repository ");
     assert!(error.starts_with(&of), "{error}");

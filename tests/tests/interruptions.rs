@@ -5,7 +5,7 @@
 //! test holds: to open it waits until the program has come so far.
 
 use repo_tests::binaries::Binaries;
-use repo_tests::process::{Run, run, run_with_input};
+use repo_tests::process::{Run, run, run_with_input, with_default_signals};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -73,7 +73,7 @@ fn pipe(scratch: &Scratch, name: &str) -> PathBuf {
 }
 
 fn start(command: &mut Command) -> Child {
-    command
+    with_default_signals(command)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -197,6 +197,8 @@ fn start_and_hold(scratch: &Scratch) -> Child {
     while temporaries(scratch.path()).is_empty() {
         std::thread::yield_now();
     }
+    // The file is there for some instructions before it is on the list of what goes with the process.
+    std::thread::sleep(std::time::Duration::from_millis(50));
     child
 }
 

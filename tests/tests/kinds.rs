@@ -6,9 +6,7 @@ use format_spec::digest::Digest;
 use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::kinds::{
-    BODY_VERSION, CompilerBody, LastUseBody, ManifestHeader, ManifestInput, ManifestResult,
-};
+use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, ManifestHeader, ManifestResult};
 use format_spec::program::{Index, index_in_words};
 use repo_hostile::mutate::repository::{items, make_right};
 use repo_tests::binaries::Binaries;
@@ -101,7 +99,7 @@ fn write_kinds(transaction: &mut Transaction<'_>, (compilation, digest): (Addres
         modified: 2,
         identity: Digest([3; 32]),
     };
-    let compiler = add(
+    add(
         Index::Compilers.slot(),
         canonical::compiler(b"", 1, 2),
         Class::Needed,
@@ -111,31 +109,22 @@ fn write_kinds(transaction: &mut Transaction<'_>, (compilation, digest): (Addres
     );
     let mut manifest = Vec::new();
     manifest.extend_from_slice(bytemuck::bytes_of(&ManifestHeader {
-        compiler: 0,
+        part_count: 2,
+        condition_count: 0,
         result_count: 1,
-        input_count: 1,
         reserved: 0,
     }));
     manifest.extend_from_slice(bytemuck::bytes_of(&ManifestResult {
-        compilation: 1,
-        diagnostics: 3,
+        compilation: 0,
+        diagnostics: 2,
         dependencies: 0,
-        first_input: 0,
-        input_count: 1,
-        reserved: 0,
-    }));
-    manifest.extend_from_slice(bytemuck::bytes_of(&ManifestInput {
-        digest: Digest([4; 32]),
-        size: 9,
-        modified: 10,
-        path: 1,
         bits: 0,
     }));
     let manifest = add(
         Index::Manifests.slot(),
         Digest::of(b"cc -c a.c"),
-        Class::AttachedToAny,
-        &[(compiler, Strong), (compilation, Owner), (captured, Strong)],
+        Class::Cached,
+        &[(compilation, Strong), (captured, Strong)],
         &[0, 1],
         (BODY_VERSION, &manifest),
     );

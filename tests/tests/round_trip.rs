@@ -504,6 +504,7 @@ fn tickets_for_tools_that_do_not_know_them() {
         repository: scratch.repository(),
         made: Vec::new(),
         is_sealed: true,
+        is_fat: false,
     };
     let read = |path: &Path| Ticket::parse(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(read(&path), Some(expected.clone()));

@@ -139,6 +139,27 @@ fn what_changes_nothing_is_honoured() {
     }
 }
 
+/// Scripts discard notes, and tools remove them: that makes no program out of nothing.
+#[test]
+fn without_its_note_it_is_no_empty_object() {
+    let [gcc, objcopy] = require!("gcc", "objcopy");
+    let field = Field::new(gcc);
+    for name in ["main.o", "a.o"] {
+        let words = ["--remove-section=.note.repo", name];
+        field.tool(&objcopy, &words).ok();
+    }
+    let errors = field.link("a.o").failed().errors();
+    assert!(errors.contains(tickets::EXPLANATION), "{errors}");
+    for name in ["ld", "gold", "ld.lld", "mold"] {
+        let Some(linker) = repo_tests::tools::find(name) else {
+            continue;
+        };
+        let failed = field.tool(&linker, &["main.o", "a.o", "-o", "linked", "-e", "0"]);
+        let errors = failed.failed().errors();
+        assert!(errors.contains(tickets::EXPLANATION), "{name}: {errors}");
+    }
+}
+
 /// Undefined symbols wait for the final link, so they do not stop `ld -r`: a symbol that is defined twice does.
 #[test]
 fn linkers_that_know_no_tickets_fail_at_once() {

@@ -56,8 +56,8 @@ fn an_undefined_symbol_is_one_message() {
         "repo-ld: error: undefined symbol: foo(int)\n\
          >>> referenced by src/a.c:12\n\
          >>>               lib.a(a.o):(function g(): .text+0x12): undefined reference to `foo(int)'\n\
-         >>> referenced by b.o:(function main: .text+0x0): undefined reference to `foo(int)'\n\
-         >>> referenced by b.o:(function main: .text+0x8): undefined reference to `foo(int)'\n\
+         >>> referenced by b.o:(function main: .text+0x0)\n\
+         >>> referenced by b.o:(function main: .text+0x8)\n\
          >>> referenced 3 more times\n\
          >>> did you mean: foo(long)\n"
     );
@@ -81,8 +81,7 @@ fn duplicates_name_both_places() {
         shown(&diagnostics),
         "repo-ld: error: duplicate symbol: _Z1fv\n\
          >>> defined in a.o\n\
-         >>> defined at b.c:3 (b.o)\n\
-         >>> multiple definition of `_Z1fv'; first defined in a.o\n"
+         >>> defined at b.c:3 (b.o): multiple definition of `_Z1fv'\n"
     );
 }
 

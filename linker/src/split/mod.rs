@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use input::SHT_LLVM_ADDRSIG;
 pub(crate) use names::piece_section_name;
-pub use outline::outline_is_right;
+pub use outline::{outline, outline_is_right};
 
 use bumpalo::Bump;
 use store::program::build::Compilation;

@@ -88,4 +88,4 @@ pub use snapshot::{Appended, Snapshot, TrieSize};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
 pub use transaction::{Durability, Transaction};
-pub use trust::{Distrust, Trust};
+pub use trust::{Distrust, Trust, open_to_others};

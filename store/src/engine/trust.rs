@@ -103,6 +103,35 @@ fn open_found(path: &Path, as_well: Option<u32>, read_only: bool) -> Result<File
     open_in(path, directory.as_fd(), name, Some(judge), read_only)
 }
 
+/// Where somebody else than the user and root could put something into a directory, or another one in its place: it, or the
+/// first of those above it, and why. Above it a sticky directory such as `/tmp` will do: what is not theirs others cannot take
+/// away there. `path` is absolute and without symbolic links.
+///
+/// # Errors
+/// If one of them cannot be looked at.
+pub fn open_to_others(path: &Path) -> std::io::Result<Option<(PathBuf, Distrust)>> {
+    let judge = Judge { as_well: None };
+    for directory in path.ancestors() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened: OwnedFd = rustix::fs::open(directory, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&opened)?;
+        let is_sticky = found.st_mode & 0o1000 != 0 && directory != path;
+        let private = || has_private_group(&found, &opened);
+        let judged = judge.owner(&found).and_then(|()| match is_sticky {
+            true => Ok(()),
+            false => judge.mode(&found, private),
+        });
+        if let Err(flaw) = judged {
+            let why = Distrust {
+                of_directory: false,
+                flaw,
+            };
+            return Ok(Some((directory.to_owned(), why)));
+        }
+    }
+    Ok(None)
+}
+
 /// Opens `name` in `directory`; without a judge, any regular file will do.
 fn open_in(
     path: &Path,

@@ -263,6 +263,26 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
         .collect())
 }
 
+/// Puts the file at `path` on record, which holds tickets, as one for the compilation `digest`. Whether no file was on record
+/// at this path.
+pub(super) fn record_file(store: &Store, path: &Path, digest: &Digest) -> Result<bool> {
+    let snapshot = store.snapshot()?;
+    let ticket = Ticket::new(path);
+    let compilation = look(Some(&Programs::new(snapshot)), Index::Compilations, digest)?;
+    let compilation = compilation.ok_or_else(|| ProgramError::NoCompilation {
+        path: store.path().to_owned(),
+        digest: *digest,
+    })?;
+    let is_new = matches!(snapshot.get(Index::Tickets.slot(), &ticket.key), Ok(None));
+    let on_record = ticket_on_record(&snapshot, store, &ticket.key, compilation.address)?;
+    if !matches!(on_record, OnRecord::Right) {
+        let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+        adder.ticket(&ticket, compilation.address)?;
+        adder.transaction.commit()?;
+    }
+    Ok(is_new)
+}
+
 fn known(prepared: &Prepared<'_>, address: Address) -> Added {
     Added {
         digest: Some(prepared.digest),
@@ -301,17 +321,28 @@ fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
 }
 
 /// A ticket whose record is to be made.
-struct Ticket<'t> {
+pub(super) struct Ticket<'t> {
     path: &'t Path,
     key: Digest,
 }
 
 impl<'t> Ticket<'t> {
-    fn new(path: &'t Path) -> Ticket<'t> {
+    pub(super) fn new(path: &'t Path) -> Ticket<'t> {
         Ticket {
             path,
             key: ticket_key(path),
         }
+    }
+
+    /// Whether its record is there, fresh, and names this compilation.
+    pub(super) fn is_on_record(
+        &self,
+        programs: &Programs<'_>,
+        store: &Store,
+        compilation: Address,
+    ) -> Result<bool> {
+        let found = ticket_on_record(&programs.snapshot(), store, &self.key, compilation)?;
+        Ok(matches!(found, OnRecord::Right))
     }
 }
 
@@ -756,7 +787,7 @@ impl<'s> Adder<'s> {
         Ok((id, true))
     }
 
-    fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
+    pub(super) fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
         let store = self.transaction.base().store();
         let on_record = ticket_on_record(&self.transaction, store, &ticket.key, compilation)?;
         if matches!(on_record, OnRecord::Right) {

@@ -10,8 +10,10 @@ use format_spec::canonical;
 use format_spec::digest::Digest;
 use format_spec::envelope::{Envelope, EnvelopeError, Strength};
 use format_spec::file::{Features, IndexSlot, MAX_ADDRESS};
-use format_spec::ids::Address;
-use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, Manifest, TypeBody};
+use format_spec::ids::{Address, NameId};
+use format_spec::kinds::{
+    BODY_VERSION, CompilerBody, Condition, LastUseBody, Manifest, PrefixBody, TypeBody,
+};
 use format_spec::program::{Index, Vector, has_envelopes};
 
 /// What a snapshot has in which there are envelopes.
@@ -94,6 +96,10 @@ impl<'s> Programs<'s> {
                     && (!is_settled || LastUseBody::parse(envelope).is_some())
             }
             _ if !is_settled => true,
+            Index::Prefixes => match (PrefixBody::parse(envelope), envelope.names) {
+                (Some(_), [path]) => Digest::of(self.name(*path)?) == record.key(),
+                _ => false,
+            },
             Index::Types => {
                 let all = 0..envelope.references.len() as u32;
                 TypeBody::parse(envelope).is_some() && self.lead_to(envelope, all, Index::Types)?
@@ -106,9 +112,9 @@ impl<'s> Programs<'s> {
                         places.into_iter().filter_map(|place| place.checked_sub(1))
                     });
                     let compilations = results.map(|result| result.compilation);
-                    self.lead_to(envelope, [manifest.header.compiler], Index::Compilers)?
-                        && self.lead_to(envelope, compilations, Index::Compilations)?
+                    self.lead_to(envelope, compilations, Index::Compilations)?
                         && self.lead_to(envelope, captured, Index::Captured)?
+                        && self.are_conditions(manifest.conditions)?
                 }
                 None => false,
             },
@@ -141,6 +147,15 @@ impl<'s> Programs<'s> {
                 continue;
             };
             if self.snapshot().record_at(address)?.index() != Some(index.slot()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn are_conditions(&self, names: &[NameId]) -> Result<bool> {
+        for name in names {
+            if Condition::parse(self.name(*name)?).is_none() {
                 return Ok(false);
             }
         }

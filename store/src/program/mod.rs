@@ -16,8 +16,10 @@ mod error;
 mod load;
 mod local_place;
 pub mod locate;
+pub mod manifest;
 mod outline;
 mod outputs;
+mod prefixes;
 mod prepare;
 mod record_image;
 mod repository;
@@ -29,8 +31,9 @@ pub use copy::Copier;
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use outputs::{ImageView, TypeView};
+pub use prefixes::{Prefix, forget_prefix, remember_prefix};
 pub use prepare::Prepared;
-pub use record_image::{NewImage, NewImageInput, record_image};
+pub use record_image::{NewImage, NewImageInput, SeenArchive, record_image};
 pub use repository::Repository;
 pub use view::{
     Bindings, CompilationView, FixupsView, FragmentSection, FragmentView, PackedFixups, PieceView,

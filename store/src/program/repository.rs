@@ -6,6 +6,8 @@ use super::build::Compilation;
 use super::load;
 use super::view::{CompilationView, Programs};
 use crate::engine::{OpenOptions, Store};
+use format_spec::digest::Digest;
+use format_spec::ids::Address;
 use std::path::Path;
 
 /// A repository of programs, open for reading or writing. Can be shared between threads;
@@ -106,9 +108,28 @@ impl Repository {
     pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
         add::add(&self.store, additions)
     }
+
+    /// Puts a file on record that holds tickets, as archives do: so it is a root for the compactor. `path` is absolute;
+    /// `digest` is a compilation that one of the tickets names. Says whether the path was not on record before.
+    ///
+    /// # Errors
+    /// If there is no such compilation; else as [`add`](Self::add).
+    pub fn record_file(&self, path: &Path, digest: &Digest) -> Result<bool> {
+        add::record_file(&self.store, path, digest)
+    }
 }
 
 impl<'s> Programs<'s> {
+    /// Reads fragments back that are of no compilation in particular, as one without symbols and bindings, with those that they refer to by
+    /// content. Beside it, the addresses of its fragments, in their order, which is ascending.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn load_fragments(&self, fragments: &[Address]) -> Result<(Compilation<'s>, Vec<Address>)> {
+        let parts = load::load_parts(self, fragments, &[])?;
+        Ok((parts.compilation, parts.fragments))
+    }
+
     /// Reads a whole compilation back into memory.
     ///
     /// # Errors

@@ -1091,32 +1091,41 @@ impl Programs {
     }
 
     fn check_manifest(&self, envelope: &Envelope<'_>, mut cursor: Cursor<'_>) {
-        let [compiler, results, inputs] = [(); 3].map(|()| cursor.u32());
+        let [parts, conditions, results] = [(); 3].map(|()| cursor.u32() as usize);
         cursor.zeros(4);
-        let leads_to = |place: u32, strength: u8, index: u8| {
+        assert_eq!(parts + conditions, envelope.names.len());
+        let leads_to = |place: u32, index: u8| {
             let (found, target) = envelope.references[place as usize];
-            assert_eq!(found, strength);
-            assert!(target == 0 || self.record(target).0 == index);
+            assert_eq!(found, 0);
+            assert_eq!(self.record(target).0, index);
         };
-        leads_to(compiler, 0, 10);
         for _ in 0..results {
-            let [compilation, diagnostics, dependencies, first, count] =
-                [(); 5].map(|()| cursor.u32());
-            cursor.zeros(4);
-            leads_to(compilation, 1, 3);
+            let [compilation, diagnostics, dependencies, bits] = [(); 4].map(|()| cursor.u32());
+            leads_to(compilation, 3);
             for captured in [diagnostics, dependencies] {
                 if captured > 0 {
-                    leads_to(captured - 1, 0, 9);
+                    leads_to(captured - 1, 9);
                 }
             }
-            assert!(first + count <= inputs);
-        }
-        for _ in 0..inputs {
-            let (digest, size, modified) = (cursor.key(), cursor.u64(), cursor.u64());
-            let (path, bits) = (cursor.u32(), cursor.u32());
-            self.name(envelope.names[path as usize]);
             assert!(bits <= 1);
-            assert!(bits == 0 || (digest, size, modified) == ([0; 32], 0, 0));
+        }
+        for _ in 0..results {
+            let words: Vec<u64> = (0..conditions.div_ceil(64)).map(|_| cursor.u64()).collect();
+            let has = |number: usize| words[number / 64] >> (number % 64) & 1 != 0;
+            assert!((conditions..words.len() * 64).all(|number| !has(number)));
+            let names = envelope.names[parts..].iter().enumerate();
+            let kinds = names.filter(|(number, _)| has(*number)).map(|(_, name)| {
+                let condition = self.name(*name);
+                match condition[0] {
+                    b'F' | b'L' => assert!(condition.len() > 33),
+                    b'A' | b'S' | b'P' => assert!(condition.len() > 1),
+                    b'D' => assert_eq!(condition.last(), Some(&0)),
+                    b'N' => assert!(condition.len() > 3),
+                    kind => panic!("a condition of kind {kind}"),
+                }
+                condition[0]
+            });
+            assert!(kinds.filter(|kind| *kind == b'D').count() <= 1);
         }
         cursor.end();
     }

@@ -4,7 +4,8 @@
 //! Anything can be there by now, or in a thin archive's list of members: a FIFO, a device, a
 //! file of the kernel's that never ends, an archive larger than memory. So a file is opened
 //! without waiting, judged by what was opened, and no more is read than its size says; a large
-//! one is mapped, and only what is looked at is read.
+//! one is mapped, and only what is looked at is read. So the seals of fat objects are not
+//! compared: one that somebody has changed since counts as what it was.
 
 use crate::archive::{Archive, Member, MemberBody};
 use crate::ticket::{Ticket, TicketError};
@@ -112,7 +113,7 @@ pub fn look_into(path: &Path, bytes: &[u8]) -> TicketFile {
     if Archive::is_archive(bytes) {
         return look_into_archive(path, bytes);
     }
-    match Ticket::parse(bytes) {
+    match Ticket::claimed(bytes) {
         Ok(Some(ticket)) => TicketFile::Ticket(ticket),
         Ok(None) => TicketFile::Other,
         Err(error) => TicketFile::Damaged(error.to_string()),
@@ -147,20 +148,22 @@ fn member_ticket(
     member: &Member<'_>,
 ) -> Result<Option<Ticket>, TicketError> {
     if let Some(bytes) = archive.inline_data(member) {
-        return Ticket::parse(bytes);
+        return Ticket::claimed(bytes);
     }
     // A thin archive. Where the file is gone, there is no ticket either.
     let Ok(Some(bytes)) = Contents::of_file(&member.thin_path(path)) else {
         return Ok(None);
     };
     let MemberBody::Nested { header_offset } = member.body else {
-        return Ticket::parse(&bytes);
+        return Ticket::claimed(&bytes);
     };
     let Ok(nested) = Archive::parse(&bytes) else {
         return Ok(None);
     };
     match nested.member_at(header_offset) {
-        Ok(member) => nested.inline_data(&member).map_or(Ok(None), Ticket::parse),
+        Ok(member) => nested
+            .inline_data(&member)
+            .map_or(Ok(None), Ticket::claimed),
         Err(_) => Ok(None),
     }
 }

@@ -8,10 +8,11 @@
 //! * [`repository`]: finding the repository that a ticket names.
 //! * [`write`](mod@write): making a whole ticket, which other tools (`nm`, `ar`, `strip`) take for an ordinary object.
 //! * [`edits`]: tickets that other tools have changed since.
-//! * [`archive`]: `ar` archives, in which tickets travel.
+//! * [`archive`]: `ar` archives, in which tickets travel; [`archive_writer`]: archives in which objects take their places.
 //! * [`file`](mod@file): what is at a path: a ticket, an archive with tickets, or something else.
 
 pub mod archive;
+pub mod archive_writer;
 pub mod edits;
 pub mod file;
 pub mod key;
@@ -20,5 +21,5 @@ pub mod repository;
 pub mod ticket;
 pub mod write;
 
-pub use ticket::{Ticket, TicketError, is_ticket};
-pub use write::{EXPLANATION, named_path, ticket_bytes, write_ticket};
+pub use ticket::{Ticket, TicketError, is_fat, is_ticket, within_fat};
+pub use write::{EXPLANATION, make_fat, named_path, ticket_bytes, write_ticket};

@@ -16,7 +16,13 @@ const MOST: usize = 16 << 10;
 const LEVEL: i32 = 19;
 
 /// What commands are made of, so that they compress well; part of the format.
-const DICTIONARY: &[u8] = b"/usr/local/src//home//build//include -isystem/usr/include -Werror -Wno-unused-parameter\
+const DICTIONARY: &[u8] = b"\
+-DPACKAGE_NAME=\"\0-DPACKAGE_TARNAME=\"\0-DPACKAGE_VERSION=\"1.0\"\0-DPACKAGE_STRING=\"\0-DPACKAGE_BUGREPORT=\"https://github.com/\
+\0-DPACKAGE_URL=\"\"\0-DPACKAGE=\"\0-DVERSION=\"\0-DHAVE_STDIO_H=1\0-DHAVE_STDLIB_H=1\0-DHAVE_STRING_H=1\0-DHAVE_INTTYPES_H=1\0\
+-DHAVE_STDINT_H=1\0-DHAVE_STRINGS_H=1\0-DHAVE_SYS_STAT_H=1\0-DHAVE_SYS_TYPES_H=1\0-DHAVE_UNISTD_H=1\0-DSTDC_HEADERS=1\0\
+-DHAVE_DLFCN_H=1\0-DLT_OBJDIR=\".libs/\"\0-DHAVE_ALLOCA_H=1\0-DHAVE_FCNTL_H=1\0-DHAVE_SYS_TIME_H=1\0-DHAVE_MEMORY_H=1\0\
+-DHAVE_PTHREAD_H=1\0-DHAVE_GETTIMEOFDAY=1\0-DHAVE_STRDUP=1\0-DHAVE_MMAP=1\0-DHAVE_LOCALTIME_R=1\0-DHAVE_ARC4RANDOM=1\0\
+/usr/local/src//home//build//include -isystem/usr/include -Werror -Wno-unused-parameter\
 -Wstrict-prototypes\0-Wmissing-prototypes\0-pedantic\0-fno-exceptions\0-fno-rtti\0-fvisibility=hidden\0\
 -fvisibility-inlines-hidden\0-fstack-protector-strong\0-D_FORTIFY_SOURCE=2\0-D_GNU_SOURCE\0-DNDEBUG\0-DHAVE_CONFIG_H\0-I.\0\
 -I../include\0-I../../\0-I./src\0-fPIC\0-DPIC\0-std=gnu++17\0-std=c++20\0-std=gnu11\0-std=c99\0-MT\0-MMD\0-MP\0-MD\0-MF\0.deps/\
@@ -159,6 +165,13 @@ mod tests {
         }
     }
 
+    const GOLDEN: &[u8] = &[
+        127, 116, 158, 249, 55, 10, 255, 168, 230, 208, 213, 148, 6, 200, 178, 164, 0, 0, 117, 1,
+        0, 224, 47, 119, 111, 114, 107, 47, 115, 114, 99, 47, 112, 97, 114, 116, 46, 111, 0, 79,
+        50, 45, 99, 0, 99, 0, 45, 111, 111, 0, 6, 0, 45, 67, 152, 222, 113, 177, 140, 116, 200,
+        130, 157, 125, 111, 166, 174,
+    ];
+
     #[test]
     fn signed_ones_are_read_by_who_has_the_key() {
         let repository = Path::new("/home/u/.local/state/program-repository/program.repo");
@@ -181,6 +194,22 @@ mod tests {
             Recipe::decode(&made[..at], repository);
         }
         assert_eq!(Recipe::decode(&[], repository), None);
+    }
+
+    /// SPEC.md, section 20: the dictionary, and the bytes of a recipe that was made once.
+    #[test]
+    fn bytes_are_as_specified() {
+        let text = include_str!("../../../format-spec/SPEC.md");
+        let mut sections = text.split("\n## ");
+        let section = sections.find(|part| part.starts_with("20. ")).unwrap();
+        let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+        let dictionary = lines.collect::<String>().replace("\\0", "\0");
+        assert_eq!(dictionary.as_bytes(), DICTIONARY);
+        let repository = Path::new("/home/u/.local/state/program-repository/program.repo");
+        assert_eq!(
+            Recipe::decode_signed(GOLDEN, repository, &Key([1; 32])),
+            Some(recipe())
+        );
     }
 
     #[test]

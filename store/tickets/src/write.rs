@@ -4,10 +4,12 @@
 //!
 //! * a symbol table with the names that the compilation defines and needs, with their types, bindings, visibilities and
 //!   sizes, each in a section of the kind that makes `nm` show the letter that it would show for the object;
-//! * for linkers that know no tickets, a word in `.init`, which no linker leaves out, that refers to a hidden
+//! * for linkers that know no tickets, a byte in `.init`, which no linker leaves out, that refers to a hidden
 //!   undefined symbol whose name says what is wrong;
 //! * for `ld -r`, which leaves undefined symbols to the final link, two definitions of that name with a dot before it.
 //!   (The dot keeps it out of the lists of symbols that libtool makes of `nm`'s output.)
+//!
+//! A fat object has none of this: it is the object itself, and behind it the note.
 //!
 //! There are as many tickets as objects, so they are small: sections are there only if they have symbols, and all names
 //! are in one string table, in which those of one ending share it.
@@ -27,12 +29,12 @@ use store::guard;
 use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
 
 /// The undefined symbol that stops other linkers.
-pub const EXPLANATION: &str = "program_repository_ticket__link_with_repo_ld";
+pub const EXPLANATION: &str = "ticket__link_with_repo_ld";
 
 /// The string table's beginning: the empty name, the explanation with its dot, and the names of the sections that every
 /// ticket has.
 const FIRST_STRINGS: &[u8] =
-    b"\0.program_repository_ticket__link_with_repo_ld\0.note.repo\0.rela.init\0.symtab\0.strtab\0";
+    b"\0.ticket__link_with_repo_ld\0.note.repo\0.rela.init\0.symtab\0.strtab\0";
 
 /// A section of the ticket that exists only so that symbols can be in it.
 struct Stand {
@@ -123,6 +125,20 @@ pub fn ticket_bytes(
         made,
     };
     Ok(writer.finish(&note, &compilation))
+}
+
+/// Makes of an object one that is a ticket, too, for the compilation `digest` of `repository`, which was made of it. How it
+/// was made it does not say: nothing has to be made again, as it is all there.
+pub fn make_fat(object: &mut Vec<u8>, repository: &Repository, digest: &Digest) {
+    let path = named_path(repository);
+    let note = TicketNote {
+        uuid: repository.uuid(),
+        compilation: *digest,
+        seal: 0,
+        repository: path.as_os_str().as_bytes(),
+        made: &[],
+    };
+    note.make_fat(object);
 }
 
 /// The path by which a ticket names `repository`.
@@ -253,12 +269,12 @@ impl TicketWriter {
         Ok(())
     }
 
-    /// Lays out the file: whoever reads only the section headers and the note reads one page of most tickets.
+    /// Lays out the file.
     fn finish(self, note: &TicketNote<'_>, compilation: &CompilationView<'_>) -> Vec<u8> {
         let explanation = self.symbols.len() as u32 - 1;
         let relocation = Rela64::<LE> {
             r_offset: object::U64::new(LE, 0),
-            r_info: Rela64::r_info(LE, false, explanation, elf::R_X86_64_64),
+            r_info: Rela64::r_info(LE, false, explanation, elf::R_X86_64_8),
             r_addend: object::I64::new(LE, 0),
         };
         let count = FIRST_STAND + self.stands.len() as u16;
@@ -267,25 +283,25 @@ impl TicketWriter {
             let position = memchr::memmem::find(FIRST_STRINGS, name);
             position.expect("a name that every ticket has") as u32
         };
-        let code = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
-        let of_init = name(b".init\0");
-        file.section(INIT, of_init, elf::SHT_PROGBITS, code, &[0; 8], 1);
-        let table = pod::bytes_of(&relocation);
+        // In an order in which nothing has to be padded.
         let link = elf::SHF_INFO_LINK;
         file.section(
             RELA_INIT,
             name(b".rela.init\0"),
             elf::SHT_RELA,
             link,
-            table,
+            pod::bytes_of(&relocation),
             8,
         );
         file.link(RELA_INIT, SYMTAB, u32::from(INIT), 24);
-        let (of_note, note) = (name(b".note.repo\0"), note.encode());
-        let note_at = file.section(NOTE, of_note, elf::SHT_NOTE, 0, &note, 4);
         let entries = pod::bytes_of_slice(&self.symbols);
         file.section(SYMTAB, name(b".symtab\0"), elf::SHT_SYMTAB, 0, entries, 8);
         file.link(SYMTAB, STRTAB, self.first_global, 24);
+        let (of_note, note) = (name(b".note.repo\0"), note.encode());
+        let note_at = file.section(NOTE, of_note, elf::SHT_NOTE, 0, &note, 4);
+        let code = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
+        let of_init = name(b".init\0");
+        file.section(INIT, of_init, elf::SHT_PROGBITS, code, &[0], 1);
         file.section(
             STRTAB,
             name(b".strtab\0"),

@@ -92,6 +92,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "ccache's own, which it sets for what it runs: compiles then leave ordinary objects, as ccache would keep tickets longer than what they name. Let repo-cc run ccache instead: repo-cc ccache gcc.",
     },
     Variable {
+        name: "REPO_CC_FAT",
+        readers: &["cc"],
+        meaning: "If it is set, and neither empty nor 0: as --fat.",
+    },
+    Variable {
         name: "REPO_CC_CHOSEN",
         readers: &["cc"],
         meaning: "Set by repo-cc for what it runs, so that it does not call itself. Leave it alone.",

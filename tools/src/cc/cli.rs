@@ -5,6 +5,7 @@
 //! at all. Where the compiler's arguments follow without a name, as in the calls
 //! of tools that take only the first word of `CC`, it is `cc`.
 
+use super::archiver::Tool;
 use super::classify::has_suffix_of_input;
 use super::compiler::{Name, behind_one_word};
 use clap::{Parser, ValueHint};
@@ -20,6 +21,8 @@ use std::path::{Path, PathBuf};
 /// compiler's own. Use it as CC="repo-cc gcc", through links with compilers'
 /// names (--install-links) in front of PATH, or with CMake as both
 /// CMAKE_C_COMPILER_LAUNCHER and CMAKE_C_LINKER_LAUNCHER (and CXX likewise).
+/// It may run ar and ranlib likewise (AR="repo-cc ar"): archives of tickets are
+/// then known to repo-gc.
 /// For tools that take all of CC for the name of one program there are the links
 /// repo-gcc, repo-g++, repo-clang and repo-clang++ (CC=repo-gcc). Where COMPILER
 /// is missing (the first word is an option that is not listed here, or a file
@@ -46,9 +49,16 @@ pub struct Options {
     #[arg(long, short)]
     pub verbose: bool,
 
+    /// Leave whole objects, which every linker takes and which may be given
+    /// away, with a note of what the repository holds, so that repo-ld links
+    /// them as it does tickets [default: if $REPO_CC_FAT is set, and not to 0]
+    #[arg(long)]
+    pub fat: bool,
+
     /// Make links with the names of compilers to this program, to be put in
     /// front of PATH: with NAMES, or those of all compilers on PATH and the
-    /// one-word names of these
+    /// one-word names of these, of ar, ranlib and gcc's names for them, and of
+    /// ld (which leads to repo-ld)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub install_links: Option<PathBuf>,
 
@@ -72,6 +82,7 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
         repo: None,
         log: None,
         verbose: false,
+        fat: false,
         install_links: None,
         command,
     };
@@ -109,7 +120,7 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
         let bytes = word.as_bytes();
         at += match bytes {
             b"--repo" | b"--log" => 2,
-            b"--verbose" | b"-v" => 1,
+            b"--verbose" | b"-v" | b"--fat" => 1,
             // Answers and the making of links are no command's; what follows -- is one.
             b"--install-links" | b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,
             _ if bytes.starts_with(b"--install-links=") => return None,
@@ -127,9 +138,9 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
     is_argument.then_some(at)
 }
 
-/// Whether we were called by the name of a compiler.
+/// Whether we were called by the name of a compiler, or of an archiver.
 fn is_compiler_link(own_name: &OsStr) -> bool {
-    Name::parse(own_name).is_some()
+    Name::parse(own_name).is_some() || Tool::parse(own_name).is_some()
 }
 
 #[cfg(test)]
@@ -167,9 +178,9 @@ mod tests {
     fn without_a_compiler_it_is_cc() {
         let options = read(words("repo-cc -c a.c --verbose"));
         assert_eq!(options.command, words("cc -c a.c --verbose"));
-        let options = read(words("repo-cc --verbose --repo=r --log l -O2 -c a.c"));
+        let options = read(words("repo-cc --verbose --fat --repo=r --log l -O2 -c a.c"));
         assert_eq!(options.command, words("cc -O2 -c a.c"));
-        assert!(options.verbose && options.repo.is_some() && options.log.is_some());
+        assert!(options.fat && options.verbose && options.repo.is_some() && options.log.is_some());
         let file = tempfile::Builder::new()
             .suffix(".c")
             .tempfile()
@@ -196,6 +207,8 @@ mod tests {
     fn links_have_no_options_of_ours() {
         let options = read(words("/links/gcc-12 --version"));
         assert_eq!(options.command, words("gcc-12 --version"));
+        let options = read(words("/links/gcc-ar -rcs --verbose x.a"));
+        assert_eq!(options.command, words("gcc-ar -rcs --verbose x.a"));
         let options = read(words("clang++ --verbose"));
         assert_eq!(options.command, words("clang++ --verbose"));
         assert!(!options.verbose);

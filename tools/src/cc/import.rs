@@ -1,7 +1,9 @@
-//! From an object's bytes to a ticket's: into which repository, and what the
+//! From an object's bytes to a ticket's, or a fat object's: into which repository, and what the
 //! user must know if that fails.
 
+use super::Asked;
 use super::log::Log;
+use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
 use linker::import::{ImportError, Imported as Added, import_object};
 use std::ffi::OsString;
@@ -12,12 +14,12 @@ use store::program::locate::{self, Environment};
 use store::program::{ProgramError, Repository, waiting};
 use tickets::key::{self, Key};
 use tickets::recipe::Recipe;
-use tickets::{named_path, ticket_bytes};
+use tickets::{make_fat, named_path, ticket_bytes};
 
 /// What an import gave.
 #[derive(Debug)]
 pub struct Imported {
-    /// The bytes of the ticket.
+    /// The bytes of the ticket, or the fat object.
     pub ticket: Vec<u8>,
     /// What was stored.
     pub summary: Summary,
@@ -58,25 +60,46 @@ pub struct Importer<'a> {
     option: Option<&'a Path>,
     /// The words after `repo-cc`, for the tickets to say.
     command: &'a [OsString],
+    /// Whether the objects are to stay, with a note.
+    fat: bool,
     environment: Environment,
     log: &'a Log,
     /// The one for the outputs in this directory.
     open: Option<(PathBuf, Repository)>,
     /// What the user was told of repositories that are not used.
     ignored: Vec<String>,
+    /// If definitions may have been left out.
+    pub pruning: Option<&'a Pruning>,
 }
 
 impl<'a> Importer<'a> {
-    /// An importer of what `command` has made; `option` is the argument of `--repo`.
-    pub fn new(option: Option<&'a Path>, command: &'a [OsString], log: &'a Log) -> Importer<'a> {
+    /// An importer for what the user has asked.
+    pub fn new(asked: &Asked<'a>) -> Importer<'a> {
         Importer {
-            option,
-            command,
+            option: asked.repo,
+            command: asked.command,
+            fat: asked.fat,
+            log: asked.log,
             environment: Environment::current(),
-            log,
             open: None,
             ignored: Vec::new(),
+            pruning: None,
         }
+    }
+
+    /// The file of the repository for an output, absolute.
+    pub fn repository_path(&mut self, target: &Path) -> Result<PathBuf, Ordinary> {
+        Ok(self.repository(target)?.path().to_owned())
+    }
+
+    /// Adds an object to the repository of its place.
+    fn add(&mut self, object: &[u8], target: &Path) -> Result<Result<Added, Failed>, Ordinary> {
+        let (pruning, log) = (self.pruning, self.log);
+        let repository = self.repository(target)?;
+        Ok(match pruning {
+            None => import_object(repository, target, object, Some(target)).map_err(Failed::Import),
+            Some(pruning) => pruning.import(repository, target, object, Some(target), log),
+        })
     }
 
     /// Imports the bytes of an object, in whose place, `target` (an absolute
@@ -84,12 +107,14 @@ impl<'a> Importer<'a> {
     pub fn import(&mut self, object: &[u8], target: &Path) -> Result<Imported, Ordinary> {
         let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
         let added = loop {
-            match import_object(self.repository(target)?, target, object, Some(target)) {
+            match self.add(object, target)? {
                 // A compactor was faster: what we have open is not the repository any more.
-                Err(ImportError::Repository(ProgramError::Engine(engine::Error::Replaced {
-                    ..
-                }))) => self.open = None,
-                other => break other,
+                Err(Failed::Import(ImportError::Repository(ProgramError::Engine(
+                    engine::Error::Replaced { .. },
+                )))) => self.open = None,
+                Err(Failed::Misfit(what)) => return Err(Ordinary::Quiet(what)),
+                Err(Failed::Import(error)) => break Err(error),
+                Ok(added) => break Ok(added),
             }
         };
         let added = added.map_err(|error| {
@@ -101,11 +126,20 @@ impl<'a> Importer<'a> {
                 }
             }
         })?;
-        let path = named_path(self.repository(target)?);
-        let made = self.recipe(target, &path);
+        let ticket = match self.fat {
+            true => {
+                let mut fat = object.to_vec();
+                make_fat(&mut fat, self.repository(target)?, &added.digest);
+                fat
+            }
+            false => {
+                let path = named_path(self.repository(target)?);
+                let made = self.recipe(target, &path);
+                let ticket = ticket_bytes(self.repository(target)?, &added.digest, &made);
+                ticket.map_err(|error| told(&error))?
+            }
+        };
         let repository = self.repository(target)?;
-        let ticket = ticket_bytes(repository, &added.digest, &made);
-        let ticket = ticket.map_err(|error| told(&error))?;
         Ok(Imported {
             ticket,
             summary: Summary {

@@ -12,6 +12,7 @@
 //! object, once complete, is replaced by a ticket, and that only after it has
 //! been stored. Where anything is doubtful or fails, the object stays.
 
+mod archiver;
 mod classify;
 pub mod cli;
 mod compiler;
@@ -20,10 +21,12 @@ mod install;
 mod linker_dir;
 mod log;
 mod options;
+mod pruning;
 mod publish;
 mod response;
 mod run;
 
+use archiver::Tool;
 use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
 use log::Log;
@@ -46,6 +49,9 @@ const LAUNCHERS: [&str; 4] = ["ccache", "sccache", "distcc", "icecc"];
 /// Set by ccache for all that it runs.
 const INSIDE_CCACHE: &str = "CCACHE_DISABLE";
 
+/// Asks for what `--fat` asks for.
+const FAT_VARIABLE: &str = "REPO_CC_FAT";
+
 /// The exit code of a command that cannot be run, as shells have it.
 const CANNOT_RUN: u8 = 126;
 /// The exit code of a command that is not there, as shells have it.
@@ -58,6 +64,8 @@ struct Asked<'a> {
     repo: Option<&'a Path>,
     /// Its words, without those about logs.
     command: &'a [OsString],
+    /// Whether objects are to stay, with a note.
+    fat: bool,
     log: &'a Log,
 }
 
@@ -70,6 +78,8 @@ struct Invocation {
     args: Vec<OsString>,
     /// What is known of the compiler, if there is one.
     compiler: Option<Compiler>,
+    /// Whether the program has to do with archives.
+    tool: Option<Tool>,
 }
 
 /// The program `repo-cc`, from its command line to its exit code.
@@ -102,6 +112,8 @@ pub fn main() -> ExitCode {
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
+        fat: options.fat
+            || env::var_os(FAT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0"),
         log: &log,
     };
     let Err((code, message)) = invocation.carry_out(&ourselves, &asked);
@@ -134,6 +146,16 @@ fn hand_on_environment(
             env::set_var("REPO_LOG", file);
         }
     }
+}
+
+/// What came of a compile in which something was left out.
+enum Before {
+    /// There was none.
+    Nothing,
+    /// It is as any other.
+    Done(Ending),
+    /// The compiler has ended so, and must run again.
+    InVain(Ending),
 }
 
 impl Invocation {
@@ -174,6 +196,7 @@ impl Invocation {
             lead,
             args,
             compiler,
+            tool: Tool::parse(&name),
         })
     }
 
@@ -185,6 +208,12 @@ impl Invocation {
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
         let log = asked.log;
+        if let Some(tool) = self.tool.filter(|_| !ourselves.are_inner()) {
+            let archives = tool.changes(&self.args);
+            if !archives.is_empty() {
+                return self.archive(tool, &archives, asked);
+            }
+        }
         match self.action(ourselves) {
             Action::PassThrough(reason) => {
                 if log.wanted() {
@@ -334,8 +363,25 @@ impl Invocation {
             .chain(ours.iter().map(OsString::from))
             .chain(self.args.iter().cloned())
             .collect();
-        let ending = run::run(&self.program.path, &self.program.argv0, &args)
-            .map_err(|error| self.cannot_run(error))?;
+        // A fat object is the compiler's own, whole.
+        let before = match pruning::is_on() && split_sections && !asked.fat {
+            true => self.compile_new(expected, &args, asked)?,
+            false => Before::Nothing,
+        };
+        let ending = match before {
+            Before::Done(ending) => run::end_like(ending),
+            Before::Nothing => run::run(&self.program.path, &self.program.argv0, &args),
+            // What the compiler has to say it has said.
+            Before::InVain(ending) => {
+                pruning::without_errors(|| run::run(&self.program.path, &self.program.argv0, &args))
+                    .map(|again| match (ending, again) {
+                        // It was for us that it failed.
+                        (_, Ending::Exit(0)) => again,
+                        _ => ending,
+                    })
+            }
+        };
+        let ending = ending.map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
             make_tickets(expected, asked);
         } else if asked.log.wanted() {
@@ -344,6 +390,97 @@ impl Invocation {
                 .note(format_args!("{}: failed: {ending}", self.shown()));
         }
         run::end_like(ending)
+    }
+
+    /// Runs the archiver, looks after what it made, and ends as it ended.
+    fn archive(
+        &self,
+        tool: Tool,
+        archives: &[PathBuf],
+        asked: &Asked<'_>,
+    ) -> Result<Infallible, (u8, String)> {
+        let ending = run::run(&self.program.path, &self.program.argv0, &self.args)
+            .map_err(|error| self.cannot_run(error))?;
+        if ending == Ending::Exit(0) {
+            for archive in archives {
+                archiver::look_after(tool, archive, asked);
+            }
+        }
+        run::end_like(ending)
+    }
+
+    /// How to leave out what the repository has, or why nothing is.
+    fn pruning<'e>(
+        &self,
+        expected: &'e [Expected],
+    ) -> Result<(pruning::Pruning, &'e Expected), String> {
+        let family = self.compiler.as_ref().map(|compiler| compiler.family);
+        let ([output], Some(Family::Clang), true) = (expected, family, self.lead.is_empty()) else {
+            return Err("not one object by clang itself".to_owned());
+        };
+        let args = response::expand(&self.args).map_err(|_| "a response file".to_owned())?;
+        let pruning = pruning::Pruning::new(&self.program.path, &args, output.path())?;
+        Ok((pruning, output))
+    }
+
+    /// Compiles what is new of a translation unit, if that can be.
+    fn compile_new(
+        &self,
+        expected: &[Expected],
+        args: &[OsString],
+        asked: &Asked<'_>,
+    ) -> Result<Before, (u8, String)> {
+        let log = asked.log;
+        let (pruning, output) = match self.pruning(expected) {
+            Ok(found) => found,
+            Err(why) => {
+                log.note(format_args!("{}: nothing is left out: {why}", self.shown()));
+                return Ok(Before::Nothing);
+            }
+        };
+        let mut importer = import::Importer::new(asked);
+        importer.pruning = Some(&pruning);
+        let target = output.absolute();
+        let repository = target.and_then(|target| importer.repository_path(&target).ok());
+        let Some(repository) = repository else {
+            return Ok(Before::Nothing);
+        };
+        let run = |prune| -> Result<Option<Ending>, (u8, String)> {
+            let Ok(option) = pruning.begin(&repository, prune) else {
+                return Ok(None);
+            };
+            let args: Vec<OsString> = [option].into_iter().chain(args.iter().cloned()).collect();
+            let ending = run::run(&self.program.path, &self.program.argv0, &args)
+                .map_err(|error| self.cannot_run(error));
+            pruning.end();
+            ending.map(Some)
+        };
+        let Some(ending) = run(true)? else {
+            return Ok(Before::Nothing);
+        };
+        if ending != Ending::Exit(0) {
+            return Ok(Before::InVain(ending));
+        }
+        let path = output.path().display();
+        match output.publish(&mut importer) {
+            Ok(imported) => log.note(format_args!("{path}: ticket: {}", imported.summary)),
+            Err(Ordinary::Quiet(why) | Ordinary::Told(why)) => {
+                log.note(format_args!("{path}: compiled again, whole: {why}"));
+                return Ok(Before::InVain(ending));
+            }
+        }
+        if pruning.verifies() {
+            if pruning::without_errors(|| run(false))? != Some(Ending::Exit(0)) {
+                return Ok(Before::InVain(ending));
+            }
+            let read = std::fs::read(output.path());
+            linker::tell!("repo-cc: {path}: {}", pruning.compare(output.path(), read));
+            // The whole object, as a ticket.
+            if output.publish(&mut importer).is_err() {
+                return Ok(Before::InVain(ending));
+            }
+        }
+        Ok(Before::Done(ending))
     }
 
     /// The command for the log: the compiler's name is enough to find it.
@@ -363,12 +500,13 @@ impl Invocation {
 /// and of no further ones, which will be the same.
 fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
     let log = asked.log;
-    let mut importer = import::Importer::new(asked.repo, asked.command, log);
+    let mut importer = import::Importer::new(asked);
+    let what = if asked.fat { "fat object" } else { "ticket" };
     let mut told = false;
     for output in expected {
         let path = output.path().display();
         match output.publish(&mut importer) {
-            Ok(imported) => log.note(format_args!("{path}: ticket: {}", imported.summary)),
+            Ok(imported) => log.note(format_args!("{path}: {what}: {}", imported.summary)),
             Err(Ordinary::Quiet(reason)) => log.note(format_args!("{path}: object: {reason}")),
             Err(Ordinary::Told(reason)) if told => {
                 log.note(format_args!("{path}: object: {reason}"));

@@ -3,7 +3,8 @@
 //! The compiler writes its object itself, under the name that the build asked
 //! for. Only afterwards is it looked at: if it is a new, regular ELF relocatable
 //! object, it is imported into the repository, and a file with the ticket is
-//! renamed over it. Whoever looks, sees the object or the ticket, whole. If
+//! renamed over it. Whoever looks, sees the object or the ticket, whole. (With
+//! `--fat`, what is renamed over it is the object with the ticket's note.) If
 //! anything is in the way the object stays, which every linker accepts.
 
 use super::import::{self, Imported};
@@ -57,6 +58,22 @@ impl Expected {
     /// The name, as the build gave it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where it will be, without symbolic links in the directory's path.
+    pub fn absolute(&self) -> Option<PathBuf> {
+        if let Ok(path) = fs::canonicalize(&self.path) {
+            return Some(path);
+        }
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        Some(
+            fs::canonicalize(directory)
+                .ok()?
+                .join(self.path.file_name()?),
+        )
     }
 
     /// Replaces the object that the compiler has written by a ticket.

@@ -1,6 +1,6 @@
 //! The command line of `repo-dump`.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Shows what a program repository holds.
@@ -14,7 +14,8 @@ use std::path::PathBuf;
         file): what it says and the compilation that it names.",
     after_help = AFTER_HELP,
     args_conflicts_with_subcommands = false,
-    subcommand_precedence_over_arg = true
+    subcommand_precedence_over_arg = true,
+    group(ArgGroup::new("place").args(["output", "in_place"]))
 )]
 pub struct Cli {
     /// Options of every command.
@@ -23,9 +24,12 @@ pub struct Cli {
     /// Options that are commands of their own.
     #[command(flatten)]
     pub action: Action,
-    /// Where --materialize writes
+    /// Where --materialize writes; for a directory, the directory below which
     #[arg(short, long, value_name = "FILE", requires = "materialize")]
     pub output: Option<PathBuf>,
+    /// Have --materialize put objects in the tickets' places
+    #[arg(long, requires = "materialize")]
+    pub in_place: bool,
     /// A ticket to show, or a repository as with --repo (write ./NAME for a file that is called like a command)
     #[arg(value_name = "TICKET")]
     pub ticket: Option<PathBuf>,
@@ -99,7 +103,11 @@ pub struct Action {
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "materialize")]
     pub diff: Option<Vec<String>>,
     /// Write the compilation of a ticket (or with this digest) as an ELF object
-    #[arg(long, value_name = "TICKET", requires = "output")]
+    ///
+    /// Of an archive that holds tickets: an archive of objects, in the same
+    /// order and with the same names. Of a directory: of all tickets and such
+    /// archives below it (other files are not copied).
+    #[arg(long, value_name = "TICKET", requires = "place")]
     pub materialize: Option<String>,
 }
 
@@ -118,7 +126,7 @@ pub enum Command {
     Indices,
     /// The interned names
     Names {
-        /// Only names that contain this
+        /// Only names that contain this, as objects have them or as the source does
         pattern: Option<String>,
     },
     /// The mergeable pieces: string literals and constants
@@ -128,13 +136,14 @@ pub enum Command {
     },
     /// The definitions; one in full with its disassembly
     Fragments {
-        /// Digests or symbol names
+        /// Digests or symbol names, as objects have them or as the source does (n::f); a part of a name lists
+        /// what has it
         #[arg(value_name = "DIGEST|SYMBOL")]
         which: Vec<String>,
     },
     /// What translation units defined; one in full
     Compilations {
-        /// Digests or ticket files
+        /// Digests or ticket files; of a ticket on record the end of its path is enough
         #[arg(value_name = "DIGEST|TICKET")]
         which: Vec<String>,
     },
@@ -185,6 +194,18 @@ mod tests {
         assert!(Cli::try_parse_from(["repo-dump", "--materialize", "a.o"]).is_err());
         let cli = Cli::try_parse_from(["repo-dump", "--materialize", "a.o", "-o", "b.o"]);
         assert_eq!(cli.expect("complete").output, Some("b.o".into()));
+        let cli = Cli::try_parse_from(["repo-dump", "--materialize", "lib", "--in-place"]);
+        assert!(cli.expect("complete").in_place);
+        let both = [
+            "repo-dump",
+            "--materialize",
+            "a.o",
+            "--in-place",
+            "-o",
+            "b.o",
+        ];
+        assert!(Cli::try_parse_from(both).is_err());
+        assert!(Cli::try_parse_from(["repo-dump", "--in-place"]).is_err());
         assert!(Cli::try_parse_from(["repo-dump", "--stats", "--verify"]).is_err());
         assert!(Cli::try_parse_from(["repo-dump", "--diff", "1"]).is_err());
     }

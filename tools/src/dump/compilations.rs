@@ -1,13 +1,15 @@
 //! What translation units defined: a list, or one in full.
 
-use super::model::{Model, best_name, binding_name, type_name, visibility_name};
+use super::model::{Model, best_name, binding_name, source_name, type_name, visibility_name};
 use super::output::{Text, View, grouped, printable};
 use anyhow::{Result, bail};
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, SymbolRecord};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use store::program::CompilationView;
 
@@ -78,7 +80,8 @@ impl View for Row {
     }
 }
 
-/// The compilation that a digest prefix or a ticket file means.
+/// The compilation that a digest prefix or a ticket file means, or the end of the path of a ticket on record, whose file
+/// need not be there any more.
 pub fn find(model: &Model<'_>, which: &str) -> Result<Digest> {
     let path = Path::new(which);
     if path.is_file() {
@@ -87,7 +90,35 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Digest> {
     if let Some(digest) = model.find_prefix(Index::Compilations, "compilation", which)? {
         return Ok(digest);
     }
-    bail!("{which}: neither a ticket file nor the digest of a compilation")
+    let mut like = BTreeMap::new();
+    for record in model.programs.records(Index::Tickets) {
+        let ticket = model.programs.ticket(&record?)?;
+        let on_record = Path::new(OsStr::from_bytes(ticket.path));
+        if on_record.ends_with(which.trim_start_matches("./")) {
+            let compilation = model.programs.compilation_at(ticket.header.compilation)?;
+            like.insert(
+                printable(ticket.path).into_owned(),
+                compilation.record().key(),
+            );
+        }
+    }
+    let mut digests: Vec<Digest> = like.values().copied().collect();
+    digests.sort();
+    digests.dedup();
+    match digests[..] {
+        [digest] => Ok(digest),
+        [] => bail!("{which}: neither a ticket file nor the digest of a compilation"),
+        _ => {
+            let mut message = format!("{which}: there are several tickets of this name:");
+            for (path, digest) in like.iter().take(20) {
+                message.push_str(&format!("\n  {digest:.12}  {path}"));
+            }
+            if like.len() > 20 {
+                message.push_str(&format!("\n  and {} more", like.len() - 20));
+            }
+            bail!(message)
+        }
+    }
 }
 
 /// How a compilation is recorded that is not recorded whole.
@@ -128,6 +159,9 @@ struct Group {
 struct Member {
     fragment: String,
     name: Option<String>,
+    /// What it is, if it has no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
     size: u64,
     sections: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,6 +249,10 @@ fn member(
     Ok(Member {
         fragment: fragment.record().key().to_string(),
         name: name.map(|name| model.name(name)).transpose()?,
+        what: match name {
+            Some(_) => None,
+            None => Some(model.nameless(&fragment, source_name(compilation), 1)?),
+        },
         size: fragment
             .sections()
             .map(|section| section.size)
@@ -306,7 +344,10 @@ impl View for Detail {
                 "  {}  {:>7}  {}  {}",
                 style.digest(&member.fragment[..12]),
                 member.size,
-                style.name(member.name.as_deref().unwrap_or("(anonymous)")),
+                match (&member.name, &member.what) {
+                    (Some(name), _) => style.name(name).to_string(),
+                    (None, what) => style.dim(what.as_deref().unwrap_or_default()).to_string(),
+                },
                 style.dim(member.sections.join(" ")),
             )?;
             if let Some(group) = &member.group {

@@ -5,18 +5,20 @@
 //! two revisions, ticket by ticket, and the changed ones definition by definition. A
 //! definition is known by its name; of several with one name (static functions in
 //! different scopes) the first is compared with the first, and so on. Anonymous
-//! data has no name but its content, so it can only be new or gone.
+//! data has no name but its content, so it can only be new or gone; but a source has
+//! one debug information.
 
 use super::compilations;
-use super::model::{Model, best_name};
+use super::model::{Model, best_name, source_name};
 use super::output::{Text, View, printable};
 use anyhow::{Result, bail};
 use format_spec::digest::Digest;
+use format_spec::fragment::SectionKind;
 use format_spec::program::{Index, SymbolRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use store::program::Programs;
+use store::program::{Programs, section_kind};
 
 /// What differs between two things.
 #[derive(Debug, Serialize)]
@@ -50,6 +52,9 @@ enum Change {
 struct DefinitionChange {
     change: Change,
     name: Option<String>,
+    /// What it is, if it has no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Version>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,9 +113,15 @@ fn revision(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// A definition's name and which of those with this name it is; anonymous ones have
-/// their digest in its place.
-type Key = (Option<String>, String);
+/// A definition's name, or what it is if it has none, and which of those with this name it is. Of those without a name debug
+/// information is known by what it is; others have their digest in place of a number.
+type Key = (Known, String);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    As(String),
+    Nameless(String),
+}
 
 fn definitions(model: &Model<'_>, digest: &Digest) -> Result<BTreeMap<Key, Version>> {
     let compilation = model.programs.compilation(digest)?;
@@ -127,9 +138,22 @@ fn definitions(model: &Model<'_>, digest: &Digest) -> Result<BTreeMap<Key, Versi
                 let name = model.name(name)?;
                 let count = counts.entry(name.clone()).or_default();
                 *count += 1;
-                (Some(name), count.to_string())
+                (Known::As(name), count.to_string())
             }
-            None => (None, digest.clone()),
+            None => {
+                let what = model.nameless(&fragment, source_name(&compilation), 1)?;
+                let section = fragment.section(0);
+                let kind = section.and_then(|section| section_kind(section.record));
+                let number = match kind {
+                    Some(SectionKind::Debug) => {
+                        let count = counts.entry(what.clone()).or_default();
+                        *count += 1;
+                        count.to_string()
+                    }
+                    _ => digest.clone(),
+                };
+                (Known::Nameless(what), number)
+            }
         };
         let version = Version {
             digest,
@@ -147,6 +171,22 @@ fn linkage(symbols: &[&SymbolRecord]) -> (u8, u8) {
     global
         .or(symbols.first())
         .map_or((0, 0), |symbol| (symbol.info, symbol.other))
+}
+
+impl DefinitionChange {
+    fn new(change: Change, known: Known, before: Option<Version>, after: Option<Version>) -> Self {
+        let (name, what) = match known {
+            Known::As(name) => (Some(name), None),
+            Known::Nameless(what) => (None, Some(what)),
+        };
+        DefinitionChange {
+            change,
+            name,
+            what,
+            before,
+            after,
+        }
+    }
 }
 
 impl Diff {
@@ -167,19 +207,13 @@ impl Diff {
                     continue;
                 }
             };
-            changes.push(DefinitionChange {
-                change,
-                name: key.0,
-                before,
-                after: Some(after),
-            });
+            changes.push(DefinitionChange::new(change, key.0, before, Some(after)));
         }
-        changes.extend(old.into_iter().map(|(key, before)| DefinitionChange {
-            change: Change::Gone,
-            name: key.0,
-            before: Some(before),
-            after: None,
-        }));
+        changes.extend(
+            old.into_iter().map(|(key, before)| {
+                DefinitionChange::new(Change::Gone, key.0, Some(before), None)
+            }),
+        );
         changes
     }
 
@@ -234,7 +268,8 @@ impl View for Diff {
                 writeln!(out, "{} {path}", style.heading(change))?;
             }
             for definition in &ticket.definitions {
-                let name = definition.name.as_deref().unwrap_or("(anonymous)");
+                let name = definition.name.as_ref().or(definition.what.as_ref());
+                let name = name.map_or("", String::as_str);
                 let short =
                     |version: &Version| format!("{} {}", &version.digest[..12], version.size);
                 match (&definition.before, &definition.after) {

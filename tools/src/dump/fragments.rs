@@ -1,8 +1,9 @@
 //! Definitions: a list of them, or one in full.
 
+use super::compilations::tickets_by_compilation;
 use super::disasm::{self, Fixup, Line, is_pc_relative};
 use super::frames::{self, Frame};
-use super::model::{Model, Usage, flag_letters};
+use super::model::{Likeness, Model, Usage, best_name, flag_letters, source_name};
 use super::output::{Text, View, grouped, hex, hex_dump};
 use anyhow::{Context, Result, bail};
 use format_spec::digest::Digest;
@@ -12,14 +13,17 @@ use format_spec::program::Index;
 use linker::arch::x86_64::reloc;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use store::program::{FragmentView, SectionView, section_kind};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use store::program::{CompilationView, FragmentView, SectionView, section_kind};
 
 /// A definition in a list.
 #[derive(Serialize)]
 pub struct Row {
     digest: String,
     name: Option<String>,
+    /// What it is, if it has no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
     /// Bytes of all sections in memory.
     size: u64,
     fixups: u64,
@@ -36,30 +40,51 @@ pub fn list<'s>(
     model: Model<'s>,
     usage: HashMap<Address, Usage>,
 ) -> impl Iterator<Item = Result<Row>> + use<'s> {
-    model.programs.records(Index::Fragments).map(move |record| {
-        let record = record?;
-        let view = model.programs.fragment(record.address)?;
-        let usage = usage.get(&record.address).cloned().unwrap_or_default();
-        let sections = || view.sections();
-        Ok(Row {
-            digest: record.key().to_string(),
-            name: usage.name.map(|name| model.name(name)).transpose()?,
-            size: sections()
-                .map(|section| section.size)
-                .fold(0, u64::saturating_add),
-            fixups: sections().map(|section| section.fixups.len() as u64).sum(),
-            compilations: usage.compilations,
-            sections: sections()
-                .map(|section| model.section_name(section.record, usage.suffix))
-                .collect::<Result<_>>()?,
-        })
+    model
+        .programs
+        .records(Index::Fragments)
+        .map(move |record| row(&model, &usage, record?.address))
+}
+
+/// Those at `addresses`.
+pub fn list_of<'s>(
+    model: Model<'s>,
+    usage: HashMap<Address, Usage>,
+    addresses: Vec<Address>,
+) -> impl Iterator<Item = Result<Row>> + use<'s> {
+    let addresses = addresses.into_iter();
+    addresses.map(move |address| row(&model, &usage, address))
+}
+
+fn row(model: &Model<'_>, usage: &HashMap<Address, Usage>, address: Address) -> Result<Row> {
+    let view = model.programs.fragment(address)?;
+    let usage = usage.get(&address).cloned().unwrap_or_default();
+    let sections = || view.sections();
+    Ok(Row {
+        digest: view.record().key().to_string(),
+        name: usage.name.map(|name| model.name(name)).transpose()?,
+        what: match usage.name {
+            Some(_) => None,
+            None => Some(model.nameless(&view, usage.source, usage.compilations)?),
+        },
+        size: sections()
+            .map(|section| section.size)
+            .fold(0, u64::saturating_add),
+        fixups: sections().map(|section| section.fixups.len() as u64).sum(),
+        compilations: usage.compilations,
+        sections: sections()
+            .map(|section| model.section_name(section.record, usage.suffix))
+            .collect::<Result<_>>()?,
     })
 }
 
 impl View for Row {
     fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
         let style = out.style;
-        let name = self.name.as_deref().unwrap_or("(anonymous)");
+        let name = match (&self.name, &self.what) {
+            (Some(name), _) => style.name(name).to_string(),
+            (None, what) => style.dim(what.as_deref().unwrap_or_default()).to_string(),
+        };
         writeln!(
             out,
             "{}  {:>7}  {:>6}  {:>5}  {}  {}",
@@ -67,11 +92,14 @@ impl View for Row {
             self.size,
             self.fixups,
             self.compilations,
-            style.name(name),
+            name,
             style.dim(self.sections.join(" ")),
         )
     }
 }
+
+/// So many users and referrers are shown; JSON has all.
+const MOST_USERS: usize = 20;
 
 /// A definition in full.
 #[derive(Serialize)]
@@ -83,8 +111,23 @@ pub struct Detail {
     bytes: u64,
     /// What compilations call it.
     names: Vec<String>,
+    /// What it is, if they have no name for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
     compilations: Vec<String>,
+    /// The tickets of these, by path, or what else is known of one.
+    users: Vec<String>,
+    /// Which definitions refer to it.
+    referrers: Vec<Referrer>,
     sections: Vec<Section>,
+}
+
+/// A definition that refers to another.
+#[derive(Serialize)]
+struct Referrer {
+    name: String,
+    /// The tickets of the compilations in which it does, by path.
+    tickets: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -136,31 +179,59 @@ pub fn kind_name(kind: SectionKind) -> &'static str {
     }
 }
 
-/// The definitions that a digest prefix or a symbol's name means: a name may stand
-/// for different ones in different compilations.
-pub fn find(model: &Model<'_>, which: &str) -> Result<Vec<Digest>> {
+/// The definitions that are asked for.
+pub enum Found {
+    /// A digest or a whole name says which: a name may stand for different ones in different compilations.
+    Exactly(Vec<Digest>),
+    /// Those of which a name has a part that is asked for.
+    Like(Vec<Address>),
+}
+
+/// The definitions that a digest prefix or a symbol's name means, as the object has it or as the source does; if there are
+/// none, those of which it is a part of a name.
+pub fn find(model: &Model<'_>, which: &str) -> Result<Found> {
     if let Some(digest) = model.find_prefix(Index::Fragments, "fragment", which)? {
-        return Ok(vec![digest]);
+        return Ok(Found::Exactly(vec![digest]));
     }
-    let mut found = BTreeMap::new();
-    if let Some(id) = model.programs.find_name(which.as_bytes())? {
-        for compilation in model.compilations() {
-            let compilation = compilation?;
-            let definitions = model.definitions(&compilation);
-            for (member, symbols) in compilation.members().iter().zip(definitions) {
-                if symbols.iter().any(|symbol| symbol.name == id) {
-                    found.entry(member.fragment).or_insert(());
-                }
+    // The names are asked first, each once: there are fewer of them than symbols.
+    let mut like: HashMap<NameId, Likeness> = HashMap::new();
+    for id in 0..model.programs.name_count() {
+        let name = NameId(id as u32);
+        match model.likeness(name, which)? {
+            Likeness::None => {}
+            likeness => drop(like.insert(name, likeness)),
+        }
+    }
+    let mut found: BTreeMap<Address, Likeness> = BTreeMap::new();
+    for compilation in model.compilations() {
+        let compilation = compilation?;
+        let definitions = model.definitions(&compilation);
+        for (member, symbols) in compilation.members().iter().zip(definitions) {
+            let names = symbols.iter().filter_map(|symbol| like.get(&symbol.name));
+            if let Some(likeness) = names.max() {
+                let known = found.entry(member.fragment).or_insert(*likeness);
+                *known = (*known).max(*likeness);
             }
         }
     }
-    if found.is_empty() {
-        bail!("no definition has the digest or the name {which}");
+    let best = found.values().max().copied();
+    let found = found
+        .into_iter()
+        .filter(|(_, likeness)| Some(*likeness) == best);
+    let addresses: Vec<Address> = found.map(|(address, _)| address).collect();
+    match (best, &addresses[..]) {
+        (None, _) => {
+            bail!("no definition has the digest {which}, or a name that has {which} in it")
+        }
+        (Some(Likeness::Part), [_, _, ..]) => Ok(Found::Like(addresses)),
+        _ => {
+            let digests = addresses.iter();
+            let digests = digests
+                .map(|address| Ok(model.programs.fragment(*address)?.record().key()))
+                .collect::<Result<_>>();
+            Ok(Found::Exactly(digests?))
+        }
     }
-    found
-        .into_keys()
-        .map(|address| Ok(model.programs.fragment(address)?.record().key()))
-        .collect()
 }
 
 /// The definition with this digest, in full.
@@ -170,9 +241,12 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
         .get(Index::Fragments.slot(), digest)?
         .with_context(|| format!("no fragment with the digest {digest}"))?;
     let view = model.programs.fragment(record.address)?;
+    let tickets = tickets_by_compilation(model)?;
     let mut names: Vec<NameId> = Vec::new();
     let mut compilations = Vec::new();
+    let mut users = Vec::new();
     let mut suffix = None;
+    let mut source = None;
     for compilation in model.compilations() {
         let compilation = compilation?;
         let members = compilation.members();
@@ -183,6 +257,8 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
             continue;
         }
         compilations.push(compilation.record().key().to_string());
+        users.extend(paths(model, &compilation, &tickets)?);
+        source = source.or_else(|| source_name(&compilation));
         for (member, symbols) in members.iter().zip(model.definitions(&compilation)) {
             if member.fragment == record.address {
                 suffix = suffix.or(Some(member.suffix));
@@ -194,6 +270,12 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
     names.dedup();
     names.retain(|name| *name != NameId(0));
     compilations.sort();
+    users.sort_by_key(|user| (!user.starts_with('/'), user.clone()));
+    users.dedup();
+    let what = match &names[..] {
+        [] => Some(model.nameless(&view, source, compilations.len() as u32)?),
+        _ => None,
+    };
     let sections = view.sections().map(|section| {
         section_detail(model, &view, &section, suffix)
             .with_context(|| format!("fragment {digest:.12}"))
@@ -206,9 +288,100 @@ pub fn detail(model: &Model<'_>, digest: &Digest) -> Result<Detail> {
             .iter()
             .map(|name| model.name(*name))
             .collect::<Result<_>>()?,
+        what,
         compilations,
+        users,
+        referrers: referrers(model, record.address, &names, &tickets)?,
         sections: sections.collect::<Result<_>>()?,
     })
+}
+
+/// The tickets that name a compilation, by path; if none is on record, what else is known of it.
+fn paths(
+    model: &Model<'_>,
+    compilation: &CompilationView<'_>,
+    tickets: &HashMap<Address, Vec<String>>,
+) -> Result<Vec<String>> {
+    if let Some(paths) = tickets.get(&compilation.record().address) {
+        return Ok(paths.clone());
+    }
+    let digest = compilation.record().key();
+    Ok(vec![match source_name(compilation) {
+        Some(source) => format!(
+            "compilation {digest:.12} of {}, no ticket on record",
+            model.name(source)?
+        ),
+        None => format!("compilation {digest:.12}, no ticket on record"),
+    }])
+}
+
+/// Who refers to the definition at `address`, which is called `names`. A local name means it only where it is itself.
+fn referrers(
+    model: &Model<'_>,
+    address: Address,
+    names: &[NameId],
+    tickets: &HashMap<Address, Vec<String>>,
+) -> Result<Vec<Referrer>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    // By fragment: whether it does, by a global name or the content, and by a local name.
+    let mut known: HashMap<Address, [bool; 2]> = HashMap::new();
+    for compilation in model.compilations() {
+        let compilation = compilation?;
+        let members = compilation.members();
+        let is_here = members.iter().any(|member| member.fragment == address);
+        for (index, member) in members.iter().enumerate() {
+            if member.fragment == address {
+                continue;
+            }
+            let [anywhere, here] = match known.get(&member.fragment) {
+                Some(known) => *known,
+                None => {
+                    let does = refers(model, member.fragment, address, names)?;
+                    known.insert(member.fragment, does);
+                    does
+                }
+            };
+            if !(anywhere || here && is_here) {
+                continue;
+            }
+            let definitions = model.definitions(&compilation);
+            let name = match best_name(&definitions[index]) {
+                Some(name) => model.name(name)?,
+                None => {
+                    let view = model.programs.fragment(member.fragment)?;
+                    model.nameless(&view, source_name(&compilation), 1)?
+                }
+            };
+            let paths = paths(model, &compilation, tickets)?;
+            found.entry(name).or_default().extend(paths);
+        }
+    }
+    let found = found.into_iter();
+    Ok(found
+        .map(|(name, tickets)| Referrer {
+            name,
+            tickets: tickets.into_iter().collect(),
+        })
+        .collect())
+}
+
+/// Whether a fragment refers to another: by a global name or its content, and by a local name.
+fn refers(model: &Model<'_>, from: Address, to: Address, names: &[NameId]) -> Result<[bool; 2]> {
+    let view = model.programs.fragment(from)?;
+    let mut refers = [false; 2];
+    for target in view.targets() {
+        let is_name = || names.contains(&NameId(target.value()));
+        match target.kind() {
+            Some(TargetKind::Global) => refers[0] |= is_name(),
+            Some(TargetKind::Local | TargetKind::OwnNamed) => refers[1] |= is_name(),
+            Some(TargetKind::OwnAnonymous) => {
+                let address = view.anonymous().get(target.value() as usize);
+                refers[0] |= address == Some(&to);
+            }
+            _ => {}
+        }
+    }
+    Ok(refers)
 }
 
 fn section_detail(
@@ -325,18 +498,39 @@ impl View for Detail {
         if !self.names.is_empty() {
             out.field("  defines", style.name(self.names.join(", ")))?;
         }
-        let users: Vec<_> = self
-            .compilations
-            .iter()
-            .map(|digest| &digest[..12])
-            .collect();
-        out.field(
-            "  users",
-            match users.len() {
-                0..=8 => format!("{} compilations {}", users.len(), users.join(" ")),
-                n => format!("{n} compilations {} …", users[..8].join(" ")),
-            },
-        )?;
+        if let Some(what) = &self.what {
+            out.field("  is", what)?;
+        }
+        let compilations = match self.compilations.len() {
+            1 => "1 compilation".to_owned(),
+            count => format!("{count} compilations"),
+        };
+        out.field("  users", compilations)?;
+        for user in self.users.iter().take(MOST_USERS) {
+            writeln!(out, "    {user}")?;
+        }
+        if let Some(more) = self.users.len().checked_sub(MOST_USERS + 1) {
+            writeln!(out, "    and {} more", more + 1)?;
+        }
+        if !self.referrers.is_empty() {
+            out.field("  referrers", self.referrers.len())?;
+        }
+        for referrer in self.referrers.iter().take(MOST_USERS) {
+            let tickets = match &referrer.tickets[..] {
+                [] => String::new(),
+                [first] => first.clone(),
+                [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+            };
+            writeln!(
+                out,
+                "    {}  {}",
+                style.name(&referrer.name),
+                style.dim(tickets)
+            )?;
+        }
+        if let Some(more) = self.referrers.len().checked_sub(MOST_USERS + 1) {
+            writeln!(out, "    and {} more", more + 1)?;
+        }
         out.field(
             "  record",
             format_args!("{} bytes at {:#x}", grouped(self.bytes), self.offset),

@@ -1,6 +1,6 @@
 //! Lists of small things: names, pieces, types.
 
-use super::model::{Model, flag_letters, is_digest_prefix, piece_text};
+use super::model::{Likeness, Model, flag_letters, is_digest_prefix, piece_text};
 use super::output::{Text, View, grouped, hex, printable};
 use anyhow::Result;
 use format_spec::file::SHORT_KEY;
@@ -15,7 +15,7 @@ pub struct Name {
     name: String,
 }
 
-/// The names that contain `pattern`, by id.
+/// The names that contain `pattern`, as objects have them or as the source does, by id.
 pub fn names<'s>(
     model: Model<'s>,
     pattern: Option<&str>,
@@ -23,14 +23,15 @@ pub fn names<'s>(
     let pattern = pattern.map(str::to_owned);
     (0..model.programs.name_count()).filter_map(move |id| {
         let id = id as u32;
-        let name = match model.name(NameId(id)) {
-            Ok(name) => name,
-            Err(error) => return Some(Err(error)),
+        let read = || {
+            let wanted = match &pattern {
+                None => true,
+                Some(pattern) => model.likeness(NameId(id), pattern)? != Likeness::None,
+            };
+            let name = wanted.then(|| model.name(NameId(id))).transpose()?;
+            Ok(name.map(|name| Name { id, name }))
         };
-        let wanted = pattern
-            .as_ref()
-            .is_none_or(|pattern| name.contains(pattern));
-        wanted.then_some(Ok(Name { id, name }))
+        read().transpose()
     })
 }
 

@@ -7,6 +7,7 @@
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
 //! | [`envelopes`] | records of kinds that need not be known |
+//! | [`materialize`] | objects in place of tickets |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
 //! | [`stats`], [`verify`], [`repair`], [`diff`] | what looks at everything |
 //! | [`progress`] | a bar for what lasts |
@@ -21,6 +22,7 @@ pub mod fragments;
 pub mod frames;
 pub mod images;
 pub mod lists;
+pub mod materialize;
 pub mod model;
 pub mod output;
 pub mod progress;
@@ -90,6 +92,11 @@ fn with_repository(cli: &Cli) -> Cow<'_, Cli> {
 
 /// `false` if `--verify` found damage, or `--repair` left some.
 fn run(cli: &Cli) -> Result<bool> {
+    if let Some(path) = cli.action.materialize.as_deref().map(Path::new)
+        && path.exists()
+    {
+        return materialize_file(cli, path);
+    }
     let ticket = match cli.ticket.as_deref() {
         Some(path) => Some((path, read_ticket(path)?)),
         None => None,
@@ -119,7 +126,9 @@ fn run(cli: &Cli) -> Result<bool> {
     } else if let Some([a, b]) = cli.action.diff.as_deref() {
         out.show(&diff::diff(&model, a, b)?)?;
     } else if let (Some(which), Some(output)) = (&cli.action.materialize, &cli.output) {
-        materialize(&model, which, output)?;
+        materialize_compilation(&model, which, output)?;
+    } else if let Some(which) = &cli.action.materialize {
+        anyhow::bail!("{which}: there is no such file to be changed in place");
     } else if let Some((path, ticket)) = &ticket {
         let detail = compilations::detail(&model, &ticket.compilation)?;
         out.show(&ShownTicket {
@@ -173,9 +182,19 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
             out.list(fragments::HEADING, fragments::list(*model, model.usage()?))
         }
         Some(Command::Fragments { which }) => {
-            let mut found = Vec::new();
+            let (mut found, mut like) = (Vec::new(), Vec::new());
             for which in which {
-                found.extend(fragments::find(model, which)?);
+                match fragments::find(model, which)? {
+                    fragments::Found::Exactly(digests) => found.extend(digests),
+                    fragments::Found::Like(addresses) => like.extend(addresses),
+                }
+            }
+            if !like.is_empty() {
+                let rows = fragments::list_of(*model, model.usage()?, like);
+                out.list(fragments::HEADING, rows)?;
+                if found.is_empty() {
+                    return Ok(());
+                }
             }
             let details = found.iter().map(|digest| fragments::detail(model, digest));
             out.list("", details)
@@ -212,8 +231,31 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
     }
 }
 
+/// Makes objects of the tickets in a file, or below a directory.
+fn materialize_file(cli: &Cli, path: &Path) -> Result<bool> {
+    let place = match &cli.output {
+        Some(output) => materialize::Place::At(output),
+        None => materialize::Place::InPlace,
+    };
+    let maker = materialize::Maker::new(cli.common.repo.as_deref());
+    let report = maker.make(path, place)?;
+    let is_good = report.is_good();
+    if path.is_dir() {
+        let mut out = Output::new(cli.common.json, cli.common.color);
+        out.show(&report)?;
+        out.finish()?;
+    }
+    match is_good {
+        true => Ok(true),
+        false => Err(anyhow!(
+            "{}: not all of it was made objects",
+            path.display()
+        )),
+    }
+}
+
 /// Writes a compilation as an ELF object: beside the file, then by renaming.
-fn materialize(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
+fn materialize_compilation(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
     let digest = compilations::find(model, which)?;
     let compilation = model.programs.compilation(&digest)?;
     let object = linker::join::join(&model.programs.load(&compilation)?)
@@ -233,9 +275,6 @@ fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
     let named: Vec<&str> = match (&cli.action, &cli.command) {
         (action, _) if action.diff.is_some() => {
             action.diff.iter().flatten().map(String::as_str).collect()
-        }
-        (action, _) if action.materialize.is_some() => {
-            action.materialize.as_deref().into_iter().collect()
         }
         (_, Some(Command::Compilations { which })) => which.iter().map(String::as_str).collect(),
         _ => Vec::new(),

@@ -4,11 +4,11 @@
 use super::output::printable;
 use anyhow::{Result, bail};
 use format_spec::digest::Digest;
-use format_spec::fragment::{SectionRecord, TargetKind, TargetRecord};
+use format_spec::fragment::{SectionKind, SectionRecord, TargetKind, TargetRecord};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, PieceHeader, SymbolRecord};
 use std::collections::HashMap;
-use store::program::{CompilationView, FragmentView, PieceView, Programs};
+use store::program::{CompilationView, FragmentView, PieceView, Programs, section_kind};
 
 /// `STT_SECTION` and `STT_FILE`: symbols that name no definition (gABI, "Symbol Table").
 const STT_SECTION: u8 = 3;
@@ -110,6 +110,56 @@ impl<'s> Model<'s> {
         definitions
     }
 
+    /// What a fragment is that no symbol names: `debug information of a.c`. `users` is how many compilations have it, and
+    /// `source` the source of one of them.
+    pub fn nameless(
+        &self,
+        fragment: &FragmentView<'s>,
+        source: Option<NameId>,
+        users: u32,
+    ) -> Result<String> {
+        let Some(section) = fragment.section(0) else {
+            return Ok("nothing".to_owned());
+        };
+        let what = match section_kind(section.record) {
+            Some(SectionKind::Debug) => "debug information".to_owned(),
+            Some(SectionKind::ExceptionTable) => "exception table".to_owned(),
+            Some(SectionKind::Unwind) if section.record.bits & SectionRecord::CIE != 0 => {
+                // What all frame descriptions of a kind begin with is nobody's.
+                return Ok("head of frame descriptions (CIE)".to_owned());
+            }
+            Some(SectionKind::Unwind) => "frame descriptions".to_owned(),
+            _ => self.section_name(section.record, None)?,
+        };
+        let of = match (source, users) {
+            (_, 0) => return Ok(format!("{what}, which no compilation has by itself")),
+            (Some(source), _) => self.name(source)?,
+            (None, _) => "a source that its object does not name".to_owned(),
+        };
+        Ok(match users {
+            1 => format!("{what} of {of}"),
+            users => format!("{what} of {of} and {} more", users - 1),
+        })
+    }
+
+    /// Whether a name is the one that is asked for, as an object has it or as the source does, with its parameters or
+    /// without; or has it in it.
+    pub fn likeness(&self, name: NameId, asked: &str) -> Result<Likeness> {
+        let bytes = self.programs.name(name)?;
+        if bytes == asked.as_bytes() {
+            return Ok(Likeness::Same);
+        }
+        let shown = linker::diag::demangle(bytes);
+        if shown == asked || without_parameters(&shown) == asked {
+            return Ok(Likeness::Same);
+        }
+        let has = shown.contains(asked) || String::from_utf8_lossy(bytes).contains(asked);
+        Ok(match has {
+            true => Likeness::Part,
+            false => Likeness::None,
+        })
+    }
+
     /// All compilations.
     pub fn compilations(&self) -> impl Iterator<Item = Result<CompilationView<'s>>> + use<'s> {
         let programs = self.programs;
@@ -124,6 +174,7 @@ impl<'s> Model<'s> {
         for compilation in self.compilations() {
             let compilation = compilation?;
             let definitions = self.definitions(&compilation);
+            let source = source_name(&compilation);
             let mut seen = std::collections::HashSet::new();
             for (member, symbols) in compilation.members().iter().zip(definitions) {
                 let entry = usage.entry(member.fragment).or_default();
@@ -134,6 +185,9 @@ impl<'s> Model<'s> {
                 if entry.name.is_none() {
                     entry.name = best_name(&symbols);
                     entry.suffix = Some(member.suffix);
+                }
+                if entry.source.is_none() {
+                    entry.source = source;
                 }
             }
         }
@@ -185,6 +239,43 @@ impl<'s> Model<'s> {
     }
 }
 
+/// How like a name is to what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likeness {
+    /// Not at all.
+    None,
+    /// It has it in it.
+    Part,
+    /// It is it.
+    Same,
+}
+
+/// A C++ function's name without its parameters and what is behind them: `n::f` of `n::f(int) const`. Templates' arguments,
+/// `operator()` and `(anonymous namespace)` have parentheses of their own.
+fn without_parameters(shown: &str) -> &str {
+    const OWN: [&str; 3] = ["operator()", "(anonymous namespace)", "{lambda("];
+    let mut depth = 0;
+    for (at, character) in shown.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' if depth <= 0 => {
+                let is_own = OWN.iter().any(|own| {
+                    let inside = own.find('(').unwrap_or_default();
+                    at.checked_sub(inside)
+                        .and_then(|start| shown.get(start..))
+                        .is_some_and(|rest| rest.starts_with(own))
+                });
+                if !is_own {
+                    return &shown[..at];
+                }
+            }
+            _ => {}
+        }
+    }
+    shown
+}
+
 /// Who uses a fragment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
@@ -194,6 +285,15 @@ pub struct Usage {
     pub name: Option<NameId>,
     /// The suffix of its sections in one of them.
     pub suffix: Option<NameId>,
+    /// The source of one of them, if an object says what it was made of.
+    pub source: Option<NameId>,
+}
+
+/// The source that a compilation was made of, as its `STT_FILE` symbol has it.
+pub fn source_name(compilation: &CompilationView<'_>) -> Option<NameId> {
+    let mut symbols = compilation.symbols().iter();
+    let file = symbols.find(|symbol| symbol.info & 0xf == STT_FILE && symbol.name != NameId(0))?;
+    Some(file.name)
 }
 
 /// The name by which people would call a definition: a global one if there is one.
@@ -320,6 +420,19 @@ mod tests {
         assert!(!is_digest_prefix("00a"));
         assert!(!is_digest_prefix("main"));
         assert!(!is_digest_prefix(&"0".repeat(65)));
+    }
+
+    #[test]
+    fn names_without_parameters() {
+        for (shown, name) in [
+            ("main", "main"),
+            ("n::f(int, long) const", "n::f"),
+            ("f<void (int)>(int)", "f<void (int)>"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            ("C::operator()(int)", "C::operator()"),
+        ] {
+            assert_eq!(without_parameters(shown), name);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::model::Model;
 use super::output::{Text, View, printable, time};
 use ::tickets::file::{self, Contents, TicketFile};
+use ::tickets::is_fat;
 use ::tickets::ticket::{Ticket, format_uuid};
 use anyhow::{Context, Result};
 use format_spec::program::Index;
@@ -115,6 +116,8 @@ impl View for Row {
 #[derive(Serialize)]
 pub struct Note {
     ticket: String,
+    /// Whether the file is the object, too.
+    fat: bool,
     uuid: String,
     repository: String,
     compilation: String,
@@ -125,6 +128,7 @@ impl Note {
     pub fn new(path: &Path, ticket: &Ticket) -> Note {
         Note {
             ticket: printable(path.as_os_str().as_bytes()).into_owned(),
+            fat: ticket.is_fat,
             uuid: format_uuid(&ticket.uuid),
             repository: printable(ticket.repository.as_os_str().as_bytes()).into_owned(),
             compilation: ticket.compilation.to_string(),
@@ -134,7 +138,10 @@ impl Note {
 
 impl View for Note {
     fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
-        out.field("ticket", &self.ticket)?;
+        match self.fat {
+            false => out.field("ticket", &self.ticket)?,
+            true => out.field("fat object", &self.ticket)?,
+        }
         out.field("repository", &self.repository)?;
         out.field("uuid", &self.uuid)
     }
@@ -147,6 +154,10 @@ pub fn read(path: &Path) -> Result<Ticket> {
         .with_context(|| format!("{}: not a ticket, but no regular file", path.display()))?;
     match Ticket::parse(&bytes) {
         Ok(Some(ticket)) => Ok(ticket),
+        Ok(None) if is_fat(&bytes) => anyhow::bail!(
+            "{}: not a ticket any more: it was a fat object, and has been changed since, so links take it as an ordinary object",
+            path.display()
+        ),
         Ok(None) => anyhow::bail!("{}: not a ticket", path.display()),
         Err(error) => anyhow::bail!("{}: {error}", path.display()),
     }

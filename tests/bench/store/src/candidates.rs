@@ -339,7 +339,7 @@ mod rocks {
     pub fn open(path: &Path) -> DB {
         let mut block = BlockBasedOptions::default();
         block.set_bloom_filter(10.0, false);
-        block.set_block_cache(&Cache::new_lru_cache(1 << 30));
+        block.set_block_cache(&Cache::new_lru_cache(1 << 30).expect("a cache of 1 GiB"));
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_block_based_table_factory(&block);

@@ -109,13 +109,8 @@ fn in_envelopes(repository: &Repository) {
     };
     // The name with id 0 is empty in every repository.
     let key = canonical::compiler(b"", compiler.size, compiler.modified);
-    let compiler = insert_enveloped(
-        &mut transaction,
-        Index::Compilers.slot(),
-        &key,
-        &in_envelope,
-    );
-    let compiler = compiler.expect("added");
+    let slot = Index::Compilers.slot();
+    insert_enveloped(&mut transaction, slot, &key, &in_envelope).expect("added");
     let text = b"a.c:1:1: warning: there is one";
     let in_envelope = Envelope {
         names: &[],
@@ -143,15 +138,14 @@ fn in_envelopes(repository: &Repository) {
         let added = insert_enveloped(&mut transaction, Index::Types.slot(), &key, &of_type);
         older = Some(added.expect("added"));
         let references = [
-            Reference::new(compilation, Strength::Owner),
-            Reference::new(compiler, Strength::Strong),
+            Reference::new(compilation, Strength::Strong),
             Reference::new(captured, Strength::Strong),
         ];
-        // One result, with diagnostics, and one input.
-        let mut body = [0; 16 + 24 + 56];
-        (body[0], body[4], body[8], body[20], body[32]) = (1, 1, 1, 3, 1);
+        // One result, with diagnostics; a name is a part of the key.
+        let mut body = [0; 16 + 16];
+        (body[0], body[8], body[20]) = (1, 1, 2);
         let manifest = Envelope {
-            class: Class::AttachedToAny as u8,
+            class: Class::Cached as u8,
             references: &references,
             body: &body,
             ..of_type

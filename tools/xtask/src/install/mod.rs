@@ -208,8 +208,11 @@ fn compiler_links(tree: &mut Tree, names: &[String]) -> Result<()> {
         (false, []) => eprintln!("xtask: no links with compilers' names: {}", why.trim_end()),
         (false, _) => bail!("{}", why.trim_end()),
     }
-    for name in tree::links_to(&program, made.path())? {
-        tree.link(Path::new(COMPILERS).join(name), "../../../bin/repo-cc")?;
+    for program in ["repo-cc", "repo-ld"] {
+        let target = format!("../../../bin/{program}");
+        for name in tree::links_to(&tree.path(Path::new("bin").join(program)), made.path())? {
+            tree.link(Path::new(COMPILERS).join(name), &target)?;
+        }
     }
     Ok(())
 }

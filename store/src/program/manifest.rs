@@ -1,0 +1,383 @@
+//! Manifests: what invocations of a compiler have made, and of what (SPEC.md, section 27).
+//!
+//! Whoever runs compilers makes the keys, and says what must be so for a result to be used again; here that is written and
+//! read. To know the day on which a manifest was used last is for a compactor ([`record_use`]).
+
+use super::add::{Adder, Ticket};
+use super::enveloped::{insert_enveloped, replace_enveloped};
+use super::view::Programs;
+use super::{ProgramError, Result};
+use crate::engine::{Durability, Reader, Record, Store};
+use format_spec::canonical;
+use format_spec::digest::Digest;
+use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::ids::{Address, NameId};
+use format_spec::kinds::{BODY_VERSION, LastUseBody, Manifest, ManifestHeader, ManifestResult};
+use format_spec::program::Index;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// So many results of one invocation are kept: the newest ones.
+pub const RESULTS_KEPT: usize = 8;
+
+const NANOSECONDS_PER_DAY: u64 = 86_400_000_000_000;
+
+/// What an invocation has made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewResult<'a> {
+    /// The digest of the parts.
+    pub key: &'a Digest,
+    /// What tells this invocation from others.
+    pub parts: &'a [Vec<u8>],
+    /// What must be so for the result to be used again: encoded [`Condition`](format_spec::kinds::Condition)s.
+    pub conditions: &'a [Vec<u8>],
+    /// The compilation, which is there.
+    pub compilation: &'a Digest,
+    /// What was written to standard error.
+    pub diagnostics: &'a [u8],
+    /// Whether that is for a terminal.
+    pub is_coloured: bool,
+    /// The bytes of the dependency file, if there is one.
+    pub dependencies: Option<&'a [u8]>,
+}
+
+/// A manifest that is there.
+#[derive(Clone, Copy, Debug)]
+pub struct ManifestView<'s> {
+    record: Record<'s>,
+    envelope: Envelope<'s>,
+    manifest: Manifest<'s>,
+}
+
+impl<'s> ManifestView<'s> {
+    /// Its body.
+    pub fn manifest(&self) -> &Manifest<'s> {
+        &self.manifest
+    }
+
+    /// Its record.
+    pub fn record(&self) -> Record<'s> {
+        self.record
+    }
+
+    fn at(&self, place: u32) -> Option<Address> {
+        self.envelope.references.get(place as usize)?.address()
+    }
+}
+
+impl<'s> Programs<'s> {
+    /// The manifest of this key.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn manifest(&self, key: &Digest) -> Result<Option<ManifestView<'s>>> {
+        match self.snapshot().get(Index::Manifests.slot(), key)? {
+            Some(record) => self.manifest_of(&record).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The manifest that a record is.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn manifest_of(&self, record: &Record<'s>) -> Result<ManifestView<'s>> {
+        let envelope = self.envelope(record)?;
+        let manifest = Manifest::parse(&envelope).ok_or_else(|| ProgramError::Damaged {
+            path: self.snapshot().store().path().to_owned(),
+            address: record.address,
+            what: "not a manifest that this program can read",
+        })?;
+        Ok(ManifestView {
+            record: *record,
+            envelope,
+            manifest,
+        })
+    }
+
+    /// The compilation that a result is.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn compilation_of(
+        &self,
+        manifest: &ManifestView<'s>,
+        result: &ManifestResult,
+    ) -> Result<Option<Digest>> {
+        let Some(address) = manifest.at(result.compilation) else {
+            return Ok(None);
+        };
+        let record = self.snapshot().record_at(address)?;
+        let is_one = record.index() == Some(Index::Compilations.slot());
+        Ok(is_one.then(|| record.key()))
+    }
+
+    /// Captured bytes, by 1 + their place in the references of a manifest; for 0 there are none.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn captured(
+        &self,
+        manifest: &ManifestView<'s>,
+        place_and_one: u32,
+    ) -> Result<Option<&'s [u8]>> {
+        let Some(address) = place_and_one.checked_sub(1).and_then(|at| manifest.at(at)) else {
+            return Ok(None);
+        };
+        let record = self.snapshot().record_at(address)?;
+        if record.index() != Some(Index::Captured.slot()) {
+            return Ok(None);
+        }
+        Ok(Some(self.envelope(&record)?.body))
+    }
+}
+
+/// Adds a result to the manifest of its key, as the newest one. One of the same conditions gives way to it.
+///
+/// # Errors
+/// If the compilation is not there, or the repository is damaged or cannot be written.
+pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
+    // What is known already is looked up without the lock; names keep their ids.
+    let known = {
+        let programs = Programs::new(store.snapshot()?);
+        let names = new.parts.iter().chain(new.conditions);
+        names
+            .map(|name| programs.find_name(name))
+            .collect::<Result<Vec<_>>>()?
+    };
+    let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+    let mut ids = Vec::with_capacity(known.len());
+    for (name, known) in new.parts.iter().chain(new.conditions).zip(known) {
+        ids.push(match known {
+            Some(id) => id,
+            None => adder.name(name)?,
+        });
+    }
+    let (parts, conditions) = ids.split_at(new.parts.len());
+    let mut made = Builder::default();
+    let compilation = adder
+        .transaction
+        .get(Index::Compilations.slot(), new.compilation)?
+        .ok_or_else(|| ProgramError::malformed("a manifest of a compilation that is not there"))?
+        .address;
+    let result = ManifestResult {
+        compilation: made.reference(compilation),
+        diagnostics: made.captured(&mut adder, new.diagnostics)?,
+        dependencies: match new.dependencies {
+            Some(bytes) => made.captured_even_if_empty(&mut adder, bytes)?,
+            None => 0,
+        },
+        bits: match new.is_coloured && !new.diagnostics.is_empty() {
+            true => ManifestResult::COLOURED,
+            false => 0,
+        },
+    };
+    made.result(result, conditions.iter().copied());
+    let base = Programs::new(adder.transaction.base());
+    // One that is damaged is of no use to anybody.
+    if let Ok(Some(older)) = base.manifest(new.key) {
+        made.keep(&older)?;
+    }
+    let body = made.body(parts.len());
+    let names: Vec<NameId> = parts.iter().chain(&made.conditions).copied().collect();
+    let envelope = Envelope {
+        class: Class::Cached as u8,
+        body_version: BODY_VERSION,
+        references: &made.references,
+        names: &names,
+        pieces: &[],
+        body: &body,
+    };
+    let slot = Index::Manifests.slot();
+    let address = replace_enveloped(&mut adder.transaction, slot, new.key, &envelope)?;
+    write_use(&mut adder, new.key, address, today(store))?;
+    adder.transaction.commit()?;
+    Ok(())
+}
+
+/// A manifest that is being made.
+#[derive(Default)]
+struct Builder {
+    references: Vec<Reference>,
+    places: HashMap<Address, u32>,
+    conditions: Vec<NameId>,
+    numbers: HashMap<NameId, usize>,
+    results: Vec<ManifestResult>,
+    /// The numbers of each result's conditions.
+    of_results: Vec<Vec<usize>>,
+}
+
+impl Builder {
+    fn reference(&mut self, address: Address) -> u32 {
+        *self.places.entry(address).or_insert_with(|| {
+            self.references
+                .push(Reference::new(address, Strength::Strong));
+            self.references.len() as u32 - 1
+        })
+    }
+
+    fn captured(&mut self, adder: &mut Adder<'_>, bytes: &[u8]) -> Result<u32> {
+        match bytes.is_empty() {
+            true => Ok(0),
+            false => self.captured_even_if_empty(adder, bytes),
+        }
+    }
+
+    fn captured_even_if_empty(&mut self, adder: &mut Adder<'_>, bytes: &[u8]) -> Result<u32> {
+        let envelope = Envelope {
+            class: Class::Needed as u8,
+            body_version: BODY_VERSION,
+            references: &[],
+            names: &[],
+            pieces: &[],
+            body: bytes,
+        };
+        let (slot, key) = (Index::Captured.slot(), canonical::captured(bytes));
+        let address = insert_enveloped(&mut adder.transaction, slot, &key, &envelope)?;
+        Ok(1 + self.reference(address))
+    }
+
+    fn result(&mut self, result: ManifestResult, conditions: impl Iterator<Item = NameId>) {
+        let mut numbers = Vec::new();
+        for name in conditions {
+            let next = self.conditions.len();
+            let number = *self.numbers.entry(name).or_insert(next);
+            if number == next {
+                self.conditions.push(name);
+            }
+            numbers.push(number);
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        // For the same inputs there is one result, or one for terminals and one for files.
+        let same = (self.results.iter().zip(&self.of_results))
+            .any(|(known, of_it)| known.bits == result.bits && *of_it == numbers);
+        if !same && self.results.len() < RESULTS_KEPT {
+            self.results.push(result);
+            self.of_results.push(numbers);
+        }
+    }
+
+    /// Takes over what an older manifest has.
+    fn keep(&mut self, older: &ManifestView<'_>) -> Result<()> {
+        for (number, result) in older.manifest.results.iter().enumerate() {
+            let mut take = |place: u32| match older.at(place) {
+                Some(address) => Ok(self.reference(address)),
+                None => Err(ProgramError::malformed("a strong reference leads nowhere")),
+            };
+            let mut take_or_none = |place: u32| match place.checked_sub(1) {
+                Some(place) => Ok::<_, ProgramError>(1 + take(place)?),
+                None => Ok(0),
+            };
+            let (diagnostics, dependencies) = (
+                take_or_none(result.diagnostics)?,
+                take_or_none(result.dependencies)?,
+            );
+            let taken = ManifestResult {
+                compilation: take(result.compilation)?,
+                diagnostics,
+                dependencies,
+                bits: result.bits,
+            };
+            let conditions = older.manifest.conditions_of(number).map(|(_, name)| name);
+            self.result(taken, conditions);
+            if self.results.len() == RESULTS_KEPT {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&self, part_count: usize) -> Vec<u8> {
+        let header = ManifestHeader {
+            part_count: part_count as u32,
+            condition_count: self.conditions.len() as u32,
+            result_count: self.results.len() as u32,
+            reserved: 0,
+        };
+        let mut body = bytemuck::bytes_of(&header).to_vec();
+        body.extend_from_slice(bytemuck::cast_slice(&self.results));
+        for numbers in &self.of_results {
+            let mut words = vec![0_u64; header.words()];
+            for number in numbers {
+                words[number / 64] |= 1 << (number % 64);
+            }
+            body.extend_from_slice(bytemuck::cast_slice(&words));
+        }
+        body
+    }
+}
+
+/// Days since 1970, by the store's clock.
+fn today(store: &Store) -> u32 {
+    u32::try_from(store.now() / NANOSECONDS_PER_DAY).unwrap_or(u32::MAX)
+}
+
+fn write_use(adder: &mut Adder<'_>, key: &Digest, used: Address, day: u32) -> Result<()> {
+    let body = LastUseBody { day, reserved: 0 };
+    let envelope = Envelope {
+        class: Class::AttachedToAll as u8,
+        body_version: BODY_VERSION,
+        references: &[Reference::new(used, Strength::Owner)],
+        names: &[],
+        pieces: &[],
+        body: bytemuck::bytes_of(&body),
+    };
+    let slot = Index::LastUses.slot();
+    replace_enveloped(&mut adder.transaction, slot, key, &envelope)?;
+    Ok(())
+}
+
+/// Whether it is on record that the manifest was used today.
+fn is_used_today(programs: &Programs<'_>, manifest: &Record<'_>, day: u32) -> Result<bool> {
+    let slot = Index::LastUses.slot();
+    let Some(record) = programs.snapshot().get(slot, &manifest.key())? else {
+        return Ok(false);
+    };
+    let Ok(envelope) = programs.envelope(&record) else {
+        return Ok(false);
+    };
+    let is_of_it = (envelope.references.first())
+        .is_some_and(|owner| owner.address() == Some(manifest.address));
+    Ok(is_of_it && LastUseBody::parse(&envelope).is_some_and(|body| body.day >= day))
+}
+
+/// Puts on record that a result of a manifest has been used for a ticket: the ticket's own record, as if its compilation had just been added,
+/// and the day. If all of that is there already, nothing is written and no lock taken.
+///
+/// # Errors
+/// If the repository is damaged or cannot be written.
+pub fn record_use(
+    programs: &Programs<'_>,
+    manifest: &ManifestView<'_>,
+    compilation: &Digest,
+    ticket: &Path,
+) -> Result<()> {
+    let store = programs.snapshot().store();
+    let day = today(store);
+    let is_used = is_used_today(programs, &manifest.record, day)?;
+    let ticket = Ticket::new(ticket);
+    let slot = Index::Compilations.slot();
+    let address = |found: Option<Record<'_>>| {
+        found
+            .map(|record| record.address)
+            .ok_or_else(|| ProgramError::malformed("the compilation of a manifest is gone"))
+    };
+    let found = address(programs.snapshot().get(slot, compilation)?)?;
+    if is_used && ticket.is_on_record(programs, store, found)? {
+        return Ok(());
+    }
+    let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+    let found = address(adder.transaction.get(slot, compilation)?)?;
+    adder.ticket(&ticket, found)?;
+    if !is_used {
+        let key = manifest.record.key();
+        // Another process may have replaced it meanwhile; then that one was used as well.
+        let newest = adder.transaction.get(Index::Manifests.slot(), &key)?;
+        if let Some(newest) = newest.map(|record| record.address) {
+            write_use(&mut adder, &key, newest, day)?;
+        }
+    }
+    adder.transaction.commit()?;
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Writing an archive anew, with other bytes for some of its members.
+//!
+//! Order, names, times, owners and modes stay. The symbol index is made: of the members that stay, what it said of them (an
+//! archiver's plugin may know more of them than we do), of the others, and of all where there was none, what their symbol
+//! tables define. The form is GNU's (`/`, or `/SYM64/` where offsets need it, and `//`).
+
+use crate::archive::{Archive, ArchiveError};
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader as _, Sym as _};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+const MAGIC: &[u8] = b"!<arch>\n";
+const HEADER: usize = 60;
+/// In a header: what is between name and size (time, owner, group, mode).
+const FACTS: std::ops::Range<usize> = 16..48;
+/// The longest name that stands in a header, with its slash.
+const SHORT: usize = 16;
+
+/// A member of the archive that is written.
+struct NewMember<'a> {
+    /// Time, owner, group and mode.
+    facts: &'a [u8],
+    name: &'a [u8],
+    body: Cow<'a, [u8]>,
+    /// The symbols under which the index has it.
+    symbols: Vec<Cow<'a, [u8]>>,
+}
+
+/// The bytes of `archive`, which are `data`, with what `replace` gives for a member's bytes in their place. `None` if it gives
+/// nothing for any.
+///
+/// # Errors
+/// Those of the archive, and of `replace`. The members of thin archives are not in them: they are passed over.
+pub fn with_members<E: From<ArchiveError>>(
+    data: &[u8],
+    mut replace: impl FnMut(&str, &[u8]) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Option<Vec<u8>>, E> {
+    let archive = Archive::parse(data)?;
+    let mut indexed: HashMap<u64, Vec<Cow<'_, [u8]>>> = HashMap::new();
+    let index = archive.symbols();
+    let has_index = index.is_some();
+    for symbol in index.into_iter().flatten() {
+        let (name, member) = symbol?;
+        indexed.entry(member).or_default().push(name.into());
+    }
+    let mut members = Vec::new();
+    let mut any = false;
+    for member in archive.members() {
+        let member = member?;
+        let Some(body) = archive.inline_data(&member) else {
+            continue;
+        };
+        let replaced = replace(&member.display_name(), body)?;
+        any |= replaced.is_some();
+        let at = member.header_offset as usize;
+        let symbols = match &replaced {
+            None if has_index => indexed.remove(&member.header_offset).unwrap_or_default(),
+            None => defined(body).into_iter().map(Cow::Borrowed).collect(),
+            Some(body) => {
+                let symbols = defined(body).into_iter();
+                symbols.map(|name| Cow::Owned(name.to_vec())).collect()
+            }
+        };
+        members.push(NewMember {
+            facts: &data[at..at + HEADER][FACTS],
+            name: member.name,
+            body: replaced.map_or(Cow::Borrowed(body), Cow::Owned),
+            symbols,
+        });
+    }
+    Ok(any.then(|| write(&members)))
+}
+
+/// The symbols of an object that an index has: those that it defines for others. None of what is no ELF object.
+fn defined(object: &[u8]) -> Vec<&[u8]> {
+    let names = || -> object::read::Result<Vec<&[u8]>> {
+        let header = FileHeader64::<LE>::parse(object)?;
+        let sections = header.sections(LE, object)?;
+        let symbols = sections.symbols(LE, object, elf::SHT_SYMTAB)?;
+        let mut names = Vec::new();
+        for symbol in symbols.iter() {
+            let is_defined = symbol.st_shndx.get(LE) != elf::SHN_UNDEF;
+            if is_defined && symbol.st_bind() != elf::STB_LOCAL {
+                names.push(symbol.name(LE, symbols.strings())?);
+            }
+        }
+        Ok(names)
+    };
+    names().unwrap_or_default()
+}
+
+fn write(members: &[NewMember<'_>]) -> Vec<u8> {
+    // The names that have a table, and where in it; before anything has a place.
+    let mut long_names = Vec::new();
+    let fields: Vec<String> = members
+        .iter()
+        .map(|member| {
+            let is_short = member.name.len() < SHORT && !member.name.contains(&b'/');
+            match std::str::from_utf8(member.name) {
+                Ok(name) if is_short => format!("{name}/"),
+                _ => {
+                    let at = long_names.len();
+                    long_names.extend_from_slice(member.name);
+                    long_names.extend_from_slice(b"/\n");
+                    format!("/{at}")
+                }
+            }
+        })
+        .collect();
+    let symbols: usize = members.iter().map(|member| member.symbols.len()).sum();
+    let names = members.iter().flat_map(|member| &member.symbols);
+    let names: usize = names.map(|name| name.len() + 1).sum();
+    let sizes = |word: usize| {
+        let index = (word * (1 + symbols) + names).next_multiple_of(2);
+        let table = match long_names.len() {
+            0 => 0,
+            size => HEADER + size.next_multiple_of(2),
+        };
+        let mut at = MAGIC.len() + HEADER + index + table;
+        let mut offsets = Vec::with_capacity(members.len());
+        for member in members {
+            offsets.push(at as u64);
+            at += HEADER + member.body.len().next_multiple_of(2);
+        }
+        (index, offsets, at)
+    };
+    let mut word = 4;
+    let (mut index, mut offsets, mut size) = sizes(word);
+    if size > u32::MAX as usize {
+        word = 8;
+        (index, offsets, size) = sizes(word);
+    }
+
+    let mut out = Vec::with_capacity(size);
+    out.extend_from_slice(MAGIC);
+    let name = if word == 4 { "/" } else { "/SYM64/" };
+    let facts = format!("{:<12}{:<6}{:<6}{:<8}", 0, 0, 0, 0);
+    header(&mut out, name, facts.as_bytes(), index);
+    let start = out.len();
+    let number = |out: &mut Vec<u8>, number: u64| {
+        out.extend_from_slice(&number.to_be_bytes()[8 - word..]);
+    };
+    number(&mut out, symbols as u64);
+    for (member, offset) in members.iter().zip(&offsets) {
+        for _ in &member.symbols {
+            number(&mut out, *offset);
+        }
+    }
+    for name in members.iter().flat_map(|member| &member.symbols) {
+        out.extend_from_slice(name);
+        out.push(0);
+    }
+    out.resize(start + index, 0);
+    if !long_names.is_empty() {
+        header(&mut out, "//", &[b' '; 32], long_names.len());
+        body(&mut out, &long_names);
+    }
+    for (member, field) in members.iter().zip(&fields) {
+        header(&mut out, field, member.facts, member.body.len());
+        body(&mut out, &member.body);
+    }
+    out
+}
+
+fn header(out: &mut Vec<u8>, name: &str, facts: &[u8], size: usize) {
+    out.extend_from_slice(format!("{name:<16}").as_bytes());
+    out.extend_from_slice(facts);
+    out.extend_from_slice(format!("{size:<10}`\n").as_bytes());
+}
+
+fn body(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(bytes);
+    if bytes.len() % 2 == 1 {
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ar rcs`, of a text and a text with a long name; then an index that a plugin has made.
+    fn archive() -> Vec<u8> {
+        let facts = format!("{:<12}{:<6}{:<6}{:<8}", 17, 1000, 100, "100644");
+        let mut data = MAGIC.to_vec();
+        let index = [0, 0, 0, 1, 0, 0, 0, 0xaa, b'f', 0];
+        header(&mut data, "/", &[b'0'; 32], index.len());
+        body(&mut data, &index);
+        header(&mut data, "//", &[b' '; 32], 24);
+        body(&mut data, b"a_name_of_some_length/\n\n");
+        header(&mut data, "a/", facts.as_bytes(), 3);
+        assert_eq!(data.len(), 222);
+        body(&mut data, b"odd");
+        header(&mut data, "/0", facts.as_bytes(), 4);
+        body(&mut data, b"even");
+        data
+    }
+
+    fn members(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let archive = Archive::parse(data).unwrap();
+        let members = archive.members().map(Result::unwrap);
+        let shown = members.map(|member| {
+            let bytes = archive.inline_data(&member).unwrap().to_vec();
+            (member.display_name().into_owned(), bytes)
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn order_names_and_facts_stay() {
+        let mut data = archive();
+        // The index names the second member's place.
+        let at = (data.len() - HEADER - 4) as u32;
+        data[72..76].copy_from_slice(&at.to_be_bytes());
+        let nothing = with_members::<ArchiveError>(&data, |_, _| Ok(None));
+        assert_eq!(nothing.unwrap(), None);
+        let replace = |name: &str, body: &[u8]| {
+            assert!(matches!(
+                (name, body),
+                ("a", b"odd") | ("a_name_of_some_length", b"even")
+            ));
+            Ok::<_, ArchiveError>((name == "a").then(|| b"longer".to_vec()))
+        };
+        let made = with_members(&data, replace).unwrap().expect("an archive");
+        let named = |name: &str, bytes: &[u8]| (name.to_owned(), bytes.to_vec());
+        let expected = [
+            named("a", b"longer"),
+            named("a_name_of_some_length", b"even"),
+        ];
+        assert_eq!(members(&made), expected);
+        let archive = Archive::parse(&made).unwrap();
+        let symbols: Vec<_> = archive.symbols().unwrap().map(Result::unwrap).collect();
+        let [(b"f", place)] = symbols[..] else {
+            panic!("{symbols:?}");
+        };
+        let named = archive.member_at(place).unwrap();
+        assert_eq!(named.display_name(), "a_name_of_some_length");
+        let at = place as usize;
+        assert!(made[at + 16..].starts_with(b"17          1000  100   100644  "));
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error() {
+        let data = archive();
+        for end in 0..data.len() {
+            let _ = with_members::<ArchiveError>(&data[..end], |_, _| Ok(Some(vec![1])));
+        }
+    }
+}

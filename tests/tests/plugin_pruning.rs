@@ -1,0 +1,382 @@
+//! Compiles in which definitions are left out that the repository has: each is compared with a whole one, definition by
+//! definition, and the programs run.
+
+use repo_tests::binaries::{self, Binaries};
+use repo_tests::require;
+use repo_tests::scratch::Scratch;
+use repo_tests::tools;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+struct Machine {
+    scratch: Scratch,
+    clang: PathBuf,
+    plugin: &'static Path,
+}
+
+macro_rules! machine {
+    () => {{
+        let [clang] = require!("clang-19");
+        let Some(plugin) = binaries::plugin() else {
+            return tools::skip("llvm-19-dev");
+        };
+        Machine {
+            scratch: Scratch::new(),
+            clang,
+            plugin,
+        }
+    }};
+}
+
+impl Machine {
+    /// Compiles `text` through `repo-cc`; what it says.
+    fn compile(&self, name: &str, text: &str, options: &[&str], verify: bool) -> String {
+        self.scratch.write(name, text);
+        let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
+        command.arg("--verbose").arg(&self.clang).args(options);
+        command
+            .args(["-c", name, "-o", &format!("{name}.o")])
+            .env("REPO_CC_PRUNE", "explain");
+        if verify {
+            command.env("REPO_CC_VERIFY", "1");
+        }
+        let output = command.output().expect("repo-cc runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    }
+
+    /// Compiles, and has it compared with a whole compile.
+    #[track_caller]
+    fn verified(&self, name: &str, text: &str, options: &[&str]) -> String {
+        let said = self.compile(name, text, options, true);
+        assert!(said.contains("verified: "), "{said}");
+        assert!(!said.contains("DIFFERENT"), "{said}");
+        said
+    }
+
+    /// Links the objects, and runs the program.
+    fn run(&self, objects: &[&str]) -> Output {
+        let program = self.scratch.join("program");
+        let linked = self
+            .scratch
+            .command(Binaries::get().path("repo-cc"))
+            .arg(&self.clang)
+            .args(objects)
+            .args(["-lstdc++", "-lm", "-o"])
+            .arg(&program)
+            .output()
+            .expect("the linker runs");
+        assert!(
+            linked.status.success(),
+            "{}",
+            String::from_utf8_lossy(&linked.stderr)
+        );
+        self.scratch.command(program).output().expect("it runs")
+    }
+}
+
+/// What became of a definition.
+fn state<'s>(said: &'s str, name: &str) -> &'s str {
+    let begin = format!("repo-cc: {name}: ");
+    let line = said.lines().find_map(|line| line.strip_prefix(&begin));
+    line.unwrap_or_else(|| panic!("nothing is said of {name}:\n{said}"))
+}
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <string.h>
+static int counter;
+static const int table[5] = {1, 2, 3, 4, 5};
+static const char *names[] = {"one", "two", "three"};
+static int helper(int x) { return x * 3 + table[x % 5]; }
+static int once(int x) { counter += x; return helper(x) - counter; }
+static void set(int *p, int v) { *p = v; }
+int first(int x) { return helper(x) + once(x); }
+int second(int x) { set(&counter, x); return counter + helper(x + 1); }
+const char *name(int x) { return names[x % 3]; }
+int choose(int x) { switch (x) { case 0: return 7; case 1: return 9; case 2: return 1; case 3: return 4; case 4: return 40; case 5: return 3; default: return x; } }
+double scale(double x) { return x * 1.25 + 3.5; }
+int even(int n); int odd(int n);
+int even(int n) { return n ? odd(n - 1) : 1; }
+int odd(int n) { return n ? even(n - 1) : 0; }
+int calls(void) { static int calls; return ++calls; }
+void say(int x) { printf("%d %s %d %.2f\n", first(x), name(x), choose(x), scale(x)); }
+int main(void) { for (int i = 0; i < 9; i++) { say(i); calls(); } printf("%d %d %d\n", second(4), even(10), calls()); puts("done"); return 0; }
+"#;
+
+const EDITS: &[(&str, &str)] = &[
+    ("x * 3 + table", "x * 5 + table"),
+    (
+        "static int counter;",
+        "/* a comment */\nstatic int counter = 3;",
+    ),
+    ("\"two\"", "\"zwei\""),
+    ("{1, 2, 3, 4, 5}", "{1, 2, 3, 4, 6}"),
+    ("case 3: return 4", "case 3: return 5"),
+    ("x * 1.25", "x * 1.5"),
+    ("puts(\"done\")", "printf(\"ended\\n\")"),
+    (
+        "int choose(int x)",
+        "__attribute__((noinline)) int choose(int x)",
+    ),
+    (
+        "static void set",
+        "static __attribute__((noinline)) void set",
+    ),
+    (
+        "return ++calls",
+        "static int more; more += 2; return ++calls + more",
+    ),
+    ("even(n - 1) : 0", "even(n - 1) : counter"),
+    (
+        "static int once(int x) { counter += x;",
+        "static int once(int x) { counter -= x;",
+    ),
+    ("counter += x", "counter++"),
+    ("counter -= x", "counter++"),
+    (
+        "int first(int x)",
+        "static int fresh(int *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\nint many[40]; int filled(void) { for (int i = 0; i < 40; i++) many[i] = i; return fresh(many, 40); }\nint first(int x)",
+    ),
+];
+
+#[test]
+fn edits_of_a_program_give_what_whole_compiles_give() {
+    for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
+        let machine = machine!();
+        let mut text = PROGRAM.to_owned();
+        let said = machine.verified("a.c", &text, &[level]);
+        assert!(state(&said, "first").starts_with("new"));
+        let mut known = 0;
+        for (from, to) in EDITS {
+            text = text.replacen(from, to, 1);
+            let said = machine.verified("a.c", &text, &[level]);
+            let first_report = said.split("verified").next().unwrap_or_default();
+            known += first_report.matches(": known").count();
+            let ours = machine.run(&["a.c.o"]);
+            let plain = machine.scratch.join("plain");
+            let made = machine
+                .scratch
+                .command(&machine.clang)
+                .args([level, "a.c", "-o"])
+                .arg(&plain)
+                .status();
+            assert!(made.expect("clang runs").success());
+            let theirs = machine.scratch.command(plain).output().expect("it runs");
+            assert_eq!(
+                String::from_utf8_lossy(&ours.stdout),
+                String::from_utf8_lossy(&theirs.stdout),
+                "{level}: {from}"
+            );
+            assert_eq!(ours.status.code(), theirs.status.code());
+        }
+        assert!(known > 4 * EDITS.len(), "{level}: only {known} were known");
+    }
+}
+
+const CLASSES: &str = r#"
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include <map>
+struct Base { virtual ~Base() {} virtual int value(int x) { return x + 1; } };
+struct Derived : Base { int value(int x) override { if (x == 3) throw std::runtime_error("three"); return x * 2; } };
+struct Strong { Strong(); ~Strong(); int x; };
+Strong::Strong() : x(5) {}
+Strong::~Strong() { std::printf("bye %d\n", x); }
+static int number() { return 7; }
+int constructed = number();
+static std::string text = "text";
+static Strong strong;
+template <typename T> T twice(T x) { static T calls; calls = calls + 1; return x + x + calls; }
+inline int shared() { static int n = number(); return ++n; }
+namespace { struct Hidden { int f() { return 3; } }; int hidden(Hidden h) { return h.f(); } }
+int guarded(Base &b, int x) { try { return b.value(x); } catch (const std::exception &e) { std::puts(e.what()); return -1; } }
+thread_local int per_thread = number();
+int main() {
+  Derived d; Base b; std::map<std::string, int> m;
+  for (int i = 0; i < 5; i++) { m[std::to_string(i)] = guarded(i & 1 ? static_cast<Base &>(d) : b, i) + twice(i) + shared(); }
+  std::vector<int> v; for (auto &e : m) v.push_back(e.second);
+  for (int x : v) std::printf("%d\n", x);
+  std::printf("%d %s %d %d %d\n", constructed, text.c_str(), strong.x, hidden(Hidden()), ++per_thread);
+  auto f = [&](int x) { return x + constructed; };
+  std::printf("%d %.1f\n", f(3), twice(1.5));
+}
+"#;
+
+const CLASS_EDITS: &[(&str, &str)] = &[
+    ("return x + 1", "return x + 2"),
+    ("return 7", "return 8"),
+    ("x(5)", "x(6)"),
+    ("\"three\"", "\"drei\""),
+    ("return h.f()", "return h.f() + 1"),
+    ("x + x + calls", "x + x - calls"),
+    (
+        "int constructed = number()",
+        "int constructed = number() * 3",
+    ),
+    ("return ++n", "return n += 2"),
+    ("std::puts(e.what())", "std::printf(\"%s!\\n\", e.what())"),
+];
+
+#[test]
+fn edits_of_classes_give_what_whole_compiles_give() {
+    for (level, pic) in [
+        ("-O0", "-fPIC"),
+        ("-O1", "-fno-pic"),
+        ("-O2", "-fPIE"),
+        ("-O3", "-fPIC"),
+        ("-Os", "-fPIE"),
+    ] {
+        let machine = machine!();
+        let link = if pic == "-fno-pic" { "-no-pie" } else { "-pie" };
+        let mut text = CLASSES.to_owned();
+        let options = [level, pic, "-std=c++17"];
+        machine.verified("a.cc", &text, &options);
+        for (from, to) in CLASS_EDITS {
+            text = text.replacen(from, to, 1);
+            machine.verified("a.cc", &text, &options);
+            let ours = machine.run(&[link, "a.cc.o"]);
+            let plain = machine.scratch.join("plain");
+            let made = machine
+                .scratch
+                .command(&machine.clang)
+                .args([level, pic, link, "-std=c++17", "a.cc", "-lstdc++", "-o"])
+                .arg(&plain)
+                .status();
+            assert!(made.expect("clang runs").success());
+            let theirs = machine.scratch.command(plain).output().expect("it runs");
+            assert_eq!(
+                String::from_utf8_lossy(&ours.stdout),
+                String::from_utf8_lossy(&theirs.stdout),
+                "{level}: {from}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_became_of_each_definition_is_said() {
+    let machine = machine!();
+    let said = machine.compile("a.c", PROGRAM, &["-O2"], false);
+    assert!(state(&said, "first").starts_with("new"), "{said}");
+    let said = machine.compile("a.c", PROGRAM, &["-O2"], false);
+    assert!(state(&said, "first").starts_with("known ["), "{said}");
+    assert!(state(&said, "main").starts_with("known ["), "{said}");
+    let edited = PROGRAM.replace("for (int i = 0; i < 9", "for (int i = 0; i < 8");
+    let said = machine.compile("a.c", &edited, &["-O2"], false);
+    assert!(state(&said, "main").starts_with("new"), "{said}");
+    assert!(
+        state(&said, "say").starts_with("known, kept for inlining"),
+        "{said}"
+    );
+    assert!(state(&said, "odd").starts_with("known"), "{said}");
+    let marked = format!(
+        "{PROGRAM}\n__attribute__((used)) static int mark = 3;\nextern int other(int) __attribute__((alias(\"even\")));\n"
+    );
+    let said = machine.compile("a.c", &marked, &["-O2"], false);
+    assert!(state(&said, "mark").contains("marked as used"), "{said}");
+    assert!(state(&said, "even").contains("has an alias"), "{said}");
+}
+
+#[test]
+fn what_is_not_understood_is_compiled_whole() {
+    let machine = machine!();
+    for options in [
+        &["-g"][..],
+        &["-fsanitize=undefined"],
+        &["-fprofile-instr-generate"],
+        &["-mllvm", "-inline-threshold=10"],
+        &["-fnobuiltin-is-no-option-but-this-is", "-Qunused-arguments"][1..],
+        &["-ftrapv"],
+        &["-Xclang", "-disable-O0-optnone"],
+    ] {
+        let said = machine.compile("a.c", PROGRAM, options, false);
+        let is_whole = said.contains("nothing is left out");
+        assert_eq!(
+            is_whole,
+            options != ["-Qunused-arguments"],
+            "{options:?}: {said}"
+        );
+    }
+    let assembly = "__asm__(\".globl x\\nx: ret\");\nint f(void) { return 1; }\n";
+    for _ in 0..2 {
+        let said = machine.compile("b.c", assembly, &["-O2"], false);
+        assert!(
+            said.contains("nothing is left out: file-level assembly"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn an_error_of_the_source_is_said_once() {
+    let machine = machine!();
+    machine
+        .scratch
+        .write("a.c", "int f(void) { return nothing; }\n");
+    let output = machine
+        .scratch
+        .command(Binaries::get().path("repo-cc"))
+        .arg(&machine.clang)
+        .args(["-c", "a.c"])
+        .env("REPO_CC_PRUNE", "1")
+        .output()
+        .expect("repo-cc runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        said.matches("error: use of undeclared").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
+fn an_object_that_is_not_whole_cannot_be_linked() {
+    let machine = machine!();
+    machine.compile("a.c", PROGRAM, &["-O2"], false);
+    // As if repo-cc had been killed after the compiler: what it wrote is kept by a second name.
+    let wrapper = machine.scratch.write(
+        "clang-19",
+        format!(
+            "#!/bin/sh\n{} \"$@\" && cp a.c.o raw.o\n",
+            machine.clang.display()
+        ),
+    );
+    // The plugin is given to clang itself only, so the request is made here.
+    let request = pruning::protocol::Request {
+        repository: Some(machine.scratch.repository()),
+        prune: true,
+        promote: true,
+        report: machine.scratch.join("report"),
+        ..Default::default()
+    };
+    let file = machine
+        .scratch
+        .write("request", serde_json::to_vec(&request).expect("a request"));
+    let mut compile = machine.scratch.command("/bin/sh");
+    compile
+        .arg(wrapper)
+        .arg(format!("-fpass-plugin={}", machine.plugin.display()))
+        .args(["-O2", "-c", "a.c", "-o", "a.c.o"])
+        .env(pruning::REQUEST_VARIABLE, file);
+    assert!(compile.status().expect("clang runs").success());
+    // Of this environment nothing is known: all is there but what nobody needs.
+    let report = std::fs::read(machine.scratch.join("report")).expect("a report");
+    let report: pruning::protocol::Report = serde_json::from_slice(&report).expect("a report");
+    let linked = machine
+        .scratch
+        .command(&machine.clang)
+        .args(["raw.o", "-o", "raw"])
+        .output()
+        .expect("clang runs");
+    let said = String::from_utf8_lossy(&linked.stderr);
+    assert_eq!(
+        report.pruned,
+        said.contains("this_object_is_not_whole"),
+        "{said}"
+    );
+}

@@ -1,0 +1,245 @@
+// The passes: one at the start of the pipeline, which decides; one after the inliner, which lets go of what was kept for it; one at the end,
+// which takes away what was promoted and is not used any more.
+
+#include "walk.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include <chrono>
+#include <memory>
+
+using namespace llvm;
+
+namespace {
+
+/// A variable as it was before anything was done to it.
+struct Before {
+  const Constant *initializer;
+  uint64_t align;
+  bool constant;
+};
+
+/// From the first pass to the last.
+struct State {
+  void *session = nullptr;
+  repo::Walk walk;
+  std::vector<uint8_t> actions;
+  std::vector<Before> before;
+  SmallPtrSet<GlobalValue *, 32> promoted;
+  double seconds = 0;
+};
+
+Before state_of(const GlobalVariable &variable) {
+  return {variable.hasInitializer() ? variable.getInitializer() : nullptr,
+          variable.getAlign() ? variable.getAlign()->value() : 0, variable.isConstant()};
+}
+
+/// Makes a declaration of a definition.
+void drop(GlobalValue &value) {
+  if (auto *function = dyn_cast<Function>(&value)) {
+    function->deleteBody();
+    function->setComdat(nullptr);
+  } else if (auto *variable = dyn_cast<GlobalVariable>(&value)) {
+    variable->setInitializer(nullptr);
+    variable->setLinkage(GlobalValue::ExternalLinkage);
+    variable->setComdat(nullptr);
+    variable->clearMetadata();
+  } else if (auto *alias = dyn_cast<GlobalAlias>(&value)) {
+    // There are no declarations of aliases.
+    Module &module = *alias->getParent();
+    GlobalValue *plain;
+    if (auto *type = dyn_cast<FunctionType>(alias->getValueType()))
+      plain = Function::Create(type, GlobalValue::ExternalLinkage, alias->getAddressSpace(), "",
+                               &module);
+    else
+      plain = new GlobalVariable(module, alias->getValueType(), false,
+                                 GlobalValue::ExternalLinkage, nullptr, "");
+    plain->setVisibility(alias->getVisibility());
+    plain->setDSOLocal(alias->isDSOLocal());
+    alias->replaceAllUsesWith(plain);
+    plain->takeName(alias);
+  }
+}
+
+struct StartPass : PassInfoMixin<StartPass> {
+  std::shared_ptr<State> state;
+  unsigned speed, size;
+  StartPass(std::shared_ptr<State> state, OptimizationLevel level)
+      : state(std::move(state)), speed(level.getSpeedupLevel()), size(level.getSizeLevel()) {}
+  static bool isRequired() { return true; }
+
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
+    state->session = repo_session();
+    if (!state->session)
+      return PreservedAnalyses::all();
+    auto start = std::chrono::steady_clock::now();
+    const char *unit = nullptr;
+    uint64_t unit_size = 0;
+    bool promotes = repo_session_promotes(state->session, &unit, &unit_size);
+    StringRef unit_name(unit, unit_size);
+    repo::Promoted promoted;
+    // Nothing is pruned of what has these, and then nothing need be renamed.
+    bool pruneable = module.getModuleInlineAsm().empty() &&
+                     !module.getNamedMetadata("llvm.dbg.cu") && !module.getProfileSummary(false);
+    if (promotes && pruneable)
+      promoted = repo::promote(module, speed, unit_name);
+    for (auto &entry : promoted)
+      state->promoted.insert(entry.first);
+    state->walk = repo::walk(module, speed, size, unit_name, promoted, !promotes);
+    state->seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    size_t count = state->walk.values.size();
+    state->actions.assign(count, REPO_COMPILE);
+    RepoModule view = state->walk.module();
+    bool any = repo_session_decide(state->session, &view, state->actions.data());
+    for (GlobalValue *value : state->walk.values) {
+      auto *variable = dyn_cast<GlobalVariable>(value);
+      state->before.push_back(variable ? state_of(*variable) : Before{});
+    }
+    if (!any)
+      return promoted.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+    // First all bodies, so that nothing is used by what goes.
+    for (size_t at = 0; at < count; ++at)
+      if (state->actions[at] == REPO_DROP)
+        drop(*state->walk.values[at]);
+    for (size_t at = 0; at < count; ++at) {
+      GlobalValue *value = state->walk.values[at];
+      if (state->actions[at] != REPO_DROP)
+        continue;
+      value->removeDeadConstantUsers();
+      if (value->use_empty()) {
+        state->promoted.erase(value);
+        value->eraseFromParent();
+        state->walk.values[at] = nullptr;
+      }
+    }
+    // Who links the object as it is, without what the repository has of it, must fail.
+    module.appendModuleInlineAsm(".pushsection .repo.partial,\"\",@progbits\n"
+                                 ".quad this_object_is_not_whole__repo_cc_was_interrupted\n"
+                                 ".popsection");
+    return PreservedAnalyses::none();
+  }
+};
+
+struct LatePass : PassInfoMixin<LatePass> {
+  std::shared_ptr<State> state;
+  explicit LatePass(std::shared_ptr<State> state) : state(std::move(state)) {}
+  static bool isRequired() { return true; }
+
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
+    if (!state->session || !is_contained(state->actions, REPO_DROP_LATE))
+      return PreservedAnalyses::all();
+    // The optimizer may have removed some, so they are looked for by name.
+    SmallPtrSet<GlobalValue *, 32> there;
+    for (GlobalValue &value : module.global_values())
+      there.insert(&value);
+    auto &functions =
+        analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
+    for (size_t at = 0; at < state->actions.size(); ++at) {
+      if (state->actions[at] != REPO_DROP_LATE)
+        continue;
+      GlobalValue *value = state->walk.values[at];
+      if (!there.contains(value) || value->isDeclaration())
+        continue;
+      if (auto *variable = dyn_cast<GlobalVariable>(value)) {
+        Before now = state_of(*variable), &before = state->before[at];
+        if (now.initializer != before.initializer || now.constant != before.constant ||
+            now.align != before.align) {
+          repo_session_changed(state->session, at, "what is compiled has changed it");
+          continue;
+        }
+      }
+      auto *variable = dyn_cast<GlobalVariable>(value);
+      if (variable && variable->isConstant()) {
+        // Its loads may be folded until code is selected.
+        variable->setComdat(nullptr);
+        variable->setLinkage(GlobalValue::AvailableExternallyLinkage);
+        continue;
+      }
+      if (auto *function = dyn_cast<Function>(value))
+        functions.clear(*function, function->getName());
+      drop(*value);
+    }
+    // The others are as they were: what was found out of them, with those that went in sight, stays true.
+    return PreservedAnalyses::all();
+  }
+};
+
+struct EndPass : PassInfoMixin<EndPass> {
+  std::shared_ptr<State> state;
+  explicit EndPass(std::shared_ptr<State> state) : state(std::move(state)) {}
+  static bool isRequired() { return true; }
+
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
+    if (!state->session)
+      return PreservedAnalyses::all();
+    auto &functions =
+        analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
+    bool again = !state->promoted.empty();
+    while (again) {
+      again = false;
+      std::vector<GlobalValue *> unused;
+      for (GlobalValue &value : module.global_values()) {
+        if (!state->promoted.contains(&value) || value.isDeclaration())
+          continue;
+        value.removeDeadConstantUsers();
+        // Its own calls do not keep it.
+        bool used = any_of(value.uses(), [&](const Use &use) {
+          auto *instruction = dyn_cast<Instruction>(use.getUser());
+          return !instruction || instruction->getFunction() != &value;
+        });
+        if (!used)
+          unused.push_back(&value);
+      }
+      for (GlobalValue *value : unused) {
+        if (auto *function = dyn_cast<Function>(value)) {
+          functions.clear(*function, function->getName());
+          function->dropAllReferences();
+        } else if (auto *variable = dyn_cast<GlobalVariable>(value)) {
+          variable->dropAllReferences();
+        }
+        state->promoted.erase(value);
+        value->eraseFromParent();
+        again = true;
+      }
+    }
+    repo_session_finish(state->session, state->seconds);
+    state->session = nullptr;
+    return PreservedAnalyses::none();
+  }
+};
+
+void add_passes(PassBuilder &builder) {
+  auto state = std::make_shared<State>();
+  builder.registerPipelineStartEPCallback([state](ModulePassManager &manager,
+                                                  OptimizationLevel level) {
+    manager.addPass(StartPass(state, level));
+  });
+  builder.registerOptimizerEarlyEPCallback(
+      [state](ModulePassManager &manager, OptimizationLevel) { manager.addPass(LatePass(state)); });
+  builder.registerOptimizerLastEPCallback(
+      [state](ModulePassManager &manager, OptimizationLevel) { manager.addPass(EndPass(state)); });
+  // For `opt`: the first pass by itself, at any level.
+  builder.registerPipelineParsingCallback(
+      [state](StringRef name, ModulePassManager &manager, ArrayRef<PassBuilder::PipelineElement>) {
+        OptimizationLevel level = OptimizationLevel::O0;
+        if (name == "repo-digest")
+          level = OptimizationLevel::O2;
+        else if (name != "repo-digest-O0")
+          return false;
+        manager.addPass(StartPass(state, level));
+        manager.addPass(EndPass(state));
+        return true;
+      });
+}
+
+} // namespace
+
+extern "C" PassPluginLibraryInfo repo_plugin_info() {
+  return {LLVM_PLUGIN_API_VERSION, "repo", "1", add_passes};
+}

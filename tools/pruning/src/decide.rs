@@ -1,0 +1,214 @@
+//! What is to become of each definition.
+//!
+//! *Roots* are written whoever uses them; all others, if somebody does. A definition is *known* if the repository has its fragment and
+//! all that must be there as well for it to be used. Compiled are the roots that are not known, and what they reach: of that, what is
+//! known goes after the optimizer has had it for inlining. All else goes at once.
+
+use crate::graph::{Digests, Flags, Kind, Module};
+use rustc_hash::FxHashMap;
+
+/// What is to become of a definition; as in `walk.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Action {
+    /// It is compiled.
+    Compile = 0,
+    /// Nothing of it is compiled: it goes at once.
+    Drop = 1,
+    /// It goes after the inliner.
+    DropLate = 2,
+}
+
+/// What a repository says of a digest.
+pub struct Found {
+    /// The names of what must be there as well.
+    pub dependents: Vec<Vec<u8>>,
+}
+
+/// A definition, and what becomes of it.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// What becomes of it.
+    pub action: Action,
+    /// The repository has it.
+    pub known: bool,
+    /// Why it is not taken from there, if there is a reason beside that it is new.
+    pub why: Option<String>,
+}
+
+/// Marks what constructors may change before it is written (they may be run by the compiler).
+pub fn mark_constructed(module: &mut Module) {
+    let constructors = (0..module.definitions.len() as u32).filter(|at| {
+        module.definitions[*at as usize]
+            .flags
+            .has(Flags::CONSTRUCTOR)
+    });
+    let reached = module.reach(constructors.collect::<Vec<_>>(), |_| false);
+    for (definition, is_reached) in module.definitions.iter_mut().zip(reached) {
+        if is_reached && definition.kind == Kind::Variable && !definition.flags.has(Flags::CONTENT)
+        {
+            definition.flags.0 |= Flags::CONSTRUCTED.0 | Flags::NEVER.0;
+            let why = "constructors may change it".to_owned();
+            definition.reason.get_or_insert(why);
+        }
+    }
+}
+
+/// Decides; `find` asks the repository.
+pub fn decide(
+    module: &Module,
+    digests: &Digests,
+    prune: bool,
+    mut find: impl FnMut(&[u8; 32]) -> Option<Found>,
+) -> Vec<Decision> {
+    let count = module.definitions.len();
+    let mut found: Vec<Option<Found>> = Vec::with_capacity(count);
+    let mut decisions: Vec<Decision> = Vec::with_capacity(count);
+    for (definition, digest) in module.definitions.iter().zip(&digests.of) {
+        let may = !definition.flags.has(Flags::NEVER)
+            && !definition.flags.has(Flags::LOCAL)
+            && !definition.flags.has(Flags::AVAILABLE_EXTERNALLY);
+        let is_found = match may && prune && module.whole.is_none() {
+            true => find(digest),
+            false => None,
+        };
+        decisions.push(Decision {
+            action: Action::Compile,
+            known: is_found.is_some(),
+            why: definition.reason.clone().or_else(|| module.whole.clone()),
+        });
+        found.push(is_found);
+    }
+    if !prune || module.whole.is_some() {
+        return decisions;
+    }
+    without_dependents(module, &found, &mut decisions);
+    let is_root = |at: &u32| {
+        let flags = module.definitions[*at as usize].flags;
+        !flags.has(Flags::DISCARDABLE)
+    };
+    let new_roots: Vec<u32> = (0..count as u32)
+        .filter(is_root)
+        .filter(|at| !decisions[*at as usize].known)
+        .collect();
+    let reached = module.reach(new_roots, |at| decisions[at as usize].known);
+    for (at, decision) in decisions.iter_mut().enumerate() {
+        decision.action = match (reached[at], decision.known) {
+            (false, _) => Action::Drop,
+            (true, true) => Action::DropLate,
+            (true, false) => Action::Compile,
+        };
+    }
+    decisions
+}
+
+/// Takes back that something is known, if it needs what is not.
+fn without_dependents(module: &Module, found: &[Option<Found>], decisions: &mut [Decision]) {
+    let by_name: FxHashMap<&[u8], usize> = (module.definitions.iter().enumerate())
+        .map(|(at, definition)| (&definition.name[..], at))
+        .collect();
+    // Who needs each, and then all that follows from one that is not there.
+    let mut needed_by = vec![Vec::new(); decisions.len()];
+    let mut next = Vec::new();
+    for (at, found) in found.iter().enumerate() {
+        let Some(found) = found else { continue };
+        for name in &found.dependents {
+            match by_name.get(&name[..]) {
+                Some(needed) if decisions[*needed].known => needed_by[*needed].push(at),
+                _ => {
+                    if std::mem::replace(&mut decisions[at].known, false) {
+                        let name = String::from_utf8_lossy(name);
+                        decisions[at].why = Some(format!("needs {name}, which is not there"));
+                        next.push(at);
+                    }
+                }
+            }
+        }
+    }
+    while let Some(gone) = next.pop() {
+        for at in std::mem::take(&mut needed_by[gone]) {
+            if std::mem::replace(&mut decisions[at].known, false) {
+                let name = String::from_utf8_lossy(&module.definitions[gone].name);
+                decisions[at].why = Some(format!("needs {name}, which cannot be used"));
+                next.push(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::tests::module;
+
+    fn actions(module: &Module, known: &[&str], needs: &[(&str, &str)]) -> Vec<Action> {
+        let digests = module.digests(b"");
+        let names = module.definitions.iter().map(|d| d.name.clone());
+        let name_of: FxHashMap<[u8; 32], Vec<u8>> = digests.of.iter().copied().zip(names).collect();
+        decide(module, &digests, true, |digest| {
+            let name = std::str::from_utf8(&name_of[digest]).unwrap();
+            known.contains(&name).then(|| Found {
+                dependents: needs
+                    .iter()
+                    .filter(|(who, _)| *who == name)
+                    .map(|(_, what)| what.as_bytes().to_vec())
+                    .collect(),
+            })
+        })
+        .into_iter()
+        .map(|decision| decision.action)
+        .collect()
+    }
+
+    #[test]
+    fn what_new_roots_reach_is_kept_until_it_was_inlined() {
+        use Action::{Compile, Drop, DropLate};
+        let mut module = module(&[
+            ("new", 1, &["used"]),
+            ("used", 2, &[]),
+            ("other", 3, &["inline"]),
+            ("inline", 4, &[]),
+        ]);
+        module.definitions[3].flags = Flags::DISCARDABLE;
+        assert_eq!(
+            actions(&module, &["used", "other"], &[]),
+            [Compile, DropLate, Drop, Drop]
+        );
+        // Nobody has compiled it, and nobody needs it.
+        assert_eq!(
+            actions(&module, &["new", "used", "other"], &[]),
+            [Drop, Drop, Drop, Drop]
+        );
+        // But who needs it is not there without it.
+        assert_eq!(
+            actions(&module, &["new", "used", "other"], &[("other", "inline")]),
+            [Drop, Drop, Compile, Compile]
+        );
+        assert_eq!(
+            actions(
+                &module,
+                &["new", "used", "other", "inline"],
+                &[("other", "inline")]
+            ),
+            [Drop, Drop, Drop, Drop]
+        );
+    }
+
+    #[test]
+    fn who_needs_who_needs_what_is_missing_is_not_known() {
+        use Action::{Compile, Drop};
+        let mut module = module(&[
+            ("a", 1, &["b"]),
+            ("b", 2, &["c"]),
+            ("c", 3, &[]),
+            ("d", 4, &[]),
+        ]);
+        for at in [1, 2] {
+            module.definitions[at].flags = Flags::DISCARDABLE;
+        }
+        assert_eq!(
+            actions(&module, &["a", "b", "d"], &[("a", "b"), ("b", "c")]),
+            [Compile, Compile, Compile, Drop]
+        );
+    }
+}

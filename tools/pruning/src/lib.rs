@@ -1,0 +1,22 @@
+//! Which definitions of a translation unit a repository has already.
+//!
+//! * [`graph`]: what the walk over the IR has found, and the definitions' digests.
+//! * [`decide`]: what is compiled, what goes at once, and what is kept for inlining.
+//! * [`memo`]: what the repository keeps of a definition that was compiled.
+//! * [`protocol`]: what `repo-cc` asks of the plugin, and what it is told.
+//!
+//! Used by the plugin, inside clang, and by `repo-cc`. Knows neither LLVM nor ELF.
+
+pub mod decide;
+pub mod graph;
+pub mod memo;
+pub mod protocol;
+mod session;
+
+pub use decide::Action;
+pub use session::{REQUEST_VARIABLE, Session};
+
+/// A digest of bytes.
+pub fn digest_of(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}

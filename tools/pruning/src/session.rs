@@ -1,0 +1,142 @@
+//! One compilation, as the plugin goes through it.
+
+use crate::decide::{Action, Decision, Found, decide, mark_constructed};
+use crate::graph::{Digests, Module, Reference};
+use crate::memo;
+use crate::protocol::{Defined, Report, Request, State};
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+use store::program::Repository;
+
+/// Names the file with the [`Request`].
+pub const REQUEST_VARIABLE: &str = "REPO_CC_PLUGIN_REQUEST";
+
+/// What is asked of the plugin, and what it has found.
+pub struct Session {
+    request: Request,
+    module: Module,
+    digests: Digests,
+    decisions: Vec<Decision>,
+    actions: Vec<Action>,
+    seconds: f64,
+}
+
+impl Session {
+    /// The session that the environment asks for.
+    pub fn asked_for() -> Option<Session> {
+        let path = env::var_os(REQUEST_VARIABLE)?;
+        let request = fs::read(path).ok()?;
+        Some(Session::new(serde_json::from_slice(&request).ok()?))
+    }
+
+    /// A session for a request.
+    pub fn new(request: Request) -> Session {
+        Session {
+            request,
+            module: Module::default(),
+            digests: Digests::default(),
+            decisions: Vec::new(),
+            actions: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
+    /// Whether internals are to be promoted.
+    pub fn promotes(&self) -> bool {
+        self.request.promote
+    }
+
+    /// The name of the translation unit.
+    pub fn unit(&self) -> &str {
+        &self.request.unit
+    }
+
+    /// What is to become of each definition.
+    pub fn decide(&mut self, mut module: Module) -> &[Action] {
+        let start = Instant::now();
+        mark_constructed(&mut module);
+        // A name that the report cannot have, or without a name.
+        let unspeakable = |name: &[u8]| name.is_empty() || std::str::from_utf8(name).is_err();
+        if module.definitions.iter().any(|definition| {
+            unspeakable(&definition.name) && !definition.flags.has(crate::graph::Flags::CONTENT)
+        }) {
+            module.whole = Some("a definition whose name is no text".to_owned());
+        }
+        self.digests = module.digests(self.request.environment.as_bytes());
+        let repository = self.repository();
+        let programs = repository.as_ref().and_then(|r| r.programs().ok());
+        let prune = self.request.prune && programs.is_some();
+        self.decisions = decide(&module, &self.digests, prune, |digest| {
+            let memo = memo::find(programs.as_ref()?, digest).ok()??;
+            Some(Found {
+                dependents: memo.dependents.iter().map(|name| name.to_vec()).collect(),
+            })
+        });
+        self.module = module;
+        self.actions = self.decisions.iter().map(|d| d.action).collect();
+        self.seconds = start.elapsed().as_secs_f64();
+        &self.actions
+    }
+
+    fn repository(&self) -> Option<Repository> {
+        let path: &Path = self.request.repository.as_deref()?;
+        Repository::open_read_only(path).ok()
+    }
+
+    /// That a definition which was to go late has been compiled after all.
+    pub fn changed(&mut self, at: u32, why: &str) {
+        let decision = &mut self.decisions[at as usize];
+        decision.action = Action::Compile;
+        decision.known = false;
+        decision.why = Some(why.to_owned());
+    }
+
+    /// Writes the report. If that fails there is none, and `repo-cc` takes the ordinary road.
+    pub fn finish(self, walk_seconds: f64) {
+        let report = self.report(walk_seconds);
+        if let Ok(bytes) = serde_json::to_vec(&report) {
+            let _ = fs::write(&self.request.report, bytes);
+        }
+    }
+
+    fn report(&self, walk_seconds: f64) -> Report {
+        let hex = |digest: &[u8; 32]| blake3::Hash::from(*digest).to_hex().to_string();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let module = &self.module;
+        let definitions = module.definitions.iter().zip(&self.decisions).enumerate();
+        let definitions = definitions.map(|(at, (definition, decision))| {
+            let references = module.references_of(at as u32).iter();
+            let (contributions, follows): (Vec<_>, Vec<_>) = references
+                .filter(|reference| reference.is_followed())
+                .partition(|reference| reference.flags & Reference::CONTRIBUTION != 0);
+            let targets = |list: Vec<&Reference>| list.iter().map(|r| r.target).collect();
+            Defined {
+                name: text(&definition.name),
+                original: definition.original.as_deref().map(text),
+                digest: hex(&self.digests.of[at]),
+                head: hex(&definition.head),
+                body: hex(&definition.body),
+                flags: definition.flags.0,
+                state: match (decision.action, decision.known) {
+                    (Action::Compile, _) => State::New,
+                    (Action::DropLate, _) => State::KnownKept,
+                    (Action::Drop, true) => State::Known,
+                    (Action::Drop, false) => State::Unreached,
+                },
+                why: decision.why.clone(),
+                follows: targets(follows),
+                contributors: targets(contributions),
+                component: self.digests.component[at],
+            }
+        });
+        Report {
+            pruned: self.actions.iter().any(|action| *action != Action::Compile),
+            whole: module.whole.clone(),
+            level: module.level,
+            seconds: walk_seconds + self.seconds,
+            definitions: definitions.collect(),
+        }
+    }
+}

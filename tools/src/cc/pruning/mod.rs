@@ -1,0 +1,538 @@
+//! Leaving out what the repository has: compiling only those definitions of a translation unit that are new.
+//!
+//! ```text
+//! eligible ─▶ clang with the plugin ─▶ an object of what is new, and a report
+//!                                        │
+//!             whole compilation ◀─ graft ◀┘◀─ what the repository has
+//!                    │
+//!                    └─▶ bundles: what is kept of what was new
+//! ```
+//!
+//! Off unless `REPO_CC_PRUNE` says otherwise (`1`; `explain` says as well what became of each definition). Where anything
+//! does not fit, the compiler runs again without the plugin, and nobody is worse off than without us. Until a ticket stands in
+//! its place, an object that is not whole has an undefined symbol that says so.
+
+mod bundles;
+mod eligible;
+mod graft;
+
+use super::log::Log;
+use bumpalo::Bump;
+use format_spec::digest::Digest;
+use format_spec::fragment::SectionKind;
+use graft::{Graft, GraftError};
+use linker::import::{ImportError, Imported, prepare};
+use pruning::REQUEST_VARIABLE;
+use pruning::graph::Flags;
+use pruning::memo;
+use pruning::protocol::{Report, Request, State};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use store::program::build::{Compilation, Fragment, Place, Target};
+use store::program::{Addition, Prepared, ProgramError, Repository};
+use tempfile::TempDir;
+
+/// `1`, `explain`, or nothing.
+const SWITCH: &str = "REPO_CC_PRUNE";
+/// Set: each pruned compilation is compared with one that is not.
+const VERIFY: &str = "REPO_CC_VERIFY";
+/// The plugin's file.
+const PLUGIN: &str = "librepo_plugin.so";
+
+/// A compile in which definitions may be left out.
+#[derive(Debug)]
+pub struct Pruning {
+    directory: TempDir,
+    plugin: PathBuf,
+    environment: String,
+    unit: String,
+    verify: bool,
+    explain: bool,
+    /// What was found, for `verify`.
+    made: Mutex<FxHashMap<Vec<u8>, Digest>>,
+}
+
+/// Why an object could not be made whole.
+#[derive(Debug)]
+pub enum Failed {
+    /// What is new and what is known do not fit together, or there is no report.
+    Misfit(String),
+    /// As an ordinary import fails.
+    Import(ImportError),
+}
+
+impl From<ImportError> for Failed {
+    fn from(error: ImportError) -> Failed {
+        Failed::Import(error)
+    }
+}
+
+impl From<ProgramError> for Failed {
+    fn from(error: ProgramError) -> Failed {
+        Failed::Import(ImportError::Repository(error))
+    }
+}
+
+impl From<GraftError> for Failed {
+    fn from(error: GraftError) -> Failed {
+        match error {
+            GraftError::Misfit(what) => Failed::Misfit(what),
+            GraftError::Repository(error) => error.into(),
+        }
+    }
+}
+
+/// Does something with standard error closed to the compiler: what it says there it has said before.
+pub fn without_errors<T>(what: impl FnOnce() -> T) -> T {
+    // SAFETY: only descriptors of this process, which has one thread, are changed, and put back.
+    unsafe {
+        let kept = libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, 3);
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        libc::dup2(nothing, libc::STDERR_FILENO);
+        let result = what();
+        libc::dup2(kept, libc::STDERR_FILENO);
+        libc::close(kept);
+        libc::close(nothing);
+        result
+    }
+}
+
+/// Whether anybody has asked for this.
+pub fn is_on() -> bool {
+    matches!(switch().as_deref(), Some(b"1" | b"explain"))
+}
+
+fn switch() -> Option<Vec<u8>> {
+    env::var_os(SWITCH).map(|value| value.as_bytes().to_vec())
+}
+
+impl Pruning {
+    /// Prepares a compile by the compiler `program`, whose (expanded) arguments these are, to `output`; or says why nothing is pruned.
+    pub fn new(program: &Path, args: &[OsString], output: &Path) -> Result<Pruning, String> {
+        let relevant = eligible::relevant(args)?;
+        let compiler = fs::canonicalize(program).map_err(|error| error.to_string())?;
+        let library = llvm_19(&compiler).ok_or("not clang 19")?;
+        let plugin =
+            plugin().ok_or("the plugin is not there, or was built without LLVM's headers")?;
+        let mut environment = String::new();
+        for file in [&compiler, &library, &plugin] {
+            environment += &identity(file).map_err(|error| error.to_string())?;
+        }
+        for option in &relevant.options {
+            environment += option;
+            environment.push('\n');
+        }
+        let directory = tempfile::Builder::new().prefix("repo-cc-").tempdir();
+        let mut unit = blake3::Hasher::new();
+        let here = env::current_dir().map_err(|error| error.to_string())?;
+        let words = args.iter().map(|arg| arg.as_os_str());
+        for word in words.chain([here.as_os_str(), output.as_os_str()]) {
+            unit.update(&(word.len() as u64).to_le_bytes());
+            unit.update(word.as_bytes());
+        }
+        Ok(Pruning {
+            directory: directory.map_err(|error| error.to_string())?,
+            plugin,
+            environment,
+            unit: unit.finalize().to_hex()[..16].to_owned(),
+            verify: env::var_os(VERIFY).is_some(),
+            explain: switch().as_deref() == Some(b"explain"),
+            made: Mutex::default(),
+        })
+    }
+
+    /// What the compiler gets besides: options, and (set here) a variable. `repository` is where to look.
+    ///
+    /// # Errors
+    /// If the request cannot be written.
+    pub fn begin(&self, repository: &Path, prune: bool) -> io::Result<OsString> {
+        let _ = fs::remove_file(self.report_path());
+        let request = Request {
+            environment: self.environment.clone(),
+            repository: Some(repository.to_owned()),
+            prune,
+            promote: true,
+            unit: self.unit.clone(),
+            report: self.report_path(),
+        };
+        let path = self.directory.path().join("request");
+        fs::write(&path, serde_json::to_vec(&request)?)?;
+        // SAFETY: this process has one thread; nobody reads the environment meanwhile.
+        unsafe { env::set_var(REQUEST_VARIABLE, &path) };
+        let mut option = OsString::from("-fpass-plugin=");
+        option.push(&self.plugin);
+        Ok(option)
+    }
+
+    /// The compiler runs without us again.
+    pub fn end(&self) {
+        // SAFETY: as in `begin`.
+        unsafe { env::remove_var(REQUEST_VARIABLE) };
+    }
+
+    fn report_path(&self) -> PathBuf {
+        self.directory.path().join("report")
+    }
+
+    fn report(&self) -> Result<Report, Failed> {
+        let bytes = fs::read(self.report_path())
+            .map_err(|error| Failed::Misfit(format!("the plugin has made no report: {error}")))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Failed::Misfit(format!("the plugin's report cannot be read: {error}")))
+    }
+
+    /// Whether what the compiler has written is to be compared.
+    pub fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// Imports an object, with what the repository has of it, and keeps what was new.
+    ///
+    /// # Errors
+    /// See [`Failed`]: then the object must be compiled again.
+    pub fn import(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        bytes: &[u8],
+        ticket: Option<&Path>,
+        log: &Log,
+    ) -> Result<Imported, Failed> {
+        let report = self.report()?;
+        let arena = Bump::new();
+        let (prepared, whole) = prepare(path, bytes, &arena)?;
+        if let (true, Some(why)) = (report.pruned, &whole) {
+            return Err(Failed::Misfit(format!(
+                "the object cannot be taken apart: {why}"
+            )));
+        }
+        let programs = repository.programs()?;
+        let (prepared, grafted) = match report.pruned {
+            true => {
+                let (compilation, grafted) =
+                    self.graft(&prepared.compilation, &programs, &report)?;
+                (Prepared::new(compilation)?, grafted)
+            }
+            false => (prepared, 0),
+        };
+        let added = repository.add(&[Addition {
+            prepared: &prepared,
+            ticket,
+        }])?;
+        let (kept, refused) = match (&whole, &report.whole) {
+            (None, None) => bundles::bundles(&prepared, &report),
+            _ => Default::default(),
+        };
+        // The compilation stands without them.
+        let stored = memo::store(repository.store(), &kept).unwrap_or_default();
+        let count =
+            |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
+        log.note(format_args!(
+            "{}: {} definitions new, {} known ({grafted} of them used), {} kept for inlining; {} recorded; {:.1} ms for digests",
+            path.display(),
+            count(|state| state == State::New),
+            count(State::is_known),
+            count(|state| state == State::KnownKept),
+            stored.written,
+            report.seconds * 1e3,
+        ));
+        self.explain(&report, &refused);
+        if self.verify {
+            *self.made.lock().unwrap_or_else(|e| e.into_inner()) = by_name(&prepared);
+        }
+        Ok(Imported {
+            digest: prepared.digest,
+            added: added.first().copied().unwrap_or_default(),
+            whole,
+        })
+    }
+
+    fn explain(&self, report: &Report, refused: &[(String, String)]) {
+        if !self.explain {
+            return;
+        }
+        let refused: FxHashMap<&str, &str> = (refused.iter())
+            .map(|(name, why)| (name.as_str(), why.as_str()))
+            .collect();
+        if let Some(whole) = &report.whole {
+            eprintln!("repo-cc: nothing is left out: {whole}");
+        }
+        for defined in &report.definitions {
+            if Flags(defined.flags).has(Flags::CONTENT) {
+                continue;
+            }
+            let state = match defined.state {
+                State::New => "new",
+                State::Known => "known",
+                State::KnownKept => "known, kept for inlining",
+                State::Unreached => "not needed",
+            };
+            let name = defined.original.as_ref().unwrap_or(&defined.name);
+            let why = match (&defined.why, refused.get(defined.name.as_str())) {
+                (Some(why), _) => format!(" ({why})"),
+                (None, Some(why)) => format!(" (and not recorded: {why})"),
+                (None, None) => String::new(),
+            };
+            eprintln!("repo-cc: {name}: {state}{why} [{}]", &defined.digest[..16]);
+        }
+    }
+
+    /// The whole compilation.
+    fn graft<'a>(
+        &self,
+        partial: &Compilation<'a>,
+        programs: &store::program::Programs<'a>,
+        report: &Report,
+    ) -> Result<(Compilation<'a>, u32), Failed> {
+        let by_name: FxHashMap<&[u8], usize> = (report.definitions.iter().enumerate())
+            .map(|(at, defined)| (defined.name.as_bytes(), at))
+            .collect();
+        let mut graft = Graft::new(partial)?;
+        let mut added = FxHashSet::default();
+        let mut next: Vec<usize> = (report.definitions.iter().enumerate())
+            .filter(|(_, defined)| {
+                defined.state.is_known() && !Flags(defined.flags).has(Flags::DISCARDABLE)
+            })
+            .map(|(at, _)| at)
+            .collect();
+        loop {
+            for at in next.drain(..) {
+                if !added.insert(at) {
+                    continue;
+                }
+                let defined = &report.definitions[at];
+                let memo = Digest::from_hex(&defined.digest)
+                    .map(|digest| memo::find(programs, &digest.0))
+                    .transpose()?
+                    .flatten();
+                let memo = memo.ok_or_else(|| {
+                    Failed::Misfit(format!("{} is not there any more", defined.name))
+                })?;
+                graft.add(programs, &memo)?;
+            }
+            next.extend(graft.undefined().filter_map(|name| {
+                let at = *by_name.get(name)?;
+                (report.definitions[at].state.is_known() && !added.contains(&at)).then_some(at)
+            }));
+            if next.is_empty() {
+                break;
+            }
+        }
+        for name in graft.undefined() {
+            let Some(at) = by_name.get(name) else {
+                continue;
+            };
+            if !Flags(report.definitions[*at].flags).has(Flags::AVAILABLE_EXTERNALLY) {
+                let name = String::from_utf8_lossy(name);
+                return Err(Failed::Misfit(format!(
+                    "{name} is needed, and was not compiled"
+                )));
+            }
+        }
+        let grafted = graft.grafted;
+        Ok((graft.finish()?, grafted))
+    }
+
+    /// Compares what was made with the object of a compile in which nothing was left out, and says what differs.
+    pub fn compare(&self, path: &Path, object: io::Result<Vec<u8>>) -> String {
+        let comparison = object
+            .map_err(|error| error.to_string())
+            .and_then(|object| self.comparison(path, &object));
+        match comparison {
+            Ok(comparison) if comparison.is_clean() => {
+                format!("verified: {} definitions are equal", comparison.definitions)
+            }
+            Ok(comparison) => format!("DIFFERENT: {comparison:?}"),
+            Err(why) => format!("cannot be verified: {why}"),
+        }
+    }
+
+    fn comparison(&self, path: &Path, bytes: &[u8]) -> Result<Comparison, String> {
+        let arena = Bump::new();
+        let (prepared, _) = prepare(path, bytes, &arena).map_err(|error| error.to_string())?;
+        let full = by_name(&prepared);
+        let made = self.made.lock().unwrap_or_else(|e| e.into_inner());
+        let mut comparison = Comparison {
+            definitions: full.len(),
+            ..Comparison::default()
+        };
+        let mut names: Vec<_> = full.keys().chain(made.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let text = || String::from_utf8_lossy(name).into_owned();
+            match (full.get(name), made.get(name)) {
+                (Some(full), Some(made)) if full == made => {}
+                (Some(_), Some(_)) => comparison.different.push(text()),
+                (Some(_), None) => comparison.missing.push(text()),
+                (None, _) => comparison.more.push(text()),
+            }
+        }
+        Ok(comparison)
+    }
+}
+
+/// What two compiles of the same have made.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// How many definitions there are.
+    definitions: usize,
+    /// Those that differ.
+    different: Vec<String>,
+    /// Those that only the whole compile has.
+    missing: Vec<String>,
+    /// Those that only the other one has.
+    more: Vec<String>,
+}
+
+impl Comparison {
+    /// Whether both are equal. What nobody needs may be there or not.
+    fn is_clean(&self) -> bool {
+        self.different.is_empty() && self.missing.is_empty() && self.more.is_empty()
+    }
+}
+
+/// By name: what tells a global definition from any other, its fragment's content and that of all that is bound to it by content or place,
+/// and its symbol's kind, visibility, place and size.
+fn by_name(prepared: &Prepared<'_>) -> FxHashMap<Vec<u8>, Digest> {
+    let from = &prepared.compilation;
+    let mut member_of = vec![0; from.sections.len()];
+    for (member, fragment) in from.fragments.iter().enumerate() {
+        member_of[graft::range(&fragment.sections)].fill(member);
+    }
+    let mut result = FxHashMap::default();
+    for symbol in &from.symbols[from.first_global as usize..] {
+        let name = from.name(symbol.name);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[symbol.info, symbol.other]);
+        hasher.update(&symbol.value.to_le_bytes());
+        hasher.update(&symbol.size.to_le_bytes());
+        match symbol.place {
+            Place::Section(section) => {
+                let mut next = vec![member_of[section as usize]];
+                let mut seen = FxHashSet::default();
+                while let Some(member) = next.pop() {
+                    if !seen.insert(member) {
+                        continue;
+                    }
+                    let fragment = &from.fragments[member];
+                    contents(from, fragment, &mut hasher);
+                    hasher.update(&[u8::from(fragment.group != 0)]);
+                    let targets = from.targets[graft::range(&fragment.targets)].iter();
+                    for (target, bound) in
+                        targets.zip(&from.bindings[graft::range(&fragment.bindings)])
+                    {
+                        let bound = &from.symbols[*bound as usize];
+                        if matches!(target, Target::Global(_)) {
+                            hasher.update(&[bound.other]);
+                        } else if let Place::Section(section) = bound.place {
+                            next.push(member_of[section as usize]);
+                        }
+                    }
+                }
+            }
+            Place::Undefined => {
+                hasher.update(b"undefined");
+            }
+            Place::Absolute | Place::Common | Place::Piece(_) => {
+                hasher.update(b"other");
+            }
+        }
+        result.insert(name.to_vec(), Digest(*hasher.finalize().as_bytes()));
+    }
+    result
+}
+
+/// What a fragment is, but for this: an assembler pads the last frame description of an object.
+fn contents(from: &Compilation<'_>, fragment: &Fragment, hasher: &mut blake3::Hasher) {
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    for section in &from.sections[graft::range(&fragment.sections)] {
+        part(from.name(section.name));
+        for word in [
+            section.sh_type,
+            section.sh_flags,
+            section.entsize,
+            section.link,
+        ] {
+            part(&word.to_le_bytes());
+        }
+        part(&[section.kind as u8, section.align_log2, section.bits]);
+        match (section.kind, section.bytes.get(4..)) {
+            (SectionKind::Unwind, Some(record)) => {
+                let end = record.iter().rposition(|byte| *byte != 0);
+                part(&record[..end.map_or(0, |end| end + 1)]);
+            }
+            _ => {
+                part(&section.size.to_le_bytes());
+                part(&section.bytes);
+            }
+        }
+        part(from.fixup_bytes(section));
+    }
+    for target in &from.targets[graft::range(&fragment.targets)] {
+        part(&[target.kind() as u8]);
+        match *target {
+            Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => {
+                part(from.name(name));
+            }
+            // What it is, is looked at through what it is bound to.
+            Target::OwnAnonymous(_) => {}
+            Target::Section(section) => part(&section.to_le_bytes()),
+            Target::Piece(piece) => {
+                let piece = &from.pieces[piece as usize];
+                part(from.name(piece.section_name));
+                part(&[piece.align_log2]);
+                part(&piece.sh_flags.to_le_bytes());
+                part(piece.bytes);
+            }
+        }
+    }
+}
+
+/// What tells a program or library from another state of it.
+fn identity(file: &Path) -> io::Result<String> {
+    let data = fs::metadata(file)?;
+    Ok(format!(
+        "{} {} {} {}\n",
+        file.display(),
+        data.len(),
+        data.mtime(),
+        data.mtime_nsec()
+    ))
+}
+
+/// The library with the code generator, if this is a clang of LLVM 19 as distributions have it.
+fn llvm_19(compiler: &Path) -> Option<PathBuf> {
+    let root = compiler.parent()?.parent()?;
+    let is_19 = root.file_name() == Some(OsStr::new("llvm-19"));
+    let library = fs::canonicalize(root.join("lib/libLLVM.so.19.1")).ok()?;
+    is_19.then_some(library)
+}
+
+/// The plugin beside this program, or where it is installed, if it is not empty.
+fn plugin() -> Option<PathBuf> {
+    let own = fs::canonicalize("/proc/self/exe").ok()?;
+    let directory = own.parent()?;
+    let places = [
+        directory.join(PLUGIN),
+        directory.join("../lib/program-repository").join(PLUGIN),
+    ];
+    let found = places.into_iter().find(|place| place.is_file())?;
+    // The empty one has no entry point.
+    let bytes = fs::read(&found).ok()?;
+    let entry = b"llvmGetPassPluginInfo";
+    bytes
+        .windows(entry.len())
+        .any(|window| window == entry)
+        .then_some(found)
+}

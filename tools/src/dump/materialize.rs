@@ -1,0 +1,335 @@
+//! `--materialize`: ordinary objects in place of tickets: of one, of those in an archive, and of all below a directory.
+//!
+//! Each file is written beside its place, and renamed into it: who looks sees the old one or the new one, whole. In place it
+//! keeps mode, owner and time of modification: it is what it was, so nothing that was made of it has to be made again.
+
+use super::output::{Text, View};
+use ::tickets::archive::{Archive, ArchiveError};
+use ::tickets::file::Contents;
+use ::tickets::{Ticket, TicketError, archive_writer, edits, within_fat};
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Serialize;
+use std::fs::{self, File, FileTimes, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use store::engine::OpenOptions;
+use store::guard::{self, Temporary};
+use store::program::locate::Environment;
+use store::program::{Repository, waiting};
+
+const PREFIX: &str = ".repo-dump-";
+
+/// Where what is made goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// There; for a directory, below it.
+    At(&'a Path),
+    /// Where the ticket is.
+    InPlace,
+}
+
+/// What was done.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Files that were written.
+    files: u64,
+    /// Objects in them that were tickets.
+    objects: u64,
+    /// Files that hold tickets, and are as they were: named on standard error, with the reasons.
+    failed: u64,
+}
+
+impl Report {
+    /// Whether all was done.
+    pub fn is_good(&self) -> bool {
+        self.failed == 0
+    }
+}
+
+impl View for Report {
+    fn text(&self, out: &mut Text<'_>) -> io::Result<()> {
+        let plural = |number: u64| if number == 1 { "" } else { "s" };
+        writeln!(
+            out,
+            "{} object{} in {} file{}",
+            self.objects,
+            plural(self.objects),
+            self.files,
+            plural(self.files)
+        )?;
+        if self.failed > 0 {
+            writeln!(out, "{} as before", self.failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes objects of tickets.
+pub struct Maker<'a> {
+    option: Option<&'a Path>,
+    environment: Environment,
+    /// Those of the tickets so far.
+    repositories: Vec<(PathBuf, Repository)>,
+    report: Report,
+}
+
+impl<'a> Maker<'a> {
+    /// `option` is the argument of `--repo`.
+    pub fn new(option: Option<&'a Path>) -> Maker<'a> {
+        Maker {
+            option,
+            environment: Environment::current(),
+            repositories: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    /// Makes what is at `path`: a ticket, an archive, or a directory.
+    ///
+    /// # Errors
+    /// If it is none of these; if a file cannot be read or written; if a ticket cannot be made an object. In directories,
+    /// that is told, and counted in the report.
+    pub fn make(mut self, path: &Path, place: Place<'_>) -> Result<Report> {
+        if path.is_dir() {
+            self.tree(path, place)?;
+            return Ok(self.report);
+        }
+        // A link stays, and what it leads to is written.
+        let target = match place {
+            Place::At(output) => output.to_owned(),
+            Place::InPlace => fs::canonicalize(path).with_context(|| cannot_read(path))?,
+        };
+        let Some((bytes, objects)) = self.made(path)? else {
+            match place {
+                Place::InPlace if is_object_or_archive(path) => return Ok(self.report),
+                _ => bail!(
+                    "{}: not a ticket, and no archive of tickets",
+                    path.display()
+                ),
+            }
+        };
+        put(path, &target, place, &bytes)?;
+        self.report.files += 1;
+        self.report.objects += objects;
+        Ok(self.report)
+    }
+
+    /// The bytes that are to take the place of the file at `path`, and how many objects are in them that were tickets.
+    /// `None` if it has none.
+    fn made(&mut self, path: &Path) -> Result<Option<(Vec<u8>, u64)>> {
+        let contents = Contents::of_file(path).with_context(|| cannot_read(path))?;
+        let Some(contents) = contents else {
+            bail!("{}: not a ticket, but no regular file", path.display());
+        };
+        if !Archive::is_archive(&contents) {
+            let object = self.object(path, &contents);
+            let object = object.with_context(|| path.display().to_string())?;
+            return Ok(object.map(|object| (object, 1)));
+        }
+        let archive = Archive::parse(&contents).with_context(|| path.display().to_string())?;
+        if archive.is_thin() {
+            return match has_tickets(path, &contents) {
+                false => Ok(None),
+                true => bail!(
+                    "{}: a thin archive holds no members, only their names: \
+                     materialize the files that it names, and make it again (ar)",
+                    path.display()
+                ),
+            };
+        }
+        let mut objects = 0;
+        let made = archive_writer::with_members(&contents, |name, body| {
+            let object = self.object(path, body);
+            let object = object.with_context(|| format!("{}({name})", path.display()))?;
+            objects += u64::from(object.is_some());
+            Ok::<_, Failed>(object)
+        });
+        match made {
+            Ok(made) => Ok(made.map(|made| (made, objects))),
+            Err(Failed(error)) => Err(error),
+        }
+    }
+
+    /// The object that a ticket stands for. `None` if it is none.
+    fn object(&mut self, path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+        // Of a fat object that somebody has changed, too: it is the object now.
+        if let Some(object) = within_fat(bytes) {
+            return Ok(Some(object.to_vec()));
+        }
+        let Some(ticket) = Ticket::parse(bytes)? else {
+            return Ok(None);
+        };
+        let repository = self.repository(path, &ticket).map_err(plain)?;
+        if !ticket.is_sealed {
+            edits::check(bytes, &ticket, repository).map_err(plain)?;
+        }
+        let programs = repository.programs()?;
+        let compilation = programs.compilation(&ticket.compilation)?;
+        Ok(Some(linker::join::join(&programs.load(&compilation)?)?))
+    }
+
+    fn repository(&mut self, near: &Path, ticket: &Ticket) -> Result<&Repository, TicketError> {
+        let is_its = |(path, repository): &(PathBuf, Repository)| {
+            repository.uuid() == ticket.uuid && *path == ticket.repository
+        };
+        let index = match self.repositories.iter().position(is_its) {
+            Some(index) => index,
+            None => {
+                let options = OpenOptions {
+                    read_only: true,
+                    patience: Some(waiting::patience(|line| linker::tell!("repo-dump: {line}"))),
+                    ..OpenOptions::default()
+                };
+                let opened =
+                    ticket.open_repository(self.option, near, &self.environment, &options)?;
+                self.repositories.push((ticket.repository.clone(), opened));
+                self.repositories.len() - 1
+            }
+        };
+        Ok(&self.repositories[index].1)
+    }
+
+    /// All files below `root`. Symbolic links are not followed.
+    fn tree(&mut self, root: &Path, place: Place<'_>) -> Result<()> {
+        let mut directories = vec![root.to_owned()];
+        while let Some(directory) = directories.pop() {
+            let entries = fs::read_dir(&directory).with_context(|| cannot_read(&directory))?;
+            let mut entries: Vec<_> = entries
+                .collect::<io::Result<_>>()
+                .with_context(|| cannot_read(&directory))?;
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                let path = entry.path();
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => directories.push(path),
+                    Ok(kind) if kind.is_file() && is_object_or_archive(&path) => {
+                        self.file_of_tree(root, &path, place);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn file_of_tree(&mut self, root: &Path, path: &Path, place: Place<'_>) {
+        let target = match place {
+            Place::InPlace => path.to_owned(),
+            Place::At(output) => output.join(path.strip_prefix(root).unwrap_or(path)),
+        };
+        let make = |maker: &mut Self| -> Result<Option<u64>> {
+            let Some((bytes, objects)) = maker.made(path)? else {
+                return Ok(None);
+            };
+            if let (Place::At(_), Some(directory)) = (place, target.parent()) {
+                let cannot = || format!("{}: cannot make", directory.display());
+                fs::create_dir_all(directory).with_context(cannot)?;
+            }
+            put(path, &target, place, &bytes)?;
+            Ok(Some(objects))
+        };
+        match make(self) {
+            Ok(None) => {}
+            Ok(Some(objects)) => {
+                self.report.files += 1;
+                self.report.objects += objects;
+            }
+            Err(error) => {
+                self.report.failed += 1;
+                linker::tell!("repo-dump: {}", store::describe(error.as_ref()));
+            }
+        }
+    }
+}
+
+/// An error that is ours, or the archive's.
+struct Failed(anyhow::Error);
+
+impl From<ArchiveError> for Failed {
+    fn from(error: ArchiveError) -> Failed {
+        Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Failed {
+        Failed(error)
+    }
+}
+
+/// The repository's own error, if it is one, with advice.
+fn plain(error: TicketError) -> anyhow::Error {
+    match error {
+        TicketError::Repository(error) => super::advised(error),
+        error => error.into(),
+    }
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("{}: cannot read", path.display())
+}
+
+/// Whether some member of a thin archive is a ticket.
+fn has_tickets(path: &Path, contents: &[u8]) -> bool {
+    use ::tickets::file::{TicketFile, look_into};
+    matches!(look_into(path, contents), TicketFile::Archive { tickets, .. } if !tickets.is_empty())
+}
+
+/// Whether a file begins like an archive or a relocatable object.
+fn is_object_or_archive(path: &Path) -> bool {
+    let mut start = [0; 18];
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .and_then(|mut file| file.read_exact(&mut start));
+    let is_object = start.starts_with(b"\x7fELF") && start[16..] == [1, 0];
+    opened.is_ok() && (Archive::is_archive(&start) || is_object)
+}
+
+/// Writes `bytes`, which were made of the file at `path`, to `target`.
+fn put(path: &Path, target: &Path, place: Place<'_>, bytes: &[u8]) -> Result<()> {
+    let cannot = || format!("{}: cannot write", target.display());
+    match place {
+        Place::InPlace => replace(target, bytes).with_context(cannot),
+        Place::At(_) if fs::metadata(target).is_ok_and(|metadata| !metadata.is_file()) => {
+            if target.is_dir() {
+                return Err(anyhow!(
+                    "{}: a directory; {} is made a file",
+                    target.display(),
+                    path.display()
+                ));
+            }
+            fs::write(target, bytes).with_context(cannot)
+        }
+        Place::At(_) => guard::replace(PREFIX, target, 0o666, bytes).with_context(cannot),
+    }
+}
+
+/// Puts a file with these bytes in the place of `target`, with its mode, owner and times.
+fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let before = fs::symlink_metadata(target)?;
+    let (temporary, mut file) = Temporary::create(PREFIX, target, 0o600)?;
+    file.write_all(bytes)?;
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+        std::os::unix::fs::fchown(&file, Some(before.uid()), Some(before.gid()))?;
+    }
+    file.set_permissions(Permissions::from_mode(before.mode() & 0o7777))?;
+    let times = FileTimes::new().set_modified(before.modified()?);
+    file.set_times(times.set_accessed(before.accessed()?))?;
+    let still = fs::symlink_metadata(target)?;
+    let what = |metadata: &fs::Metadata| {
+        (
+            metadata.ino(),
+            metadata.size(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+        )
+    };
+    if what(&still) != what(&before) {
+        return Err(io::Error::other("another process writes it"));
+    }
+    temporary.rename(target)
+}
