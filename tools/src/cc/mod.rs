@@ -20,17 +20,21 @@ mod import;
 mod install;
 mod linker_dir;
 mod log;
+mod memo;
 mod options;
+mod own_dir;
 mod publish;
 mod response;
 mod run;
 
 use archiver::Tool;
-use classify::Action;
+use classify::{Action, Compile};
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
 use log::Log;
 use publish::{Expected, Ordinary};
-use run::Ending;
+use memo::Memo;
+use run::{Captured, Ending};
+use format_spec::digest::Digest;
 use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -97,7 +101,20 @@ pub fn main() -> ExitCode {
             .or_else(|| env::var_os("REPO_LOG").map(PathBuf::from))
             .filter(|path| !path.as_os_str().is_empty()),
         verbose: options.verbose,
+        explain: options.explain,
     };
+    if options.show_stats || options.zero_stats {
+        let asked = Asked {
+            repo: options.repo.as_deref(),
+            command: &[],
+            fat: false,
+            log: &log,
+        };
+        return match memo::statistics(&asked, options.show_stats, options.zero_stats) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error),
+        };
+    }
     let ourselves = Ourselves::look();
     let mut command = options.command.clone();
     if let Some(repo) = &options.repo {
@@ -217,12 +234,9 @@ impl Invocation {
                 let args = self.with_linker(end_of_options, log);
                 self.exec(&args)
             }
-            Action::Compile {
-                outputs,
-                split_sections,
-            } => {
+            Action::Compile(compile) => {
                 let expected: Vec<Expected> =
-                    outputs.into_iter().filter_map(Expected::new).collect();
+                    compile.outputs.iter().cloned().filter_map(Expected::new).collect();
                 if expected.is_empty() {
                     log.note(format_args!(
                         "{}: passed on: the output is not a regular file",
@@ -230,7 +244,7 @@ impl Invocation {
                     ));
                     return self.exec(&self.args);
                 }
-                self.compile(&expected, split_sections, asked)
+                self.compile(&expected, &compile, asked)
             }
         }
     }
@@ -252,7 +266,7 @@ impl Invocation {
         let action = self.action_by_arguments(compiler);
         // What ccache keeps outlives what a ticket names, and no rebuild makes it again.
         match action {
-            Action::Compile { .. } if env::var_os(INSIDE_CCACHE).is_some() => Action::PassThrough(
+            Action::Compile(_) if env::var_os(INSIDE_CCACHE).is_some() => Action::PassThrough(
                 "inside ccache, which would keep the ticket; let repo-cc run ccache",
             ),
             action => action,
@@ -333,34 +347,69 @@ impl Invocation {
         }
     }
 
-    /// Runs the compiler, makes tickets of its objects, and ends as it ended.
+    /// Runs the compiler, makes tickets of its objects, and ends as it ended; or does not run it, where it is known what it would make.
     fn compile(
         &self,
         expected: &[Expected],
-        split_sections: bool,
+        compile: &Compile,
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
-        let ours: &[&str] = if split_sections {
-            &SECTION_OPTIONS
-        } else {
-            &[]
+        let mut importer = import::Importer::new(asked);
+        let mut memo = match memo::is_on() {
+            true => Some(Memo::begin(self, compile, asked)),
+            false => None,
+        };
+        if let Some(Ok(memo)) = &memo
+            && memo.hit(&mut importer).is_some()
+        {
+            run::end_like(Ending::Exit(0));
+        }
+        let mut captured = None;
+        let mut besides = Vec::new();
+        if let Some(Ok(memo)) = &mut memo {
+            captured = Captured::new().ok();
+            if captured.is_some() {
+                besides = memo.before_compile();
+            }
+        }
+        let ours: &[&str] = match compile.split_sections {
+            true => &SECTION_OPTIONS,
+            false => &[],
         };
         let args: Vec<OsString> = self
             .lead
             .iter()
             .cloned()
             .chain(ours.iter().map(OsString::from))
+            .chain(besides)
             .chain(self.args.iter().cloned())
             .collect();
-        let ending = run::run(&self.program.path, &self.program.argv0, &args)
-            .map_err(|error| self.cannot_run(error))?;
+        let ending = run::run(
+            &self.program.path,
+            &self.program.argv0,
+            &args,
+            captured.as_mut(),
+        )
+        .map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
-            make_tickets(expected, asked);
+            let made = make_tickets(expected, asked, &mut importer);
+            match (&memo, made) {
+                (Some(Ok(memo)), Some(compilation)) => {
+                    memo.record(&mut importer, &compilation, captured);
+                }
+                (Some(Err(reason)), _) => {
+                    asked.log.explain(format_args!("{}: ordinary: {reason}", self.shown()));
+                    memo::count_ordinary(&mut importer, expected[0].path(), reason);
+                }
+                _ => {}
+            }
         } else if asked.log.wanted() {
             asked
                 .log
                 .note(format_args!("{}: failed: {ending}", self.shown()));
         }
+        // What follows does not come back.
+        drop(memo);
         run::end_like(ending)
     }
 
@@ -371,7 +420,7 @@ impl Invocation {
         archives: &[PathBuf],
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
-        let ending = run::run(&self.program.path, &self.program.argv0, &self.args)
+        let ending = run::run(&self.program.path, &self.program.argv0, &self.args, None)
             .map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
             for archive in archives {
@@ -396,15 +445,23 @@ impl Invocation {
 /// Replaces the objects of a successful compile by tickets, as far as that can
 /// be. The user is told of the first difficulty that concerns the repository,
 /// and of no further ones, which will be the same.
-fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
+/// Gives the digest of the last compilation that has a ticket.
+fn make_tickets(
+    expected: &[Expected],
+    asked: &Asked<'_>,
+    importer: &mut import::Importer<'_>,
+) -> Option<Digest> {
     let log = asked.log;
-    let mut importer = import::Importer::new(asked);
     let what = if asked.fat { "fat object" } else { "ticket" };
     let mut told = false;
+    let mut made = None;
     for output in expected {
         let path = output.path().display();
-        match output.publish(&mut importer) {
-            Ok(imported) => log.note(format_args!("{path}: {what}: {}", imported.summary)),
+        match output.publish(importer) {
+            Ok(imported) => {
+                log.note(format_args!("{path}: {what}: {}", imported.summary));
+                made = Some(imported.digest());
+            }
             Err(Ordinary::Quiet(reason)) => log.note(format_args!("{path}: object: {reason}")),
             Err(Ordinary::Told(reason)) if told => {
                 log.note(format_args!("{path}: object: {reason}"));
@@ -415,4 +472,5 @@ fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
             }
         }
     }
+    made
 }
