@@ -8,7 +8,7 @@
 //! [`Action::PassThrough`], with a reason for the log.
 
 use super::compiler::{Family, is_x86_64_elf};
-use super::options::separate_arguments;
+use super::options::{Meaning, meaning, separate_arguments};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -19,17 +19,81 @@ pub enum Action {
     /// Run it as it stands. The reason is for the log.
     PassThrough(&'static str),
     /// A compile whose outputs are to become tickets.
-    Compile {
-        /// The objects that the compiler is expected to write.
-        outputs: Vec<PathBuf>,
-        /// Whether to ask for a section for each definition.
-        split_sections: bool,
-    },
+    Compile(Box<Compile>),
     /// A link, or a question about which linker will be used.
     Link {
         /// How many of the arguments stand before a `--` that ends the options.
         end_of_options: usize,
     },
+}
+
+/// A compile, as far as its command line tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compile {
+    /// The objects that the compiler is expected to write.
+    pub outputs: Vec<PathBuf>,
+    /// Whether to ask for a section for each definition.
+    pub split_sections: bool,
+    /// Whether a `-o` names the output.
+    pub names_output: bool,
+    /// What is compiled.
+    pub sources: Vec<Source>,
+    /// The dependency file that is asked for.
+    pub dependencies: Dependencies,
+    /// All words but the inputs, in order, response files expanded.
+    pub words: Vec<Word>,
+    /// Inputs that only the linker would read.
+    pub for_linker: bool,
+}
+
+/// What is compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// As it was given.
+    pub name: OsString,
+    /// Its language.
+    pub language: Language,
+    /// Whether a `-x` says so, and not the file's name: drivers of C++ take C for C++ then.
+    pub is_given: bool,
+}
+
+/// The languages that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cxx,
+    /// Assembly that is preprocessed.
+    Assembly,
+    /// Assembly that is not.
+    RawAssembly,
+    /// Any other.
+    Other,
+}
+
+/// Whether and where the compiler is to write a dependency file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// `-MD` or `-MMD`.
+    pub wanted: bool,
+    /// `-MMD`: without headers of the system.
+    pub without_system: bool,
+    /// The last `-MF`, or what stands behind `-Wp,-MD,`.
+    pub file: Option<OsString>,
+    /// `-MT` or `-MQ`.
+    pub names_target: bool,
+}
+
+/// An option with its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The option.
+    pub option: OsString,
+    /// The words that are its arguments: mostly one, or none.
+    pub arguments: Vec<OsString>,
+    /// What it is about.
+    pub meaning: Meaning,
 }
 
 /// What an input is, by its language.
@@ -77,6 +141,12 @@ struct Line {
     /// Inputs in order. What stands in the options for the linker counts as an
     /// input for it, as it does for the drivers.
     inputs: Vec<(Input, OsString)>,
+    /// The languages of the inputs that are sources, and whether a `-x` gave them.
+    languages: Vec<(Language, bool)>,
+    /// What is known of the dependency file.
+    dependencies: Dependencies,
+    /// All words but the inputs.
+    words: Vec<Word>,
     /// Position of a `--`.
     end_of_options: Option<usize>,
 }
@@ -86,6 +156,7 @@ impl Line {
     fn read(&mut self, family: Family, args: &[OsString]) -> Option<&'static str> {
         // The language that the last -x gave to what follows.
         let mut language: Option<Input> = None;
+        let mut name_of_language: Option<OsString> = None;
         let mut index = 0;
         while let Some(arg) = args.get(index) {
             let position = index;
@@ -94,9 +165,44 @@ impl Line {
             if self.end_of_options.is_some() || bytes == b"-" || bytes.first() != Some(&b'-') {
                 let input = language.unwrap_or_else(|| input_by_suffix(arg));
                 self.inputs.push((input, arg.clone()));
+                if matches!(input, Input::Source | Input::Assembly) {
+                    self.languages.push(match &name_of_language {
+                        Some(name) if language.is_some() => (Language::by_name(name), true),
+                        _ => (Language::by_suffix(arg), false),
+                    });
+                }
                 continue;
             }
             let text = option_name(bytes);
+            let arguments: Vec<OsString> = match text.len() < bytes.len() {
+                true => Vec::new(),
+                false => {
+                    let count = separate_arguments(family, text);
+                    args.iter().skip(index).take(count).cloned().collect()
+                }
+            };
+            let argument = arguments.first().map(|word| word.as_bytes());
+            self.read_dependencies(bytes, argument);
+            match (text, argument) {
+                ("-x" | "--language", Some(name)) => {
+                    name_of_language = Some(OsString::from_vec(name.to_vec()));
+                }
+                _ => {
+                    let joined = ["--language=", "-x"]
+                        .into_iter()
+                        .find_map(|option| bytes.strip_prefix(option.as_bytes()));
+                    if let Some(name) = joined {
+                        name_of_language = Some(OsString::from_vec(name.to_vec()));
+                    }
+                }
+            }
+            if bytes != b"--" {
+                self.words.push(Word {
+                    meaning: meaning(bytes, argument),
+                    option: arg.clone(),
+                    arguments,
+                });
+            }
             if text.len() < bytes.len() {
                 // More follows, so its argument is joined to it.
                 if let Some(reason) = self.read_joined(text, bytes, &mut language) {
@@ -150,6 +256,31 @@ impl Line {
             }
         }
         None
+    }
+
+    /// Reads what an option says about the dependency file.
+    fn read_dependencies(&mut self, option: &[u8], argument: Option<&[u8]>) {
+        let known = &mut self.dependencies;
+        let file = |bytes: &[u8]| Some(OsString::from_vec(bytes.to_vec()));
+        match option {
+            b"-MD" | b"--write-dependencies" => known.wanted = true,
+            b"-MMD" | b"--write-user-dependencies" => {
+                known.wanted = true;
+                known.without_system = true;
+            }
+            b"-MF" => known.file = argument.and_then(file),
+            [b'-', b'M', b'F', rest @ ..] => known.file = file(rest),
+            [b'-', b'M', b'T' | b'Q', ..] => known.names_target = true,
+            _ => {
+                for (prefix, without_system) in [("-Wp,-MD,", false), ("-Wp,-MMD,", true)] {
+                    if let Some(rest) = option.strip_prefix(prefix.as_bytes()) {
+                        known.wanted = true;
+                        known.without_system |= without_system;
+                        known.file = file(rest);
+                    }
+                }
+            }
+        }
     }
 
     /// Reads an option whose argument, if any, is joined to it. `text` is its
@@ -276,10 +407,56 @@ impl Line {
                 .map(|(_, name)| default_object(name))
                 .collect(),
         };
-        Action::Compile {
+        let split_sections = family == Family::Gcc || has(Input::Source);
+        let names_output = self.output.is_some();
+        let for_linker = has(Input::ForLinker);
+        let sources = (self.inputs.into_iter())
+            .filter(|(input, _)| makes_object(input))
+            .zip(self.languages)
+            .map(|((_, name), (language, is_given))| Source {
+                name,
+                language,
+                is_given,
+            });
+        Action::Compile(Box::new(Compile {
             outputs,
             // clang warns of options that it has no use for.
-            split_sections: family == Family::Gcc || has(Input::Source),
+            split_sections,
+            names_output,
+            sources: sources.collect(),
+            dependencies: self.dependencies,
+            words: self.words,
+            for_linker,
+        }))
+    }
+}
+
+impl Language {
+    /// The language of this name, as after `-x`.
+    fn by_name(name: &OsStr) -> Language {
+        match name.as_bytes() {
+            b"c" => Language::C,
+            b"c++" => Language::Cxx,
+            b"assembler-with-cpp" => Language::Assembly,
+            b"assembler" => Language::RawAssembly,
+            _ => Language::Other,
+        }
+    }
+
+    /// The language of a file of this name. (What a driver of C++ takes for C++, whose files end in `.c`, is for who
+    /// knows the driver's name.)
+    fn by_suffix(name: &OsStr) -> Language {
+        let bytes = name.as_bytes();
+        match bytes
+            .rsplit(|&byte| byte == b'.')
+            .next()
+            .unwrap_or_default()
+        {
+            b"c" => Language::C,
+            b"cc" | b"cp" | b"cxx" | b"cpp" | b"CPP" | b"c++" | b"C" => Language::Cxx,
+            b"S" | b"sx" => Language::Assembly,
+            b"s" => Language::RawAssembly,
+            _ => Language::Other,
         }
     }
 }

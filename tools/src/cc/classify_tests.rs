@@ -6,19 +6,88 @@ fn args(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
 }
 
+/// An action without what was understood besides.
+fn bare(action: Action) -> Action {
+    match action {
+        Action::Compile(compile) => Action::Compile(Box::new(Compile {
+            outputs: compile.outputs,
+            split_sections: compile.split_sections,
+            ..Compile::default()
+        })),
+        action => action,
+    }
+}
+
 fn gcc(line: &str) -> Action {
-    classify(Family::Gcc, &args(line))
+    bare(classify(Family::Gcc, &args(line)))
 }
 
 fn clang(line: &str) -> Action {
-    classify(Family::Clang, &args(line))
+    bare(classify(Family::Clang, &args(line)))
 }
 
 fn compile(outputs: &[&str]) -> Action {
-    Action::Compile {
+    Action::Compile(Box::new(Compile {
         outputs: outputs.iter().map(PathBuf::from).collect(),
         split_sections: true,
+        ..Compile::default()
+    }))
+}
+
+/// What is understood of a compile.
+fn understood(line: &str) -> Compile {
+    match classify(Family::Gcc, &args(line)) {
+        Action::Compile(compile) => *compile,
+        action => panic!("{line}: {action:?}"),
     }
+}
+
+#[test]
+fn what_is_understood_is_kept() {
+    let it =
+        understood("-Wp,-MMD,x.d -I inc -DA=1 -O2 -c -x c++ a.c -x none b.S -o a.o -MT t libm.a");
+    let names: Vec<_> = it
+        .sources
+        .iter()
+        .map(|source| (source.name.to_str().expect("UTF-8"), source.language))
+        .collect();
+    assert_eq!(names, [("a.c", Language::Cxx), ("b.S", Language::Assembly)]);
+    assert!(it.names_output && it.for_linker);
+    let expected = Dependencies {
+        wanted: true,
+        without_system: true,
+        file: Some("x.d".into()),
+        names_target: true,
+    };
+    assert_eq!(it.dependencies, expected);
+    let of_words: Vec<_> = it
+        .words
+        .iter()
+        .map(|word| {
+            (
+                word.option.to_str().expect("UTF-8"),
+                word.arguments.len(),
+                word.meaning,
+            )
+        })
+        .collect();
+    assert_eq!(
+        of_words,
+        [
+            ("-Wp,-MMD,x.d", 0, Meaning::Dependencies),
+            ("-I", 1, Meaning::Directory),
+            ("-DA=1", 0, Meaning::Macro),
+            ("-O2", 0, Meaning::Code),
+            ("-c", 0, Meaning::Nothing),
+            ("-x", 1, Meaning::Code),
+            ("-x", 1, Meaning::Code),
+            ("-o", 1, Meaning::Output),
+            ("-MT", 1, Meaning::Dependencies),
+        ]
+    );
+    let it = understood("-MD -MFdep -c a.cc");
+    assert_eq!(it.dependencies.file, Some("dep".into()));
+    assert!(it.dependencies.wanted && !it.dependencies.without_system && !it.names_output);
 }
 
 fn link(line: &str) -> Action {
@@ -96,9 +165,11 @@ fn options_of_one_family() {
 
 #[test]
 fn assembly_alone_gets_no_options_from_us_with_clang() {
-    let bare = |outputs: &[&str]| Action::Compile {
-        outputs: outputs.iter().map(PathBuf::from).collect(),
-        split_sections: false,
+    let bare = |outputs: &[&str]| {
+        Action::Compile(Box::new(Compile {
+            outputs: outputs.iter().map(PathBuf::from).collect(),
+            ..Compile::default()
+        }))
     };
     assert_eq!(clang("-c a.s"), bare(&["a.o"]));
     assert_eq!(clang("-c a.S b.s -DX"), bare(&["a.o", "b.o"]));
@@ -224,19 +295,21 @@ fn bytes_that_are_not_utf8() {
     let odd = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     let line = [odd(b"-c"), odd(b"-DX=\xff"), odd(b"dir\xff/\xfe.c")];
     assert_eq!(
-        classify(Family::Gcc, &line),
-        Action::Compile {
+        bare(classify(Family::Gcc, &line)),
+        Action::Compile(Box::new(Compile {
             outputs: vec![PathBuf::from(odd(b"\xfe.o"))],
-            split_sections: true
-        }
+            split_sections: true,
+            ..Compile::default()
+        }))
     );
     let line = [odd(b"-c"), odd(b"a.c"), odd(b"-o\xff.o")];
     assert_eq!(
-        classify(Family::Gcc, &line),
-        Action::Compile {
+        bare(classify(Family::Gcc, &line)),
+        Action::Compile(Box::new(Compile {
             outputs: vec![PathBuf::from(odd(b"\xff.o"))],
-            split_sections: true
-        }
+            split_sections: true,
+            ..Compile::default()
+        }))
     );
 }
 
@@ -264,8 +337,8 @@ mod properties {
             let line: Vec<OsString> = words.iter().map(OsString::from).collect();
             for family in [Family::Gcc, Family::Clang] {
                 match classify(family, &line) {
-                    Action::Compile { outputs, .. } => {
-                        prop_assert!(!outputs.is_empty());
+                    Action::Compile(compile) => {
+                        prop_assert!(!compile.outputs.is_empty());
                         prop_assert!(words.iter().any(|w| w == "-c" || w == "--compile"));
                     }
                     Action::Link { end_of_options } => prop_assert!(end_of_options <= line.len()),

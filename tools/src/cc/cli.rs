@@ -55,6 +55,19 @@ pub struct Options {
     #[arg(long)]
     pub fat: bool,
 
+    /// Say on standard error whether the compile was skipped, and why not
+    #[arg(long)]
+    pub explain: bool,
+
+    /// Show how often compiles were skipped, and why not, with the repository
+    /// of this directory
+    #[arg(long)]
+    pub show_stats: bool,
+
+    /// Set what --show-stats shows to zero
+    #[arg(long)]
+    pub zero_stats: bool,
+
     /// Make links with the names of compilers to this program, to be put in
     /// front of PATH: with NAMES, or those of all compilers on PATH and the
     /// one-word names of these, of ar, ranlib and gcc's names for them, and of
@@ -66,7 +79,7 @@ pub struct Options {
     #[arg(
         value_name = "COMPILER",
         trailing_var_arg = true,
-        required_unless_present = "install_links",
+        required_unless_present_any = ["install_links", "show_stats", "zero_stats"],
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
@@ -83,6 +96,9 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
         log: None,
         verbose: false,
         fat: false,
+        explain: false,
+        show_stats: false,
+        zero_stats: false,
         install_links: None,
         command,
     };
@@ -120,9 +136,10 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
         let bytes = word.as_bytes();
         at += match bytes {
             b"--repo" | b"--log" => 2,
-            b"--verbose" | b"-v" | b"--fat" => 1,
+            b"--verbose" | b"-v" | b"--fat" | b"--explain" => 1,
             // Answers and the making of links are no command's; what follows -- is one.
-            b"--install-links" | b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,
+            b"--install-links" | b"--show-stats" | b"--zero-stats" => return None,
+            b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,
             _ if bytes.starts_with(b"--install-links=") => return None,
             _ if bytes.starts_with(b"--repo=") || bytes.starts_with(b"--log=") => 1,
             _ => break,

@@ -5,6 +5,7 @@ use super::Asked;
 use super::log::Log;
 use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
+use format_spec::digest::Digest;
 use linker::import::{ImportError, Imported as Added, import_object};
 use std::ffi::OsString;
 use std::fmt;
@@ -23,6 +24,13 @@ pub struct Imported {
     pub ticket: Vec<u8>,
     /// What was stored.
     pub summary: Summary,
+}
+
+impl Imported {
+    /// The digest of the compilation.
+    pub fn digest(&self) -> Digest {
+        self.summary.added.digest
+    }
 }
 
 /// What was stored, for the log.
@@ -132,12 +140,7 @@ impl<'a> Importer<'a> {
                 make_fat(&mut fat, self.repository(target)?, &added.digest);
                 fat
             }
-            false => {
-                let path = named_path(self.repository(target)?);
-                let made = self.recipe(target, &path);
-                let ticket = ticket_bytes(self.repository(target)?, &added.digest, &made);
-                ticket.map_err(|error| told(&error))?
-            }
+            false => self.ticket(&added.digest, target)?,
         };
         let repository = self.repository(target)?;
         Ok(Imported {
@@ -148,6 +151,28 @@ impl<'a> Importer<'a> {
                 repository: repository.path().to_owned(),
             },
         })
+    }
+
+    /// The ticket `target` of a compilation that the repository has.
+    pub fn ticket(&mut self, compilation: &Digest, target: &Path) -> Result<Vec<u8>, Ordinary> {
+        let path = named_path(self.repository(target)?);
+        let made = self.recipe(target, &path);
+        let ticket = ticket_bytes(self.repository(target)?, compilation, &made);
+        ticket.map_err(|error| Ordinary::Told(error.to_string()))
+    }
+
+    /// The repository for an output, if there is one already that can be used.
+    pub fn existing(&mut self, target: &Path) -> Option<&Repository> {
+        let directory = target.parent().unwrap_or(Path::new("/"));
+        let open = match self.open.take() {
+            Some((of, repository)) if of == directory => repository,
+            _ => {
+                let options = OpenOptions::default();
+                let (option, environment) = (self.option, &self.environment);
+                locate::open(option, Some(target), environment, &options, &mut |_| {}).ok()?
+            }
+        };
+        Some(&self.open.insert((directory.to_owned(), open)).1)
     }
 
     /// How the ticket `target` is made, for it to say; empty if it could not be made so again.
@@ -177,7 +202,7 @@ impl<'a> Importer<'a> {
     }
 
     /// The repository for an output, open.
-    fn repository(&mut self, target: &Path) -> Result<&Repository, Ordinary> {
+    pub fn repository(&mut self, target: &Path) -> Result<&Repository, Ordinary> {
         let directory = target.parent().unwrap_or(Path::new("/"));
         let open = match self.open.take() {
             Some((of, repository)) if of == directory => (of, repository),

@@ -6,12 +6,13 @@
 //! name is made from the path of that `repo-ld`, so a link in it never has to
 //! point anywhere else later, and builds that run at once cannot disagree.
 
+use super::own_dir::{bases, private};
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names that a driver may ask for. (`real-ld` is the first that gcc's
@@ -50,25 +51,6 @@ pub fn directory(repo_ld: &Path) -> io::Result<PathBuf> {
     Err(last_error)
 }
 
-/// Where such directories can be: the user's cache; where there is none (in
-/// build sandboxes without a home), the directory for temporary files, which is
-/// shared with other users.
-fn bases() -> Vec<PathBuf> {
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    // SAFETY: geteuid concerns no memory and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    cache
-        .map(|cache| cache.join("program-repository"))
-        .into_iter()
-        .chain([env::temp_dir().join(format!("program-repository-{user}"))])
-        .collect()
-}
-
 /// Makes the directory and its links, as far as they are missing. It must be this user's
 /// alone: whoever can put a link there says what the next build runs. (With sudo, the home
 /// directory may be that of a user whom root need not trust so far.)
@@ -98,16 +80,6 @@ fn prepare(base: &Path, name: &str, repo_ld: &Path) -> io::Result<PathBuf> {
     }
     remove_dangling(base);
     Ok(dir)
-}
-
-/// Whether only this user can put files into a directory.
-fn private(dir: &Path) -> bool {
-    fs::symlink_metadata(dir).is_ok_and(|metadata| {
-        // SAFETY: geteuid concerns no memory and cannot fail.
-        let user = unsafe { libc::geteuid() };
-        let others_write = metadata.permissions().mode() & 0o022 != 0;
-        metadata.is_dir() && metadata.uid() == user && !others_write
-    })
 }
 
 /// Removes the directories of programs that are gone.

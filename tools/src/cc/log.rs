@@ -18,6 +18,8 @@ pub struct Log {
     pub asked: bool,
     /// Also to standard error.
     pub verbose: bool,
+    /// What concerns the question whether a compile is needed, to standard error.
+    pub explain: bool,
 }
 
 impl Log {
@@ -53,6 +55,14 @@ impl Log {
                 );
             }
         }
+    }
+
+    /// Says why a compile is done, or not.
+    pub fn explain(&self, line: impl Display) {
+        if self.explain && !self.verbose {
+            let _ = std::io::stderr().write_all(format!("repo-cc: {line}\n").as_bytes());
+        }
+        self.note(line);
     }
 
     /// Tells the user something that the log should have as well.

@@ -20,18 +20,22 @@ mod import;
 mod install;
 mod linker_dir;
 mod log;
+mod memo;
 mod options;
+mod own_dir;
 mod pruning;
 mod publish;
 mod response;
 mod run;
 
 use archiver::Tool;
-use classify::Action;
+use classify::{Action, Compile};
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
+use format_spec::digest::Digest;
 use log::Log;
+use memo::Memo;
 use publish::{Expected, Ordinary};
-use run::Ending;
+use run::{Captured, Ending};
 use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -98,7 +102,20 @@ pub fn main() -> ExitCode {
             .or_else(|| env::var_os("REPO_LOG").map(PathBuf::from))
             .filter(|path| !path.as_os_str().is_empty()),
         verbose: options.verbose,
+        explain: options.explain,
     };
+    if options.show_stats || options.zero_stats {
+        let asked = Asked {
+            repo: options.repo.as_deref(),
+            command: &[],
+            fat: false,
+            log: &log,
+        };
+        return match memo::statistics(&asked, options.show_stats, options.zero_stats) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error),
+        };
+    }
     let ourselves = Ourselves::look();
     let mut command = options.command.clone();
     if let Some(repo) = &options.repo {
@@ -228,12 +245,13 @@ impl Invocation {
                 let args = self.with_linker(end_of_options, log);
                 self.exec(&args)
             }
-            Action::Compile {
-                outputs,
-                split_sections,
-            } => {
-                let expected: Vec<Expected> =
-                    outputs.into_iter().filter_map(Expected::new).collect();
+            Action::Compile(compile) => {
+                let expected: Vec<Expected> = compile
+                    .outputs
+                    .iter()
+                    .cloned()
+                    .filter_map(Expected::new)
+                    .collect();
                 if expected.is_empty() {
                     log.note(format_args!(
                         "{}: passed on: the output is not a regular file",
@@ -241,7 +259,7 @@ impl Invocation {
                     ));
                     return self.exec(&self.args);
                 }
-                self.compile(&expected, split_sections, asked)
+                self.compile(&expected, &compile, asked)
             }
         }
     }
@@ -263,7 +281,7 @@ impl Invocation {
         let action = self.action_by_arguments(compiler);
         // What ccache keeps outlives what a ticket names, and no rebuild makes it again.
         match action {
-            Action::Compile { .. } if env::var_os(INSIDE_CCACHE).is_some() => Action::PassThrough(
+            Action::Compile(_) if env::var_os(INSIDE_CCACHE).is_some() => Action::PassThrough(
                 "inside ccache, which would keep the ticket; let repo-cc run ccache",
             ),
             action => action,
@@ -344,51 +362,86 @@ impl Invocation {
         }
     }
 
-    /// Runs the compiler, makes tickets of its objects, and ends as it ended.
+    /// Runs the compiler, makes tickets of its objects, and ends as it ended; or does not run it, where it is known what it would make.
     fn compile(
         &self,
         expected: &[Expected],
-        split_sections: bool,
+        compile: &Compile,
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
-        let ours: &[&str] = if split_sections {
-            &SECTION_OPTIONS
-        } else {
-            &[]
+        let mut importer = import::Importer::new(asked);
+        // A fat object is the compiler's own, whole. What leaves out definitions runs the compiler in its own way.
+        let is_pruned = pruning::is_on() && compile.split_sections && !asked.fat;
+        let mut memo = match memo::is_on() && !is_pruned {
+            true => Some(Memo::begin(self, compile, asked)),
+            false => None,
+        };
+        if let Some(Ok(memo)) = &memo
+            && memo.hit(&mut importer).is_some()
+        {
+            run::end_like(Ending::Exit(0));
+        }
+        let mut captured = None;
+        let mut besides = Vec::new();
+        if let Some(Ok(memo)) = &mut memo {
+            captured = Captured::new().ok();
+            if captured.is_some() {
+                besides = memo.before_compile();
+            }
+        }
+        let ours: &[&str] = match compile.split_sections {
+            true => &SECTION_OPTIONS,
+            false => &[],
         };
         let args: Vec<OsString> = self
             .lead
             .iter()
             .cloned()
             .chain(ours.iter().map(OsString::from))
+            .chain(besides)
             .chain(self.args.iter().cloned())
             .collect();
-        // A fat object is the compiler's own, whole.
-        let before = match pruning::is_on() && split_sections && !asked.fat {
+        let run = |captured: Option<&mut Captured>| {
+            run::run(&self.program.path, &self.program.argv0, &args, captured)
+        };
+        let before = match is_pruned {
             true => self.compile_new(expected, &args, asked)?,
             false => Before::Nothing,
         };
         let ending = match before {
             Before::Done(ending) => run::end_like(ending),
-            Before::Nothing => run::run(&self.program.path, &self.program.argv0, &args),
+            Before::Nothing => run(captured.as_mut()),
             // What the compiler has to say it has said.
             Before::InVain(ending) => {
-                pruning::without_errors(|| run::run(&self.program.path, &self.program.argv0, &args))
-                    .map(|again| match (ending, again) {
-                        // It was for us that it failed.
-                        (_, Ending::Exit(0)) => again,
-                        _ => ending,
-                    })
+                pruning::without_errors(|| run(None)).map(|again| match (ending, again) {
+                    // It was for us that it failed.
+                    (_, Ending::Exit(0)) => again,
+                    _ => ending,
+                })
             }
         };
         let ending = ending.map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
-            make_tickets(expected, asked);
+            let made = make_tickets(expected, asked, &mut importer);
+            match (&memo, made) {
+                (Some(Ok(memo)), Some(compilation)) => {
+                    memo.record(&mut importer, &compilation, captured);
+                }
+                (Some(Err(reason)), _) => {
+                    asked
+                        .log
+                        .explain(format_args!("{}: ordinary: {reason}", self.shown()));
+                    memo::count_ordinary(&mut importer, expected[0].path(), reason);
+                }
+                _ => {}
+            }
         } else if asked.log.wanted() {
             asked
                 .log
                 .note(format_args!("{}: failed: {ending}", self.shown()));
         }
+        // What follows does not come back.
+        drop(memo);
         run::end_like(ending)
     }
 
@@ -399,7 +452,7 @@ impl Invocation {
         archives: &[PathBuf],
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
-        let ending = run::run(&self.program.path, &self.program.argv0, &self.args)
+        let ending = run::run(&self.program.path, &self.program.argv0, &self.args, None)
             .map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
             for archive in archives {
@@ -450,7 +503,7 @@ impl Invocation {
                 return Ok(None);
             };
             let args: Vec<OsString> = [option].into_iter().chain(args.iter().cloned()).collect();
-            let ending = run::run(&self.program.path, &self.program.argv0, &args)
+            let ending = run::run(&self.program.path, &self.program.argv0, &args, None)
                 .map_err(|error| self.cannot_run(error));
             pruning.end();
             ending.map(Some)
@@ -498,15 +551,23 @@ impl Invocation {
 /// Replaces the objects of a successful compile by tickets, as far as that can
 /// be. The user is told of the first difficulty that concerns the repository,
 /// and of no further ones, which will be the same.
-fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
+/// Gives the digest of the last compilation that has a ticket.
+fn make_tickets(
+    expected: &[Expected],
+    asked: &Asked<'_>,
+    importer: &mut import::Importer<'_>,
+) -> Option<Digest> {
     let log = asked.log;
-    let mut importer = import::Importer::new(asked);
     let what = if asked.fat { "fat object" } else { "ticket" };
     let mut told = false;
+    let mut made = None;
     for output in expected {
         let path = output.path().display();
-        match output.publish(&mut importer) {
-            Ok(imported) => log.note(format_args!("{path}: {what}: {}", imported.summary)),
+        match output.publish(importer) {
+            Ok(imported) => {
+                log.note(format_args!("{path}: {what}: {}", imported.summary));
+                made = Some(imported.digest());
+            }
             Err(Ordinary::Quiet(reason)) => log.note(format_args!("{path}: object: {reason}")),
             Err(Ordinary::Told(reason)) if told => {
                 log.note(format_args!("{path}: object: {reason}"));
@@ -517,4 +578,5 @@ fn make_tickets(expected: &[Expected], asked: &Asked<'_>) {
             }
         }
     }
+    made
 }

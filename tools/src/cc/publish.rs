@@ -118,6 +118,46 @@ impl Expected {
     }
 }
 
+/// The absolute path, without symbolic links, at which an output is or will be; `None` where a ticket cannot simply be put there: what
+/// is there is no file, has other names or must not be written, or there is no directory for it.
+pub fn place_for(output: &Path) -> Option<PathBuf> {
+    if let Ok(target) = fs::canonicalize(output) {
+        let metadata = fs::metadata(&target).ok()?;
+        let is_plain = metadata.is_file() && metadata.nlink() == 1;
+        let is_ours = || OpenOptions::new().write(true).open(&target).is_ok();
+        return (is_plain && is_ours()).then_some(target);
+    }
+    // A link that leads nowhere.
+    if fs::symlink_metadata(output).is_ok() {
+        return None;
+    }
+    let directory = match output.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Some(fs::canonicalize(directory).ok()?.join(output.file_name()?))
+}
+
+/// Puts a ticket where no compiler has written an object.
+///
+/// # Errors
+/// Of the file system.
+pub fn put(target: &Path, ticket: &[u8]) -> io::Result<()> {
+    let mode = match fs::metadata(target) {
+        Ok(metadata) => metadata.mode() & 0o7777,
+        Err(_) => {
+            // SAFETY: no memory is concerned; this process has one thread.
+            let mask = unsafe {
+                let mask = libc::umask(0o077);
+                libc::umask(mask);
+                mask
+            };
+            0o666 & !mask
+        }
+    };
+    put_with_mode(target, ticket, mode)
+}
+
 /// The stamp of a file.
 fn stamp(metadata: &fs::Metadata) -> Stamp {
     Stamp {
@@ -151,9 +191,13 @@ fn is_elf_object(bytes: &[u8]) -> bool {
 fn replace(target: &Path, bytes: &[u8], metadata: &fs::Metadata) -> io::Result<()> {
     // What was compiled is worth more than the time until it has its place.
     let _held = HeldSignals::ending();
+    put_with_mode(target, bytes, metadata.mode() & 0o7777)
+}
+
+fn put_with_mode(target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let (temporary, mut file) = Temporary::create(".repo-cc-", target, 0o600)?;
     file.write_all(bytes)?;
-    file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     temporary.rename(target)
 }
 

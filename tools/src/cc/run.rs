@@ -14,14 +14,15 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the compiler may take to end by itself before a signal that we
 /// got is handed on to it.
@@ -109,9 +110,119 @@ fn ignored(signal: libc::c_int) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
+/// What a program writes to standard error, while it is handed on.
+#[derive(Debug)]
+pub struct Captured {
+    reading: OwnedFd,
+    writing: Option<OwnedFd>,
+    /// What has come so far; `None` if it is too much to be kept.
+    bytes: Option<Vec<u8>>,
+    is_open: bool,
+}
+
+/// More than this is only handed on.
+const MOST_CAPTURED: usize = 1 << 20;
+
+impl Captured {
+    /// A pipe for the standard error of a program.
+    ///
+    /// # Errors
+    /// If there can be none.
+    pub fn new() -> io::Result<Captured> {
+        let mut ends = [0; 2];
+        // SAFETY: the pointer is to two numbers, which pipe2 fills in.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: pipe2 has just made them, and nobody else knows them.
+        let [reading, writing] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        // SAFETY: no memory is concerned.
+        unsafe { libc::fcntl(reading.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        Ok(Captured {
+            reading,
+            writing: Some(writing),
+            bytes: Some(Vec::new()),
+            is_open: true,
+        })
+    }
+
+    /// What was written; `None` if it was too much.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        self.bytes
+    }
+
+    /// Hands on what has come. Whoever still has the pipe open when the program has ended is not waited for.
+    fn pump(&mut self) {
+        let mut buffer = [0_u8; 1 << 14];
+        while self.is_open {
+            // SAFETY: the pointer is to a buffer of this size.
+            let count = unsafe {
+                libc::read(
+                    self.reading.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                )
+            };
+            match count {
+                0 => self.is_open = false,
+                1.. => {
+                    let new = &buffer[..count as usize];
+                    let _ = io::stderr().write_all(new);
+                    match &mut self.bytes {
+                        Some(bytes) if bytes.len() + new.len() <= MOST_CAPTURED => {
+                            bytes.extend_from_slice(new);
+                        }
+                        bytes => *bytes = None,
+                    }
+                }
+                _ => match io::Error::last_os_error().kind() {
+                    io::ErrorKind::Interrupted => {}
+                    _ => return,
+                },
+            }
+        }
+    }
+
+    /// Waits until there is something to be read, or a signal, or the time has passed.
+    fn wait(&self, signals: &OwnedFd, limit: Option<Duration>) {
+        let entry = |fd: RawFd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut entries = [
+            entry(signals.as_raw_fd()),
+            entry(if self.is_open {
+                self.reading.as_raw_fd()
+            } else {
+                -1
+            }),
+        ];
+        let limit = limit.map_or(-1, |limit| limit.as_millis() as libc::c_int + 1);
+        // SAFETY: the pointer is to two entries.
+        unsafe { libc::poll(entries.as_mut_ptr(), 2, limit) };
+    }
+}
+
+/// A descriptor that is readable while one of these (held) signals waits.
+fn signal_descriptor(set: &libc::sigset_t) -> io::Result<OwnedFd> {
+    // SAFETY: the pointer is to a set; the descriptor is new.
+    unsafe {
+        match libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
 /// Runs the program as a child, with our standard streams and environment,
-/// and waits until it has ended.
-pub fn run(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Result<Ending> {
+/// and waits until it has ended. What it writes to standard error goes through `captured`, if that is asked for.
+pub fn run(
+    program: &Path,
+    argv0: &OsStr,
+    args: &[OsString],
+    mut captured: Option<&mut Captured>,
+) -> io::Result<Ending> {
     let heeded: Vec<libc::c_int> = ENDING
         .into_iter()
         .filter(|&signal| !ignored(signal))
@@ -125,38 +236,60 @@ pub fn run(program: &Path, argv0: &OsStr, args: &[OsString]) -> io::Result<Endin
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
     }
     let held = HeldSignals::hold(&waited_for);
-    let child = spawn(program, argv0, args, &held.before)?;
-    let mut to_hand_on = None;
+    let signals = match &captured {
+        Some(_) => Some(signal_descriptor(&waited_for)?),
+        None => None,
+    };
+    let error_stream = captured
+        .as_mut()
+        .and_then(|captured| captured.writing.take());
+    let child = spawn(program, argv0, args, &held.before, error_stream.as_ref())?;
+    drop(error_stream);
+    // A signal, and when it came.
+    let mut to_hand_on: Option<(libc::c_int, Instant)> = None;
     loop {
-        if let Some(ending) = ended(child)? {
+        let has_ended = ended(child)?;
+        if let Some(captured) = &mut captured {
+            captured.pump();
+        }
+        if let Some(ending) = has_ended {
             // How the compiler ended tells what a signal meant that came while
             // it ran; one that still waits here must not end us otherwise.
             while next_signal(&waited_for, Some(Duration::ZERO)).is_some() {}
             return Ok(ending);
         }
-        match next_signal(&waited_for, to_hand_on.map(|_| GRACE)) {
-            Some((libc::SIGCHLD, _) | (_, libc::SI_KERNEL)) => {}
+        let patience = to_hand_on.map(|(_, since)| GRACE.saturating_sub(since.elapsed()));
+        let next = match (&captured, &signals) {
+            (Some(captured), Some(signals)) => {
+                captured.wait(signals, patience);
+                next_signal(&waited_for, Some(Duration::ZERO))
+            }
+            _ => next_signal(&waited_for, patience),
+        };
+        match (next, to_hand_on) {
+            (Some((libc::SIGCHLD, _) | (_, libc::SI_KERNEL)), _) => {}
+            (Some((signal, _)), None) => to_hand_on = Some((signal, Instant::now())),
             // A second signal while one waits: no reason to wait longer.
-            Some((signal, _)) if to_hand_on.is_none() => to_hand_on = Some(signal),
-            Some((signal, _)) => {
+            (Some((signal, _)), Some(_)) => {
                 to_hand_on = None;
                 send(child, signal);
             }
-            None => {
-                if let Some(signal) = to_hand_on.take() {
-                    send(child, signal);
-                }
+            (None, Some((signal, since))) if since.elapsed() >= GRACE => {
+                to_hand_on = None;
+                send(child, signal);
             }
+            (None, _) => {}
         }
     }
 }
 
-/// Starts the program with the signal mask `mask`.
+/// Starts the program with the signal mask `mask`, and with `error_stream` for its standard error.
 fn spawn(
     program: &Path,
     argv0: &OsStr,
     args: &[OsString],
     mask: &libc::sigset_t,
+    error_stream: Option<&OwnedFd>,
 ) -> io::Result<libc::pid_t> {
     unsafe extern "C" {
         static environ: *const *mut libc::c_char;
@@ -191,14 +324,24 @@ fn spawn(
             attributes.as_mut_ptr(),
             (libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK) as libc::c_short,
         );
+        let mut actions = MaybeUninit::uninit();
+        libc::posix_spawn_file_actions_init(actions.as_mut_ptr());
+        if let Some(stream) = error_stream {
+            libc::posix_spawn_file_actions_adddup2(
+                actions.as_mut_ptr(),
+                stream.as_raw_fd(),
+                libc::STDERR_FILENO,
+            );
+        }
         let error = libc::posix_spawnp(
             &mut child,
             program.as_ptr(),
-            ptr::null(),
+            actions.as_ptr(),
             attributes.as_ptr(),
             argv.as_ptr(),
             environ,
         );
+        libc::posix_spawn_file_actions_destroy(actions.as_mut_ptr());
         libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
         error
     };
@@ -290,8 +433,35 @@ mod tests {
             &PathBuf::from("/bin/sh"),
             OsStr::new("sh"),
             &["-c".into(), script.into()],
+            None,
         )
         .expect("a shell")
+    }
+
+    #[test]
+    fn what_is_written_to_standard_error_is_kept() {
+        let mut captured = Captured::new().expect("a pipe");
+        let script = "printf one >&2; sleep 0.05; printf ' two' >&2; exit 3";
+        let ending = run(
+            Path::new("/bin/sh"),
+            OsStr::new("sh"),
+            &["-c".into(), script.into()],
+            Some(&mut captured),
+        );
+        assert_eq!(ending.expect("a shell"), Ending::Exit(3));
+        assert_eq!(captured.into_bytes().as_deref(), Some(&b"one two"[..]));
+        // Who goes on after the program has ended is not waited for.
+        let mut captured = Captured::new().expect("a pipe");
+        let before = Instant::now();
+        let ending = run(
+            Path::new("/bin/sh"),
+            OsStr::new("sh"),
+            &["-c".into(), "echo x >&2; sleep 5 & exit 0".into()],
+            Some(&mut captured),
+        );
+        assert_eq!(ending.expect("a shell"), Ending::Exit(0));
+        assert!(before.elapsed() < Duration::from_secs(4));
+        assert_eq!(captured.into_bytes().as_deref(), Some(&b"x\n"[..]));
     }
 
     #[test]
@@ -300,7 +470,7 @@ mod tests {
         assert_eq!(sh("exit 77"), Ending::Exit(77));
         assert_eq!(sh("kill -SEGV $$"), Ending::Signal(libc::SIGSEGV));
         assert_eq!(sh("kill -KILL $$"), Ending::Signal(libc::SIGKILL));
-        let missing = run(Path::new("/no/such/program"), OsStr::new("x"), &[]);
+        let missing = run(Path::new("/no/such/program"), OsStr::new("x"), &[], None);
         assert_eq!(
             missing.expect_err("no such program").kind(),
             io::ErrorKind::NotFound

@@ -1,0 +1,509 @@
+//! What a compiler says of itself: of which files it consists, and where it looks for headers.
+//!
+//! It is asked once for each set of options that the answer may depend on, and the answer is kept in a file. An answer is right
+//! while all files and directories that it was made of are as they were (size, both times, inode), which is looked up each time.
+
+use super::inputs::{self, Inputs, State};
+use crate::cc::classify::{Language, Word};
+use crate::cc::compiler::{Compiler, Family, Program};
+use crate::cc::options::Meaning;
+use format_spec::digest::Digest;
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use store::guard::Temporary;
+
+const VERSION: &str = "repo-cc answer 1";
+
+/// What a compiler has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// A digest of the bytes of all files that the compiler consists of.
+    pub identity: Digest,
+    /// These files, and directories in which others of them would be; with their states.
+    parts: Vec<(PathBuf, State)>,
+    /// The directories that are searched: first those for `"…"` only, then those for `<…>` too.
+    pub search: Vec<Vec<u8>>,
+    /// How many of them are for `"…"` only.
+    pub quoted: usize,
+    /// Directories that would be searched, too, if there were such.
+    pub missing: Vec<Vec<u8>>,
+}
+
+/// The question.
+pub struct Question<'a> {
+    pub program: &'a Program,
+    pub compiler: &'a Compiler,
+    pub language: Language,
+    pub words: &'a [Word],
+    /// What of the environment matters, with its values.
+    pub environment: &'a [(&'static str, OsString)],
+    /// The working directory.
+    pub directory: &'a Path,
+}
+
+/// Names of libraries that have no part in what a compiler makes of a source.
+const PLAIN_LIBRARIES: &[&str] = &[
+    "ld-linux",
+    "libbsd.",
+    "libc.",
+    "libdl.",
+    "libedit.",
+    "libffi.",
+    "libgcc_s.",
+    "libicu",
+    "liblzma.",
+    "libm.",
+    "libmd.",
+    "libpthread.",
+    "librt.",
+    "libstdc++.",
+    "libtinfo.",
+    "libxml2.",
+    "libz.",
+    "libz3.",
+    "libzstd.",
+    "libncurses",
+    "linux-vdso",
+];
+
+impl Question<'_> {
+    /// The options that the answer may depend on.
+    fn options(&self) -> Vec<&OsStr> {
+        let matters = |word: &&Word| {
+            let text = word.option.as_bytes();
+            match word.meaning {
+                Meaning::Directory => true,
+                Meaning::Code => {
+                    let is_only_code = [
+                        &b"-f"[..],
+                        b"-O",
+                        b"-g",
+                        b"-Wa,",
+                        b"--param",
+                        b"-x",
+                        b"--language",
+                    ];
+                    !is_only_code
+                        .iter()
+                        .any(|beginning| text.starts_with(beginning))
+                        || text.starts_with(b"-fno-integrated-as")
+                        || text.starts_with(b"-fintegrated-as")
+                }
+                _ => false,
+            }
+        };
+        let words = self.words.iter().filter(matters);
+        words
+            .flat_map(|word| std::iter::once(&word.option).chain(&word.arguments))
+            .map(OsString::as_os_str)
+            .collect()
+    }
+
+    fn language(&self) -> &'static str {
+        match self.language {
+            Language::Cxx => "c++",
+            Language::Assembly => "assembler-with-cpp",
+            Language::RawAssembly => "assembler",
+            Language::C | Language::Other => "c",
+        }
+    }
+
+    /// The name of the file with the answer.
+    fn file_name(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        let mut add = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        add(VERSION.as_bytes());
+        add(self.program.path.as_os_str().as_bytes());
+        add(self.program.argv0.as_bytes());
+        add(self.language().as_bytes());
+        add(self.directory.as_os_str().as_bytes());
+        for word in self.options() {
+            add(word.as_bytes());
+        }
+        for (name, value) in self.environment {
+            add(name.as_bytes());
+            add(value.as_bytes());
+        }
+        add(env::var_os("PATH").unwrap_or_default().as_bytes());
+        format!("compiler-{}", &hasher.finalize().to_hex()[..32])
+    }
+
+    /// The answer: the one that was given before, if it is still right, or a new one.
+    ///
+    /// # Errors
+    /// In words, why there is none.
+    pub fn answer(
+        &self,
+        directory: Option<&Path>,
+        inputs: &Inputs,
+    ) -> Result<Answer, &'static str> {
+        let file = directory.map(|directory| directory.join(self.file_name()));
+        if let Some(answer) = file.as_deref().and_then(Answer::read) {
+            return Ok(answer);
+        }
+        let answer = self.ask(inputs)?;
+        if let Some(file) = file {
+            answer.write(&file);
+        }
+        Ok(answer)
+    }
+
+    /// A command of the compiler whose words are not translated.
+    fn command(&self, options: &[&OsStr]) -> Command {
+        let mut command = Command::new(&self.program.path);
+        std::os::unix::process::CommandExt::arg0(&mut command, &self.program.argv0);
+        command
+            .args(options)
+            .env("LC_ALL", "C")
+            .env_remove("LANGUAGE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn ask(&self, inputs: &Inputs) -> Result<Answer, &'static str> {
+        const SILENT: &str = "the compiler does not say where it looks for headers";
+        let options = self.options();
+        let mut command = self.command(&options);
+        command.args([
+            "-E",
+            "-v",
+            "-x",
+            self.language(),
+            "/dev/null",
+            "-o",
+            "/dev/null",
+        ]);
+        let output = command.output().map_err(|_| SILENT)?;
+        if !output.status.success() {
+            return Err(SILENT);
+        }
+        let mut parts = Parts::new(inputs);
+        parts.program(&self.program.path)?;
+        let mut answer = Answer {
+            identity: Digest([0; 32]),
+            parts: Vec::new(),
+            search: Vec::new(),
+            quoted: 0,
+            missing: Vec::new(),
+        };
+        let said = answer.read_search(&output.stderr, self.language)?;
+        for program in &said.programs {
+            parts.program(program)?;
+        }
+        let integrated = self.compiler.family == Family::Clang
+            && !options.iter().any(|option| *option == "-fno-integrated-as");
+        if !integrated {
+            parts.program(&self.assembler(&options)?)?;
+        }
+        for directory in said.directories {
+            parts.state(&directory);
+        }
+        (answer.identity, answer.parts) = parts.finish();
+        Ok(answer)
+    }
+
+    /// The assembler that will be run.
+    fn assembler(&self, options: &[&OsStr]) -> Result<PathBuf, &'static str> {
+        const NONE: &str = "the compiler does not say what its assembler is";
+        let mut command = self.command(options);
+        let output = command
+            .arg("-print-prog-name=as")
+            .output()
+            .map_err(|_| NONE)?;
+        let name = OsString::from_vec(output.stdout.trim_ascii().to_vec());
+        if name.is_empty() {
+            return Err(NONE);
+        }
+        if name.as_bytes().contains(&b'/') {
+            return Ok(name.into());
+        }
+        env::split_paths(&env::var_os("PATH").unwrap_or_default())
+            .map(|directory| directory.join(&name))
+            .find(|path| path.is_file())
+            .ok_or(NONE)
+    }
+}
+
+/// What else is in what a compiler has said.
+#[derive(Default)]
+struct Said {
+    programs: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Answer {
+    /// Reads what `-v` has written.
+    fn read_search(&mut self, text: &[u8], language: Language) -> Result<Said, &'static str> {
+        const STRANGE: &str = "the compiler says what is not understood here";
+        let mut said = Said::default();
+        // Before the lists, in that of "…", in that of <…>, behind them.
+        let mut state = 0;
+        for line in text.split(|byte| *byte == b'\n') {
+            let in_quotes = |prefix: &str| {
+                let rest = line.strip_prefix(prefix.as_bytes())?;
+                rest.strip_suffix(b"\"")
+            };
+            if line == b"#include \"...\" search starts here:" {
+                state = 1;
+            } else if line == b"#include <...> search starts here:" {
+                state = 2;
+            } else if line == b"End of search list." {
+                state = 3;
+            } else if state == 1 || state == 2 {
+                let directory = line.strip_prefix(b" ").ok_or(STRANGE)?;
+                if directory.ends_with(b" (framework directory)")
+                    || directory.ends_with(b" (headermap)")
+                {
+                    return Err("frameworks");
+                }
+                if directory.contains(&0) || self.search.len() == 250 {
+                    return Err(STRANGE);
+                }
+                self.quoted += usize::from(state == 1);
+                self.search.push(directory.to_vec());
+            } else if let Some(directory) = in_quotes("ignoring nonexistent directory \"") {
+                self.missing.push(directory.to_vec());
+            } else if let Some(directory) = in_quotes("ignoring duplicate directory \"") {
+                // Elsewhere tomorrow, if a link is another one.
+                let path = inputs::path(directory);
+                let plain = std::path::absolute(path).map_err(|_| STRANGE)?;
+                if fs::canonicalize(path).ok() != Some(without_dots(&plain)) {
+                    return Err("a directory of headers that is named twice, once by a link");
+                }
+            } else if line.starts_with(b"Configuration file:") {
+                return Err("clang reads a configuration file");
+            } else if line.starts_with(b"Reading specs from") {
+                return Err("gcc reads specs");
+            } else if let Some(installation) = line.strip_prefix(b"Selected GCC installation: ") {
+                // clang takes the newest gcc that there is.
+                let above = inputs::path(installation).parent();
+                said.directories.extend(above.map(Path::to_owned));
+                said.directories
+                    .extend(above.and_then(Path::parent).map(Path::to_owned));
+            } else if let Some(command) = line.strip_prefix(b" ")
+                && state == 0
+            {
+                // The compiler proper.
+                let program = match command.strip_prefix(b"\"") {
+                    Some(quoted) => quoted.split(|byte| *byte == b'"').next(),
+                    None => command.split(|byte| *byte == b' ').next(),
+                };
+                let program = program.map(inputs::path).filter(|path| path.is_absolute());
+                if let Some(program) = program
+                    && program.is_file()
+                    && !said.programs.iter().any(|known| known == program)
+                {
+                    said.programs.push(program.to_owned());
+                    // Where specs and configuration files would be.
+                    said.directories
+                        .extend(program.parent().map(Path::to_owned));
+                }
+            }
+        }
+        if said.programs.is_empty() && language != Language::RawAssembly {
+            return Err(STRANGE);
+        }
+        if state != 3 && language != Language::RawAssembly {
+            return Err(STRANGE);
+        }
+        Ok(said)
+    }
+
+    /// Reads an answer; `None` if there is none in the file, or it is not right any more.
+    fn read(file: &Path) -> Option<Answer> {
+        let text = fs::read(file).ok()?;
+        let mut lines = text.split(|byte| *byte == b'\n');
+        if lines.next()? != VERSION.as_bytes() {
+            return None;
+        }
+        let mut answer = Answer {
+            identity: Digest([0; 32]),
+            parts: Vec::new(),
+            search: Vec::new(),
+            quoted: 0,
+            missing: Vec::new(),
+        };
+        for line in lines {
+            let (kind, rest) = line.split_at_checked(2)?;
+            match kind {
+                b"i " => {
+                    let hex = std::str::from_utf8(rest).ok()?;
+                    answer.identity = Digest(*blake3::Hash::from_hex(hex).ok()?.as_bytes());
+                }
+                b"p " => {
+                    let (state, path) = rest.split_at_checked(81)?;
+                    let path = inputs::path(path).to_owned();
+                    let found = state_of(&path)?;
+                    if state != hex_of(&found).as_bytes() {
+                        return None;
+                    }
+                    answer.parts.push((path, found));
+                }
+                b"q " => {
+                    answer.search.push(rest.to_vec());
+                    answer.quoted += 1;
+                }
+                b"a " => answer.search.push(rest.to_vec()),
+                // Directories that are there by now are searched.
+                b"m " if fs::symlink_metadata(inputs::path(rest)).is_ok() => return None,
+                b"m " => answer.missing.push(rest.to_vec()),
+                b"e " => {
+                    return Some(answer);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn write(&self, file: &Path) {
+        let mut text = format!(
+            "{VERSION}\ni {}\n",
+            blake3::Hash::from(self.identity.0).to_hex()
+        )
+        .into_bytes();
+        let mut line = |kind: &[u8; 2], parts: &[&[u8]]| {
+            text.extend_from_slice(kind);
+            parts.iter().for_each(|part| text.extend_from_slice(part));
+            text.push(b'\n');
+        };
+        for (path, state) in &self.parts {
+            line(
+                b"p ",
+                &[hex_of(state).as_bytes(), path.as_os_str().as_bytes()],
+            );
+        }
+        for (number, directory) in self.search.iter().enumerate() {
+            line(
+                if number < self.quoted { b"q " } else { b"a " },
+                &[directory],
+            );
+        }
+        for directory in &self.missing {
+            line(b"m ", &[directory]);
+        }
+        line(b"e ", &[]);
+        // Without it the compiler is asked again.
+        let write = || -> std::io::Result<()> {
+            let (temporary, mut to) = Temporary::create(".repo-cc-", file, 0o600)?;
+            to.write_all(&text)?;
+            temporary.rename(file)
+        };
+        let _ = write();
+    }
+}
+
+fn state_of(path: &Path) -> Option<State> {
+    fs::metadata(path).ok().map(|metadata| State::of(&metadata))
+}
+
+/// 81 characters: the state, and a blank.
+fn hex_of(state: &State) -> String {
+    let mut text: String = state
+        .words()
+        .iter()
+        .map(|word| format!("{word:016x}"))
+        .collect();
+    text.push(' ');
+    text
+}
+
+/// A path without `.` and `..`, as far as that can be told from its words.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                out.pop();
+            }
+            std::path::Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// The files that a compiler consists of.
+struct Parts<'a> {
+    inputs: &'a Inputs,
+    states: Vec<(PathBuf, State)>,
+    digests: BTreeSet<Digest>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(inputs: &'a Inputs) -> Parts<'a> {
+        Parts {
+            inputs,
+            states: Vec::new(),
+            digests: BTreeSet::new(),
+        }
+    }
+
+    /// A program, with the libraries that are its own.
+    fn program(&mut self, path: &Path) -> Result<(), &'static str> {
+        const UNREADABLE: &str = "a part of the compiler cannot be read";
+        self.file(path).ok_or(UNREADABLE)?;
+        let mut start = [0; 4];
+        let mut file = fs::File::open(path).map_err(|_| UNREADABLE)?;
+        std::io::Read::read_exact(&mut file, &mut start).map_err(|_| UNREADABLE)?;
+        if start != *b"\x7fELF" {
+            return Err("the compiler is a script");
+        }
+        // As ldd does it: the loader says what it would load, and runs nothing.
+        let listed = Command::new(path)
+            .env("LD_TRACE_LOADED_OBJECTS", "1")
+            .stdin(Stdio::null())
+            .output();
+        let listed = listed.map_err(|_| UNREADABLE)?;
+        for line in listed.stdout.split(|byte| *byte == b'\n') {
+            let Ok(line) = std::str::from_utf8(line) else {
+                continue;
+            };
+            let Some((name, rest)) = line.trim().split_once(" => ") else {
+                continue;
+            };
+            let library = rest.rsplit_once(" (").map_or(rest, |(path, _)| path);
+            if !PLAIN_LIBRARIES.iter().any(|plain| name.starts_with(plain)) {
+                self.file(Path::new(library)).ok_or(UNREADABLE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> Option<()> {
+        let metadata = fs::metadata(path).ok()?;
+        if path.as_os_str().as_bytes().contains(&b'\n') {
+            return None;
+        }
+        self.digests.insert(self.inputs.file(path, &metadata)?);
+        self.push(path, State::of(&metadata));
+        Some(())
+    }
+
+    /// What is not of the compiler, but may get something that is.
+    fn state(&mut self, path: &Path) {
+        if let Some(state) = state_of(path) {
+            self.push(path, state);
+        }
+    }
+
+    fn push(&mut self, path: &Path, state: State) {
+        if !self.states.iter().any(|(known, _)| known == path) {
+            self.states.push((path.to_owned(), state));
+        }
+    }
+
+    fn finish(self) -> (Digest, Vec<(PathBuf, State)>) {
+        let all: Vec<u8> = self.digests.iter().flat_map(|digest| digest.0).collect();
+        (Digest::of(&all), self.states)
+    }
+}

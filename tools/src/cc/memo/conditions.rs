@@ -1,0 +1,492 @@
+//! What must be so for a compile to give the same again: found out after it, and looked up before the next.
+//!
+//! The inputs are those that the compiler's dependency file names. Where it leaves out the headers of the system (`-MMD`), whatever
+//! may be included counts as an input. What was looked for and not found comes from the text of the inputs: for each
+//! name, the places before the one where it was found. Nothing is recorded where an input was changed since the
+//! compile began, or where the text asks for what cannot be followed.
+
+use super::ask::Answer;
+use super::inputs::{self, Inputs};
+use super::scan::{self, Form, Lookup};
+use format_spec::digest::Digest;
+use format_spec::kinds::Condition;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// The directories, with what was in them before the compile.
+pub type Listings = BTreeMap<PathBuf, Option<Digest>>;
+
+/// What the conditions are found out of.
+pub struct Question<'a> {
+    pub answer: &'a Answer,
+    pub inputs: &'a Inputs,
+    /// When the compile began.
+    pub start: u64,
+    /// What was in the directories then.
+    pub before: &'a Listings,
+    /// The source, as it was given.
+    pub source: &'a [u8],
+    /// The arguments of `-include` and `-imacros`.
+    pub headers: &'a [Vec<u8>],
+    /// The arguments of `-D`.
+    pub macros: &'a [Vec<u8>],
+    /// Whether what may be included counts as an input, because the compiler did not say.
+    pub closure: bool,
+}
+
+/// More names than this are not looked at each time.
+const MOST_CONDITIONS: usize = 50_000;
+
+struct Finder<'q> {
+    question: &'q Question<'q>,
+    conditions: BTreeSet<Vec<u8>>,
+    /// Inputs that are still to be read.
+    todo: Vec<Vec<u8>>,
+    /// Device and inode of the inputs.
+    known: HashSet<(u64, u64)>,
+    /// Paths of the inputs.
+    seen: HashSet<Vec<u8>>,
+    /// Inputs that some name leads to.
+    explained: HashSet<(u64, u64)>,
+    done: HashSet<(Vec<u8>, Lookup)>,
+    texts: Vec<Vec<u8>>,
+    /// Directory of the includer, and the macro that is to be the name.
+    by_macro: Vec<(Vec<u8>, Vec<u8>)>,
+    settled: HashMap<PathBuf, bool>,
+}
+
+const UNREADABLE: &str = "an input cannot be read";
+const CHANGED: &str = "an input was changed just now";
+const BY_MACRO: &str = "an #include of a macro that cannot be followed";
+
+/// The conditions of a compile with these inputs.
+///
+/// # Errors
+/// In words, why it cannot be said.
+pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, &'static str> {
+    let mut finder = Finder {
+        question,
+        conditions: BTreeSet::new(),
+        todo: Vec::new(),
+        known: HashSet::new(),
+        seen: HashSet::new(),
+        explained: HashSet::new(),
+        done: HashSet::new(),
+        texts: Vec::new(),
+        by_macro: Vec::new(),
+        settled: HashMap::new(),
+    };
+    for path in named.into_iter().chain([question.source.to_vec()]) {
+        finder.input(path)?;
+    }
+    if let Ok(metadata) = fs::metadata(inputs::path(question.source)) {
+        finder.explained.insert((metadata.dev(), metadata.ino()));
+    }
+    // gcc reads this one before all others, where it is there.
+    let implicit = Lookup {
+        form: Form::Angled,
+        name: b"stdc-predef.h".to_vec(),
+        only_asks: false,
+    };
+    finder.look_up(b"", &implicit, true)?;
+    for name in question.headers {
+        let lookup = Lookup {
+            form: Form::Quoted,
+            name: name.clone(),
+            only_asks: false,
+        };
+        finder.look_up(b"", &lookup, true)?;
+    }
+    for text in question.macros {
+        finder.text(b"", text, false)?;
+    }
+    let mut at_macro = 0;
+    let mut followed = HashSet::new();
+    loop {
+        while let Some(path) = finder.todo.pop() {
+            finder.read(&path)?;
+        }
+        let Some((directory, name)) = finder.by_macro.get(at_macro).cloned() else {
+            break;
+        };
+        at_macro += 1;
+        if followed.insert((directory.clone(), name.clone())) {
+            finder.follow(&directory, &name)?;
+        }
+    }
+    let is_explained = finder.known.iter().all(|id| finder.explained.contains(id));
+    if followed.iter().any(|(_, name)| finder.is_opaque(name))
+        && (question.closure || !is_explained)
+    {
+        return Err(BY_MACRO);
+    }
+    if finder.conditions.len() > MOST_CONDITIONS {
+        return Err("too many headers");
+    }
+    let mut search = Vec::new();
+    for directory in &question.answer.search {
+        search.extend_from_slice(directory);
+        search.push(0);
+    }
+    finder
+        .conditions
+        .insert(Condition::Search(&search).encode());
+    Ok(finder.conditions.into_iter().collect())
+}
+
+impl Finder<'_> {
+    fn input(&mut self, path: Vec<u8>) -> Result<(), &'static str> {
+        if self.seen.contains(&path) {
+            return Ok(());
+        }
+        let metadata = fs::metadata(inputs::path(&path)).map_err(|_| UNREADABLE)?;
+        if !metadata.is_file() || path.first() == Some(&1) {
+            return Err(UNREADABLE);
+        }
+        self.known.insert((metadata.dev(), metadata.ino()));
+        self.seen.insert(path.clone());
+        self.todo.push(path);
+        Ok(())
+    }
+
+    fn read(&mut self, path: &[u8]) -> Result<(), &'static str> {
+        let place = inputs::path(path);
+        let metadata = fs::metadata(place).map_err(|_| UNREADABLE)?;
+        if inputs::changed(&metadata) >= self.question.start {
+            return Err(CHANGED);
+        }
+        let (digest, text) = self
+            .question
+            .inputs
+            .read(place, &metadata)
+            .ok_or(UNREADABLE)?;
+        self.conditions
+            .insert(Condition::File(digest, path).encode());
+        let directory = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => path[..=slash].to_vec(),
+            None => Vec::new(),
+        };
+        self.text(&directory, &text, path == self.question.source)?;
+        self.texts.push(text);
+        Ok(())
+    }
+
+    /// What a text looks for that is in a file of this directory.
+    fn text(&mut self, directory: &[u8], text: &[u8], is_source: bool) -> Result<(), &'static str> {
+        let found = scan::scan(text);
+        if let Some(reason) = found.beyond {
+            return Err(reason);
+        }
+        if found.has_date {
+            return Err("__DATE__ or __TIME__ in an input");
+        }
+        for lookup in &found.lookups {
+            self.look_up(directory, lookup, is_source)?;
+        }
+        let names = found.by_macro.into_iter();
+        self.by_macro
+            .extend(names.map(|name| (directory.to_vec(), name)));
+        Ok(())
+    }
+
+    /// All that a macro may be.
+    fn definitions(&self, name: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let mut found: Vec<Option<Vec<u8>>> = (self.texts.iter())
+            .flat_map(|text| scan::definitions(text, name))
+            .map(|text| text.map(<[u8]>::to_vec))
+            .collect();
+        for text in self.question.macros {
+            let end = text
+                .iter()
+                .position(|byte| *byte == b'=')
+                .unwrap_or(text.len());
+            if text[..end] == *name {
+                found.push(Some(text.get(end + 1..).unwrap_or_default().to_vec()));
+            } else if text[..end]
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(b"("))
+            {
+                found.push(None);
+            }
+        }
+        found
+    }
+
+    fn is_opaque(&self, name: &[u8]) -> bool {
+        let found = self.definitions(name);
+        // What the compiler itself defines.
+        let is_own = found.is_empty() && name.starts_with(b"_");
+        is_own
+            || found
+                .iter()
+                .any(|text| !text.as_deref().is_some_and(is_name_or_word))
+    }
+
+    fn follow(&mut self, directory: &[u8], name: &[u8]) -> Result<(), &'static str> {
+        for text in self.definitions(name).into_iter().flatten() {
+            match scan::literal(&text) {
+                Some((form, name)) => {
+                    let lookup = Lookup {
+                        form,
+                        name: name.to_vec(),
+                        only_asks: false,
+                    };
+                    self.look_up(directory, &lookup, true)?;
+                }
+                None if is_name_or_word(&text) && !text.is_empty() => {
+                    self.by_macro.push((directory.to_vec(), text));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for a name as the compiler does. `is_first`: also for a precompiled header of this name.
+    fn look_up(
+        &mut self,
+        includer: &[u8],
+        lookup: &Lookup,
+        is_first: bool,
+    ) -> Result<(), &'static str> {
+        let key = (includer.to_vec(), lookup.clone());
+        // What a source asks for may be asked for by a header beside it, too.
+        if self.done.contains(&key) && !is_first {
+            return Ok(());
+        }
+        self.done.insert(key);
+        if lookup.name.contains(&0) {
+            return Err(UNREADABLE);
+        }
+        if lookup.name.first() == Some(&b'/') {
+            if !self.place(&lookup.name.clone(), lookup, is_first)? {
+                self.conditions
+                    .insert(Condition::Absent(&lookup.name).encode());
+            }
+            return Ok(());
+        }
+        if lookup.form != Form::Angled {
+            let path = [includer, &lookup.name].concat();
+            if !self.place(&path, lookup, is_first)? {
+                self.conditions.insert(Condition::Absent(&path).encode());
+            } else if lookup.form != Form::Next {
+                return Ok(());
+            }
+        }
+        let answer = self.question.answer;
+        let first = match lookup.form {
+            Form::Angled => answer.quoted,
+            Form::Quoted | Form::Next => 0,
+        };
+        let mut from = first;
+        let mut number = first;
+        while number < answer.search.len() {
+            let path = inside(&answer.search[number], &lookup.name);
+            if self.place(&path, lookup, is_first)? {
+                self.not_found(from, number, &lookup.name);
+                if lookup.form != Form::Next {
+                    return Ok(());
+                }
+                from = number + 1;
+            }
+            number += 1;
+        }
+        self.not_found(from, number, &lookup.name);
+        Ok(())
+    }
+
+    /// In the directories from `from` to before `to` there is nothing of this name.
+    fn not_found(&mut self, from: usize, to: usize, name: &[u8]) {
+        // (There are 250 at most.)
+        if to > from {
+            let (first, count) = (from as u8, (to - from) as u8);
+            self.conditions
+                .insert(Condition::NotFound { first, count, name }.encode());
+        }
+    }
+
+    /// Whether there is a file at a place where one is looked for.
+    fn place(
+        &mut self,
+        path: &[u8],
+        lookup: &Lookup,
+        is_first: bool,
+    ) -> Result<bool, &'static str> {
+        if is_first {
+            for end in PRECOMPILED {
+                let precompiled = [path, end].concat();
+                if fs::symlink_metadata(inputs::path(&precompiled)).is_ok() {
+                    return Err("a precompiled header");
+                }
+                self.conditions
+                    .insert(Condition::Absent(&precompiled).encode());
+            }
+        }
+        let Some(metadata) = file_at(path)? else {
+            if lookup.only_asks && !self.is_settled(path) {
+                return Err("a directory was changed just now");
+            }
+            return Ok(false);
+        };
+        let id = (metadata.dev(), metadata.ino());
+        self.explained.insert(id);
+        if self.known.contains(&id) {
+            return Ok(true);
+        }
+        if lookup.only_asks {
+            self.conditions.insert(Condition::Present(path).encode());
+        } else if self.question.closure {
+            self.input(path.to_vec())?;
+            return Ok(true);
+        }
+        // It may have come after the compiler looked for it.
+        if !self.is_settled(path) {
+            return Err("a directory was changed just now");
+        }
+        Ok(true)
+    }
+
+    /// Whether what is there of this path, or is not, was so when the compile began.
+    fn is_settled(&mut self, path: &[u8]) -> bool {
+        let mut place = inputs::path(path);
+        loop {
+            place = match place.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => inputs::path(b"."),
+            };
+            if let Some(known) = self.settled.get(place) {
+                return *known;
+            }
+            let Ok(metadata) = fs::metadata(place) else {
+                if place == inputs::path(b".") || place == inputs::path(b"/") {
+                    return false;
+                }
+                continue;
+            };
+            let is_old = inputs::changed(&metadata) < self.question.start;
+            let is_as_before = || match self.question.before.get(place) {
+                Some(Some(before)) => inputs::list(place).is_ok_and(|now| now.digest() == *before),
+                _ => false,
+            };
+            let settled = is_old || is_as_before();
+            self.settled.insert(place.to_owned(), settled);
+            return settled;
+        }
+    }
+}
+
+/// Ends of the names of precompiled headers, which compilers take in place of the header.
+const PRECOMPILED: [&[u8]; 2] = [b".gch", b".pch"];
+
+/// Whether a macro's text is a name of a header, or another macro.
+fn is_name_or_word(text: &[u8]) -> bool {
+    let rest = match scan::literal(text) {
+        Some((_, name)) => text[name.len() + 2..].trim_ascii(),
+        None => {
+            let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            return text.iter().all(is_part);
+        }
+    };
+    rest.is_empty() || rest.starts_with(b"//") || (rest.starts_with(b"/*") && rest.ends_with(b"*/"))
+}
+
+fn inside(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = match directory.last() {
+        None | Some(b'/') => b"",
+        Some(_) => b"/",
+    };
+    [directory, slash, name].concat()
+}
+
+/// The file at a path; `None` if there is none that can be included: a directory is none.
+fn file_at(path: &[u8]) -> Result<Option<Metadata>, &'static str> {
+    match fs::metadata(inputs::path(path)) {
+        Ok(metadata) if metadata.is_dir() => Ok(None),
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(_) => Err("a place for headers cannot be looked at"),
+    }
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Looks conditions up.
+pub struct Checker<'a> {
+    inputs: &'a Inputs,
+    search: Vec<&'a [u8]>,
+    /// Whether there is something of this name in the directory of this number.
+    starts: HashMap<(usize, Vec<u8>), bool>,
+}
+
+impl<'a> Checker<'a> {
+    /// A checker of conditions among which is `search`.
+    pub fn new(inputs: &'a Inputs, search: &'a [u8]) -> Checker<'a> {
+        let search = search.strip_suffix(&[0]).unwrap_or(search);
+        Checker {
+            inputs,
+            search: match search.is_empty() {
+                true => Vec::new(),
+                false => search.split(|byte| *byte == 0).collect(),
+            },
+            starts: HashMap::new(),
+        }
+    }
+
+    /// Whether a condition holds.
+    pub fn holds(&mut self, condition: &Condition<'_>) -> bool {
+        match condition {
+            Condition::File(digest, path) => {
+                let place = inputs::path(path);
+                let Ok(metadata) = fs::metadata(place) else {
+                    return false;
+                };
+                metadata.is_file() && self.inputs.file(place, &metadata) == Some(*digest)
+            }
+            Condition::Listing(digest, path) => {
+                let place = inputs::path(path);
+                let Ok(metadata) = fs::metadata(place) else {
+                    return false;
+                };
+                self.inputs.listing(place, &metadata) == Some(*digest)
+            }
+            Condition::Absent(path) | Condition::NotListed(path) => {
+                if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
+                    let found = fs::symlink_metadata(inputs::path(path));
+                    return found.is_err_and(|error| is_absence(&error));
+                }
+                matches!(file_at(path), Ok(None))
+            }
+            Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),
+            Condition::Search(_) => true,
+            Condition::NotFound { first, count, name } => {
+                let (first, count) = (usize::from(*first), usize::from(*count));
+                first + count <= self.search.len()
+                    && (first..first + count).all(|number| self.is_absent(number, name))
+            }
+        }
+    }
+
+    fn is_absent(&mut self, number: usize, name: &[u8]) -> bool {
+        let directory = self.search[number];
+        // Mostly there is not even the directory that is in the name.
+        if let Some(slash) = name.iter().position(|byte| *byte == b'/') {
+            let start = name[..slash].to_vec();
+            let is_there = *self
+                .starts
+                .entry((number, start))
+                .or_insert_with_key(|(_, start)| {
+                    let found = fs::metadata(inputs::path(&inside(directory, start)));
+                    !found.is_err_and(|error| is_absence(&error))
+                });
+            if !is_there {
+                return true;
+            }
+        }
+        matches!(file_at(&inside(directory, name)), Ok(None))
+    }
+}

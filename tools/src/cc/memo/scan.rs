@@ -1,0 +1,413 @@
+//! What the text of a source says that a dependency file does not: what it includes and by which names, what it only asks for, and what makes a
+//! compile depend on more than on its inputs.
+//!
+//! Nothing is preprocessed: a directive counts also where a condition leaves it out, and in a comment. So there is rather too much than
+//! too little, and too much costs a compile that was not needed.
+
+use memchr::memmem;
+use std::ops::Range;
+
+/// How a name is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// `"name"`: first where the file is that includes it.
+    Quoted,
+    /// `<name>`.
+    Angled,
+    /// `#include_next`, either way: behind the directory in which the file itself was found.
+    Next,
+}
+
+/// A name that is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lookup {
+    /// How.
+    pub form: Form,
+    /// What.
+    pub name: Vec<u8>,
+    /// `__has_include`: whether it is there is all that is asked.
+    pub only_asks: bool,
+}
+
+/// What was found in a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// The names that are looked for.
+    pub lookups: Vec<Lookup>,
+    /// Macros that are to be the name.
+    pub by_macro: Vec<Vec<u8>>,
+    /// `#pragma once`.
+    pub is_once: bool,
+    /// Why nothing can be known.
+    pub beyond: Option<&'static str>,
+    /// `__DATE__` or `__TIME__`.
+    pub has_date: bool,
+}
+
+/// The definitions of a macro in a text: what stands behind `#define NAME`, for each of them. `None` for one that takes arguments.
+pub fn definitions<'t>(text: &'t [u8], name: &[u8]) -> Vec<Option<&'t [u8]>> {
+    let mut found = Vec::new();
+    for at in memmem::find_iter(text, b"define") {
+        let mut cursor = Cursor { text, at: at + 6 };
+        cursor.skip_blanks();
+        if cursor.identifier() != name {
+            continue;
+        }
+        let is_function = text.get(cursor.at) == Some(&b'(');
+        cursor.skip_blanks();
+        let rest = &text[cursor.at..];
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        found.push((!is_function).then(|| rest[..end].trim_ascii()));
+    }
+    found
+}
+
+/// The name that `"name"` or `<name>` is, at the start of a text.
+pub fn literal(text: &[u8]) -> Option<(Form, &[u8])> {
+    let (form, close) = match text.first()? {
+        b'"' => (Form::Quoted, b'"'),
+        b'<' => (Form::Angled, b'>'),
+        _ => return None,
+    };
+    let end = memchr::memchr2(close, b'\n', &text[1..])? + 1;
+    (text[end] == close && end > 1).then(|| (form, &text[1..end]))
+}
+
+/// Looks through a text.
+pub fn scan(text: &[u8]) -> Scan {
+    let mut scan = Scan::default();
+    if splices_words(text) {
+        // Words that go on in the next line are rare: looked for in a text without such ends of lines.
+        scan_text(&without_splices(text), &mut scan);
+    } else {
+        scan_text(text, &mut scan);
+    }
+    scan
+}
+
+fn scan_text(text: &[u8], scan: &mut Scan) {
+    for at in memchr::memchr_iter(b'#', text) {
+        if begins_line(&text[..at]) {
+            scan.directive(text, at + 1);
+        }
+    }
+    // The other ways to write it.
+    for other in [&b"%:"[..], b"??="] {
+        for at in memmem::find_iter(text, other) {
+            scan.directive(text, at + other.len());
+        }
+    }
+    for at in memmem::find_iter(text, b"__has_") {
+        scan.question(text, at);
+    }
+    for at in memmem::find_iter(text, b"__DATE__").chain(memmem::find_iter(text, b"__TIME__")) {
+        scan.has_date |= is_word(text, at..at + 8);
+    }
+    let has_word =
+        |word: &[u8]| memmem::find_iter(text, word).any(|at| is_word(text, at..at + word.len()));
+    if has_word(b"__TIMESTAMP__") {
+        scan.beyond = Some("__TIMESTAMP__ in an input");
+    }
+    if memmem::find(text, b".incbin").is_some() {
+        scan.beyond = Some(".incbin in an input");
+    }
+    for at in memmem::find_iter(text, b".include") {
+        let before = at.checked_sub(1).map(|before| text[before]);
+        let behind = text.get(at + 8).copied();
+        let is_directive = !before
+            .is_some_and(|byte| is_part(byte) || byte == b'/' || byte == b')' || byte == b']')
+            && matches!(behind, Some(b' ' | b'\t' | b'\\' | b'"'));
+        if is_directive {
+            scan.beyond = Some(".include in an input");
+        }
+    }
+    for (words, reason) in [
+        (&b"GCC dependency"[..], "#pragma GCC dependency in an input"),
+        (b"GCC pch_preprocess", "a precompiled header"),
+        (b"include_alias", "#pragma include_alias in an input"),
+    ] {
+        if memmem::find(text, words).is_some() {
+            scan.beyond = Some(reason);
+        }
+    }
+}
+
+impl Scan {
+    /// Reads a directive, behind its `#`.
+    fn directive(&mut self, text: &[u8], at: usize) {
+        let mut cursor = Cursor { text, at };
+        cursor.skip_blanks();
+        let (is_next, is_embed) = match cursor.identifier() {
+            b"include" | b"import" => (false, false),
+            b"include_next" => (true, false),
+            b"embed" => (false, true),
+            b"pragma" => {
+                cursor.skip_blanks();
+                match cursor.identifier() {
+                    b"once" => self.is_once = true,
+                    b"GCC" => {
+                        cursor.skip_blanks();
+                        if matches!(cursor.identifier(), b"dependency" | b"pch_preprocess") {
+                            self.beyond = Some("#pragma GCC dependency in an input");
+                        }
+                    }
+                    _ => {}
+                }
+                return;
+            }
+            _ => return,
+        };
+        cursor.skip_blanks();
+        let rest = &text[cursor.at..];
+        match literal(rest) {
+            Some(_) if is_embed => self.beyond = Some("#embed in an input"),
+            Some((form, name)) => self.look_up(form, name, is_next, false),
+            None => {
+                let name = cursor.identifier();
+                if is_embed && !name.is_empty() {
+                    self.beyond = Some("#embed in an input");
+                } else if !name.is_empty() {
+                    self.by_macro.push(name.to_vec());
+                }
+            }
+        }
+    }
+
+    /// Reads a question whether there is something to be included.
+    fn question(&mut self, text: &[u8], at: usize) {
+        // `#define __has_include(x) 0`, for compilers that have none.
+        if text[..at].trim_ascii_end().ends_with(b"define") {
+            return;
+        }
+        let mut cursor = Cursor { text, at };
+        let is_next = match cursor.identifier() {
+            b"__has_include" | b"__has_include__" => false,
+            b"__has_include_next" | b"__has_include_next__" => true,
+            b"__has_" if text[cursor.at..].trim_ascii_start().starts_with(b"##") => {
+                self.beyond = Some("a word made of __has_ in an input");
+                return;
+            }
+            b"__has_embed" => {
+                cursor.skip_blanks();
+                if text.get(cursor.at) == Some(&b'(') {
+                    self.beyond = Some("__has_embed in an input");
+                }
+                return;
+            }
+            _ => return,
+        };
+        cursor.skip_blanks();
+        let is_call = text.get(cursor.at) == Some(&b'(');
+        cursor.at += usize::from(is_call);
+        cursor.skip_blanks();
+        match literal(&text[cursor.at..]) {
+            Some((form, name)) => self.look_up(form, name, is_next, true),
+            // `defined(__has_include)`, `#ifdef __has_include`.
+            None if !is_call => {}
+            None => self.beyond = Some("__has_include of a macro in an input"),
+        }
+    }
+
+    fn look_up(&mut self, form: Form, name: &[u8], is_next: bool, only_asks: bool) {
+        let form = if is_next { Form::Next } else { form };
+        self.lookups.push(Lookup {
+            form,
+            name: name.to_vec(),
+            only_asks,
+        });
+    }
+}
+
+/// A place in a text.
+struct Cursor<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Cursor<'t> {
+    /// Over blanks, comments, and ends of lines behind a backslash.
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            self.at += match rest {
+                [b' ' | b'\t' | 0x0b | 0x0c | b'\r', ..] => 1,
+                [b'\\', b'\n', ..] => 2,
+                [b'\\', b'\r', b'\n', ..] => 3,
+                [b'/', b'*', ..] => match memmem::find(&rest[2..], b"*/") {
+                    Some(end) => end + 4,
+                    None => return,
+                },
+                _ => return,
+            };
+        }
+    }
+
+    fn identifier(&mut self) -> &'t [u8] {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let end = rest
+            .iter()
+            .position(|byte| !is_part(*byte))
+            .unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+}
+
+/// Whether a byte can be part of an identifier.
+fn is_part(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+fn is_word(text: &[u8], range: Range<usize>) -> bool {
+    let before = range.start.checked_sub(1).map(|before| text[before]);
+    let behind = text.get(range.end).copied();
+    !before.is_some_and(is_part) && !behind.is_some_and(is_part)
+}
+
+/// Whether a directive can begin behind this text: at the start of a line, or behind a comment.
+fn begins_line(before: &[u8]) -> bool {
+    let blanks = [b' ', b'\t', 0x0b, 0x0c];
+    let end = before
+        .iter()
+        .rposition(|byte| !blanks.contains(byte))
+        .map_or(0, |last| last + 1);
+    let before = &before[..end];
+    // (A byte order mark may stand before the first line.)
+    before.is_empty()
+        || before.ends_with(b"\n")
+        || before.ends_with(b"\r")
+        || before.ends_with(b"*/")
+        || before == b"\xef\xbb\xbf"
+}
+
+/// Whether a word goes on in the next line.
+fn splices_words(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', text).any(|at| {
+        let before = text[..at].strip_suffix(b"\r").unwrap_or(&text[..at]);
+        let Some(before) = before.strip_suffix(b"\\") else {
+            return false;
+        };
+        let goes_on = |byte: u8| is_part(byte) || byte == b'.';
+        before.last().copied().is_some_and(goes_on)
+            && text.get(at + 1).copied().is_some_and(goes_on)
+    })
+}
+
+fn without_splices(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        at += match &text[at..] {
+            [b'\\', b'\n', ..] => 2,
+            [b'\\', b'\r', b'\n', ..] => 3,
+            _ => {
+                out.push(byte);
+                1
+            }
+        };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookups(text: &str) -> Vec<(Form, String, bool)> {
+        let lookups = scan(text.as_bytes()).lookups.into_iter();
+        lookups
+            .map(|it| {
+                (
+                    it.form,
+                    String::from_utf8(it.name).expect("UTF-8"),
+                    it.only_asks,
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn directives_are_found_however_they_are_written() {
+        use Form::*;
+        for (text, form) in [
+            ("#include <a.h>\n", Angled),
+            ("#include \"a.h\"", Quoted),
+            ("  #  include\t<a.h> // why", Angled),
+            ("/* x */ # /* y */ include /* z */ \"a.h\"\n", Quoted),
+            ("#if 0\n#include <a.h>\n#endif", Angled),
+            ("%: include <a.h>", Angled),
+            ("??=include <a.h>", Angled),
+            ("#include \\\n <a.h>", Angled),
+            ("#inc\\\nlude <a.h>", Angled),
+            ("#include_next <a.h>", Next),
+            ("#import \"a.h\"", Quoted),
+            ("\u{feff}#include \"a.h\"", Quoted),
+        ] {
+            assert_eq!(lookups(text), [(form, "a.h".to_owned(), false)], "{text}");
+        }
+        for text in [
+            "x #include <a.h>",
+            "#included <a.h>",
+            "# define include <a.h>",
+            "#include <\n>",
+        ] {
+            assert_eq!(lookups(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn questions_are_found() {
+        let asked = |form| vec![(form, "a.h".to_owned(), true)];
+        assert_eq!(lookups("#if __has_include(<a.h>)"), asked(Form::Angled));
+        assert_eq!(
+            lookups("#if defined X && __has_include ( \"a.h\" )"),
+            asked(Form::Quoted)
+        );
+        assert_eq!(lookups("#if __has_include_next(<a.h>)"), asked(Form::Next));
+        assert_eq!(
+            scan(b"#ifdef __has_include\n#if defined(__has_include)"),
+            Scan::default()
+        );
+        assert!(scan(b"#define X(y) __has_include(y)").beyond.is_some());
+        assert!(scan(b"#define X(y) __has_ ## y").beyond.is_some());
+        assert!(scan(b"#if __has_embed(\"x\")").beyond.is_some());
+        assert!(scan(b"#ifdef __has_embed").beyond.is_none());
+    }
+
+    #[test]
+    fn what_makes_a_compile_depend_on_more() {
+        for text in ["__DATE__", "x = __TIME__;", "f(__DATE__)", "__DA\\\nTE__"] {
+            assert!(scan(text.as_bytes()).has_date, "{text}");
+        }
+        for text in ["__DATE__X", "MY__TIME__", "__TIME_T", "__DATE"] {
+            assert!(!scan(text.as_bytes()).has_date, "{text}");
+        }
+        for text in [
+            "__TIMESTAMP__",
+            "asm(\".incbin \\\"x\\\"\");",
+            "asm(\".include \\\"x\\\"\");",
+            "\t.include \"x\"",
+            "#embed \"x\"",
+            "#pragma GCC dependency \"x\"",
+        ] {
+            assert!(scan(text.as_bytes()).beyond.is_some(), "{text}");
+        }
+        assert!(
+            scan(b"s.include = 1; x.included y.include (z)")
+                .beyond
+                .is_none()
+        );
+        assert!(scan(b"#pragma once\n").is_once);
+    }
+
+    #[test]
+    fn macros_that_name_files() {
+        let text =
+            b"#define A <x/a.h>\n# define B \"b.h\"  \n#define A(x) <y>\n#include A\n#include B(x)";
+        assert_eq!(scan(text).by_macro, [b"A".to_vec(), b"B".to_vec()]);
+        assert_eq!(definitions(text, b"A"), [Some(&b"<x/a.h>"[..]), None]);
+        assert_eq!(definitions(text, b"B"), [Some(&b"\"b.h\""[..])]);
+        assert_eq!(literal(b"<x/a.h>"), Some((Form::Angled, &b"x/a.h"[..])));
+        assert_eq!(literal(b"x"), None);
+    }
+}
