@@ -5,8 +5,8 @@ use super::add::{self, Added, Addition};
 use super::build::Compilation;
 use super::load;
 use super::view::{CompilationView, Programs};
-use format_spec::ids::Address;
 use crate::engine::{OpenOptions, Store};
+use format_spec::ids::Address;
 use std::path::Path;
 
 /// A repository of programs, open for reading or writing. Can be shared between threads;
@@ -115,10 +115,7 @@ impl<'s> Programs<'s> {
     ///
     /// # Errors
     /// If the repository is damaged.
-    pub fn load_fragments(
-        &self,
-        fragments: &[Address],
-    ) -> Result<(Compilation<'s>, Vec<Address>)> {
+    pub fn load_fragments(&self, fragments: &[Address]) -> Result<(Compilation<'s>, Vec<Address>)> {
         let parts = load::load_parts(self, fragments, &[])?;
         Ok((parts.compilation, parts.fragments))
     }

@@ -353,14 +353,14 @@ impl Invocation {
             Before::Done(ending) => run::end_like(ending),
             Before::Nothing => run::run(&self.program.path, &self.program.argv0, &args),
             // What the compiler has to say it has said.
-            Before::InVain(ending) => pruning::without_errors(|| {
-                run::run(&self.program.path, &self.program.argv0, &args)
-            })
-            .map(|again| match (ending, again) {
-                // It was for us that it failed.
-                (_, Ending::Exit(0)) => again,
-                _ => ending,
-            }),
+            Before::InVain(ending) => {
+                pruning::without_errors(|| run::run(&self.program.path, &self.program.argv0, &args))
+                    .map(|again| match (ending, again) {
+                        // It was for us that it failed.
+                        (_, Ending::Exit(0)) => again,
+                        _ => ending,
+                    })
+            }
         };
         let ending = ending.map_err(|error| self.cannot_run(error))?;
         if ending == Ending::Exit(0) {
@@ -398,10 +398,7 @@ impl Invocation {
         let (pruning, output) = match self.pruning(expected) {
             Ok(found) => found,
             Err(why) => {
-                log.note(format_args!(
-                    "{}: nothing is left out: {why}",
-                    self.shown()
-                ));
+                log.note(format_args!("{}: nothing is left out: {why}", self.shown()));
                 return Ok(Before::Nothing);
             }
         };

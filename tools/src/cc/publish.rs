@@ -68,7 +68,11 @@ impl Expected {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        Some(fs::canonicalize(directory).ok()?.join(self.path.file_name()?))
+        Some(
+            fs::canonicalize(directory)
+                .ok()?
+                .join(self.path.file_name()?),
+        )
     }
 
     /// Replaces the object that the compiler has written by a ticket.

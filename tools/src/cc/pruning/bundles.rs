@@ -17,6 +17,15 @@ const SHF_WRITE: u32 = 1;
 const STT_SECTION: u8 = 3;
 const STB_GLOBAL: u8 = 1 << 4;
 
+/// What is to be stored, and what is not.
+#[derive(Default)]
+pub struct Bundles {
+    /// By the definitions' digests.
+    pub kept: Vec<([u8; 32], New)>,
+    /// Names, and why not.
+    pub refused: Vec<(String, String)>,
+}
+
 struct Bundler<'c, 'a> {
     from: &'c Compilation<'a>,
     digests: &'c [Digest],
@@ -27,7 +36,7 @@ struct Bundler<'c, 'a> {
 }
 
 /// What is to be stored of the definitions that were compiled, and why nothing of the others is.
-pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> (Vec<([u8; 32], New)>, Vec<(String, String)>) {
+pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> Bundles {
     let from = &prepared.compilation;
     let mut bundler = Bundler {
         from,
@@ -72,7 +81,7 @@ pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> (Vec<([u8; 32], New)
             Err(why) => refused.push((defined.name.clone(), why.to_owned())),
         }
     }
-    (kept, refused)
+    Bundles { kept, refused }
 }
 
 impl Bundler<'_, '_> {
@@ -111,7 +120,9 @@ impl Bundler<'_, '_> {
         }
         let group = from.fragments[main as usize].group;
         if let Some(group) = (group as usize).checked_sub(1)
-            && !self.members_of_group[group].iter().all(|m| place.contains_key(m))
+            && !self.members_of_group[group]
+                .iter()
+                .all(|m| place.contains_key(m))
         {
             return Err("its section group has others");
         }
@@ -140,7 +151,9 @@ impl Bundler<'_, '_> {
             }
             if index >= from.first_global {
                 if is_main || !is_shared_pointer(name) {
-                    return Err("it shares a section with another definition, or needs one by its place");
+                    return Err(
+                        "it shares a section with another definition, or needs one by its place",
+                    );
                 }
                 is_pointer = true;
                 continue;
@@ -209,7 +222,8 @@ impl Bundler<'_, '_> {
                 0 => 0,
                 group => *groups.entry(group).or_insert_with(|| {
                     let of = &from.groups[group as usize - 1];
-                    memo.groups.push((from.name(of.signature).to_vec(), of.flags));
+                    memo.groups
+                        .push((from.name(of.signature).to_vec(), of.flags));
                     memo.groups.len() as u32
                 }),
             };
@@ -230,7 +244,8 @@ impl Bundler<'_, '_> {
                         return Err("it needs a section of others");
                     };
                     let first = from.fragments[of as usize].sections.start;
-                    memo.bindings.push(Binding::Section(*of_place, section - first));
+                    memo.bindings
+                        .push(Binding::Section(*of_place, section - first));
                     continue;
                 }
                 let number = self.symbol(bound, place, &mut memo, &mut symbol_at);
@@ -256,7 +271,8 @@ impl Bundler<'_, '_> {
         if let Place::Section(section) = to.place {
             let section = &from.sections[section as usize];
             if section.kind != SectionKind::Text && section.align_log2 > 0 {
-                memo.alignments.push((name.to_vec(), section.align_log2.into()));
+                memo.alignments
+                    .push((name.to_vec(), section.align_log2.into()));
             }
         }
     }

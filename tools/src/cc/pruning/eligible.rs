@@ -20,37 +20,144 @@ pub struct Relevant {
 
 /// Options that take a word and leave code alone, once the front end has read it.
 const WITHOUT_EFFECT_SEPARATE: &[&str] = &[
-    "-o", "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-MF", "-MT", "-MQ",
-    "-isysroot", "--sysroot",
+    "-o",
+    "-I",
+    "-D",
+    "-U",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-include",
+    "-imacros",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-isysroot",
+    "--sysroot",
 ];
 /// Such whose argument is joined to them, or that have none.
 const WITHOUT_EFFECT_JOINED: &[&str] = &[
-    "-I", "-D", "-U", "-W", "-w", "-M", "-fdiagnostics", "-fno-diagnostics", "-fcolor-diagnostics",
-    "-fno-color-diagnostics", "-fansi-escape-codes", "-pedantic", "-Qunused-arguments", "-pipe",
-    "-fmessage-length=", "-ferror-limit=", "-ftemplate-depth=", "-fcaret-diagnostics",
-    "-fno-caret-diagnostics", "-fshow-column", "-fbracket-depth=", "-fconstexpr",
+    "-I",
+    "-D",
+    "-U",
+    "-W",
+    "-w",
+    "-M",
+    "-fdiagnostics",
+    "-fno-diagnostics",
+    "-fcolor-diagnostics",
+    "-fno-color-diagnostics",
+    "-fansi-escape-codes",
+    "-pedantic",
+    "-Qunused-arguments",
+    "-pipe",
+    "-fmessage-length=",
+    "-ferror-limit=",
+    "-ftemplate-depth=",
+    "-fcaret-diagnostics",
+    "-fno-caret-diagnostics",
+    "-fshow-column",
+    "-fbracket-depth=",
+    "-fconstexpr",
 ];
 /// Options that change code, whole.
 const WITH_EFFECT: &[&str] = &[
-    "-c", "-O", "-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-fPIC", "-fpic", "-fPIE", "-fpie", "-fno-PIC",
-    "-fno-pic", "-fno-PIE", "-fno-pie", "-m64", "-pthread", "-g0", "-nostdinc", "-nostdinc++", "-ansi",
-    "-ffunction-sections", "-fdata-sections", "-fno-common", "-fexceptions", "-fno-exceptions", "-frtti",
-    "-fno-rtti", "-fstrict-aliasing", "-fno-strict-aliasing", "-fwrapv", "-fno-wrapv",
-    "-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-plt", "-ffast-math", "-fno-math-errno",
-    "-fno-builtin", "-fno-semantic-interposition", "-fsemantic-interposition", "-funroll-loops",
-    "-fno-unroll-loops", "-fno-vectorize", "-fvectorize", "-fno-slp-vectorize", "-fslp-vectorize",
-    "-fno-inline", "-finline-functions", "-fno-inline-functions", "-fsigned-char", "-funsigned-char",
-    "-fshort-enums", "-fno-threadsafe-statics", "-ffreestanding", "-fno-trapping-math",
-    "-fno-signed-zeros", "-fstack-protector", "-fstack-protector-strong", "-fstack-protector-all",
-    "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fasynchronous-unwind-tables",
-    "-funwind-tables", "-fno-unwind-tables", "-fvisibility-inlines-hidden", "-fno-delete-null-pointer-checks",
-    "-fno-strict-overflow", "-fstrict-overflow", "-fno-operator-names", "-fms-extensions",
+    "-c",
+    "-O",
+    "-O0",
+    "-O1",
+    "-O2",
+    "-O3",
+    "-Os",
+    "-Oz",
+    "-fPIC",
+    "-fpic",
+    "-fPIE",
+    "-fpie",
+    "-fno-PIC",
+    "-fno-pic",
+    "-fno-PIE",
+    "-fno-pie",
+    "-m64",
+    "-pthread",
+    "-g0",
+    "-nostdinc",
+    "-nostdinc++",
+    "-ansi",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-common",
+    "-fexceptions",
+    "-fno-exceptions",
+    "-frtti",
+    "-fno-rtti",
+    "-fstrict-aliasing",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fno-wrapv",
+    "-fomit-frame-pointer",
+    "-fno-omit-frame-pointer",
+    "-fno-plt",
+    "-ffast-math",
+    "-fno-math-errno",
+    "-fno-builtin",
+    "-fno-semantic-interposition",
+    "-fsemantic-interposition",
+    "-funroll-loops",
+    "-fno-unroll-loops",
+    "-fno-vectorize",
+    "-fvectorize",
+    "-fno-slp-vectorize",
+    "-fslp-vectorize",
+    "-fno-inline",
+    "-finline-functions",
+    "-fno-inline-functions",
+    "-fsigned-char",
+    "-funsigned-char",
+    "-fshort-enums",
+    "-fno-threadsafe-statics",
+    "-ffreestanding",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+    "-fstack-protector",
+    "-fstack-protector-strong",
+    "-fstack-protector-all",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fasynchronous-unwind-tables",
+    "-funwind-tables",
+    "-fno-unwind-tables",
+    "-fvisibility-inlines-hidden",
+    "-fno-delete-null-pointer-checks",
+    "-fno-strict-overflow",
+    "-fstrict-overflow",
+    "-fno-operator-names",
+    "-fms-extensions",
 ];
 /// Such whose argument is joined to them.
 const WITH_EFFECT_JOINED: &[&str] = &[
-    "-std=", "-march=", "-mtune=", "-mcpu=", "-msse", "-mno-sse", "-mavx", "-mno-avx", "-mfma", "-mbmi",
-    "-mpopcnt", "-mpclmul", "-maes", "-mcmodel=", "-fvisibility=", "-ftls-model=", "-fcf-protection",
-    "-ffp-contract=", "-stdlib=", "-ftrivial-auto-var-init=", "-falign-functions=", "-falign-loops=",
+    "-std=",
+    "-march=",
+    "-mtune=",
+    "-mcpu=",
+    "-msse",
+    "-mno-sse",
+    "-mavx",
+    "-mno-avx",
+    "-mfma",
+    "-mbmi",
+    "-mpopcnt",
+    "-mpclmul",
+    "-maes",
+    "-mcmodel=",
+    "-fvisibility=",
+    "-ftls-model=",
+    "-fcf-protection",
+    "-ffp-contract=",
+    "-stdlib=",
+    "-ftrivial-auto-var-init=",
+    "-falign-functions=",
+    "-falign-loops=",
 ];
 
 /// What matters of a command line, or why nothing of what it compiles can be pruned.
@@ -72,7 +179,10 @@ pub fn relevant(args: &[OsString]) -> Result<Relevant, String> {
         }
         if text == "-x" {
             language = args.next();
-            relevant.options.push(format!("-x{}", language.map_or("".into(), |l| l.to_string_lossy())));
+            relevant.options.push(format!(
+                "-x{}",
+                language.map_or("".into(), |l| l.to_string_lossy())
+            ));
             continue;
         }
         if WITHOUT_EFFECT_SEPARATE.contains(&text) {
@@ -84,7 +194,9 @@ pub fn relevant(args: &[OsString]) -> Result<Relevant, String> {
             relevant.options.push(text.to_owned());
             continue;
         }
-        let is_for_tool = ["-Wa,", "-Wl,", "-Wp,"].iter().any(|tool| text.starts_with(tool));
+        let is_for_tool = ["-Wa,", "-Wl,", "-Wp,"]
+            .iter()
+            .any(|tool| text.starts_with(tool));
         let takes_word = separate_arguments(Family::Clang, text) > 0;
         if is_for_tool || takes_word || !begins(WITHOUT_EFFECT_JOINED) && !text.starts_with("-o") {
             return Err(format!("the option {text}"));
@@ -118,13 +230,34 @@ mod tests {
     fn what_changes_code_is_kept_and_what_nobody_knows_is_refused() {
         assert_eq!(
             of("-O2 -I inc -Iother -DX=1 -D Y -Wall -c a.c -o a.o -MD -MF a.d -std=c11 -fPIC"),
-            Ok(vec!["-O2".into(), "-c".into(), "-std=c11".into(), "-fPIC".into()])
+            Ok(vec![
+                "-O2".into(),
+                "-c".into(),
+                "-std=c11".into(),
+                "-fPIC".into()
+            ])
         );
         for line in [
-            "-g -c a.c", "-g1 -c a.c", "-flto -c a.c", "-fsanitize=address -c a.c", "-fprofile-generate -c a.c",
-            "--coverage -c a.c", "-mllvm -x -c a.c", "-Xclang -x -c a.c", "-fopenmp -c a.c", "-c a.s",
-            "-c a.c b.c", "-Wa,-x -c a.c", "-S a.c", "-save-temps -c a.c", "-fnobody-knows -c a.c",
-            "-x assembler -c a.c", "-pg -c a.c", "-fcommon -c a.c", "-fmodules -c a.c", "-c a.ll",
+            "-g -c a.c",
+            "-g1 -c a.c",
+            "-flto -c a.c",
+            "-fsanitize=address -c a.c",
+            "-fprofile-generate -c a.c",
+            "--coverage -c a.c",
+            "-mllvm -x -c a.c",
+            "-Xclang -x -c a.c",
+            "-fopenmp -c a.c",
+            "-c a.s",
+            "-c a.c b.c",
+            "-Wa,-x -c a.c",
+            "-S a.c",
+            "-save-temps -c a.c",
+            "-fnobody-knows -c a.c",
+            "-x assembler -c a.c",
+            "-pg -c a.c",
+            "-fcommon -c a.c",
+            "-fmodules -c a.c",
+            "-c a.ll",
         ] {
             assert!(of(line).is_err(), "{line}");
         }

@@ -471,7 +471,9 @@ impl<'a> Graft<'a> {
                 && u32::from(self.out.sections[section as usize].align_log2) < *align
             {
                 let name = String::from_utf8_lossy(name);
-                return Err(misfit(format!("{name} is aligned less than its users expect")));
+                return Err(misfit(format!(
+                    "{name} is aligned less than its users expect"
+                )));
             }
         }
         let mut symbols = vec![Symbol {

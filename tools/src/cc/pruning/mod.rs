@@ -119,7 +119,8 @@ impl Pruning {
         let relevant = eligible::relevant(args)?;
         let compiler = fs::canonicalize(program).map_err(|error| error.to_string())?;
         let library = llvm_19(&compiler).ok_or("not clang 19")?;
-        let plugin = plugin().ok_or("the plugin is not there, or was built without LLVM's headers")?;
+        let plugin =
+            plugin().ok_or("the plugin is not there, or was built without LLVM's headers")?;
         let mut environment = String::new();
         for file in [&compiler, &library, &plugin] {
             environment += &identity(file).map_err(|error| error.to_string())?;
@@ -208,12 +209,15 @@ impl Pruning {
         let arena = Bump::new();
         let (prepared, whole) = prepare(path, bytes, &arena)?;
         if let (true, Some(why)) = (report.pruned, &whole) {
-            return Err(Failed::Misfit(format!("the object cannot be taken apart: {why}")));
+            return Err(Failed::Misfit(format!(
+                "the object cannot be taken apart: {why}"
+            )));
         }
         let programs = repository.programs()?;
         let (prepared, grafted) = match report.pruned {
             true => {
-                let (compilation, grafted) = self.graft(&prepared.compilation, &programs, &report)?;
+                let (compilation, grafted) =
+                    self.graft(&prepared.compilation, &programs, &report)?;
                 (Prepared::new(compilation)?, grafted)
             }
             false => (prepared, 0),
@@ -222,13 +226,14 @@ impl Pruning {
             prepared: &prepared,
             ticket,
         }])?;
-        let (kept, refused) = match (&whole, &report.whole) {
+        let bundles::Bundles { kept, refused } = match (&whole, &report.whole) {
             (None, None) => bundles::bundles(&prepared, &report),
-            _ => Default::default(),
+            _ => bundles::Bundles::default(),
         };
         // The compilation stands without them.
         let stored = memo::store(repository.store(), &kept).unwrap_or_default();
-        let count = |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
+        let count =
+            |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
         log.note(format_args!(
             "{}: {} definitions new, {} known ({grafted} of them used), {} kept for inlining; {} recorded; {:.1} ms for digests",
             path.display(),
@@ -240,7 +245,8 @@ impl Pruning {
         ));
         self.explain(&report, &refused);
         if self.verify {
-            *self.made.lock().unwrap_or_else(|e| e.into_inner()) = verify::definitions(&prepared.compilation);
+            *self.made.lock().unwrap_or_else(|e| e.into_inner()) =
+                verify::definitions(&prepared.compilation);
         }
         Ok(Imported {
             digest: prepared.digest,
@@ -326,7 +332,9 @@ impl Pruning {
             };
             if !Flags(report.definitions[*at].flags).has(Flags::AVAILABLE_EXTERNALLY) {
                 let name = String::from_utf8_lossy(name);
-                return Err(Failed::Misfit(format!("{name} is needed, and was not compiled")));
+                return Err(Failed::Misfit(format!(
+                    "{name} is needed, and was not compiled"
+                )));
             }
         }
         let grafted = graft.grafted;
