@@ -153,6 +153,19 @@ fn what_is_always_inlined_is_followed_without_optimisation_too() {
 }
 
 #[test]
+fn what_is_read_of_constants_is_followed_without_optimisation_too() {
+    let machine = machine!();
+    let source = |byte| {
+        format!(
+            "#include <string.h>\nstatic const unsigned char magic[4] = {{1, 2, 3, {byte}}};\n\
+             int is(const char *p) {{ return memcmp(p, magic, 4) == 0; }}\nint alone(int x) {{ return x; }}\n"
+        )
+    };
+    let (before, after) = (machine.c(&source(4), "-O0"), machine.c(&source(5), "-O0"));
+    assert_eq!(changed(&before, &after), ["is", "magic"]);
+}
+
+#[test]
 fn a_string_and_who_uses_it_change_together() {
     let machine = machine!();
     let source = |text| {

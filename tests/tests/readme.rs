@@ -36,6 +36,7 @@ fn sources() -> Vec<(PathBuf, String)> {
         "store/tickets/src",
         "compactor/src",
         "tools/src",
+        "tools/pruning/src",
         "format-spec/src",
     ]
     .map(|directory| root.join(directory))

@@ -62,6 +62,16 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "For root: the user who called sudo, and whose repositories are trusted as well.",
     },
     Variable {
+        name: "REPO_CC_PRUNE",
+        readers: &["cc"],
+        meaning: "If it is 1, clang 19 generates nothing for definitions that the repository has, where that is understood. If it is explain, it is also said what became of each definition, and why.",
+    },
+    Variable {
+        name: "REPO_CC_VERIFY",
+        readers: &["cc"],
+        meaning: "If it is set, each compile in which definitions were left out is done again as a whole, both are compared, and the result is said. The whole one is kept.",
+    },
+    Variable {
         name: "LD_LIBRARY_PATH",
         readers: &["ld"],
         meaning: "Where to look for what shared inputs need, as GNU ld does.",
@@ -100,6 +110,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "REPO_CC_CHOSEN",
         readers: &["cc"],
         meaning: "Set by repo-cc for what it runs, so that it does not call itself. Leave it alone.",
+    },
+    Variable {
+        name: "REPO_CC_PLUGIN_REQUEST",
+        readers: &["cc"],
+        meaning: "Set by repo-cc for the plugin that it gives to clang. Leave it alone.",
     },
     Variable {
         name: "REPO_LD_CALLED_FOR_ANOTHER",

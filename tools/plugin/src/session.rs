@@ -75,12 +75,12 @@ unsafe fn all<'a, T>(data: *const T, size: u64) -> &'a [T] {
 /// # Safety
 /// `text` is null or a C string.
 unsafe fn text(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
     // SAFETY: as the caller says.
-    (!text.is_null()).then(|| {
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// # Safety

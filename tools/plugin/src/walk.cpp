@@ -431,9 +431,10 @@ private:
     // What has no name that others could know goes where its users go.
     uint32_t keep = value.hasLocalLinkage() ? REPO_KEEP : REPO_NEED;
     if (isa<GlobalAlias>(value) || isa<GlobalIFunc>(value))
-      return level ? REPO_FOLLOW : REPO_HOLD | keep;
+      return level || !isa<FunctionType>(value.getValueType()) ? REPO_FOLLOW : REPO_HOLD | keep;
     if (auto *variable = dyn_cast<GlobalVariable>(&value)) {
-      if (level && variable->isConstant())
+      // Without optimisation, too, instruction selection folds what is read of constants.
+      if (variable->isConstant())
         return REPO_FOLLOW;
       return level ? REPO_HOLD | keep : keep;
     }

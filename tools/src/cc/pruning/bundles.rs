@@ -17,6 +17,15 @@ const SHF_WRITE: u32 = 1;
 const STT_SECTION: u8 = 3;
 const STB_GLOBAL: u8 = 1 << 4;
 
+/// What is to be stored, and what is not.
+#[derive(Default)]
+pub struct Bundles {
+    /// By the definitions' digests.
+    pub kept: Vec<([u8; 32], New)>,
+    /// Names, and why not.
+    pub refused: Vec<(String, String)>,
+}
+
 struct Bundler<'c, 'a> {
     from: &'c Compilation<'a>,
     digests: &'c [Digest],
@@ -27,10 +36,7 @@ struct Bundler<'c, 'a> {
 }
 
 /// What is to be stored of the definitions that were compiled, and why nothing of the others is.
-pub fn bundles(
-    prepared: &Prepared<'_>,
-    report: &Report,
-) -> (Vec<([u8; 32], New)>, Vec<(String, String)>) {
+pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> Bundles {
     let from = &prepared.compilation;
     let mut bundler = Bundler {
         from,
@@ -75,7 +81,7 @@ pub fn bundles(
             Err(why) => refused.push((defined.name.clone(), why.to_owned())),
         }
     }
-    (kept, refused)
+    Bundles { kept, refused }
 }
 
 impl Bundler<'_, '_> {

@@ -15,11 +15,11 @@
 mod bundles;
 mod eligible;
 mod graft;
+mod verify;
 
 use super::log::Log;
 use bumpalo::Bump;
 use format_spec::digest::Digest;
-use format_spec::fragment::SectionKind;
 use graft::{Graft, GraftError};
 use linker::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
@@ -35,7 +35,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use store::program::build::{Compilation, Fragment, Place, Target};
+use store::program::build::Compilation;
 use store::program::{Addition, Prepared, ProgramError, Repository};
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ pub struct Pruning {
     verify: bool,
     explain: bool,
     /// What was found, for `verify`.
-    made: Mutex<FxHashMap<Vec<u8>, Digest>>,
+    made: Mutex<verify::Definitions>,
 }
 
 /// Why an object could not be made whole.
@@ -226,9 +226,9 @@ impl Pruning {
             prepared: &prepared,
             ticket,
         }])?;
-        let (kept, refused) = match (&whole, &report.whole) {
+        let bundles::Bundles { kept, refused } = match (&whole, &report.whole) {
             (None, None) => bundles::bundles(&prepared, &report),
-            _ => Default::default(),
+            _ => bundles::Bundles::default(),
         };
         // The compilation stands without them.
         let stored = memo::store(repository.store(), &kept).unwrap_or_default();
@@ -245,7 +245,8 @@ impl Pruning {
         ));
         self.explain(&report, &refused);
         if self.verify {
-            *self.made.lock().unwrap_or_else(|e| e.into_inner()) = by_name(&prepared);
+            *self.made.lock().unwrap_or_else(|e| e.into_inner()) =
+                verify::definitions(&prepared.compilation);
         }
         Ok(Imported {
             digest: prepared.digest,
@@ -342,159 +343,17 @@ impl Pruning {
 
     /// Compares what was made with the object of a compile in which nothing was left out, and says what differs.
     pub fn compare(&self, path: &Path, object: io::Result<Vec<u8>>) -> String {
-        let comparison = object
+        let whole = object
             .map_err(|error| error.to_string())
-            .and_then(|object| self.comparison(path, &object));
-        match comparison {
-            Ok(comparison) if comparison.is_clean() => {
-                format!("verified: {} definitions are equal", comparison.definitions)
-            }
-            Ok(comparison) => format!("DIFFERENT: {comparison:?}"),
-            Err(why) => format!("cannot be verified: {why}"),
-        }
-    }
-
-    fn comparison(&self, path: &Path, bytes: &[u8]) -> Result<Comparison, String> {
-        let arena = Bump::new();
-        let (prepared, _) = prepare(path, bytes, &arena).map_err(|error| error.to_string())?;
-        let full = by_name(&prepared);
+            .and_then(|object| {
+                let arena = Bump::new();
+                let prepared = prepare(path, &object, &arena).map_err(|e| e.to_string())?;
+                Ok(verify::definitions(&prepared.0.compilation))
+            });
         let made = self.made.lock().unwrap_or_else(|e| e.into_inner());
-        let mut comparison = Comparison {
-            definitions: full.len(),
-            ..Comparison::default()
-        };
-        let mut names: Vec<_> = full.keys().chain(made.keys()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let text = || String::from_utf8_lossy(name).into_owned();
-            match (full.get(name), made.get(name)) {
-                (Some(full), Some(made)) if full == made => {}
-                (Some(_), Some(_)) => comparison.different.push(text()),
-                (Some(_), None) => comparison.missing.push(text()),
-                (None, _) => comparison.more.push(text()),
-            }
-        }
-        Ok(comparison)
-    }
-}
-
-/// What two compiles of the same have made.
-#[derive(Debug, Default)]
-struct Comparison {
-    /// How many definitions there are.
-    definitions: usize,
-    /// Those that differ.
-    different: Vec<String>,
-    /// Those that only the whole compile has.
-    missing: Vec<String>,
-    /// Those that only the other one has.
-    more: Vec<String>,
-}
-
-impl Comparison {
-    /// Whether both are equal. What nobody needs may be there or not.
-    fn is_clean(&self) -> bool {
-        self.different.is_empty() && self.missing.is_empty() && self.more.is_empty()
-    }
-}
-
-/// By name: what tells a global definition from any other, its fragment's content and that of all that is bound to it by content or place,
-/// and its symbol's kind, visibility, place and size.
-fn by_name(prepared: &Prepared<'_>) -> FxHashMap<Vec<u8>, Digest> {
-    let from = &prepared.compilation;
-    let mut member_of = vec![0; from.sections.len()];
-    for (member, fragment) in from.fragments.iter().enumerate() {
-        member_of[graft::range(&fragment.sections)].fill(member);
-    }
-    let mut result = FxHashMap::default();
-    for symbol in &from.symbols[from.first_global as usize..] {
-        let name = from.name(symbol.name);
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&[symbol.info, symbol.other]);
-        hasher.update(&symbol.value.to_le_bytes());
-        hasher.update(&symbol.size.to_le_bytes());
-        match symbol.place {
-            Place::Section(section) => {
-                let mut next = vec![member_of[section as usize]];
-                let mut seen = FxHashSet::default();
-                while let Some(member) = next.pop() {
-                    if !seen.insert(member) {
-                        continue;
-                    }
-                    let fragment = &from.fragments[member];
-                    contents(from, fragment, &mut hasher);
-                    hasher.update(&[u8::from(fragment.group != 0)]);
-                    let targets = from.targets[graft::range(&fragment.targets)].iter();
-                    for (target, bound) in
-                        targets.zip(&from.bindings[graft::range(&fragment.bindings)])
-                    {
-                        let bound = &from.symbols[*bound as usize];
-                        if matches!(target, Target::Global(_)) {
-                            hasher.update(&[bound.other]);
-                        } else if let Place::Section(section) = bound.place {
-                            next.push(member_of[section as usize]);
-                        }
-                    }
-                }
-            }
-            Place::Undefined => {
-                hasher.update(b"undefined");
-            }
-            Place::Absolute | Place::Common | Place::Piece(_) => {
-                hasher.update(b"other");
-            }
-        }
-        result.insert(name.to_vec(), Digest(*hasher.finalize().as_bytes()));
-    }
-    result
-}
-
-/// What a fragment is, but for this: an assembler pads the last frame description of an object.
-fn contents(from: &Compilation<'_>, fragment: &Fragment, hasher: &mut blake3::Hasher) {
-    let mut part = |bytes: &[u8]| {
-        hasher.update(&(bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    for section in &from.sections[graft::range(&fragment.sections)] {
-        part(from.name(section.name));
-        for word in [
-            section.sh_type,
-            section.sh_flags,
-            section.entsize,
-            section.link,
-        ] {
-            part(&word.to_le_bytes());
-        }
-        part(&[section.kind as u8, section.align_log2, section.bits]);
-        match (section.kind, section.bytes.get(4..)) {
-            (SectionKind::Unwind, Some(record)) => {
-                let end = record.iter().rposition(|byte| *byte != 0);
-                part(&record[..end.map_or(0, |end| end + 1)]);
-            }
-            _ => {
-                part(&section.size.to_le_bytes());
-                part(&section.bytes);
-            }
-        }
-        part(from.fixup_bytes(section));
-    }
-    for target in &from.targets[graft::range(&fragment.targets)] {
-        part(&[target.kind() as u8]);
-        match *target {
-            Target::Global(name) | Target::Local(name) | Target::OwnNamed(name) => {
-                part(from.name(name));
-            }
-            // What it is, is looked at through what it is bound to.
-            Target::OwnAnonymous(_) => {}
-            Target::Section(section) => part(&section.to_le_bytes()),
-            Target::Piece(piece) => {
-                let piece = &from.pieces[piece as usize];
-                part(from.name(piece.section_name));
-                part(&[piece.align_log2]);
-                part(&piece.sh_flags.to_le_bytes());
-                part(piece.bytes);
-            }
+        match whole {
+            Ok(whole) => verify::Comparison::new(&whole, &made).to_string(),
+            Err(why) => format!("cannot be verified: {why}"),
         }
     }
 }

@@ -136,6 +136,12 @@ fn put_all(tree: &mut Tree, programs: &Path, compilers: &[String]) -> Result<()>
         let to = Path::new("bin").join(program);
         tree.file(&programs.join(program), &to, 0o755)?;
     }
+    // Built where LLVM's headers are: cargo build --release -p repo-plugin.
+    let plugin = programs.join("librepo_plugin.so");
+    if plugin.is_file() {
+        let to = "lib/program-repository/librepo_plugin.so";
+        tree.file(&plugin, to, 0o644)?;
+    }
     tree.link("bin/ld.repo", "repo-ld")?;
     for name in ONE_WORD_COMPILERS {
         tree.link(Path::new("bin").join(name), "repo-cc")?;
