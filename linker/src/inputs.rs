@@ -1005,15 +1005,9 @@ impl<'a, 'l> Opening<'a, 'l> {
                 }
             };
         }
-        // What is new in a repository, an old snapshot does not show. (One that cannot be looked at is opened again.)
-        self.repositories
-            .retain_mut(|known| match known.repository.programs() {
-                Ok(programs) => {
-                    known.programs = programs;
-                    true
-                }
-                Err(_) => false,
-            });
+        // What is new in a repository, the snapshot does not show of which objects have been made: others are made of a new one,
+        // as if it were another repository.
+        self.repositories.clear();
         let lost = self.open_present(parsed);
         let mut lost = take_lost(lost, parsed);
         for lost in &mut lost {

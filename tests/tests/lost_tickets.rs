@@ -226,6 +226,39 @@ fn members_are_made_again_as_their_objects() {
     }
 }
 
+/// What is made again brings names and strings along that the repository did not have when the link began.
+#[test]
+fn what_is_made_again_is_seen_whole() {
+    let [gcc, ar] = require!("gcc", "ar");
+    let field = Field::new(gcc);
+    let functions: String = (0..300)
+        .map(|n| format!("const char *new_name_{n}(void) {{ return \"text {n}\"; }}\n"))
+        .collect();
+    let sum: Vec<String> = (0..300).map(|n| format!("new_name_{n}()[5]")).collect();
+    let text = format!(
+        "{functions}int f(void) {{ return ({}) > 0; }}",
+        sum.join(" + ")
+    );
+    field.scratch.write("w/f.c", text);
+    field.compile("f");
+    let mut command = field.scratch.command(&ar);
+    command.current_dir(field.scratch.join("w"));
+    run(command.args(["rcs", "library.a", "f.o", "g.o"])).ok();
+    for inputs in [&ALL[..], &["main.o", "library.a"]] {
+        field.lose();
+        field.compile("main");
+        let errors = field.link(inputs).ok().errors();
+        assert!(errors.contains("2 lost tickets are made again"), "{errors}");
+        field.works();
+        for name in ["f", "g"] {
+            field.compile(name);
+        }
+        let mut command = field.scratch.command(&ar);
+        command.current_dir(field.scratch.join("w"));
+        run(command.args(["rcs", "library.a", "f.o", "g.o"])).ok();
+    }
+}
+
 /// What cargo makes: objects, an archive of them, and that in another one; `cargo build` takes it all to be up to date.
 #[test]
 fn archives_of_cargo() {
