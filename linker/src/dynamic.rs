@@ -12,7 +12,7 @@ use crate::output::{Outputs, Std};
 use crate::relr;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag, rank};
-use crate::versioning::Versioning;
+use crate::versioning::{Versioning, output_name};
 use crate::versions::{self, Definition, Need, NeedFile};
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -476,18 +476,6 @@ fn dynamic_flags(facts: &DynamicFacts, args: &Args) -> (u32, u32) {
         }
     }
     (flags, flags_1)
-}
-
-/// The name by which the output's base version is known: its own.
-pub fn output_name(args: &Args) -> &[u8] {
-    use std::os::unix::ffi::OsStrExt;
-    match &args.soname {
-        Some(soname) => soname,
-        None => args
-            .output
-            .file_name()
-            .map_or(&b""[..], |name| name.as_bytes()),
-    }
 }
 
 /// By file: whether it is a shared object that the program needs, because it is linked in any case or because some strong

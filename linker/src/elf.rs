@@ -9,6 +9,42 @@ use bytemuck::{Pod, Zeroable};
 
 pub use object::elf as c;
 
+/// `SHF_*` as they stand in section headers.
+pub mod shf {
+    use super::c;
+    /// Writable.
+    pub const WRITE: u64 = c::SHF_WRITE as u64;
+    /// Loaded.
+    pub const ALLOC: u64 = c::SHF_ALLOC as u64;
+    /// Executable.
+    pub const EXEC: u64 = c::SHF_EXECINSTR as u64;
+    /// Thread-local.
+    pub const TLS: u64 = c::SHF_TLS as u64;
+    /// Mergeable.
+    pub const MERGE: u64 = c::SHF_MERGE as u64;
+    /// NUL-terminated strings.
+    pub const STRINGS: u64 = c::SHF_STRINGS as u64;
+    /// Ordered as the sections to which `sh_link` points.
+    pub const LINK_ORDER: u64 = c::SHF_LINK_ORDER as u64;
+    /// Not to be linked by who does not know how (gABI, "Section Attribute Flags").
+    pub const OS_NONCONFORMING: u64 = c::SHF_OS_NONCONFORMING as u64;
+    /// Member of a group.
+    pub const GROUP: u64 = c::SHF_GROUP as u64;
+    /// Not linked into an executable or shared object.
+    pub const EXCLUDE: u64 = c::SHF_EXCLUDE as u64;
+    /// Kept by garbage collection.
+    pub const RETAIN: u64 = c::SHF_GNU_RETAIN as u64;
+    /// `sh_info` is a section index.
+    pub const INFO_LINK: u64 = c::SHF_INFO_LINK as u64;
+    /// Farther away than the medium code model's instructions reach (psABI, "Special Sections").
+    pub const LARGE: u64 = 0x1000_0000;
+
+    /// What an output section is if any input section in it is: how it is loaded.
+    pub const LOADING: u64 = ALLOC | WRITE | EXEC | TLS;
+    /// What an output section is, too, if any input section in it is, and what does not concern how it is loaded.
+    pub const REMARKS: u64 = RETAIN | LINK_ORDER | LARGE;
+}
+
 /// The file header.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, packed)]

@@ -1,8 +1,9 @@
 //! An input file as the phases see it.
 
+use crate::arch::x86_64::reloc;
 use crate::elf::c;
 use crate::ids::FileId;
-use crate::object::{Object, Place};
+use crate::object::{Fixup, Object, Place};
 use crate::pages::MappedBytes;
 use crate::shared::Shared;
 use crate::symbols::{Key, rank};
@@ -137,6 +138,21 @@ impl fmt::Display for File<'_> {
             Some(member) => write!(f, "({})", String::from_utf8_lossy(member)),
             None => Ok(()),
         }
+    }
+}
+
+impl File<'_> {
+    /// The beginning of a message about a fixup of section `number`: `file:(section+0x12): R_X86_64_PC32`.
+    #[cold]
+    pub fn at_fixup(&self, number: u32, fixup: &Fixup) -> String {
+        let section = self.object().and_then(|object| object.section(number));
+        let name = section.map_or(&b""[..], |section| section.name);
+        format!(
+            "{self}:({}+{:#x}): {}",
+            String::from_utf8_lossy(name),
+            fixup.offset,
+            reloc::name(fixup.r_type)
+        )
     }
 }
 

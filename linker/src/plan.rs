@@ -8,7 +8,10 @@
 use crate::arch::x86_64::relax::{
     self, GotLoad, NextReloc, TlsDescCall, TlsDescLea, TlsGd, TlsIe, TlsLd,
 };
-use crate::arch::x86_64::reloc::{Class, Field, Howto, howto};
+use crate::arch::x86_64::reloc::{self, Class, Field, Howto, howto};
+use crate::object::Object;
+use crate::output::runs_backwards;
+use crate::sections::state;
 use crate::symbols::flag;
 
 /// An image that is smaller than this can be reached from everywhere in it by a signed 32-bit distance, gaps included.
@@ -23,8 +26,30 @@ pub struct Mode {
     pub shared: bool,
     /// Instructions may be relaxed.
     pub relax: bool,
-    /// Relative relocations go into `.relr.dyn`, where [`relr::is_packed`](crate::relr::is_packed) allows it.
+    /// Relative relocations go into `.relr.dyn`, where [`is_packed`] allows it.
     pub pack: bool,
+}
+
+/// Whether a type means the distance to the symbol in 32 bits, if there is no PLT entry.
+#[inline(always)]
+pub fn is_distance(r_type: u32) -> bool {
+    r_type == reloc::R_X86_64_PC32 || r_type == reloc::R_X86_64_PLT32
+}
+
+/// Whether relative relocations of an input section may be in `.relr.dyn`. The scan counts by this rule and the writer
+/// writes by it, before and after addresses are known: so places are even by the section's alignment or not at all.
+pub fn packs(object: &Object, number: u32, bits: u8) -> bool {
+    bits & state::WRITE != 0
+        && bits & state::EH_FRAME == 0
+        && object
+            .section(number)
+            .is_some_and(|section| section.align.is_multiple_of(2) && !runs_backwards(section.name))
+}
+
+/// Whether the table takes a place at this offset in a section that [`packs`]. (Others need `R_X86_64_RELATIVE`.)
+#[inline]
+pub const fn is_packed(offset: u64) -> bool {
+    offset.is_multiple_of(2)
 }
 
 /// What is done for a fixup.

@@ -11,8 +11,7 @@ use crate::file::File;
 use crate::got::{NONE, Slots};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target};
-use crate::plan::{Mode, Plan, plan};
-use crate::relr;
+use crate::plan::{self, Mode, Plan, is_distance, plan};
 use crate::sections::state;
 use crate::symbols::{flag, rank};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -399,7 +398,7 @@ impl Relocator<'_, '_> {
                 if self.mode.pic
                     && !target.dead
                     && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
-                    && !(site.packs && relr::is_packed(fixup.offset))
+                    && !(site.packs && plan::is_packed(fixup.offset))
                 {
                     let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
                     DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
@@ -502,7 +501,7 @@ impl Relocator<'_, '_> {
         }
         let value = target.address.wrapping_add(fixup.addend as u64);
         *field = value.to_le_bytes();
-        if self.mode.pic && !(site.packs && relr::is_packed(fixup.offset)) {
+        if self.mode.pic && !(site.packs && plan::is_packed(fixup.offset)) {
             let place = site.address.wrapping_add(offset);
             let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
             DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
@@ -629,7 +628,7 @@ impl Relocator<'_, '_> {
                 } else if self.mode.pic
                     && !target.dead
                     && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
-                    && (!site.packs || !relr::is_packed(fixup.offset))
+                    && (!site.packs || !plan::is_packed(fixup.offset))
                 {
                     DynamicSlots::take(
                         &mut dynamic.relative,
@@ -811,24 +810,9 @@ impl Relocator<'_, '_> {
     }
 
     fn describe(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) -> String {
-        let section = site
-            .object
-            .section(site.number)
-            .map_or(&b""[..], |section| section.name);
-        format!(
-            "{}:({}+{:#x}): {}: {what}",
-            site.file,
-            String::from_utf8_lossy(section),
-            fixup.offset,
-            reloc::name(fixup.r_type)
-        )
+        let place = site.file.at_fixup(site.number, fixup);
+        format!("{place}: {what}")
     }
-}
-
-/// Whether a type means the distance to the symbol in 32 bits, if there is no PLT entry.
-#[inline(always)]
-pub fn is_distance(r_type: u32) -> bool {
-    r_type == reloc::R_X86_64_PC32 || r_type == reloc::R_X86_64_PLT32
 }
 
 /// The bytes of a field, if they are there.

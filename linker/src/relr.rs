@@ -10,10 +10,9 @@
 use crate::got::{Got, NONE, SlotRelocation, slot_relocation};
 use crate::ids::{OutputId, SectionId};
 use crate::layout::Placement;
-use crate::object::Object;
-use crate::output::{Outputs, Std, runs_backwards};
+use crate::output::{Outputs, Std};
 use crate::plan::Mode;
-use crate::sections::{Sections, state};
+use crate::sections::Sections;
 use crate::segments::Segments;
 use crate::trace::Needs;
 use rayon::prelude::*;
@@ -28,22 +27,6 @@ pub const fn tags(android: bool) -> [u32; 3] {
         false => [36, 35, 37],
         true => [0x6fff_e000, 0x6fff_e001, 0x6fff_e003],
     }
-}
-
-/// Whether relative relocations of an input section may be in the table. The scan counts by this rule and the writer
-/// writes by it, before and after addresses are known: so places are even by the section's alignment or not at all.
-pub fn packs(object: &Object, number: u32, bits: u8) -> bool {
-    bits & state::WRITE != 0
-        && bits & state::EH_FRAME == 0
-        && object
-            .section(number)
-            .is_some_and(|section| section.align.is_multiple_of(2) && !runs_backwards(section.name))
-}
-
-/// Whether the table takes a place at this offset in a section that [`packs`]. (Others need `R_X86_64_RELATIVE`.)
-#[inline]
-pub const fn is_packed(offset: u64) -> bool {
-    offset.is_multiple_of(2)
 }
 
 /// The places to relocate, while addresses are not known.

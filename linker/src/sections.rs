@@ -19,7 +19,6 @@ use crate::output::{
 };
 use crate::scripting::{FileNames, Route, Rules};
 use crate::split::piece_section_name;
-use crate::symbol_warnings;
 use crate::ticket_object::TicketObject;
 use crate::unique::Unique;
 use rayon::prelude::*;
@@ -119,9 +118,12 @@ pub struct SectionFacts {
     pub sframes: Vec<SectionId>,
     /// Sections with `SHF_LINK_ORDER`, each with the section that it is about, in order.
     pub link_order: Vec<(SectionId, SectionId)>,
-    /// Sections that hold warnings about symbols (see [`symbol_warnings`]).
+    /// Sections that hold warnings about symbols (see [`symbol_warnings`](crate::symbol_warnings)).
     pub warnings: Vec<SectionId>,
 }
+
+/// What the names of sections begin with that hold warnings about symbols.
+pub const WARNING_PREFIX: &[u8] = b".gnu.warning";
 
 /// Addresses that are significant, for identical code folding (LLVM's extension).
 const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
@@ -540,7 +542,7 @@ pub fn why_discarded(section: &Section) -> &'static str {
         "its flag SHF_EXCLUDE keeps it out of linked files"
     } else if section.flags & shf::GROUP != 0 {
         "another file's COMDAT group was taken in place of its own"
-    } else if section.name.starts_with(symbol_warnings::PREFIX) {
+    } else if section.name.starts_with(WARNING_PREFIX) {
         "it holds a warning for the linker"
     } else {
         "the linker script says so"
@@ -760,7 +762,7 @@ fn classify_file<'a>(
             found.executable_stack = Some(section.flags & shf::EXEC != 0);
             continue;
         }
-        if section.name.starts_with(symbol_warnings::PREFIX) {
+        if section.name.starts_with(WARNING_PREFIX) {
             found.warnings.push(number);
         }
         let route = rules.map(|rules| rules.route_section(file, object, number, &section));

@@ -11,12 +11,9 @@ use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::Target;
 use crate::report::describe;
-use crate::sections::{Sections, state};
+use crate::sections::{Sections, WARNING_PREFIX, state};
 use crate::symbols::{SymbolTable, flag, rank};
 use std::collections::BTreeMap;
-
-/// What the names of such sections begin with.
-pub const PREFIX: &[u8] = b".gnu.warning";
 
 /// Gives the warnings of all symbols that are referred to. `held` are the sections of objects that hold warnings.
 pub fn report(
@@ -65,7 +62,7 @@ type Wanted<'t> = BTreeMap<SymbolId, (FileId, &'t [u8])>;
 
 /// The symbol that a section of this name warns of; empty for one that warns of its file.
 fn about(section: &[u8]) -> Option<&[u8]> {
-    match section.strip_prefix(PREFIX)? {
+    match section.strip_prefix(WARNING_PREFIX)? {
         b"" => Some(b""),
         [b'.', name @ ..] if !name.is_empty() => Some(name),
         _ => None,

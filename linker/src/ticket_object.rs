@@ -7,11 +7,10 @@
 //! a symbol; no name is looked up. Mergeable pieces are referred to by their dense
 //! id, so equal ones of all tickets are one from the beginning.
 
-use crate::elf::c;
+use crate::elf::{c, shf};
 use crate::elf_object::Malformed;
 use crate::join;
 use crate::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
-use crate::output::shf;
 use format_spec::digest::Digest;
 use format_spec::fragment::{
     FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,

@@ -25,9 +25,7 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
 use crate::output::shf;
 use crate::pieces::UsedPieces;
-use crate::plan::{Mode, Plan, plan};
-use crate::relocate::is_distance;
-use crate::relr;
+use crate::plan::{self, Mode, Plan, is_distance, plan};
 use crate::resolve::Definitions;
 use crate::sections::{Sections, state, why_discarded};
 use crate::symbols::{Key, SymbolTable, flag, rank};
@@ -374,7 +372,7 @@ impl Tracer<'_, '_> {
             return false;
         }
         if self.mode.pic && (member.has_absolute || member.words != 0) {
-            let is_packed = self.mode.pack && relr::packs(object, number, bits);
+            let is_packed = self.mode.pack && plan::packs(object, number, bits);
             let is_counted = bits & state::WRITE != 0 && !is_packed && !self.report_relative;
             if member.has_absolute || !is_counted {
                 return false;
@@ -482,7 +480,7 @@ impl Tracer<'_, '_> {
             self.refuse_outside(id, fixups);
         }
         let (mut relative, mut symbolic, mut irelative) = (0, 0, 0);
-        let packs = self.mode.pack && relr::packs(object, number, self.sections.state(id));
+        let packs = self.mode.pack && plan::packs(object, number, self.sections.state(id));
         let mut skip = false;
         let mut index = 0;
         fixups.for_each(|fixup| {
@@ -565,7 +563,7 @@ impl Tracer<'_, '_> {
                 Plan::PcRelative(_) | Plan::Plt(_) | Plan::None | Plan::GotToPc(_) if simple => {}
                 Plan::Absolute(Field::Word64) if simple => {
                     if self.mode.pic {
-                        if packs && relr::is_packed(fixup.offset) {
+                        if packs && plan::is_packed(fixup.offset) {
                             found.packed.push((id, fixup.offset));
                         } else {
                             relative += 1;
@@ -581,7 +579,7 @@ impl Tracer<'_, '_> {
                     if self.report_relative && want.relative != 0 {
                         found.relative.push((id, fixup.offset, symbol));
                     }
-                    if want.relative != 0 && packs && relr::is_packed(fixup.offset) {
+                    if want.relative != 0 && packs && plan::is_packed(fixup.offset) {
                         found.packed.push((id, fixup.offset));
                     } else {
                         relative += want.relative;
@@ -744,18 +742,8 @@ impl Tracer<'_, '_> {
 
     fn complaint(&self, id: SectionId, fixup: &Fixup, what: std::fmt::Arguments) -> String {
         let (file, number) = self.sections.origin(id);
-        let name = self
-            .files
-            .object(file)
-            .section(number)
-            .map_or(&b""[..], |section| section.name);
-        format!(
-            "{}:({}+{:#x}): {}: {what}",
-            self.files.get(file),
-            String::from_utf8_lossy(name),
-            fixup.offset,
-            reloc::name(fixup.r_type)
-        )
+        let place = self.files.get(file).at_fixup(number, fixup);
+        format!("{place}: {what}")
     }
 
     fn target_name(&self, id: SectionId, symbol: Option<SymbolId>, fixup: &Fixup) -> String {

@@ -7,7 +7,6 @@
 
 use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
-use crate::dynamic::output_name;
 use crate::elf::{Sym, c};
 use crate::export;
 use crate::file::Files;
@@ -103,6 +102,18 @@ pub fn read(args: &Args, embedded: Vec<VersionScript>, diag: &Diagnostics) -> Ve
         indices,
         dynamic_list: Some(dynamic_list).filter(|list| !list.is_empty()),
         versions: Vec::new(),
+    }
+}
+
+/// The name by which the output's base version is known: its own.
+pub fn output_name(args: &Args) -> &[u8] {
+    use std::os::unix::ffi::OsStrExt;
+    match &args.soname {
+        Some(soname) => soname,
+        None => args
+            .output
+            .file_name()
+            .map_or(&b""[..], |name| name.as_bytes()),
     }
 }
 

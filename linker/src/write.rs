@@ -19,9 +19,9 @@ use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::{Fixups, Object, Stored, Target};
 use crate::output::{Std, runs_backwards, shf};
+use crate::plan;
 use crate::progress::Position;
 use crate::relocate::{self, DynamicSlots, Relocator, Site};
-use crate::relr;
 use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
@@ -760,7 +760,7 @@ impl Writer<'_, '_> {
             }
             if bits & state::ALLOC != 0 {
                 let mut site = self.site(file, number, section.address + offset, 0);
-                site.packs = self.relocator.mode.pack && relr::packs(object, number, bits);
+                site.packs = self.relocator.mode.pack && plan::packs(object, number, bits);
                 site.reversed = backwards.then(|| (size as u64).saturating_sub(8));
                 self.relocator.loaded(&site, out, fixups, dynamic);
             } else {

@@ -7,7 +7,6 @@
 //! inline function say, is left out itself; that is an error unless the referrer
 //! only describes the program.
 
-use crate::arch::x86_64::reloc;
 use crate::diag::Diagnostics;
 use crate::elf::c;
 use crate::file::Files;
@@ -232,14 +231,8 @@ pub fn scan(referrer: &Referrer, diag: &Diagnostics) -> Needed {
                 }
                 referrer.for_each(id, |fixup, _| {
                     let complain = |what: &str| {
-                        let name = object.section(number).map_or(&b""[..], |s| s.name);
-                        diag.error(format!(
-                            "{}:({}+{:#x}): {}: {what}",
-                            files.get(file),
-                            String::from_utf8_lossy(name),
-                            fixup.offset,
-                            reloc::name(fixup.r_type)
-                        ));
+                        let place = files.get(file).at_fixup(number, &fixup);
+                        diag.error(format!("{place}: {what}"));
                     };
                     match referrer.reference_of(id, &fixup) {
                         Ok(Reference::Gone) => {

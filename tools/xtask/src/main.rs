@@ -6,6 +6,7 @@
 //! | `cargo xtask corpus` | links much by one linker, remembers it, and compares another linker with it |
 //! | `cargo xtask demo` | builds a real program through the repository, edits it, builds it again |
 //! | `cargo xtask install` | installs the programs with their manual and completions, and removes them again |
+//! | `cargo xtask layers` | checks that the linker's rooms, and the crates, know only what is below them |
 //! | `cargo xtask packages` | builds real packages with ld and with repo-ld, and compares what their test suites say |
 //! | `cargo xtask test` | runs every test, after installing what tests need where it may |
 
@@ -14,6 +15,7 @@ mod corpus;
 mod demo;
 mod install;
 mod instrumented;
+mod layers;
 mod machine;
 mod packages;
 mod test;
@@ -59,6 +61,10 @@ enum Verb {
     /// installs them with manual pages, completions for bash, zsh and fish, and
     /// links through which compilers find repo-ld, and build systems repo-cc.
     Install(install::Arguments),
+    /// Check that rooms of the linker, and crates, know only what is below them
+    ///
+    /// Reads the sources; nothing is built.
+    Layers(layers::Arguments),
     /// Build real packages with ld and with repo-ld, and compare their tests
     ///
     /// Needs gcc, the network (Debian's sources, crates, git), and what the
@@ -86,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Corpus(arguments) => corpus::corpus(&arguments),
         Verb::Demo => demo::demo(),
         Verb::Install(arguments) => install::install(&arguments),
+        Verb::Layers(arguments) => layers::layers(&arguments),
         Verb::Packages(arguments) => packages::packages(&arguments),
         Verb::Test {
             no_install,
