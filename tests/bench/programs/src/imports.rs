@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use store::program::Repository;
+use tickets::archive::Archive;
 
 /// What was measured for the objects of one program. Rates are in MB/s of
 /// object bytes, medians, one thread.
@@ -36,18 +37,73 @@ pub fn measure(subject: &Subject, directory: &Path, runs: usize) -> Result<Impor
         let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
         objects.push((path, bytes));
     }
+    measure_objects(&subject.name, &objects, &directory, runs)
+}
+
+/// The same with objects of somebody else: `paths` are objects, archives of such, and directories in which to look for either.
+/// They are copied below `directory`, where [`crate::contention::measure`] finds them.
+///
+/// # Errors
+/// Likewise.
+pub fn measure_paths(paths: &[PathBuf], directory: &Path, runs: usize) -> Result<Imports> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        for ending in [".o", ".a", ".rlib"] {
+            files.extend(repo_tests::sources::files(path, ending)?);
+        }
+    }
+    let directory = directory.join("given");
+    fs::create_dir_all(directory.join("objects"))?;
+    let mut objects = Vec::new();
+    let mut take = |bytes: &[u8]| -> Result<()> {
+        let arena = Bump::new();
+        let path = directory.join(format!("objects/{:06}.o", objects.len()));
+        match prepare(&path, bytes, &arena) {
+            Ok(_) => {
+                fs::write(&path, bytes)?;
+                objects.push((path, bytes.to_vec()));
+                Ok(())
+            }
+            Err(why) if why.is_not_splittable() => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    };
+    for path in files {
+        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+        if !Archive::is_archive(&bytes) {
+            take(&bytes)?;
+            continue;
+        }
+        let archive = Archive::parse(&bytes)?;
+        for member in archive.members() {
+            take(archive.inline_data(&member?).unwrap_or_default())?;
+        }
+    }
+    measure_objects("given", &objects, &directory, runs)
+}
+
+fn measure_objects(
+    name: &str,
+    objects: &[(PathBuf, Vec<u8>)],
+    directory: &Path,
+    runs: usize,
+) -> Result<Imports> {
     let bytes: u64 = objects.iter().map(|(_, bytes)| bytes.len() as u64).sum();
     let [mut hashing, mut preparing, mut importing, mut again] = [const { Vec::new() }; 4];
     let mut size = 0;
     for round in 0..runs {
         let start = Instant::now();
-        for (_, bytes) in &objects {
+        for (_, bytes) in objects {
             std::hint::black_box(blake3::hash(bytes));
         }
         hashing.push(start.elapsed().as_secs_f64());
 
         let start = Instant::now();
-        for (path, bytes) in &objects {
+        for (path, bytes) in objects {
             let arena = Bump::new();
             std::hint::black_box(prepare(path, bytes, &arena)?.0.digest);
         }
@@ -57,7 +113,7 @@ pub fn measure(subject: &Subject, directory: &Path, runs: usize) -> Result<Impor
         let repository = Repository::open_or_create(&file)?;
         for times in [&mut importing, &mut again] {
             let start = Instant::now();
-            for (path, bytes) in &objects {
+            for (path, bytes) in objects {
                 import_object(&repository, path, bytes, None)?;
             }
             times.push(start.elapsed().as_secs_f64());
@@ -72,7 +128,7 @@ pub fn measure(subject: &Subject, directory: &Path, runs: usize) -> Result<Impor
         bytes as f64 / 1e6 / times[times.len() / 2]
     };
     Ok(Imports {
-        name: subject.name.clone(),
+        name: name.to_owned(),
         objects: objects.len(),
         bytes,
         blake3: rate(hashing),

@@ -52,6 +52,9 @@ struct Arguments {
     /// Be one of the processes that import at once: the names are objects
     #[arg(long, hide = true, value_name = "REPOSITORY")]
     writer: Option<PathBuf>,
+    /// Instead of programs, import these objects, archives, and what of either is below these directories
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    import: Vec<PathBuf>,
     /// Only subjects whose names contain one of these
     names: Vec<String>,
 }
@@ -63,6 +66,16 @@ fn main() -> Result<()> {
     }
     // As the programs do.
     store::heap::keep();
+    if !arguments.import.is_empty() {
+        let directory = tempfile::Builder::new()
+            .prefix("program-bench-")
+            .tempdir()?;
+        let runs = arguments.runs.min(7);
+        let result = imports::measure_paths(&arguments.import, directory.path(), runs)?;
+        imports::print(&[result]);
+        contention::measure(&std::env::current_exe()?, directory.path())?.print();
+        return Ok(());
+    }
     measure::adopt_orphans()?;
     eprintln!("building repo-cc, repo-ld, repo-dump, optimised …");
     let binaries = Binaries::release(&[])?;
