@@ -447,7 +447,11 @@ impl Language {
     /// knows the driver's name.)
     fn by_suffix(name: &OsStr) -> Language {
         let bytes = name.as_bytes();
-        match bytes.rsplit(|&byte| byte == b'.').next().unwrap_or_default() {
+        match bytes
+            .rsplit(|&byte| byte == b'.')
+            .next()
+            .unwrap_or_default()
+        {
             b"c" => Language::C,
             b"cc" | b"cp" | b"cxx" | b"cpp" | b"CPP" | b"c++" | b"C" => Language::Cxx,
             b"S" | b"sx" => Language::Assembly,

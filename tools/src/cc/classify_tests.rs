@@ -44,8 +44,13 @@ fn understood(line: &str) -> Compile {
 
 #[test]
 fn what_is_understood_is_kept() {
-    let it = understood("-Wp,-MMD,x.d -I inc -DA=1 -O2 -c -x c++ a.c -x none b.S -o a.o -MT t libm.a");
-    let names: Vec<_> = it.sources.iter().map(|source| (source.name.to_str().expect("UTF-8"), source.language)).collect();
+    let it =
+        understood("-Wp,-MMD,x.d -I inc -DA=1 -O2 -c -x c++ a.c -x none b.S -o a.o -MT t libm.a");
+    let names: Vec<_> = it
+        .sources
+        .iter()
+        .map(|source| (source.name.to_str().expect("UTF-8"), source.language))
+        .collect();
     assert_eq!(names, [("a.c", Language::Cxx), ("b.S", Language::Assembly)]);
     assert!(it.names_output && it.for_linker);
     let expected = Dependencies {
@@ -55,7 +60,17 @@ fn what_is_understood_is_kept() {
         names_target: true,
     };
     assert_eq!(it.dependencies, expected);
-    let of_words: Vec<_> = it.words.iter().map(|word| (word.option.to_str().expect("UTF-8"), word.arguments.len(), word.meaning)).collect();
+    let of_words: Vec<_> = it
+        .words
+        .iter()
+        .map(|word| {
+            (
+                word.option.to_str().expect("UTF-8"),
+                word.arguments.len(),
+                word.meaning,
+            )
+        })
+        .collect();
     assert_eq!(
         of_words,
         [

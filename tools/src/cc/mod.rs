@@ -30,11 +30,11 @@ mod run;
 use archiver::Tool;
 use classify::{Action, Compile};
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
-use log::Log;
-use publish::{Expected, Ordinary};
-use memo::Memo;
-use run::{Captured, Ending};
 use format_spec::digest::Digest;
+use log::Log;
+use memo::Memo;
+use publish::{Expected, Ordinary};
+use run::{Captured, Ending};
 use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -235,8 +235,12 @@ impl Invocation {
                 self.exec(&args)
             }
             Action::Compile(compile) => {
-                let expected: Vec<Expected> =
-                    compile.outputs.iter().cloned().filter_map(Expected::new).collect();
+                let expected: Vec<Expected> = compile
+                    .outputs
+                    .iter()
+                    .cloned()
+                    .filter_map(Expected::new)
+                    .collect();
                 if expected.is_empty() {
                     log.note(format_args!(
                         "{}: passed on: the output is not a regular file",
@@ -398,7 +402,9 @@ impl Invocation {
                     memo.record(&mut importer, &compilation, captured);
                 }
                 (Some(Err(reason)), _) => {
-                    asked.log.explain(format_args!("{}: ordinary: {reason}", self.shown()));
+                    asked
+                        .log
+                        .explain(format_args!("{}: ordinary: {reason}", self.shown()));
                     memo::count_ordinary(&mut importer, expected[0].path(), reason);
                 }
                 _ => {}

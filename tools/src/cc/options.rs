@@ -360,12 +360,18 @@ const WORDS: &[(&str, Meaning)] = {
         ("-fbranch-probabilities", OTHER_FILES),
         ("-fcallgraph-info", OTHER_FILES),
         ("-fcompare-debug", Beyond("an option that compiles twice")),
-        ("-fcompare-debug-second", Beyond("an option that compiles twice")),
+        (
+            "-fcompare-debug-second",
+            Beyond("an option that compiles twice"),
+        ),
         ("-fcoverage-mapping", OTHER_FILES),
         ("-fcs-profile-generate", OTHER_FILES),
         ("-fdebug-compilation-dir", Code),
         ("-fdirectives-only", Beyond("-fdirectives-only")),
-        ("-fmem-report", Beyond("an option that reports what it costs")),
+        (
+            "-fmem-report",
+            Beyond("an option that reports what it costs"),
+        ),
         ("-fopt-info", Beyond("an option that reports what is done")),
         ("-fpch-preprocess", PRECOMPILED),
         ("-fpreprocessed", Beyond("-fpreprocessed")),
@@ -378,7 +384,10 @@ const WORDS: &[(&str, Meaning)] = {
         ("-fsplit-dwarf", OTHER_FILES),
         ("-fstack-usage", OTHER_FILES),
         ("-ftest-coverage", OTHER_FILES),
-        ("-ftime-report", Beyond("an option that reports what it costs")),
+        (
+            "-ftime-report",
+            Beyond("an option that reports what it costs"),
+        ),
         ("-ftime-trace", OTHER_FILES),
         ("-gsplit-dwarf", OTHER_FILES),
         ("-idirafter", Directory),
@@ -475,7 +484,11 @@ const BEGINNINGS: &[(&str, Meaning, bool)] = {
         ("-fcallgraph-info=", OTHER_FILES, false),
         ("-fsave-optimization-record=", OTHER_FILES, false),
         ("-foptimization-record-", OTHER_FILES, false),
-        ("-fopt-info", Beyond("an option that reports what is done"), false),
+        (
+            "-fopt-info",
+            Beyond("an option that reports what is done"),
+            false,
+        ),
         ("-fdiagnostics-format=sarif-file", OTHER_FILES, false),
         ("-fdiagnostics-format=json-file", OTHER_FILES, false),
         ("-fdiagnostics-add-output=", OTHER_FILES, false),
@@ -617,7 +630,8 @@ pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
     // An option for the compiler proper is the same as for the driver, where it has the same name.
     if text == "-Xclang" {
         let inner = argument.unwrap_or_default();
-        let is_plain = inner.starts_with(b"-f") || inner.starts_with(b"-m") || inner.starts_with(b"-O");
+        let is_plain =
+            inner.starts_with(b"-f") || inner.starts_with(b"-m") || inner.starts_with(b"-O");
         return match meaning(inner, None) {
             code @ (Meaning::Code | Meaning::Diagnostics) if is_plain => code,
             _ => Meaning::Beyond("-Xclang"),
@@ -637,7 +651,9 @@ pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
             continue;
         };
         if *must_be_of_no_file
-            && let Some((_, value)) = rest.split_once('=').or(beginning.ends_with('=').then_some(("", rest)))
+            && let Some((_, value)) = rest
+                .split_once('=')
+                .or(beginning.ends_with('=').then_some(("", rest)))
             && names_a_file(value.as_bytes())
         {
             return Meaning::Beyond("an option that reads other files");
@@ -654,7 +670,10 @@ fn names_a_file(value: &[u8]) -> bool {
         _ => value,
     };
     value.contains(&b'/')
-        || (!value.is_empty() && Path::new(OsStr::from_bytes(value)).symlink_metadata().is_ok())
+        || (!value.is_empty()
+            && Path::new(OsStr::from_bytes(value))
+                .symlink_metadata()
+                .is_ok())
 }
 
 #[cfg(test)]
@@ -720,7 +739,11 @@ mod tests {
             "--something-new",
             "-Qn",
         ] {
-            assert!(matches!(of(option), Beyond(_)), "{option}: {:?}", of(option));
+            assert!(
+                matches!(of(option), Beyond(_)),
+                "{option}: {:?}",
+                of(option)
+            );
         }
         let xclang = |inner: &str| meaning(b"-Xclang", Some(inner.as_bytes()));
         assert_eq!(xclang("-fno-pch-timestamp"), Code);

@@ -240,7 +240,9 @@ pub fn run(
         Some(_) => Some(signal_descriptor(&waited_for)?),
         None => None,
     };
-    let error_stream = captured.as_mut().and_then(|captured| captured.writing.take());
+    let error_stream = captured
+        .as_mut()
+        .and_then(|captured| captured.writing.take());
     let child = spawn(program, argv0, args, &held.before, error_stream.as_ref())?;
     drop(error_stream);
     // A signal, and when it came.

@@ -49,9 +49,27 @@ pub struct Question<'a> {
 
 /// Names of libraries that have no part in what a compiler makes of a source.
 const PLAIN_LIBRARIES: &[&str] = &[
-    "ld-linux", "libbsd.", "libc.", "libdl.", "libedit.", "libffi.", "libgcc_s.", "libicu",
-    "liblzma.", "libm.", "libmd.", "libpthread.", "librt.", "libstdc++.", "libtinfo.", "libxml2.",
-    "libz.", "libz3.", "libzstd.", "libncurses", "linux-vdso",
+    "ld-linux",
+    "libbsd.",
+    "libc.",
+    "libdl.",
+    "libedit.",
+    "libffi.",
+    "libgcc_s.",
+    "libicu",
+    "liblzma.",
+    "libm.",
+    "libmd.",
+    "libpthread.",
+    "librt.",
+    "libstdc++.",
+    "libtinfo.",
+    "libxml2.",
+    "libz.",
+    "libz3.",
+    "libzstd.",
+    "libncurses",
+    "linux-vdso",
 ];
 
 impl Question<'_> {
@@ -62,8 +80,18 @@ impl Question<'_> {
             match word.meaning {
                 Meaning::Directory => true,
                 Meaning::Code => {
-                    let is_only_code = [&b"-f"[..], b"-O", b"-g", b"-Wa,", b"--param", b"-x", b"--language"];
-                    !is_only_code.iter().any(|beginning| text.starts_with(beginning))
+                    let is_only_code = [
+                        &b"-f"[..],
+                        b"-O",
+                        b"-g",
+                        b"-Wa,",
+                        b"--param",
+                        b"-x",
+                        b"--language",
+                    ];
+                    !is_only_code
+                        .iter()
+                        .any(|beginning| text.starts_with(beginning))
                         || text.starts_with(b"-fno-integrated-as")
                         || text.starts_with(b"-fintegrated-as")
                 }
@@ -113,7 +141,11 @@ impl Question<'_> {
     ///
     /// # Errors
     /// In words, why there is none.
-    pub fn answer(&self, directory: Option<&Path>, inputs: &Inputs) -> Result<Answer, &'static str> {
+    pub fn answer(
+        &self,
+        directory: Option<&Path>,
+        inputs: &Inputs,
+    ) -> Result<Answer, &'static str> {
         let file = directory.map(|directory| directory.join(self.file_name()));
         if let Some(answer) = file.as_deref().and_then(Answer::read) {
             return Ok(answer);
@@ -141,7 +173,15 @@ impl Question<'_> {
         const SILENT: &str = "the compiler does not say where it looks for headers";
         let options = self.options();
         let mut command = self.command(&options);
-        command.args(["-E", "-v", "-x", self.language(), "/dev/null", "-o", "/dev/null"]);
+        command.args([
+            "-E",
+            "-v",
+            "-x",
+            self.language(),
+            "/dev/null",
+            "-o",
+            "/dev/null",
+        ]);
         let output = command.output().map_err(|_| SILENT)?;
         if !output.status.success() {
             return Err(SILENT);
@@ -175,7 +215,10 @@ impl Question<'_> {
     fn assembler(&self, options: &[&OsStr]) -> Result<PathBuf, &'static str> {
         const NONE: &str = "the compiler does not say what its assembler is";
         let mut command = self.command(options);
-        let output = command.arg("-print-prog-name=as").output().map_err(|_| NONE)?;
+        let output = command
+            .arg("-print-prog-name=as")
+            .output()
+            .map_err(|_| NONE)?;
         let name = OsString::from_vec(output.stdout.trim_ascii().to_vec());
         if name.is_empty() {
             return Err(NONE);
@@ -217,7 +260,9 @@ impl Answer {
                 state = 3;
             } else if state == 1 || state == 2 {
                 let directory = line.strip_prefix(b" ").ok_or(STRANGE)?;
-                if directory.ends_with(b" (framework directory)") || directory.ends_with(b" (headermap)") {
+                if directory.ends_with(b" (framework directory)")
+                    || directory.ends_with(b" (headermap)")
+                {
                     return Err("frameworks");
                 }
                 if directory.contains(&0) || self.search.len() == 250 {
@@ -242,7 +287,8 @@ impl Answer {
                 // clang takes the newest gcc that there is.
                 let above = inputs::path(installation).parent();
                 said.directories.extend(above.map(Path::to_owned));
-                said.directories.extend(above.and_then(Path::parent).map(Path::to_owned));
+                said.directories
+                    .extend(above.and_then(Path::parent).map(Path::to_owned));
             } else if let Some(command) = line.strip_prefix(b" ")
                 && state == 0
             {
@@ -258,7 +304,8 @@ impl Answer {
                 {
                     said.programs.push(program.to_owned());
                     // Where specs and configuration files would be.
-                    said.directories.extend(program.parent().map(Path::to_owned));
+                    said.directories
+                        .extend(program.parent().map(Path::to_owned));
                 }
             }
         }
@@ -319,17 +366,27 @@ impl Answer {
     }
 
     fn write(&self, file: &Path) {
-        let mut text = format!("{VERSION}\ni {}\n", blake3::Hash::from(self.identity.0).to_hex()).into_bytes();
+        let mut text = format!(
+            "{VERSION}\ni {}\n",
+            blake3::Hash::from(self.identity.0).to_hex()
+        )
+        .into_bytes();
         let mut line = |kind: &[u8; 2], parts: &[&[u8]]| {
             text.extend_from_slice(kind);
             parts.iter().for_each(|part| text.extend_from_slice(part));
             text.push(b'\n');
         };
         for (path, state) in &self.parts {
-            line(b"p ", &[hex_of(state).as_bytes(), path.as_os_str().as_bytes()]);
+            line(
+                b"p ",
+                &[hex_of(state).as_bytes(), path.as_os_str().as_bytes()],
+            );
         }
         for (number, directory) in self.search.iter().enumerate() {
-            line(if number < self.quoted { b"q " } else { b"a " }, &[directory]);
+            line(
+                if number < self.quoted { b"q " } else { b"a " },
+                &[directory],
+            );
         }
         for directory in &self.missing {
             line(b"m ", &[directory]);
@@ -351,7 +408,11 @@ fn state_of(path: &Path) -> Option<State> {
 
 /// 81 characters: the state, and a blank.
 fn hex_of(state: &State) -> String {
-    let mut text: String = state.words().iter().map(|word| format!("{word:016x}")).collect();
+    let mut text: String = state
+        .words()
+        .iter()
+        .map(|word| format!("{word:016x}"))
+        .collect();
     text.push(' ');
     text
 }

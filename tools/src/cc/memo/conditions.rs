@@ -101,6 +101,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         finder.look_up(b"", &lookup, true)?;
     }
     for text in question.macros {
+        if text.windows(6).any(|part| part == b"__has_") {
+            return Err("__has_include by another name in an option");
+        }
         finder.text(b"", text, false)?;
     }
     let mut at_macro = 0;
@@ -118,7 +121,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         }
     }
     let is_explained = finder.known.iter().all(|id| finder.explained.contains(id));
-    if followed.iter().any(|(_, name)| finder.is_opaque(name)) && (question.closure || !is_explained) {
+    if followed.iter().any(|(_, name)| finder.is_opaque(name))
+        && (question.closure || !is_explained)
+    {
         return Err(BY_MACRO);
     }
     if finder.conditions.len() > MOST_CONDITIONS {
@@ -129,7 +134,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         search.extend_from_slice(directory);
         search.push(0);
     }
-    finder.conditions.insert(Condition::Search(&search).encode());
+    finder
+        .conditions
+        .insert(Condition::Search(&search).encode());
     Ok(finder.conditions.into_iter().collect())
 }
 
@@ -154,8 +161,13 @@ impl Finder<'_> {
         if inputs::changed(&metadata) >= self.question.start {
             return Err(CHANGED);
         }
-        let (digest, text) = self.question.inputs.read(place, &metadata).ok_or(UNREADABLE)?;
-        self.conditions.insert(Condition::File(digest, path).encode());
+        let (digest, text) = self
+            .question
+            .inputs
+            .read(place, &metadata)
+            .ok_or(UNREADABLE)?;
+        self.conditions
+            .insert(Condition::File(digest, path).encode());
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path[..=slash].to_vec(),
             None => Vec::new(),
@@ -178,7 +190,8 @@ impl Finder<'_> {
             self.look_up(directory, lookup, is_source)?;
         }
         let names = found.by_macro.into_iter();
-        self.by_macro.extend(names.map(|name| (directory.to_vec(), name)));
+        self.by_macro
+            .extend(names.map(|name| (directory.to_vec(), name)));
         Ok(())
     }
 
@@ -189,10 +202,16 @@ impl Finder<'_> {
             .map(|text| text.map(<[u8]>::to_vec))
             .collect();
         for text in self.question.macros {
-            let end = text.iter().position(|byte| *byte == b'=').unwrap_or(text.len());
+            let end = text
+                .iter()
+                .position(|byte| *byte == b'=')
+                .unwrap_or(text.len());
             if text[..end] == *name {
                 found.push(Some(text.get(end + 1..).unwrap_or_default().to_vec()));
-            } else if text[..end].strip_prefix(name).is_some_and(|rest| rest.starts_with(b"(")) {
+            } else if text[..end]
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(b"("))
+            {
                 found.push(None);
             }
         }
@@ -203,7 +222,10 @@ impl Finder<'_> {
         let found = self.definitions(name);
         // What the compiler itself defines.
         let is_own = found.is_empty() && name.starts_with(b"_");
-        is_own || found.iter().any(|text| !text.as_deref().is_some_and(is_name_or_word))
+        is_own
+            || found
+                .iter()
+                .any(|text| !text.as_deref().is_some_and(is_name_or_word))
     }
 
     fn follow(&mut self, directory: &[u8], name: &[u8]) -> Result<(), &'static str> {
@@ -227,7 +249,12 @@ impl Finder<'_> {
     }
 
     /// Looks for a name as the compiler does. `is_first`: also for a precompiled header of this name.
-    fn look_up(&mut self, includer: &[u8], lookup: &Lookup, is_first: bool) -> Result<(), &'static str> {
+    fn look_up(
+        &mut self,
+        includer: &[u8],
+        lookup: &Lookup,
+        is_first: bool,
+    ) -> Result<(), &'static str> {
         let key = (includer.to_vec(), lookup.clone());
         // What a source asks for may be asked for by a header beside it, too.
         if self.done.contains(&key) && !is_first {
@@ -239,7 +266,8 @@ impl Finder<'_> {
         }
         if lookup.name.first() == Some(&b'/') {
             if !self.place(&lookup.name.clone(), lookup, is_first)? {
-                self.conditions.insert(Condition::Absent(&lookup.name).encode());
+                self.conditions
+                    .insert(Condition::Absent(&lookup.name).encode());
             }
             return Ok(());
         }
@@ -278,19 +306,26 @@ impl Finder<'_> {
         // (There are 250 at most.)
         if to > from {
             let (first, count) = (from as u8, (to - from) as u8);
-            self.conditions.insert(Condition::NotFound { first, count, name }.encode());
+            self.conditions
+                .insert(Condition::NotFound { first, count, name }.encode());
         }
     }
 
     /// Whether there is a file at a place where one is looked for.
-    fn place(&mut self, path: &[u8], lookup: &Lookup, is_first: bool) -> Result<bool, &'static str> {
+    fn place(
+        &mut self,
+        path: &[u8],
+        lookup: &Lookup,
+        is_first: bool,
+    ) -> Result<bool, &'static str> {
         if is_first {
             for end in PRECOMPILED {
                 let precompiled = [path, end].concat();
                 if fs::symlink_metadata(inputs::path(&precompiled)).is_ok() {
                     return Err("a precompiled header");
                 }
-                self.conditions.insert(Condition::Absent(&precompiled).encode());
+                self.conditions
+                    .insert(Condition::Absent(&precompiled).encode());
             }
         }
         let Some(metadata) = file_at(path)? else {
@@ -444,10 +479,13 @@ impl<'a> Checker<'a> {
         // Mostly there is not even the directory that is in the name.
         if let Some(slash) = name.iter().position(|byte| *byte == b'/') {
             let start = name[..slash].to_vec();
-            let is_there = *self.starts.entry((number, start)).or_insert_with_key(|(_, start)| {
-                let found = fs::metadata(inputs::path(&inside(directory, start)));
-                !found.is_err_and(|error| is_absence(&error))
-            });
+            let is_there = *self
+                .starts
+                .entry((number, start))
+                .or_insert_with_key(|(_, start)| {
+                    let found = fs::metadata(inputs::path(&inside(directory, start)));
+                    !found.is_err_and(|error| is_absence(&error))
+                });
             if !is_there {
                 return true;
             }

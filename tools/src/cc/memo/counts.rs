@@ -83,7 +83,10 @@ impl Counts {
                 let words: [u64; COUNTER - 2] =
                     std::array::from_fn(|at| counter[at + 2].load(Relaxed));
                 let name: [u8; MOST_OF_NAME] = bytemuck::cast(words);
-                let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+                let end = name
+                    .iter()
+                    .position(|byte| *byte == 0)
+                    .unwrap_or(name.len());
                 let name = String::from_utf8_lossy(&name[..end]).into_owned();
                 (name, counter[1].load(Relaxed))
             })
@@ -123,7 +126,10 @@ mod tests {
         });
         let all = counts().all();
         assert_eq!(all.len(), 20);
-        assert!(all.iter().all(|(name, count)| names.contains(name) && *count == 1600));
+        assert!(
+            all.iter()
+                .all(|(name, count)| names.contains(name) && *count == 1600)
+        );
         counts().zero();
         assert_eq!(counts().all(), []);
         counts().add(&"x".repeat(500), 1);

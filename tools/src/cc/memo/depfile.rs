@@ -90,8 +90,14 @@ mod tests {
             assert_eq!(read(text).expect(text), expected, "{text}");
         };
         is("a.o: a.c\n", &["a.c"]);
-        is("a.o: a.c a.h \\\n /usr/include/stdio.h\n\na.h:\n", &["a.c", "a.h", "/usr/include/stdio.h"]);
-        is("a:b.o x\\ y.o: \\\n  d\\ e.c f\\#.h $$g.h h\\i.h", &["d e.c", "f#.h", "$g.h", "h\\i.h"]);
+        is(
+            "a.o: a.c a.h \\\n /usr/include/stdio.h\n\na.h:\n",
+            &["a.c", "a.h", "/usr/include/stdio.h"],
+        );
+        is(
+            "a:b.o x\\ y.o: \\\n  d\\ e.c f\\#.h $$g.h h\\i.h",
+            &["d e.c", "f#.h", "$g.h", "h\\i.h"],
+        );
         is("t:\\\n a.c", &["a.c"]);
         is("a.o: x\\\\\\ y.h z", &["x\\ y.h", "z"]);
         is("a.o:", &[]);

@@ -49,7 +49,9 @@ impl State {
 }
 
 fn nanoseconds(seconds: i64, rest: i64) -> u64 {
-    (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(rest as u64)
+    (seconds as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(rest as u64)
 }
 
 /// When the file was changed last, in nanoseconds since 1970.
@@ -172,7 +174,9 @@ impl Inputs {
 
 fn check(words: &[u64; ENTRY]) -> u64 {
     // Zero is an entry that was never written.
-    hash(bytemuck::bytes_of(<&[u64; 9]>::try_from(&words[..9]).expect("nine of ten"))) | 1
+    hash(bytemuck::bytes_of(
+        <&[u64; 9]>::try_from(&words[..9]).expect("nine of ten"),
+    )) | 1
 }
 
 /// What an entry of a directory is.
@@ -261,7 +265,10 @@ mod tests {
     fn older(path: &Path) -> Metadata {
         // Only the time of modification can be set; the table is asked to believe the other one.
         let time = SystemTime::now() - Duration::from_secs(100);
-        File::open(path).expect("there").set_modified(time).expect("set");
+        File::open(path)
+            .expect("there")
+            .set_modified(time)
+            .expect("set");
         fs::metadata(path).expect("there")
     }
 
@@ -288,7 +295,9 @@ mod tests {
         }
         // Half written: none.
         let bucket = inputs.bucket(&state).expect("mapped");
-        let entry = bucket.chunks_exact(ENTRY).find(|entry| entry[1].load(Relaxed) == state.0[1]);
+        let entry = bucket
+            .chunks_exact(ENTRY)
+            .find(|entry| entry[1].load(Relaxed) == state.0[1]);
         entry.expect("there")[6].store(7, Relaxed);
         assert_eq!(other.known(&state), None);
         let nowhere = Inputs::open(None);
@@ -306,9 +315,8 @@ mod tests {
         for inode in 0..200_000 {
             inputs.remember(&State([1, inode, 2, 3, inode * 5000]), &digest);
         }
-        let known = (0..200_000).filter(|inode| {
-            inputs.known(&State([1, *inode, 2, 3, inode * 5000])) == Some(digest)
-        });
+        let known = (0..200_000)
+            .filter(|inode| inputs.known(&State([1, *inode, 2, 3, inode * 5000])) == Some(digest));
         let known = known.count();
         assert!((50_000..=WAYS * BUCKETS).contains(&known), "{known}");
     }

@@ -183,6 +183,9 @@ impl<'a> Memo<'a> {
             if TELLING.iter().any(|option| word.option == *option) {
                 return Err("an option that puts the command line into the object");
             }
+            if word.option.as_bytes().starts_with(b"-finput-charset") {
+                return Err("an option that says how sources are written");
+            }
         }
         if DISTURBING.iter().any(|name| env::var_os(name).is_some()) {
             return Err("a variable that makes compilers write more");
@@ -205,7 +208,12 @@ impl<'a> Memo<'a> {
         let answer = question.answer(Some(&own), &inputs)?;
         let dependency_file = match compile.dependencies.wanted {
             true => Some(dependency_file(compile).ok_or("a dependency file that is none")?),
-            false if compile.words.iter().any(|word| word.meaning == Meaning::Dependencies) => {
+            false
+                if compile
+                    .words
+                    .iter()
+                    .any(|word| word.meaning == Meaning::Dependencies) =>
+            {
                 return Err("options of a dependency file that is not asked for");
             }
             false => None,
@@ -272,9 +280,16 @@ impl<'a> Memo<'a> {
 
     /// The name of the working directory that compilers take from the environment, if it is one.
     fn logical_directory(&self) -> Vec<u8> {
-        let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let id = |path: &Path| {
+            fs::metadata(path)
+                .ok()
+                .map(|found| (found.dev(), found.ino()))
+        };
         match env::var_os("PWD") {
-            Some(name) if name.as_bytes().starts_with(b"/") && id(Path::new(&name)) == id(Path::new(".")) => {
+            Some(name)
+                if name.as_bytes().starts_with(b"/")
+                    && id(Path::new(&name)) == id(Path::new(".")) =>
+            {
                 name.into_vec()
             }
             _ => Vec::new(),
@@ -283,7 +298,10 @@ impl<'a> Memo<'a> {
 
     /// What is said with `--explain`, and in the log.
     fn say(&self, line: std::fmt::Arguments<'_>) {
-        self.log.explain(format_args!("{}: {line}", self.compile.outputs[0].display()));
+        self.log.explain(format_args!(
+            "{}: {line}",
+            self.compile.outputs[0].display()
+        ));
     }
 
     /// Writes what the compile would, if that is known. `Some`: it is done.
@@ -325,7 +343,10 @@ impl<'a> Memo<'a> {
         let manifest = match programs.manifest(&self.key) {
             Ok(Some(manifest)) => manifest,
             Ok(None) => {
-                miss(counts::NEW, format_args!("this command was not run here before"));
+                miss(
+                    counts::NEW,
+                    format_args!("this command was not run here before"),
+                );
                 return None;
             }
             Err(error) => {
@@ -341,13 +362,18 @@ impl<'a> Memo<'a> {
             return None;
         }
         let texts = names(manifest.manifest().conditions)?;
-        let conditions: Vec<Condition<'_>> =
-            texts.iter().map(|text| Condition::parse(text)).collect::<Option<_>>()?;
+        let conditions: Vec<Condition<'_>> = texts
+            .iter()
+            .map(|text| Condition::parse(text))
+            .collect::<Option<_>>()?;
         let mut known: Vec<Option<bool>> = vec![None; conditions.len()];
         let mut first_reason = None;
         for (number, result) in manifest.manifest().results.iter().enumerate() {
-            let of_it: Vec<usize> =
-                manifest.manifest().conditions_of(number).map(|(at, _)| at).collect();
+            let of_it: Vec<usize> = manifest
+                .manifest()
+                .conditions_of(number)
+                .map(|(at, _)| at)
+                .collect();
             let search = of_it.iter().find_map(|at| match conditions[*at] {
                 Condition::Search(search) => Some(search),
                 _ => None,
@@ -413,7 +439,9 @@ impl<'a> Memo<'a> {
             .map(|directory| inputs::path(directory).to_owned())
             .chain([PathBuf::from("."), parent(source).to_owned()]);
         for directory in directories {
-            let digest = inputs::list(&directory).ok().map(|listing| listing.digest());
+            let digest = inputs::list(&directory)
+                .ok()
+                .map(|listing| listing.digest());
             self.before.insert(directory, digest);
         }
         let mut words: Vec<OsString> = Vec::new();
@@ -482,7 +510,11 @@ impl<'a> Memo<'a> {
         let dependencies = fs::read(path).map_err(|_| "the dependency file cannot be read")?;
         let named = depfile::prerequisites(&dependencies).ok_or("the dependency file is none")?;
         let of = |meaning: Meaning, options: &[&str]| -> Vec<Vec<u8>> {
-            let words = self.compile.words.iter().filter(|word| word.meaning == meaning);
+            let words = self
+                .compile
+                .words
+                .iter()
+                .filter(|word| word.meaning == meaning);
             let value = |word: &super::classify::Word| match word.arguments.first() {
                 Some(argument) => Some(argument.as_bytes().to_vec()),
                 None => options.iter().find_map(|option| {
@@ -604,7 +636,10 @@ fn shown(condition: &Condition<'_>, search: Option<&[u8]>) -> String {
         }
         Condition::Present(path) => format!("{}: is not there any more", text(path)),
         Condition::NotFound { name, .. } => {
-            format!("{}: may be found in another directory than before", text(name))
+            format!(
+                "{}: may be found in another directory than before",
+                text(name)
+            )
         }
         Condition::Search(_) => format!("directories: {}", text(search.unwrap_or_default())),
     }
@@ -619,12 +654,23 @@ fn parent(path: &Path) -> &Path {
 
 /// Where the compiler writes the dependency file that is asked for; `None` where that is not a file.
 fn dependency_file(compile: &Compile) -> Option<PathBuf> {
+    let mut options = compile
+        .words
+        .iter()
+        .filter(|word| word.meaning == Meaning::Dependencies);
+    // Where there is one for the preprocessor, too, there may be two files.
+    if options.clone().count() > 1
+        && options.any(|word| word.option.as_bytes().starts_with(b"-Wp,"))
+    {
+        return None;
+    }
     let path = match &compile.dependencies.file {
         Some(file) => PathBuf::from(file),
         // (Without -o, the output is in the working directory already.)
         None => compile.outputs[0].with_extension("d"),
     };
-    let is_special = path.as_os_str().is_empty() || path == Path::new("-") || path.starts_with("/dev");
+    let is_special =
+        path.as_os_str().is_empty() || path == Path::new("-") || path.starts_with("/dev");
     (!is_special).then_some(path)
 }
 
@@ -632,9 +678,14 @@ fn dependency_file(compile: &Compile) -> Option<PathBuf> {
 fn is_for_terminal(compile: &Compile, compiler: &Compiler) -> bool {
     let names_colours = |word: &super::classify::Word| {
         let text = word.option.as_bytes();
-        [&b"-fdiagnostics-color"[..], b"-fno-diagnostics-color", b"-fcolor-diagnostics", b"-fno-color-diagnostics"]
-            .iter()
-            .any(|beginning| text.starts_with(beginning))
+        [
+            &b"-fdiagnostics-color"[..],
+            b"-fno-diagnostics-color",
+            b"-fcolor-diagnostics",
+            b"-fno-color-diagnostics",
+        ]
+        .iter()
+        .any(|beginning| text.starts_with(beginning))
     };
     let is_new_enough = match compiler.family {
         Family::Gcc => compiler.version.is_none_or(|version| version >= 5),
@@ -650,9 +701,18 @@ fn is_for_terminal(compile: &Compile, compiler: &Compiler) -> bool {
 
 /// What `=native` depends on.
 fn processor() -> Vec<u8> {
-    const NAMES: [&[u8]; 6] = [b"vendor_id", b"cpu family", b"model", b"stepping", b"cache size", b"flags"];
+    const NAMES: [&[u8]; 6] = [
+        b"vendor_id",
+        b"cpu family",
+        b"model",
+        b"stepping",
+        b"cache size",
+        b"flags",
+    ];
     let text = fs::read("/proc/cpuinfo").unwrap_or_default();
-    let first = text.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+    let first = text
+        .split(|byte| *byte == b'\n')
+        .take_while(|line| !line.is_empty());
     let lines = first.filter(|line| NAMES.iter().any(|name| line.starts_with(name)));
     lines.collect::<Vec<_>>().join(&b'\n')
 }

@@ -103,9 +103,8 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
     for at in memmem::find_iter(text, b"__DATE__").chain(memmem::find_iter(text, b"__TIME__")) {
         scan.has_date |= is_word(text, at..at + 8);
     }
-    let has_word = |word: &[u8]| {
-        memmem::find_iter(text, word).any(|at| is_word(text, at..at + word.len()))
-    };
+    let has_word =
+        |word: &[u8]| memmem::find_iter(text, word).any(|at| is_word(text, at..at + word.len()));
     if has_word(b"__TIMESTAMP__") {
         scan.beyond = Some("__TIMESTAMP__ in an input");
     }
@@ -115,7 +114,8 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
     for at in memmem::find_iter(text, b".include") {
         let before = at.checked_sub(1).map(|before| text[before]);
         let behind = text.get(at + 8).copied();
-        let is_directive = !before.is_some_and(|byte| is_part(byte) || byte == b'/' || byte == b')' || byte == b']')
+        let is_directive = !before
+            .is_some_and(|byte| is_part(byte) || byte == b'/' || byte == b')' || byte == b']')
             && matches!(behind, Some(b' ' | b'\t' | b'\\' | b'"'));
         if is_directive {
             scan.beyond = Some(".include in an input");
@@ -203,7 +203,8 @@ impl Scan {
         match literal(&text[cursor.at..]) {
             Some((form, name)) => self.look_up(form, name, is_next, true),
             // `defined(__has_include)`, `#ifdef __has_include`.
-            None if !is_call => {}
+            None if !is_call && !is_in_definition(&text[..at]) => {}
+            None if !is_call => self.beyond = Some("__has_include by another name in an input"),
             None => self.beyond = Some("__has_include of a macro in an input"),
         }
     }
@@ -216,6 +217,21 @@ impl Scan {
             only_asks,
         });
     }
+}
+
+/// Whether a macro is being defined where this text ends.
+fn is_in_definition(before: &[u8]) -> bool {
+    let mut lines = before.rsplit(|byte| *byte == b'\n');
+    let mut line = lines.next().unwrap_or_default();
+    // Lines that go on.
+    for above in lines {
+        let above = above.strip_suffix(b"\r").unwrap_or(above);
+        if !above.ends_with(b"\\") {
+            break;
+        }
+        line = above;
+    }
+    memmem::find_iter(line, b"define").any(|at| is_word(line, at..at + 6))
 }
 
 /// A place in a text.
@@ -288,7 +304,8 @@ fn splices_words(text: &[u8]) -> bool {
             return false;
         };
         let goes_on = |byte: u8| is_part(byte) || byte == b'.';
-        before.last().copied().is_some_and(goes_on) && text.get(at + 1).copied().is_some_and(goes_on)
+        before.last().copied().is_some_and(goes_on)
+            && text.get(at + 1).copied().is_some_and(goes_on)
     })
 }
 
@@ -315,7 +332,13 @@ mod tests {
     fn lookups(text: &str) -> Vec<(Form, String, bool)> {
         let lookups = scan(text.as_bytes()).lookups.into_iter();
         lookups
-            .map(|it| (it.form, String::from_utf8(it.name).expect("UTF-8"), it.only_asks))
+            .map(|it| {
+                (
+                    it.form,
+                    String::from_utf8(it.name).expect("UTF-8"),
+                    it.only_asks,
+                )
+            })
             .collect()
     }
 
@@ -338,7 +361,12 @@ mod tests {
         ] {
             assert_eq!(lookups(text), [(form, "a.h".to_owned(), false)], "{text}");
         }
-        for text in ["x #include <a.h>", "#included <a.h>", "# define include <a.h>", "#include <\n>"] {
+        for text in [
+            "x #include <a.h>",
+            "#included <a.h>",
+            "# define include <a.h>",
+            "#include <\n>",
+        ] {
             assert_eq!(lookups(text), [], "{text}");
         }
     }
@@ -347,11 +375,19 @@ mod tests {
     fn questions_are_found() {
         let asked = |form| vec![(form, "a.h".to_owned(), true)];
         assert_eq!(lookups("#if __has_include(<a.h>)"), asked(Form::Angled));
-        assert_eq!(lookups("#if defined X && __has_include ( \"a.h\" )"), asked(Form::Quoted));
+        assert_eq!(
+            lookups("#if defined X && __has_include ( \"a.h\" )"),
+            asked(Form::Quoted)
+        );
         assert_eq!(lookups("#if __has_include_next(<a.h>)"), asked(Form::Next));
-        assert_eq!(scan(b"#ifdef __has_include\n#if defined(__has_include)"), Scan::default());
+        assert_eq!(
+            scan(b"#ifdef __has_include\n#if defined(__has_include)"),
+            Scan::default()
+        );
         assert!(scan(b"#define X(y) __has_include(y)").beyond.is_some());
         assert!(scan(b"#define X(y) __has_ ## y").beyond.is_some());
+        assert!(scan(b"#define X __has_include\n").beyond.is_some());
+        assert!(scan(b"#define __has_include(x) 0\n").beyond.is_none());
         assert!(scan(b"#if __has_embed(\"x\")").beyond.is_some());
         assert!(scan(b"#ifdef __has_embed").beyond.is_none());
     }
@@ -374,13 +410,18 @@ mod tests {
         ] {
             assert!(scan(text.as_bytes()).beyond.is_some(), "{text}");
         }
-        assert!(scan(b"s.include = 1; x.included y.include (z)").beyond.is_none());
+        assert!(
+            scan(b"s.include = 1; x.included y.include (z)")
+                .beyond
+                .is_none()
+        );
         assert!(scan(b"#pragma once\n").is_once);
     }
 
     #[test]
     fn macros_that_name_files() {
-        let text = b"#define A <x/a.h>\n# define B \"b.h\"  \n#define A(x) <y>\n#include A\n#include B(x)";
+        let text =
+            b"#define A <x/a.h>\n# define B \"b.h\"  \n#define A(x) <y>\n#include A\n#include B(x)";
         assert_eq!(scan(text).by_macro, [b"A".to_vec(), b"B".to_vec()]);
         assert_eq!(definitions(text, b"A"), [Some(&b"<x/a.h>"[..]), None]);
         assert_eq!(definitions(text, b"B"), [Some(&b"\"b.h\""[..])]);

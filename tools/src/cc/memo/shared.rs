@@ -31,7 +31,11 @@ pub fn directory() -> io::Result<PathBuf> {
 /// A hash for tables.
 pub fn hash(bytes: &[u8]) -> u64 {
     let digest = blake3::hash(bytes);
-    digest.as_bytes().iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))
+    digest
+        .as_bytes()
+        .iter()
+        .take(8)
+        .fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 /// Words in a mapped file.
