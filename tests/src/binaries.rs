@@ -74,11 +74,10 @@ pub fn plugin() -> Option<&'static Path> {
     let made = PLUGIN.get_or_init(|| {
         let messages = messages(&["--package", "repo-plugin"], &like_this_test());
         let messages = messages.unwrap_or_else(|error| panic!("{error:#}"));
-        let libraries = messages
+        let library = messages
             .iter()
-            .filter(|message| message["target"]["name"] == "repo_plugin")
-            .filter_map(|message| message["filenames"][0].as_str());
-        let library = PathBuf::from(libraries.last()?);
+            .rfind(|message| message["target"]["name"] == "repo_plugin")?;
+        let library = PathBuf::from(library["filenames"][0].as_str()?);
         // As repo-cc finds out.
         let bytes = std::fs::read(&library).ok()?;
         let entry = b"llvmGetPassPluginInfo";

@@ -63,6 +63,9 @@ impl Scratch {
         for name in [
             "REPO_LOG",
             "REPO_CC_FAT",
+            "REPO_CC_MEMO",
+            "REPO_CC_DISABLE",
+            "REPO_CC_READONLY",
             "REPO_LOCK_WAIT",
             "REPO_CC_PRUNE",
             "REPO_CC_VERIFY",

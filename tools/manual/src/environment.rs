@@ -14,6 +14,10 @@ pub struct Variable {
 
 const ALL: &[&str] = &["cc", "ld", "dump", "gc"];
 
+const OF_COMPILERS: &str =
+    "The compilers' own, with REPO_CC_MEMO: part of what a compile is looked up by.";
+const ASKS_FOR_MORE: &str = "The compilers' own, with REPO_CC_MEMO: while it is set, every compile is done, and none is recorded.";
+
 /// All of them, in the order of the manual.
 pub const VARIABLES: &[Variable] = &[
     Variable {
@@ -73,8 +77,8 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "LD_LIBRARY_PATH",
-        readers: &["ld"],
-        meaning: "Where to look for what shared inputs need, as GNU ld does.",
+        readers: &["cc", "ld"],
+        meaning: "Where repo-ld looks for what shared inputs need, as GNU ld does. To repo-cc it is part of what a compile is looked up by.",
     },
     Variable {
         name: "LD_RUN_PATH",
@@ -83,13 +87,13 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NO_COLOR",
-        readers: &["ld", "dump"],
-        meaning: "If it is set and not empty: no colours, unless an option asks for them.",
+        readers: &["cc", "ld", "dump"],
+        meaning: "If it is set and not empty: no colours, unless an option asks for them. repo-cc lets the compiler write none to a terminal then.",
     },
     Variable {
         name: "TERM",
-        readers: &["ld"],
-        meaning: "If it is dumb: no colours, unless an option asks for them.",
+        readers: &["cc", "ld"],
+        meaning: "If it is dumb: no colours, unless an option asks for them. repo-cc lets the compiler write none to a terminal then.",
     },
     Variable {
         name: "CCC_OVERRIDE_OPTIONS",
@@ -105,6 +109,191 @@ pub const VARIABLES: &[Variable] = &[
         name: "REPO_CC_FAT",
         readers: &["cc"],
         meaning: "If it is set, and neither empty nor 0: as --fat.",
+    },
+    Variable {
+        name: "REPO_CC_MEMO",
+        readers: &["cc"],
+        meaning: "If it is set, and neither empty nor 0: a compile of which the repository knows what it makes is not done again.",
+    },
+    Variable {
+        name: "REPO_CC_DISABLE",
+        readers: &["cc"],
+        meaning: "If it is set, and neither empty nor 0: every compile is done, and none is recorded.",
+    },
+    Variable {
+        name: "REPO_CC_READONLY",
+        readers: &["cc"],
+        meaning: "If it is set, and neither empty nor 0: what is known of compiles is used, and nothing new is recorded.",
+    },
+    Variable {
+        name: "CLANG_NO_DEFAULT_CONFIG",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "CLICOLOR_FORCE",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "COMPILER_PATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "CPATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "CPLUS_INCLUDE_PATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "C_INCLUDE_PATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "GCC_COLORS",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "GCC_EXEC_PREFIX",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "GCC_EXTRA_DIAGNOSTIC_OUTPUT",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "GCC_ROOT",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "GCC_URLS",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LANG",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LANGUAGE",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LC_ALL",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LC_CTYPE",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LC_MESSAGES",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LD_PRELOAD",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "LIBRARY_PATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "OBJC_INCLUDE_PATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "POSIXLY_CORRECT",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "SDKROOT",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "SOURCE_DATE_EPOCH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "TERM_URLS",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "PWD",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "CCC_ADD_ARGS",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "CC_LOG_DIAGNOSTICS",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "CC_PRINT_HEADERS",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "CC_PRINT_INTERNAL_STAT",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "CC_PRINT_OPTIONS",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "CC_PRINT_PROC_STAT",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "DEPENDENCIES_OUTPUT",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "GCC_COMPARE_DEBUG",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "LD_AUDIT",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
+    },
+    Variable {
+        name: "SUNPRO_DEPENDENCIES",
+        readers: &["cc"],
+        meaning: ASKS_FOR_MORE,
     },
     Variable {
         name: "REPO_CC_CHOSEN",

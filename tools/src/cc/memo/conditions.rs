@@ -101,6 +101,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         finder.look_up(b"", &lookup, true)?;
     }
     for text in question.macros {
+        if text.windows(6).any(|part| part == b"__has_") {
+            return Err("__has_include by another name in an option");
+        }
         finder.text(b"", text, false)?;
     }
     let mut at_macro = 0;

@@ -183,6 +183,9 @@ impl<'a> Memo<'a> {
             if TELLING.iter().any(|option| word.option == *option) {
                 return Err("an option that puts the command line into the object");
             }
+            if word.option.as_bytes().starts_with(b"-finput-charset") {
+                return Err("an option that says how sources are written");
+            }
         }
         if DISTURBING.iter().any(|name| env::var_os(name).is_some()) {
             return Err("a variable that makes compilers write more");
@@ -651,6 +654,16 @@ fn parent(path: &Path) -> &Path {
 
 /// Where the compiler writes the dependency file that is asked for; `None` where that is not a file.
 fn dependency_file(compile: &Compile) -> Option<PathBuf> {
+    let mut options = compile
+        .words
+        .iter()
+        .filter(|word| word.meaning == Meaning::Dependencies);
+    // Where there is one for the preprocessor, too, there may be two files.
+    if options.clone().count() > 1
+        && options.any(|word| word.option.as_bytes().starts_with(b"-Wp,"))
+    {
+        return None;
+    }
     let path = match &compile.dependencies.file {
         Some(file) => PathBuf::from(file),
         // (Without -o, the output is in the working directory already.)

@@ -203,7 +203,8 @@ impl Scan {
         match literal(&text[cursor.at..]) {
             Some((form, name)) => self.look_up(form, name, is_next, true),
             // `defined(__has_include)`, `#ifdef __has_include`.
-            None if !is_call => {}
+            None if !is_call && !is_in_definition(&text[..at]) => {}
+            None if !is_call => self.beyond = Some("__has_include by another name in an input"),
             None => self.beyond = Some("__has_include of a macro in an input"),
         }
     }
@@ -216,6 +217,21 @@ impl Scan {
             only_asks,
         });
     }
+}
+
+/// Whether a macro is being defined where this text ends.
+fn is_in_definition(before: &[u8]) -> bool {
+    let mut lines = before.rsplit(|byte| *byte == b'\n');
+    let mut line = lines.next().unwrap_or_default();
+    // Lines that go on.
+    for above in lines {
+        let above = above.strip_suffix(b"\r").unwrap_or(above);
+        if !above.ends_with(b"\\") {
+            break;
+        }
+        line = above;
+    }
+    memmem::find_iter(line, b"define").any(|at| is_word(line, at..at + 6))
 }
 
 /// A place in a text.
@@ -370,6 +386,8 @@ mod tests {
         );
         assert!(scan(b"#define X(y) __has_include(y)").beyond.is_some());
         assert!(scan(b"#define X(y) __has_ ## y").beyond.is_some());
+        assert!(scan(b"#define X __has_include\n").beyond.is_some());
+        assert!(scan(b"#define __has_include(x) 0\n").beyond.is_none());
         assert!(scan(b"#if __has_embed(\"x\")").beyond.is_some());
         assert!(scan(b"#ifdef __has_embed").beyond.is_none());
     }

@@ -1,0 +1,504 @@
+//! Compiles that the repository knows are not done again: what was not compiled is what a compile would have made, and
+//! whatever changes that makes a compile.
+
+use repo_tests::binaries::Binaries;
+use repo_tests::compare::is_ticket;
+use repo_tests::process::{Run, run};
+use repo_tests::scratch::Scratch;
+use repo_tests::tools;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A directory with a source in C or C++ and a compiler for it.
+struct Memo {
+    scratch: Scratch,
+    compiler: PathBuf,
+    /// `a.c` or `a.cc`.
+    source: &'static str,
+    environment: Vec<(String, String)>,
+}
+
+/// What a compile left.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    ticket: Vec<u8>,
+    dependencies: Option<Vec<u8>>,
+    errors: String,
+    output: String,
+}
+
+const SOURCE: &str = r#"#include <stddef.h>
+#include "first.h"
+#include <second.h>
+#if __has_include("asked.h")
+int asked = 1;
+#endif
+#ifdef EXTRA
+int extra = EXTRA;
+#endif
+int f(int x) { return x + FIRST + SECOND; }
+int g(void) { int unused; return f(1); }
+"#;
+
+impl Memo {
+    /// One for each compiler and language that there is.
+    fn each(test: impl Fn(&Memo)) {
+        for (name, source) in [
+            ("gcc", "a.c"),
+            ("g++", "a.cc"),
+            ("clang", "a.c"),
+            ("clang++", "a.cc"),
+        ] {
+            let Some([compiler]) = tools::require([name]) else {
+                continue;
+            };
+            test(&Memo::new(compiler, source));
+        }
+    }
+
+    fn new(compiler: PathBuf, source: &'static str) -> Memo {
+        let scratch = Scratch::new();
+        scratch.write(source, SOURCE);
+        scratch.write("inc/first.h", "#define FIRST 1\n");
+        scratch.write(
+            "inc/second.h",
+            "#include \"third.h\"\n#define SECOND THIRD\n",
+        );
+        scratch.write("inc/third.h", "#define THIRD 3\n");
+        fs::create_dir_all(scratch.join("early")).expect("a directory");
+        Memo {
+            scratch,
+            compiler,
+            source,
+            environment: Vec::new(),
+        }
+    }
+
+    fn words<'w>(&self, more: &[&'w str]) -> Vec<&'w str>
+    where
+        'static: 'w,
+    {
+        let mut words = vec!["-Iearly", "-Iinc", "-c", self.source, "-o", "a.o"];
+        words.splice(0..0, more.iter().copied());
+        words
+    }
+
+    fn command(&self, words: &[&str], directory: &Path) -> Command {
+        let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
+        command
+            .current_dir(directory)
+            .env("REPO_CC_MEMO", "1")
+            .env_remove("PWD")
+            .arg("--log")
+            .arg(self.scratch.join("log"))
+            .arg(&self.compiler)
+            .args(words);
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// Runs a compile; says what the log has, too.
+    fn run(&self, words: &[&str], directory: &Path, is_off: bool) -> (Run, String) {
+        // What is younger than the compile is not recorded.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = fs::remove_file(self.scratch.join("log"));
+        let mut command = self.command(words, directory);
+        if is_off {
+            command.env("REPO_CC_DISABLE", "1");
+        }
+        let run = run(&mut command);
+        let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();
+        (run, log)
+    }
+
+    fn left(&self, run: Run, directory: &Path, words: &[&str]) -> Left {
+        let run = run.ok();
+        let object = words
+            .iter()
+            .position(|word| *word == "-o")
+            .map(|at| words[at + 1]);
+        let object = directory.join(object.unwrap_or("a.o"));
+        let file = words
+            .iter()
+            .position(|word| *word == "-MF")
+            .map(|at| words[at + 1]);
+        let dependencies = match file {
+            Some(file) => directory.join(file),
+            None => object.with_extension("d"),
+        };
+        Left {
+            ticket: fs::read(&object).expect("an output"),
+            dependencies: fs::read(dependencies).ok(),
+            errors: run.errors(),
+            output: run.text(),
+        }
+    }
+
+    fn clean(&self, directory: &Path) {
+        for name in ["a.o", "a.d", "b.o", "dep"] {
+            let _ = fs::remove_file(directory.join(name));
+        }
+    }
+
+    /// Compiles in `directory`, and asserts that all is as it is without the memory; whether it was a hit.
+    #[track_caller]
+    fn compile_in(&self, words: &[&str], directory: &Path) -> bool {
+        self.clean(directory);
+        let (run, log) = self.run(words, directory, false);
+        let left = self.left(run, directory, words);
+        assert!(is_ticket(&left.ticket), "{log}");
+        self.clean(directory);
+        let (run, _) = self.run(words, directory, true);
+        let real = self.left(run, directory, words);
+        assert!(
+            left.ticket == real.ticket,
+            "other tickets: {}\n{log}",
+            words.join(" ")
+        );
+        assert_eq!(left, real, "{log}");
+        log.contains("hit: the compiler is not run")
+    }
+
+    #[track_caller]
+    fn compile(&self, words: &[&str]) -> bool {
+        self.compile_in(words, self.scratch.path())
+    }
+
+    #[track_caller]
+    fn hit(&self, words: &[&str]) {
+        assert!(self.compile(words), "a miss of {}", words.join(" "));
+    }
+
+    /// A miss, and a hit afterwards.
+    #[track_caller]
+    fn miss(&self, words: &[&str]) {
+        assert!(!self.compile(words), "a hit of {}", words.join(" "));
+        self.hit(words);
+    }
+
+    /// Never a hit.
+    #[track_caller]
+    fn never(&self, words: &[&str]) {
+        for _ in 0..2 {
+            assert!(!self.compile(words), "a hit of {}", words.join(" "));
+        }
+    }
+}
+
+#[test]
+fn nothing_changed() {
+    Memo::each(|it| {
+        for more in [
+            &[][..],
+            &["-MD"],
+            &["-MMD"],
+            &["-MD", "-MP", "-MF", "dep", "-MT", "x y"],
+            &["-O2", "-g"],
+            &["-Wp,-MD,dep"],
+            &["-Wall"],
+            &["-g", "-MMD", "-MP"],
+            &["-include", "first.h"],
+        ] {
+            it.miss(&it.words(more));
+        }
+        // Without -o, and with a response file.
+        it.miss(&["-Iearly", "-Iinc", "-c", it.source, "-MD"]);
+        it.scratch.write("words", "-O1 -Iinc\n-DEXTRA=5");
+        it.miss(&it.words(&["@words"]));
+        it.scratch.write("words", "-O1 -Iinc\n-DEXTRA=6");
+        it.miss(&it.words(&["@words"]));
+    });
+}
+
+#[test]
+fn what_changes_makes_a_compile() {
+    Memo::each(|it| {
+        for more in [&["-MD"][..], &["-MMD"], &[]] {
+            let words = it.words(more);
+            it.compile(&words);
+            it.hit(&words);
+            // Touched, and the same.
+            it.scratch.write("inc/third.h", "#define THIRD 3\n");
+            it.hit(&words);
+            // Of the same size, and back again: known.
+            it.scratch.write("inc/third.h", "#define THIRD 4\n");
+            it.miss(&words);
+            it.scratch.write("inc/third.h", "#define THIRD 3\n");
+            it.hit(&words);
+            it.scratch
+                .write("inc/third.h", "#define THIRD 3\n// a comment\n");
+            it.miss(&words);
+            // The source.
+            it.scratch
+                .write(it.source, format!("{SOURCE}\nint more;\n"));
+            it.miss(&words);
+            it.scratch.write(it.source, SOURCE);
+            // Headers that come to be found earlier; in the directory of the includer, too.
+            for (place, text) in [
+                ("first.h", "#define FIRST 10\n"),
+                ("early/first.h", "#define FIRST 20\n"),
+                ("early/second.h", "#define SECOND 30\n"),
+                (
+                    "early/stddef.h",
+                    "#include_next <stddef.h>\nint of_stddef;\n",
+                ),
+                ("asked.h", "\n"),
+                ("inc/asked.h", "\n"),
+            ] {
+                it.compile(&words);
+                it.hit(&words);
+                it.scratch.write(place, text);
+                it.miss(&words);
+                fs::remove_file(it.scratch.join(place)).expect("removed");
+                it.hit(&words);
+            }
+            // A directory is no header.
+            fs::create_dir(it.scratch.join("early/first.h")).expect("made");
+            it.compile(&words);
+            it.hit(&words);
+            fs::remove_dir(it.scratch.join("early/first.h")).expect("removed");
+            it.scratch.write("inc/third.h", "#define THIRD 3\n");
+        }
+    });
+}
+
+#[test]
+fn options_and_the_environment() {
+    Memo::each(|it| {
+        it.miss(&it.words(&[]));
+        for more in [
+            &["-O2"][..],
+            &["-O3"],
+            &["-DEXTRA=1"],
+            &["-DEXTRA=2"],
+            &["-D", "EXTRA=3"],
+            &["-DEXTRA=3", "-UEXTRA"],
+            &["-g"],
+            &["-g1"],
+            &["-fPIC"],
+            &["-fno-inline"],
+            &["-march=x86-64-v2"],
+            &["-fno-function-sections"],
+            &["-Wall"],
+            &["-Wextra", "-Wall"],
+            &["-fdebug-prefix-map=/a=/b", "-g"],
+            &["-ffile-prefix-map=/a=/b", "-g"],
+            &["-idirafter", "inc"],
+            &["-Wa,--noexecstack"],
+            &["-w"],
+            &["-nostdinc", "-DNOTHING"],
+        ] {
+            if more.contains(&"-nostdinc") {
+                // <stddef.h> is not found then.
+                let (failed, _) = it.run(&it.words(more), it.scratch.path(), false);
+                failed.failed();
+                continue;
+            }
+            it.miss(&it.words(more));
+        }
+        it.hit(&it.words(&[]));
+    });
+    Memo::each(|it| {
+        it.miss(&it.words(&[]));
+        for name in ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
+            let mut it = Memo::new(it.compiler.clone(), it.source);
+            it.miss(&it.words(&[]));
+            it.scratch.write("fromenv/unrelated.h", "");
+            let value = it.scratch.join("fromenv").to_string_lossy().into_owned();
+            it.environment.push((name.into(), value));
+            it.miss(&it.words(&[]));
+        }
+    });
+}
+
+#[test]
+fn directories() {
+    Memo::each(|it| {
+        for name in ["one", "two"] {
+            for file in [it.source, "inc/first.h", "inc/second.h", "inc/third.h"] {
+                let text = fs::read(it.scratch.join(file)).expect("there");
+                it.scratch.write(Path::new(name).join(file), text);
+            }
+        }
+        let words = it.words(&["-g", "-MD"]);
+        let (one, two) = (it.scratch.join("one"), it.scratch.join("two"));
+        assert!(!it.compile_in(&words, &one));
+        assert!(it.compile_in(&words, &one));
+        assert!(!it.compile_in(&words, &two));
+        assert!(it.compile_in(&words, &two));
+        // A search directory that was not there.
+        it.scratch.write("one/early/first.h", "#define FIRST 77\n");
+        assert!(!it.compile_in(&words, &one));
+        assert!(it.compile_in(&words, &two));
+    });
+}
+
+#[test]
+fn what_is_never_known() {
+    Memo::each(|it| {
+        for text in [
+            "const char *t = __TIME__;\n",
+            "const char *t = __DATE__;\n",
+            "const char *t = __TIMESTAMP__;\n",
+            "__asm__(\".incbin \\\"inc/first.h\\\"\");\n",
+        ] {
+            it.scratch.write(it.source, text);
+            let words = it.words(&[]);
+            for _ in 0..2 {
+                let (run, log) = it.run(&words, it.scratch.path(), false);
+                run.ok();
+                assert!(log.contains("not recorded"), "{text}: {log}");
+                assert!(!log.contains("hit"), "{text}: {log}");
+            }
+        }
+        it.scratch.write(it.source, "const char *t = T;\n");
+        let words = it.words(&["-DT=__TIME__"]);
+        for _ in 0..2 {
+            let (run, log) = it.run(&words, it.scratch.path(), false);
+            run.ok();
+            assert!(!log.contains("hit"), "{log}");
+        }
+        it.scratch.write(it.source, SOURCE);
+        it.never(&it.words(&["-frandom-seed=1", "-save-temps=obj"]));
+        it.never(&it.words(&["-H"]));
+        // A compile that fails is not remembered.
+        it.scratch.write(it.source, "int f( { }\n");
+        for _ in 0..2 {
+            let (run, log) = it.run(&it.words(&[]), it.scratch.path(), false);
+            assert!(!run.failed().errors().is_empty());
+            assert!(!log.contains("recorded") && !log.contains("hit"), "{log}");
+        }
+    });
+}
+
+#[test]
+fn names_by_macros() {
+    Memo::each(|it| {
+        let text = "#define NAME <second.h>\n#include NAME\nint s = SECOND;\n";
+        it.scratch.write(it.source, text);
+        let words = it.words(&["-MD"]);
+        it.miss(&words);
+        it.scratch.write("early/second.h", "#define SECOND 30\n");
+        it.miss(&words);
+        it.scratch
+            .write(it.source, "#include NAME\nint s = FIRST;\n");
+        let words = it.words(&["-DNAME=\"first.h\""]);
+        it.miss(&words);
+        it.scratch.write("early/first.h", "#define FIRST 31\n");
+        it.miss(&words);
+    });
+}
+
+#[test]
+fn precompiled_headers_are_compiled() {
+    Memo::each(|it| {
+        let words = it.words(&["-include", "inc/first.h"]);
+        it.miss(&words);
+        let header = if it.source == "a.c" {
+            "c-header"
+        } else {
+            "c++-header"
+        };
+        let end = if it.compiler.to_string_lossy().contains("clang") {
+            "pch"
+        } else {
+            "gch"
+        };
+        let output = it.scratch.join(format!("inc/first.h.{end}"));
+        let mut command = it.scratch.command(&it.compiler);
+        command
+            .args(["-x", header, "inc/first.h", "-o"])
+            .arg(&output);
+        run(&mut command).ok();
+        let (run, log) = it.run(&words, it.scratch.path(), false);
+        run.ok();
+        assert!(!log.contains("hit"), "{log}");
+        let (run, log) = it.run(&words, it.scratch.path(), false);
+        run.ok();
+        assert!(!log.contains("hit"), "{log}");
+        fs::remove_file(output).expect("removed");
+        it.hit(&words);
+    });
+}
+
+#[test]
+fn a_lost_repository_and_a_lost_output() {
+    Memo::each(|it| {
+        let words = it.words(&["-MD"]);
+        it.miss(&words);
+        fs::remove_file(it.scratch.repository()).expect("removed");
+        it.miss(&words);
+        // The output in another place, with its mode; a link stays one.
+        let directory = it.scratch.path();
+        fs::write(it.scratch.join("real.o"), "").expect("written");
+        fs::remove_file(it.scratch.join("a.o")).expect("there");
+        std::os::unix::fs::symlink("real.o", it.scratch.join("a.o")).expect("linked");
+        let (run, log) = it.run(&words, directory, false);
+        run.ok();
+        assert!(log.contains("hit"), "{log}");
+        let link = fs::symlink_metadata(it.scratch.join("a.o")).expect("there");
+        assert!(link.is_symlink());
+        assert!(is_ticket(
+            &fs::read(it.scratch.join("real.o")).expect("there")
+        ));
+        fs::remove_file(it.scratch.join("a.o")).expect("there");
+        // No directory for it: the compiler says so.
+        let (failed, _) = it.run(
+            &["-Iearly", "-Iinc", "-c", it.source, "-o", "no/such.o"],
+            directory,
+            false,
+        );
+        failed.failed();
+    });
+}
+
+#[test]
+fn statistics_and_switches() {
+    let Some([gcc]) = tools::require(["gcc"]) else {
+        return;
+    };
+    let mut it = Memo::new(gcc, "a.c");
+    let words = it.words(&[]);
+    it.miss(&words);
+    it.miss(&it.words(&["-O1"]));
+    let asked = |options: &[&str]| {
+        let mut command = it.scratch.command(Binaries::get().path("repo-cc"));
+        run(command.args(options)).ok().text()
+    };
+    let text = asked(&["--show-stats"]);
+    let count = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_whitespace().last()?.parse::<u32>().ok())
+    };
+    assert_eq!(count("hit"), Some(2), "{text}");
+    assert_eq!(count("miss: not compiled before"), Some(2), "{text}");
+    assert_eq!(count("recorded"), Some(2), "{text}");
+    asked(&["--zero-stats"]);
+    assert!(asked(&["--show-stats"]).contains("nothing counted"));
+    // Why not.
+    it.scratch.write("inc/third.h", "#define THIRD 5\n");
+    let mut command = it.scratch.command(Binaries::get().path("repo-cc"));
+    command
+        .env("REPO_CC_MEMO", "1")
+        .env_remove("PWD")
+        .arg("--explain");
+    let errors = run(command.arg(&it.compiler).args(&words)).ok().errors();
+    assert!(
+        errors.contains("a.o: miss: inc/third.h: is another one"),
+        "{errors}"
+    );
+    // Nothing new is recorded.
+    it.environment.push(("REPO_CC_READONLY".into(), "1".into()));
+    it.never(&it.words(&["-O3"]));
+    it.scratch.write("inc/third.h", "#define THIRD 3\n");
+    it.hit(&it.words(&["-O1"]));
+    it.environment.clear();
+    it.environment.push(("REPO_CC_FAT".into(), "1".into()));
+    let (run, log) = it.run(&words, it.scratch.path(), false);
+    run.ok();
+    assert!(log.contains("ordinary: fat objects"), "{log}");
+}
