@@ -63,7 +63,7 @@ pub fn bytes_after(programs: &Programs<'_>, survey: &Survey, trace: &Trace) -> R
             && let Some(image) = unless_damaged(programs.image(&record))?
         {
             image.inputs.iter().for_each(|input| meter.name(input.path));
-            meter.record(record.size() as u64);
+            meter.record(record.size());
         }
     }
     for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
@@ -74,7 +74,7 @@ pub fn bytes_after(programs: &Programs<'_>, survey: &Survey, trace: &Trace) -> R
             {
                 envelope.names.iter().for_each(|name| meter.name(*name));
                 envelope.pieces.iter().for_each(|piece| meter.piece(*piece));
-                meter.record(record.size() as u64);
+                meter.record(record.size());
             }
         }
     }
@@ -141,7 +141,7 @@ impl Meter<'_, '_> {
 
     fn fragment(&mut self, address: Address) -> store::program::Result<()> {
         let view = self.programs.fragment(address)?;
-        self.record(view.record().size() as u64);
+        self.record(view.record().size());
         self.waiting.extend(view.anonymous());
         for section in view.sections() {
             self.name(section.record.name);
@@ -166,7 +166,7 @@ impl Meter<'_, '_> {
         };
         for number in used(&self.pieces) {
             if let Some(piece) = unless_damaged(self.programs.piece(PieceId(number)))? {
-                self.record(piece.record.size() as u64 + NUMBERED);
+                self.record(piece.record.size() + NUMBERED);
                 self.name(piece.header.section_name);
             }
         }

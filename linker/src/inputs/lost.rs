@@ -100,8 +100,8 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
             let mut files = made.iter().filter_map(|number| targets.get(number));
             files.any(|lost| lost == path)
         };
-        let others = other_outputs(recipe).into_iter();
-        let spared = others.filter(|path| !is_lost(path) && path.exists()).last();
+        let mut others = other_outputs(recipe).into_iter();
+        let spared = others.rfind(|path| !is_lost(path) && path.exists());
         if let Some(spared) = &spared {
             for number in made {
                 lost[*number].not_again = Some(format!(

@@ -56,7 +56,7 @@ pub fn open<'l, 'a>(
     }
     let args = scripts
         .amend(args)
-        .map_or(Cow::Borrowed(args), |amended| Cow::Owned(amended));
+        .map_or(Cow::Borrowed(args), Cow::Owned);
     let versioning = match is_image {
         true => versioning::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),
