@@ -54,9 +54,7 @@ pub fn open<'l, 'a>(
         scripts.complete(args, diag);
         scripts.order(args, diag);
     }
-    let args = scripts
-        .amend(args)
-        .map_or(Cow::Borrowed(args), Cow::Owned);
+    let args = scripts.amend(args).map_or(Cow::Borrowed(args), Cow::Owned);
     let versioning = match is_image {
         true => versioning::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),

@@ -46,6 +46,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Below it are the links through which gcc finds repo-ld. Without it, below ~/.cache.",
     },
     Variable {
+        name: "XDG_CONFIG_HOME",
+        readers: &["cc", "ld"],
+        meaning: "Below it is the key with which repo-cc signs how tickets were made. Without it, below ~/.config.",
+    },
+    Variable {
         name: "HOME",
         readers: ALL,
         meaning: "The directory ~ of what is said here. repo-gc looks for archives of tickets beside the tickets and in the directories above them, up to this one and without it.",
@@ -309,5 +314,25 @@ pub const VARIABLES: &[Variable] = &[
         name: "REPO_LD_CALLED_FOR_ANOTHER",
         readers: &["ld"],
         meaning: "Set by repo-ld for another linker that it runs, so that it does not call itself. Leave it alone.",
+    },
+    Variable {
+        name: "COLLECT_GCC",
+        readers: &["ld"],
+        meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
+    },
+    Variable {
+        name: "COLLECT_GCC_OPTIONS",
+        readers: &["ld"],
+        meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
+    },
+    Variable {
+        name: "COLLECT_LTO_WRAPPER",
+        readers: &["ld"],
+        meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
+    },
+    Variable {
+        name: "COMPILER_PATH",
+        readers: &["ld"],
+        meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
     },
 ];
