@@ -330,9 +330,4 @@ pub const VARIABLES: &[Variable] = &[
         readers: &["ld"],
         meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
     },
-    Variable {
-        name: "COMPILER_PATH",
-        readers: &["ld"],
-        meaning: "Set by compilers for their linkers. It is taken away from the commands that make lost tickets again.",
-    },
 ];

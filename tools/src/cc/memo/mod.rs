@@ -246,24 +246,25 @@ impl<'a> Memo<'a> {
 
     /// The parts, and their digest.
     fn make_key(&mut self) {
-        let mut parts: Vec<Vec<u8>> = Vec::new();
-        parts.push(VERSION.to_vec());
-        parts.push(self.answer.identity.0.to_vec());
-        parts.push(self.invocation.program.path.as_os_str().as_bytes().to_vec());
-        parts.push(self.invocation.program.argv0.as_bytes().to_vec());
-        parts.push(self.directory.as_os_str().as_bytes().to_vec());
-        parts.push(self.logical_directory());
-        parts.push(self.answer.search.join(&0));
-        parts.push(vec![
-            u8::from(self.is_coloured),
-            u8::from(self.compile.split_sections),
-            self.answer.quoted as u8,
-        ]);
         let is_native = |word: &OsString| word.as_bytes().ends_with(b"=native");
-        parts.push(match self.args.iter().any(is_native) {
-            true => processor(),
-            false => Vec::new(),
-        });
+        let mut parts: Vec<Vec<u8>> = vec![
+            VERSION.to_vec(),
+            self.answer.identity.0.to_vec(),
+            self.invocation.program.path.as_os_str().as_bytes().to_vec(),
+            self.invocation.program.argv0.as_bytes().to_vec(),
+            self.directory.as_os_str().as_bytes().to_vec(),
+            self.logical_directory(),
+            self.answer.search.join(&0),
+            vec![
+                u8::from(self.is_coloured),
+                u8::from(self.compile.split_sections),
+                self.answer.quoted as u8,
+            ],
+            match self.args.iter().any(is_native) {
+                true => processor(),
+                false => Vec::new(),
+            },
+        ];
         for (name, value) in &self.environment {
             parts.push([name.as_bytes(), b"=", value.as_bytes()].concat());
         }
