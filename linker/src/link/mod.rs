@@ -1,4 +1,4 @@
-//! The link, from beginning to end: [`image`] and [`relocatable`](crate::relocatable) are the recipes, and the stages stand
+//! The link, from beginning to end: [`image`] and [`relocatable`] are the recipes, and the stages stand
 //! beside them, each in a file that has the stage's value and the one function that makes it.
 //!
 //! This folder knows all others; none but the program itself knows it.
