@@ -6,18 +6,19 @@
 //! compile began, or where the text asks for what cannot be followed.
 
 use super::ask::Answer;
-use super::inputs::{self, Inputs};
+use super::inputs::{self, Inputs, Listing};
 use super::scan::{self, Form, Lookup};
-use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// The directories, with what was in them before the compile.
-pub type Listings = BTreeMap<PathBuf, Option<Digest>>;
+pub type Listings = BTreeMap<PathBuf, Option<Listing>>;
 
 /// What the conditions are found out of.
 pub struct Question<'a> {
@@ -55,7 +56,6 @@ struct Finder<'q> {
     texts: Vec<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
-    settled: HashMap<PathBuf, bool>,
 }
 
 const UNREADABLE: &str = "an input cannot be read";
@@ -77,7 +77,6 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         done: HashSet::new(),
         texts: Vec::new(),
         by_macro: Vec::new(),
-        settled: HashMap::new(),
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
         finder.input(path)?;
@@ -354,29 +353,30 @@ impl Finder<'_> {
 
     /// Whether what is there of this path, or is not, was so when the compile began.
     fn is_settled(&mut self, path: &[u8]) -> bool {
-        let mut place = inputs::path(path);
+        let mut inner = inputs::path(path);
         loop {
-            place = match place.parent() {
+            let place = match inner.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent,
                 _ => inputs::path(b"."),
             };
-            if let Some(known) = self.settled.get(place) {
-                return *known;
-            }
             let Ok(metadata) = fs::metadata(place) else {
                 if place == inputs::path(b".") || place == inputs::path(b"/") {
                     return false;
                 }
+                inner = place;
                 continue;
             };
-            let is_old = inputs::changed(&metadata) < self.question.start;
-            let is_as_before = || match self.question.before.get(place) {
-                Some(Some(before)) => inputs::list(place).is_ok_and(|now| now.digest() == *before),
-                _ => false,
+            if inputs::changed(&metadata) < self.question.start {
+                return true;
+            }
+            let Some(name) = inner.file_name().map(OsStr::as_bytes) else {
+                return false;
             };
-            let settled = is_old || is_as_before();
-            self.settled.insert(place.to_owned(), settled);
-            return settled;
+            let was_there = match self.question.before.get(place) {
+                Some(Some(before)) => before.get(name).is_some(),
+                _ => return false,
+            };
+            return was_there == fs::symlink_metadata(inner).is_ok();
         }
     }
 }

@@ -227,8 +227,7 @@ pub fn list(path: &Path) -> io::Result<Listing> {
 
 impl Listing {
     /// The entry of this name.
-    #[cfg(test)]
-    fn get(&self, name: &[u8]) -> Option<Entry> {
+    pub fn get(&self, name: &[u8]) -> Option<Entry> {
         let at = self
             .entries
             .binary_search_by(|(known, _)| known.as_slice().cmp(name));

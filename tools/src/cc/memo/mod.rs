@@ -440,10 +440,8 @@ impl<'a> Memo<'a> {
             .map(|directory| inputs::path(directory).to_owned())
             .chain([PathBuf::from("."), parent(source).to_owned()]);
         for directory in directories {
-            let digest = inputs::list(&directory)
-                .ok()
-                .map(|listing| listing.digest());
-            self.before.insert(directory, digest);
+            let listing = inputs::list(&directory).ok();
+            self.before.insert(directory, listing);
         }
         let mut words: Vec<OsString> = Vec::new();
         if let Some(file) = &self.own_dependency_file {
