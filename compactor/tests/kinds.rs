@@ -955,7 +955,7 @@ fn random_graph(random: &mut Random, seed: u64) {
         } else {
             class
         };
-        let index = IndexSlot::new([7, 9, 15, 17, 23][random.below(5)]).expect("a slot");
+        let index = IndexSlot::new([7, 9, 15, 18, 23][random.below(5)]).expect("a slot");
         let mut references = Vec::new();
         for _ in 0..random.below(5) {
             let strength = [Strength::Strong, Strength::Owner, Strength::Weak][random.below(3)];

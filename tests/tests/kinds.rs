@@ -239,7 +239,7 @@ fn what_is_not_known_is_listed_counted_verified_and_kept() {
     assert_eq!(leads_to(0), (&"strong".into(), &9.into()));
     assert_eq!(leads_to(1), (&"weak".into(), &8.into()));
     let text = dump(&scratch, &["records", "manifests"]).ok().text();
-    assert!(text.contains("with one owner"), "{text}");
+    assert!(text.contains("while used"), "{text}");
     for (which, error) in [
         ("fragments", "`fragments`"),
         ("24", "no such index"),

@@ -246,11 +246,6 @@ pub const VARIABLES: &[Variable] = &[
         meaning: OF_COMPILERS,
     },
     Variable {
-        name: "PWD",
-        readers: &["cc"],
-        meaning: OF_COMPILERS,
-    },
-    Variable {
         name: "CCC_ADD_ARGS",
         readers: &["cc"],
         meaning: ASKS_FOR_MORE,
