@@ -82,7 +82,7 @@ impl Program {
         self.fails_and_says(self.cc(&self.ours, &arguments), words);
         // Those that are lost were set aside, so that a build makes them again.
         for object in ["main.o", "value.o"] {
-            let aside = self.scratch.join(&format!("{object}.lost"));
+            let aside = self.scratch.join(format!("{object}.lost"));
             if aside.exists() {
                 fs::rename(aside, self.scratch.join(object)).expect("a file of ours");
             }
