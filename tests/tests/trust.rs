@@ -208,15 +208,16 @@ fn the_other_programs_do_not_trust_it_either() {
     let repository = project(&scratch, &gcc);
     chown(&repository, Some(SOMEBODY), Some(SOMEBODY)).expect("given away");
     let before = fs::read(&repository).expect("read");
-    for (name, arguments) in [
-        ("repo-gc", &["--grace", "0"][..]),
-        ("repo-gc", &["--dry-run"][..]),
-        ("repo-dump", &["tickets"][..]),
-        ("repo-dump", &["first.o"][..]),
+    // To repo-gc a repository that is not used is one that is not there: it has nothing to do.
+    for (name, arguments, code) in [
+        ("repo-gc", &["--grace", "0"][..], 0),
+        ("repo-gc", &["--dry-run"][..], 0),
+        ("repo-dump", &["tickets"][..], 2),
+        ("repo-dump", &["first.o"][..], 2),
     ] {
         let mut command = scratch.command(Binaries::get().path(name));
         command.env_remove("REPO_FILE").args(arguments);
-        let done = run(command.current_dir(scratch.join("project"))).code(2);
+        let done = run(command.current_dir(scratch.join("project"))).code(code);
         let said = done.errors();
         assert!(
             said.contains(&format!("it belongs to user {SOMEBODY}"))
