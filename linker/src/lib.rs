@@ -4,7 +4,6 @@ pub mod addresses;
 pub mod arch;
 pub mod args;
 pub mod build_id;
-pub mod context;
 mod crel;
 pub mod cross_reference;
 pub mod debug_compress;

@@ -4,7 +4,6 @@ use super::names::{self, Extracted, Names};
 use super::opened::Opened;
 use super::{Failed, Link, check, check_inputs};
 use crate::args::{Args, OutputKind};
-use crate::context::Context;
 use crate::cross_reference;
 use crate::export;
 use crate::file::Files;
@@ -58,19 +57,6 @@ pub struct Resolved<'l, 'a> {
     pub linker_symbols: LinkerSymbols,
     /// Which version each symbol has.
     pub versioning: Versioning,
-}
-
-impl<'a> Resolved<'_, 'a> {
-    /// The tables that nearly every later step reads.
-    pub fn context<'r>(&'r self, link: Link<'r>) -> Context<'r, 'a> {
-        Context {
-            files: &self.files,
-            symbols: &self.symbols,
-            definitions: &self.definitions,
-            sections: &self.sections,
-            diag: link.diag,
-        }
-    }
 }
 
 /// Resolves all symbols.

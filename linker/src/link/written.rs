@@ -40,7 +40,7 @@ pub fn write<'r>(
     let Link { args, diag, .. } = link;
     let outputs = &placed.outputs;
     let places = placed.places(resolved, traced);
-    let made = made(link, resolved, traced, placed, &places)?;
+    let made = made(link, traced, placed, &places)?;
     let mut output = OutputFile::create(
         &args.output,
         placed.laid_out.segments.file_size,
@@ -125,7 +125,6 @@ pub(super) fn cannot_write(link: Link, why: io::Error) -> Failed {
 /// What the linker makes itself.
 fn made<'p>(
     link: Link<'p>,
-    resolved: &'p Resolved<'p, 'p>,
     traced: &'p Traced<'p>,
     placed: &'p Placed<'p>,
     places: &'p Places<'p, 'p>,
@@ -138,7 +137,6 @@ fn made<'p>(
     let entries = |dynamic: &crate::dynamic::Dynamic| {
         dynamic.entries(&placed.dynamic_facts, args, outputs, &traced.got)
     };
-    debug_assert!(std::ptr::eq(places.files, &raw const resolved.files));
     Ok(Made {
         places,
         values: &placed.values,
