@@ -183,8 +183,8 @@ impl Captured {
         }
     }
 
-    /// Waits until there is something to be read, or a signal, or the time has passed.
-    fn wait(&self, signals: &OwnedFd, limit: Option<Duration>) {
+    /// Waits until there is something to be read, the child has ended, there is a signal, or the time has passed.
+    fn wait(&self, child: &Child, signals: &OwnedFd, limit: Option<Duration>) {
         let entry = |fd: RawFd| libc::pollfd {
             fd,
             events: libc::POLLIN,
@@ -197,10 +197,39 @@ impl Captured {
             } else {
                 -1
             }),
+            entry(child.descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
         ];
-        let limit = limit.map_or(-1, |limit| limit.as_millis() as libc::c_int + 1);
-        // SAFETY: the pointer is to two entries.
-        unsafe { libc::poll(entries.as_mut_ptr(), 2, limit) };
+        let limit = match (limit, &child.descriptor) {
+            (Some(limit), _) => limit.as_millis() as libc::c_int + 1,
+            (None, Some(_)) => -1,
+            (None, None) => LOOK_AGAIN.as_millis() as libc::c_int,
+        };
+        // SAFETY: the pointer is to as many entries.
+        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
+    }
+}
+
+/// How often the child is looked at where the kernel has no descriptors of processes.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A process that was started, until it has been waited for.
+struct Child {
+    pid: libc::pid_t,
+    /// Readable once the process has ended (Linux 5.3). `SIGCHLD` does not tell that reliably to who polls: where the
+    /// process has other threads that do not hold it back, one of those may take it, and it is gone.
+    descriptor: Option<OwnedFd>,
+}
+
+impl Child {
+    fn new(pid: libc::pid_t) -> Child {
+        // SAFETY: no memory is concerned; the descriptor, if there is one, is new and closed on exec.
+        let descriptor = unsafe {
+            match libc::syscall(libc::SYS_pidfd_open, pid, 0) {
+                descriptor @ 0.. => Some(OwnedFd::from_raw_fd(descriptor as RawFd)),
+                _ => None,
+            }
+        };
+        Child { pid, descriptor }
     }
 }
 
@@ -244,11 +273,12 @@ pub fn run(
         .as_mut()
         .and_then(|captured| captured.writing.take());
     let child = spawn(program, argv0, args, &held.before, error_stream.as_ref())?;
+    let child = Child::new(child);
     drop(error_stream);
     // A signal, and when it came.
     let mut to_hand_on: Option<(libc::c_int, Instant)> = None;
     loop {
-        let has_ended = ended(child)?;
+        let has_ended = ended(child.pid)?;
         if let Some(captured) = &mut captured {
             captured.pump();
         }
@@ -261,7 +291,7 @@ pub fn run(
         let patience = to_hand_on.map(|(_, since)| GRACE.saturating_sub(since.elapsed()));
         let next = match (&captured, &signals) {
             (Some(captured), Some(signals)) => {
-                captured.wait(signals, patience);
+                captured.wait(&child, signals, patience);
                 next_signal(&waited_for, Some(Duration::ZERO))
             }
             _ => next_signal(&waited_for, patience),
@@ -272,11 +302,11 @@ pub fn run(
             // A second signal while one waits: no reason to wait longer.
             (Some((signal, _)), Some(_)) => {
                 to_hand_on = None;
-                send(child, signal);
+                send(child.pid, signal);
             }
             (None, Some((signal, since))) if since.elapsed() >= GRACE => {
                 to_hand_on = None;
-                send(child, signal);
+                send(child.pid, signal);
             }
             (None, _) => {}
         }
