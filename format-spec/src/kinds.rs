@@ -86,14 +86,18 @@ impl ManifestHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ManifestResult {
-    /// Place, in the references, of the compilation.
+    /// 1 + place, in the references, of the compilation; 0 for none.
     pub compilation: u32,
     /// 1 + place, in the references, of what was written to standard error; 0 for nothing.
     pub diagnostics: u32,
     /// 1 + place, in the references, of the dependency file; 0 for none.
     pub dependencies: u32,
+    /// 1 + place, in the references, of whole files that were written; 0 for none.
+    pub files: u32,
     /// [`ManifestResult::COLOURED`] or 0.
     pub bits: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 impl ManifestResult {
@@ -116,6 +120,8 @@ pub enum Condition<'a> {
     Present(&'a [u8]),
     /// The directories that are searched, each with a NUL behind it. A result has one such condition at most.
     Search(&'a [u8]),
+    /// A variable of the environment: `NAME=VALUE`, or `NAME` for one that is not set.
+    Variable(&'a [u8]),
     /// In `count` of the directories searched, from `first` on, there is no file of this name; it is enough that they list
     /// what they did.
     NotFound {
@@ -143,6 +149,7 @@ impl<'a> Condition<'a> {
             b'S' => Condition::NotListed(rest),
             b'P' => Condition::Present(rest),
             b'D' => Condition::Search(rest),
+            b'V' => Condition::Variable(rest),
             b'N' => {
                 let (&[first, count], name) = rest.split_first_chunk::<2>()?;
                 Condition::NotFound { first, count, name }
@@ -160,6 +167,7 @@ impl<'a> Condition<'a> {
             Condition::NotListed(path) => [b"S", *path].concat(),
             Condition::Present(path) => [b"P", *path].concat(),
             Condition::Search(directories) => [b"D", *directories].concat(),
+            Condition::Variable(text) => [b"V", *text].concat(),
             Condition::NotFound { first, count, name } => {
                 [&[b'N', *first, *count][..], name].concat()
             }
@@ -195,10 +203,13 @@ impl<'a> Manifest<'a> {
         };
         let is_or_none = |place: u32| place.checked_sub(1).is_none_or(is);
         let result_is_good = |result: &ManifestResult| {
-            is(result.compilation)
+            is_or_none(result.compilation)
                 && is_or_none(result.diagnostics)
                 && is_or_none(result.dependencies)
+                && is_or_none(result.files)
+                && result.compilation.max(result.files) > 0
                 && result.bits & !ManifestResult::COLOURED == 0
+                && result.reserved == 0
         };
         let names = (header.part_count as usize).checked_add(header.condition_count as usize)?;
         // What lies beyond the last condition belongs to none.
@@ -304,8 +315,9 @@ mod tests {
         assert_eq!(size_of::<LastUseBody>(), 8);
         assert_eq!(size_of::<ManifestHeader>(), 16);
         assert_eq!(offset_of!(ManifestHeader, result_count), 8);
-        assert_eq!(size_of::<ManifestResult>(), 16);
+        assert_eq!(size_of::<ManifestResult>(), 24);
         assert_eq!(offset_of!(ManifestResult, dependencies), 8);
+        assert_eq!(offset_of!(ManifestResult, bits), 16);
     }
 
     const REFERENCES: [Reference; 3] = [
@@ -332,17 +344,19 @@ mod tests {
         reserved: 0,
     };
     const RESULT: ManifestResult = ManifestResult {
-        compilation: 0,
+        compilation: 1,
         diagnostics: 3,
         dependencies: 0,
+        files: 0,
         bits: ManifestResult::COLOURED,
+        reserved: 0,
     };
 
     /// Whether this is a manifest.
     fn is_manifest(header: ManifestHeader, result: ManifestResult, words: &[u64]) -> bool {
         let mut body: Vec<u64> = Vec::new();
         body.extend(bytemuck::cast::<_, [u64; 2]>(header));
-        body.extend(bytemuck::cast::<_, [u64; 2]>(result));
+        body.extend(bytemuck::cast::<_, [u64; 3]>(result));
         body.extend(words);
         let envelope = Envelope {
             names: &[NameId(1), NameId(2), NameId(3)],
@@ -367,15 +381,27 @@ mod tests {
     #[test]
     fn manifests_refer_to_what_is_there() {
         assert!(is_manifest(HEADER, RESULT, &[2]));
+        let of_files = ManifestResult {
+            compilation: 0,
+            files: 1,
+            ..RESULT
+        };
+        assert!(is_manifest(HEADER, of_files, &[2]));
         let results = [
             ManifestResult {
-                compilation: 1,
+                compilation: 2,
                 ..RESULT
             },
             ManifestResult {
-                compilation: 3,
+                compilation: 4,
                 ..RESULT
             },
+            // Nothing at all was made.
+            ManifestResult {
+                compilation: 0,
+                ..RESULT
+            },
+            ManifestResult { files: 2, ..RESULT },
             ManifestResult {
                 diagnostics: 2,
                 ..RESULT
@@ -389,6 +415,10 @@ mod tests {
                 ..RESULT
             },
             ManifestResult { bits: 2, ..RESULT },
+            ManifestResult {
+                reserved: 1,
+                ..RESULT
+            },
         ];
         for result in results {
             assert!(!is_manifest(HEADER, result, &[2]), "{result:?}");
@@ -437,6 +467,7 @@ mod tests {
             Condition::NotListed(b"y"),
             Condition::Present(b"z"),
             Condition::Search(b"/usr/include\0/include\0"),
+            Condition::Variable(b"A=b"),
             Condition::NotFound {
                 first: 1,
                 count: 255,

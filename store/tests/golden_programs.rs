@@ -483,6 +483,7 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
         Condition::NotListed(b"./stdio.h"),
         Condition::Absent(b"/usr/include/stdio.h.gch"),
         Condition::Present(b"/usr/include/features.h"),
+        Condition::Variable(b"CARGO_PKG_VERSION=1.0.0"),
     ];
     for (number, digest) in [digest, Digest::of(b"")].into_iter().enumerate() {
         let of_file = Condition::File(digest, path);
@@ -493,10 +494,11 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
             key: &Digest::of(b"cc -c a.c"),
             parts: &parts,
             conditions: &conditions,
-            compilation: &units[number].digest,
+            compilation: Some(&units[number].digest),
             diagnostics: [&b""[..], b"a.c:1:1: warning: there is one"][number],
             is_coloured: true,
             dependencies: Some(b"a.o: a.c\n"),
+            files: [None, Some(&b"frames"[..])][number],
         };
         record_result(repository.store(), &result).unwrap();
     }
@@ -685,7 +687,7 @@ fn key_of(bytes: &[u8]) -> [u8; 32] {
 fn a_reader_made_from_the_specification_finds_everything_in_order() {
     let summary = golden().check();
     let expected = Summary {
-        names: 71,
+        names: 72,
         pieces: 2,
         fragments: 9,
         packed: 6,
@@ -697,7 +699,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
         one_fde: 1,
         tickets: 2,
         images: 1,
-        envelopes: 16,
+        envelopes: 17,
     };
     assert_eq!(summary, expected);
 }

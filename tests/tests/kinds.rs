@@ -48,6 +48,8 @@ fn built(gcc: &Path) -> Scratch {
         "const char *f(void) { return \"a string\"; } int g(void) { return 42; }\n",
     );
     let mut command = scratch.command(Binaries::get().path("repo-cc"));
+    // (It would add a manifest.)
+    command.env("REPO_CC_DISABLE", "1");
     run(command.arg(gcc).args(["-O1", "-c", "a.c"])).ok();
     let repository = Repository::open(&scratch.repository()).expect("just made");
     let compilation = {
@@ -115,10 +117,12 @@ fn write_kinds(transaction: &mut Transaction<'_>, (compilation, digest): (Addres
         reserved: 0,
     }));
     manifest.extend_from_slice(bytemuck::bytes_of(&ManifestResult {
-        compilation: 0,
+        compilation: 1,
         diagnostics: 2,
         dependencies: 0,
+        files: 0,
         bits: 0,
+        reserved: 0,
     }));
     let manifest = add(
         Index::Manifests.slot(),
@@ -129,7 +133,8 @@ fn write_kinds(transaction: &mut Transaction<'_>, (compilation, digest): (Addres
         (BODY_VERSION, &manifest),
     );
     let used = LastUseBody {
-        day: 20_000,
+        // Of a clock that goes wrong, and for ever.
+        day: u32::MAX,
         reserved: 0,
     };
     add(

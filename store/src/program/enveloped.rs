@@ -108,10 +108,11 @@ impl<'s> Programs<'s> {
                 Some(manifest) => {
                     let results = manifest.results.iter();
                     let captured = results.clone().flat_map(|result| {
-                        let places = [result.diagnostics, result.dependencies];
+                        let places = [result.diagnostics, result.dependencies, result.files];
                         places.into_iter().filter_map(|place| place.checked_sub(1))
                     });
-                    let compilations = results.map(|result| result.compilation);
+                    let compilations =
+                        results.filter_map(|result| result.compilation.checked_sub(1));
                     self.lead_to(envelope, compilations, Index::Compilations)?
                         && self.lead_to(envelope, captured, Index::Captured)?
                         && self.are_conditions(manifest.conditions)?

@@ -32,13 +32,15 @@ pub struct NewResult<'a> {
     /// What must be so for the result to be used again: encoded [`Condition`](format_spec::kinds::Condition)s.
     pub conditions: &'a [Vec<u8>],
     /// The compilation, which is there.
-    pub compilation: &'a Digest,
+    pub compilation: Option<&'a Digest>,
     /// What was written to standard error.
     pub diagnostics: &'a [u8],
     /// Whether that is for a terminal.
     pub is_coloured: bool,
     /// The bytes of the dependency file, if there is one.
     pub dependencies: Option<&'a [u8]>,
+    /// Files that are kept whole, as SPEC.md has them.
+    pub files: Option<&'a [u8]>,
 }
 
 /// A manifest that is there.
@@ -104,7 +106,8 @@ impl<'s> Programs<'s> {
         manifest: &ManifestView<'s>,
         result: &ManifestResult,
     ) -> Result<Option<Digest>> {
-        let Some(address) = manifest.at(result.compilation) else {
+        let place = result.compilation.checked_sub(1);
+        let Some(address) = place.and_then(|place| manifest.at(place)) else {
             return Ok(None);
         };
         let record = self.snapshot().record_at(address)?;
@@ -155,18 +158,26 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
     }
     let (parts, conditions) = ids.split_at(new.parts.len());
     let mut made = Builder::default();
-    let compilation = adder
-        .transaction
-        .get(Index::Compilations.slot(), new.compilation)?
-        .ok_or_else(|| ProgramError::malformed("a manifest of a compilation that is not there"))?
-        .address;
+    let compilation = match new.compilation {
+        Some(digest) => {
+            let found = (adder.transaction).get(Index::Compilations.slot(), digest)?;
+            let gone = || ProgramError::malformed("a manifest of a compilation that is not there");
+            1 + made.reference(found.ok_or_else(gone)?.address)
+        }
+        None => 0,
+    };
     let result = ManifestResult {
-        compilation: made.reference(compilation),
+        compilation,
         diagnostics: made.captured(&mut adder, new.diagnostics)?,
         dependencies: match new.dependencies {
             Some(bytes) => made.captured_even_if_empty(&mut adder, bytes)?,
             None => 0,
         },
+        files: match new.files {
+            Some(bytes) => made.captured_even_if_empty(&mut adder, bytes)?,
+            None => 0,
+        },
+        reserved: 0,
         bits: match new.is_coloured && !new.diagnostics.is_empty() {
             true => ManifestResult::COLOURED,
             false => 0,
@@ -261,23 +272,20 @@ impl Builder {
     /// Takes over what an older manifest has.
     fn keep(&mut self, older: &ManifestView<'_>) -> Result<()> {
         for (number, result) in older.manifest.results.iter().enumerate() {
-            let mut take = |place: u32| match older.at(place) {
-                Some(address) => Ok(self.reference(address)),
-                None => Err(ProgramError::malformed("a strong reference leads nowhere")),
-            };
             let mut take_or_none = |place: u32| match place.checked_sub(1) {
-                Some(place) => Ok::<_, ProgramError>(1 + take(place)?),
+                Some(place) => match older.at(place) {
+                    Some(address) => Ok(1 + self.reference(address)),
+                    None => Err(ProgramError::malformed("a strong reference leads nowhere")),
+                },
                 None => Ok(0),
             };
-            let (diagnostics, dependencies) = (
-                take_or_none(result.diagnostics)?,
-                take_or_none(result.dependencies)?,
-            );
             let taken = ManifestResult {
-                compilation: take(result.compilation)?,
-                diagnostics,
-                dependencies,
+                compilation: take_or_none(result.compilation)?,
+                diagnostics: take_or_none(result.diagnostics)?,
+                dependencies: take_or_none(result.dependencies)?,
+                files: take_or_none(result.files)?,
                 bits: result.bits,
+                reserved: 0,
             };
             let conditions = older.manifest.conditions_of(number).map(|(_, name)| name);
             self.result(taken, conditions);
@@ -342,34 +350,41 @@ fn is_used_today(programs: &Programs<'_>, manifest: &Record<'_>, day: u32) -> Re
     Ok(is_of_it && LastUseBody::parse(&envelope).is_some_and(|body| body.day >= day))
 }
 
-/// Puts on record that a result of a manifest has been used for a ticket: the ticket's own record, as if its compilation had just been added,
-/// and the day. If all of that is there already, nothing is written and no lock taken.
+/// Puts on record that a result of a manifest has been used: the day, and for the ticket that was made of it the ticket's own record, as if its
+/// compilation had just been added. If all of that is there already, nothing is written and no lock taken.
 ///
 /// # Errors
 /// If the repository is damaged or cannot be written.
 pub fn record_use(
     programs: &Programs<'_>,
     manifest: &ManifestView<'_>,
-    compilation: &Digest,
-    ticket: &Path,
+    ticket: Option<(&Path, &Digest)>,
 ) -> Result<()> {
     let store = programs.snapshot().store();
     let day = today(store);
     let is_used = is_used_today(programs, &manifest.record, day)?;
-    let ticket = Ticket::new(ticket);
     let slot = Index::Compilations.slot();
     let address = |found: Option<Record<'_>>| {
         found
             .map(|record| record.address)
             .ok_or_else(|| ProgramError::malformed("the compilation of a manifest is gone"))
     };
-    let found = address(programs.snapshot().get(slot, compilation)?)?;
-    if is_used && ticket.is_on_record(programs, store, found)? {
+    let ticket = ticket.map(|(path, compilation)| (Ticket::new(path), compilation));
+    let is_on_record = match &ticket {
+        Some((ticket, compilation)) => {
+            let found = address(programs.snapshot().get(slot, compilation)?)?;
+            ticket.is_on_record(programs, store, found)?
+        }
+        None => true,
+    };
+    if is_used && is_on_record {
         return Ok(());
     }
     let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
-    let found = address(adder.transaction.get(slot, compilation)?)?;
-    adder.ticket(&ticket, found)?;
+    if let Some((ticket, compilation)) = &ticket {
+        let found = address(adder.transaction.get(slot, compilation)?)?;
+        adder.ticket(ticket, found)?;
+    }
     if !is_used {
         let key = manifest.record.key();
         // Another process may have replaced it meanwhile; then that one was used as well.

@@ -1100,9 +1100,14 @@ impl Programs {
             assert_eq!(self.record(target).0, index);
         };
         for _ in 0..results {
-            let [compilation, diagnostics, dependencies, bits] = [(); 4].map(|()| cursor.u32());
-            leads_to(compilation, 3);
-            for captured in [diagnostics, dependencies] {
+            let [compilation, diagnostics, dependencies, files, bits] =
+                [(); 5].map(|()| cursor.u32());
+            cursor.zeros(4);
+            assert!(compilation > 0 || files > 0);
+            if compilation > 0 {
+                leads_to(compilation - 1, 3);
+            }
+            for captured in [diagnostics, dependencies, files] {
                 if captured > 0 {
                     leads_to(captured - 1, 9);
                 }
@@ -1118,7 +1123,7 @@ impl Programs {
                 let condition = self.name(*name);
                 match condition[0] {
                     b'F' | b'L' => assert!(condition.len() > 33),
-                    b'A' | b'S' | b'P' => assert!(condition.len() > 1),
+                    b'A' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
                     b'D' => assert_eq!(condition.last(), Some(&0)),
                     b'N' => assert!(condition.len() > 3),
                     kind => panic!("a condition of kind {kind}"),
