@@ -19,7 +19,8 @@ seconds to wait at most for a process that has it locked and writes nothing (10)
 Live is what is named by a ticket file that still exists: one that the repository has on record, \
 or one (also inside an archive) in the directories of those and above them, or below a --root. \
 Archives that repo-ld has read are on record. Also live are the inputs of linked outputs that still \
-exist, and all that is younger than --grace.
+exist, all that is younger than --grace, and what repo-cc has compiled and needs not compile again, if \
+it was asked for within the last --unused.
 
 Builds may go on meanwhile.
 
@@ -41,6 +42,9 @@ pub struct Cli {
     /// while no build runs: a ticket might be just about to be written again
     #[arg(long, value_name = "DURATION", default_value = "4h", value_parser = duration)]
     pub grace: Duration,
+    /// Drop what is known of compiles that nobody has asked for again for so long; 0: all of it
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration)]
+    pub unused: Duration,
     /// Also look for tickets in this file, or below this directory, such as one into which libraries are
     /// installed (can be repeated). The repository remembers directories, and looks there each time
     #[arg(long = "root", value_name = "PATH")]

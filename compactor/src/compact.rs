@@ -155,6 +155,7 @@ fn trace(programs: &Programs<'_>, survey: &mut Survey) -> Result<Trace> {
             trace.mark(record.address);
         }
     }
+    trace.unused(survey.unused.iter().copied());
     trace.look_at_all(programs, survey.young)?;
     let live = &mut survey.live;
     survey.dead.retain(|(address, _)| {

@@ -114,6 +114,7 @@ fn run(cli: &Cli) -> Result<Option<Done>> {
     let wishes = Wishes {
         now: u64::try_from(now.as_nanos())?,
         grace: u64::try_from(cli.grace.as_nanos()).unwrap_or(u64::MAX),
+        unused: u64::try_from(cli.unused.as_nanos()).unwrap_or(u64::MAX),
         roots: cli.roots.clone(),
     };
     let report = match cli.dry_run {

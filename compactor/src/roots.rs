@@ -9,12 +9,15 @@
 //! known that libraries are installed into. Files that are found so are put on record, with one of the compilations that
 //! they name, to be found again. Links, too, put archives of tickets on record that they have read.
 //!
+//! What compilers have made is found again by manifests: these are kept while somebody uses them, and with them what they name.
+//!
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
 use crate::damage;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
+use format_spec::kinds::LastUseBody;
 use format_spec::program::Index;
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -36,6 +39,8 @@ pub struct Wishes {
     pub now: u64,
     /// What was added less than so many nanoseconds ago is live.
     pub grace: u64,
+    /// Manifests that were not used for so many nanoseconds go.
+    pub unused: u64,
     /// More places where tickets may be, beside the prefixes that the repository remembers.
     pub roots: Vec<PathBuf>,
 }
@@ -57,6 +62,13 @@ impl Wishes {
     /// Whether something of this time is protected. So is what is of the future: clocks err.
     fn protects(&self, time: u64) -> bool {
         time.saturating_add(self.grace) > self.now
+    }
+
+    /// Whether what was used last on this day (since 1970) was used long enough ago.
+    fn is_unused_since(&self, day: u32) -> bool {
+        const DAY: u64 = 86_400_000_000_000;
+        let end = (u64::from(day) + 1).saturating_mul(DAY);
+        self.unused == 0 || end.saturating_add(self.unused) <= self.now
     }
 }
 
@@ -123,6 +135,8 @@ pub struct Survey {
     pub found: Vec<(PathBuf, Address)>,
     /// The images, by path, and whether they go.
     pub images: Vec<(Digest, PathBuf, Option<Gone>)>,
+    /// The manifests that nobody has used lately.
+    pub unused: Vec<Address>,
     /// The live compilations and why.
     pub live: HashMap<Address, Kept>,
     /// The others, in the order of their addresses.
@@ -152,6 +166,7 @@ pub fn survey(programs: &Programs<'_>, wishes: &Wishes) -> Result<Survey> {
     surveyor.places()?;
     surveyor.images()?;
     surveyor.compilations()?;
+    surveyor.manifests()?;
     let mut out = surveyor.out;
     out.tickets.sort_by(|a, b| a.path.cmp(&b.path));
     out.found.sort();
@@ -519,6 +534,30 @@ impl Surveyor<'_, '_> {
     }
 }
 
+impl Surveyor<'_, '_> {
+    /// Manifests whose last use is long ago. (Who uses one puts that on record each day.)
+    fn manifests(&mut self) -> Result<()> {
+        let snapshot = self.programs.snapshot();
+        for record in self.programs.records(Index::Manifests) {
+            // A damaged one is dropped, with a warning, when it is looked at for what it keeps.
+            let Some(record) = damage::unless_damaged(record)? else {
+                continue;
+            };
+            let used = snapshot.get(Index::LastUses.slot(), &record.key());
+            let used = damage::unless_damaged(used.map_err(Into::into))?.flatten();
+            let envelope = match &used {
+                Some(used) => damage::unless_damaged(self.programs.envelope(used))?,
+                None => None,
+            };
+            let day = envelope.and_then(|envelope| Some(LastUseBody::parse(&envelope)?.day));
+            if day.is_some_and(|day| self.wishes.is_unused_since(day)) {
+                self.out.unused.push(record.address);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The directories in which files beside the ticket at `path` are looked for: its own
 /// and those above it; up to that of the repository if that is above, else to the last
 /// below the home directory or the top level (`/tmp`, `/home`: other people's places).
@@ -599,11 +638,23 @@ mod tests {
         let wishes = Wishes {
             now: 1000,
             grace: 100,
+            unused: 0,
             roots: Vec::new(),
         };
         assert!(wishes.protects(901) && wishes.protects(5000) && wishes.protects(u64::MAX));
         assert!(!wishes.protects(900) && !wishes.protects(0));
         let none = Wishes { grace: 0, ..wishes };
         assert!(!none.protects(1000));
+        const DAY: u64 = 86_400_000_000_000;
+        let month = Wishes {
+            now: 100 * DAY,
+            unused: 30 * DAY,
+            ..none
+        };
+        assert!(month.is_unused_since(0) && month.is_unused_since(69));
+        assert!(!month.is_unused_since(70) && !month.is_unused_since(u32::MAX));
+        // What was used today, too.
+        let all = Wishes { unused: 0, ..month };
+        assert!(all.is_unused_since(100));
     }
 }

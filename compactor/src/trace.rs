@@ -30,6 +30,8 @@ pub struct Trace {
     unasked: Vec<Address>,
     /// What is needed and has not been asked yet for its owners.
     unasked_for_owners: Vec<Address>,
+    /// What is kept while it is used, and was not.
+    unused: HashSet<Address>,
     /// Attached records that are not live, by an owner that is not.
     waiting: HashMap<Address, Vec<Address>>,
     /// Records in envelopes that are live and not copied yet.
@@ -59,6 +61,11 @@ impl Trace {
         if self.needed.insert(address) {
             self.unasked_for_owners.push(address);
         }
+    }
+
+    /// Takes records that are kept while they are used for unused: they are no roots.
+    pub fn unused(&mut self, addresses: impl IntoIterator<Item = Address>) {
+        self.unused.extend(addresses);
     }
 
     /// Whether a record is live, as far as it has been [followed](Trace::follow).
@@ -117,6 +124,7 @@ impl Trace {
     fn look_at(&mut self, address: Address, envelope: &Envelope<'_>) {
         match envelope.class() {
             Some(Class::Needed) => {}
+            Some(Class::Cached) if self.unused.contains(&address) => {}
             Some(Class::Root | Class::Cached) | None => self.mark(address),
             Some(Class::AttachedToAll) => {
                 match owners(envelope).find(|owner| !self.is_live(*owner)) {

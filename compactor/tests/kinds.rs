@@ -7,6 +7,7 @@ use common::{
     Directory, FOREVER, add, compact, dry_run, has, unit, unit_with_string, unit_with_table, wishes,
 };
 use compactor::compact::{Observer, Silent};
+use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{Features, IndexSlot, VectorSlot};
@@ -18,6 +19,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use store::engine::{Durability, Reader, Transaction};
+use store::program::manifest::{NewResult, record_result};
 use store::program::{ProgramError, Programs, Repository, insert_enveloped, replace_enveloped};
 
 /// An index that nobody knows.
@@ -184,6 +186,61 @@ fn add_image(transaction: &mut Transaction<'_>, path: &str, compilation: Address
     }));
     let replaced = transaction.replace(Index::Images.slot(), &Digest::of(path.as_bytes()), &value);
     replaced.expect("replaced")
+}
+
+#[test]
+fn manifests_that_nobody_uses_go() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let made = unit(b"made", b"\x90\xc3");
+    add(&repository, &made, None);
+    let new = NewResult {
+        key: &key("cc -c a.c"),
+        parts: &[b"cc".to_vec()],
+        conditions: &[],
+        compilation: Some(&made.digest),
+        diagnostics: b"a warning",
+        is_coloured: false,
+        dependencies: None,
+        files: None,
+    };
+    record_result(repository.store(), &new).expect("recorded");
+    drop(repository);
+    let found = || {
+        let repository = place.repository();
+        let programs = repository.programs().expect("sound");
+        let manifest = programs.manifest(&key("cc -c a.c")).expect("sound");
+        let captured = programs.snapshot().count(Index::Captured.slot());
+        (manifest.is_some(), has(&repository, &made), captured)
+    };
+    let path = place.path("program.repo");
+    let compact_now = |unused| {
+        let wishes = Wishes {
+            unused,
+            ..wishes(0)
+        };
+        compact(&path, &wishes, &Silent).expect("compacted")
+    };
+    // For as long as somebody may ask for it, it stays, with what it is of.
+    compact_now(u64::MAX);
+    assert_eq!(found(), (true, true, 1));
+    // What is young is kept, however that may be.
+    let young = Wishes {
+        unused: 0,
+        ..wishes(FOREVER)
+    };
+    compact(&path, &young, &Silent).expect("compacted");
+    assert_eq!(found(), (true, true, 1));
+    let dry = Wishes {
+        unused: 1000,
+        ..wishes(0)
+    };
+    assert_eq!(
+        dry_run(&path, &dry).expect("looked at").gone.compilations,
+        1
+    );
+    compact_now(1000);
+    assert_eq!(found(), (false, false, 0));
 }
 
 /// One of every kind, as far as that can be, and some of kinds that nobody knows: all of it live with the compilation "live".

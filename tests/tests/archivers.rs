@@ -124,7 +124,9 @@ fn archives_are_roots_and_the_user_is_told_once() {
     assert_eq!(field.shell(install).ok().errors(), "");
     // Nothing but what was installed is left of f.
     field.shell("rm f.o g.o libf.a libg.a").ok();
-    field.ours("repo-gc", &["--grace", "0s"]).ok();
+    field
+        .ours("repo-gc", &["--grace", "0s", "--unused", "0s"])
+        .ok();
     field
         .shell("gcc main.o prefix/lib/libf.a prefix/lib/libg.a -o m && ./m")
         .ok();

@@ -326,7 +326,9 @@ fn they_are_roots_for_the_compactor() {
     let [gcc, ar] = require!("gcc", "ar");
     let field = Field::new(gcc, &[]);
     let besides = objects_besides(&field);
-    field.ours("repo-gc", &["--grace", "0s"]).ok();
+    field
+        .ours("repo-gc", &["--grace", "0s", "--unused", "0s"])
+        .ok();
     assert_eq!(field.link(&["main.o", "a.o"]), (2, besides));
     let listed = field.ours("repo-dump", &["tickets"]).ok().text();
     assert_eq!(listed.matches("live").count(), 2, "{listed}");
@@ -335,12 +337,16 @@ fn they_are_roots_for_the_compactor() {
     for name in ["a.o", "program"] {
         fs::remove_file(field.scratch.join(name)).unwrap();
     }
-    field.ours("repo-gc", &["--grace", "0s"]).ok();
+    field
+        .ours("repo-gc", &["--grace", "0s", "--unused", "0s"])
+        .ok();
     assert_eq!(field.link(&["main.o", "libfat.a"]), (2, besides));
     for name in ["libfat.a", "program"] {
         fs::remove_file(field.scratch.join(name)).unwrap();
     }
-    field.ours("repo-gc", &["--grace", "0s"]).ok();
+    field
+        .ours("repo-gc", &["--grace", "0s", "--unused", "0s"])
+        .ok();
     let left = field.ours("repo-dump", &["compilations"]).ok().text();
     assert!(!left.contains("a.o"), "{left}");
 }

@@ -17,7 +17,12 @@ fn program(scratch: &Scratch, name: &str, arguments: &[&str]) -> Command {
 }
 
 fn gc(scratch: &Scratch, arguments: &[&str]) -> Run {
-    run(&mut program(scratch, "repo-gc", arguments))
+    let mut command = program(scratch, "repo-gc", arguments);
+    // What compiles have made is not kept for its own sake.
+    if arguments.contains(&"--grace") {
+        command.args(["--unused", "0"]);
+    }
+    run(&mut command)
 }
 
 fn dump(scratch: &Scratch, arguments: &[&str]) -> Run {

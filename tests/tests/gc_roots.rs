@@ -59,10 +59,12 @@ impl Field {
     }
 
     fn gc(&self, words: &[&str]) -> Run {
-        run(self
-            .scratch
-            .command(Binaries::get().path("repo-gc"))
-            .args(words))
+        let mut command = self.scratch.command(Binaries::get().path("repo-gc"));
+        // What compiles have made is not kept for its own sake.
+        if words.contains(&"--grace") {
+            command.args(["--unused", "0"]);
+        }
+        run(command.args(words))
     }
 
     /// Throws away all that nothing needs, with all that was built.

@@ -167,6 +167,7 @@ pub fn wishes(grace: u64) -> Wishes {
         // After everything that this test does, whatever the clock says.
         now: u64::MAX / 2,
         grace,
+        unused: u64::MAX,
         roots: Vec::new(),
     }
 }

@@ -63,6 +63,7 @@ pub fn repair(repository: &Repository) -> Result<Report> {
     let all = Wishes {
         now: u64::try_from(now.as_nanos())?,
         grace: u64::MAX,
+        unused: u64::MAX,
         roots: Vec::new(),
     };
     let compacted = compact(repository, &all, &Silent).with_context(|| match leaves {
