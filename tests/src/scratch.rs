@@ -3,6 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Waits until what is written from now on has another time than what was written before: `repo-cc` records nothing of what is as
+/// young as the compile.
+pub fn settle() {
+    use rustix::time::{ClockId, clock_gettime};
+    // Twice: file systems may be ahead of this clock by one step.
+    for _ in 0..2 {
+        let before = clock_gettime(ClockId::RealtimeCoarse);
+        while clock_gettime(ClockId::RealtimeCoarse) == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// A temporary directory. Removed at the end, unless the test fails or
 /// `$REPO_TESTS_KEEP` is set: then its name is printed.
 #[derive(Debug)]
@@ -63,7 +76,7 @@ impl Scratch {
         for name in [
             "REPO_LOG",
             "REPO_CC_FAT",
-            "REPO_CC_MEMO",
+            "REPO_CC_BASEDIR",
             "REPO_CC_DISABLE",
             "REPO_CC_READONLY",
             "REPO_LOCK_WAIT",

@@ -56,6 +56,7 @@ pub const TOOLS: &[Tool] = &[
     tool("automake", &["automake"], &["automake"]),
     tool("libtoolize", &["libtoolize"], &["libtool"]),
     tool("ccache", &["ccache"], &["ccache"]),
+    tool("cargo", &["cargo"], &["cargo"]),
     tool("file", &["file"], &["file"]),
     tool("gdb", &["gdb"], &["gdb"]),
     tool("script", &["script"], &["bsdutils"]),

@@ -4,12 +4,11 @@
 use repo_tests::binaries::Binaries;
 use repo_tests::compare::is_ticket;
 use repo_tests::process::{Run, run};
-use repo_tests::scratch::Scratch;
+use repo_tests::scratch::{Scratch, settle};
 use repo_tests::tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// A directory with a source in C or C++ and a compiler for it.
 struct Memo {
@@ -45,16 +44,27 @@ int g(void) { int unused; return f(1); }
 impl Memo {
     /// One for each compiler and language that there is.
     fn each(test: impl Fn(&Memo)) {
-        for (name, source) in [
-            ("gcc", "a.c"),
-            ("g++", "a.cc"),
-            ("clang", "a.c"),
-            ("clang++", "a.cc"),
-        ] {
-            let Some([compiler]) = tools::require([name]) else {
-                continue;
-            };
-            test(&Memo::new(compiler, source));
+        Memo::of(
+            &[
+                ("gcc", "a.c"),
+                ("g++", "a.cc"),
+                ("clang", "a.c"),
+                ("clang++", "a.cc"),
+            ],
+            test,
+        );
+    }
+
+    /// One for each family of compilers, and one for each language.
+    fn two(test: impl Fn(&Memo)) {
+        Memo::of(&[("gcc", "a.c"), ("clang++", "a.cc")], test);
+    }
+
+    fn of(compilers: &[(&'static str, &'static str)], test: impl Fn(&Memo)) {
+        for (name, source) in compilers {
+            if let Some([compiler]) = tools::require([*name]) {
+                test(&Memo::new(compiler, source));
+            }
         }
     }
 
@@ -89,8 +99,8 @@ impl Memo {
         let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
         command
             .current_dir(directory)
-            .env("REPO_CC_MEMO", "1")
             .env_remove("PWD")
+            .arg("--explain")
             .arg("--log")
             .arg(self.scratch.join("log"))
             .arg(&self.compiler)
@@ -103,8 +113,7 @@ impl Memo {
 
     /// Runs a compile; says what the log has, too.
     fn run(&self, words: &[&str], directory: &Path, is_off: bool) -> (Run, String) {
-        // What is younger than the compile is not recorded.
-        std::thread::sleep(Duration::from_millis(20));
+        settle();
         let _ = fs::remove_file(self.scratch.join("log"));
         let mut command = self.command(words, directory);
         if is_off {
@@ -130,16 +139,19 @@ impl Memo {
             Some(file) => directory.join(file),
             None => object.with_extension("d"),
         };
+        // What we say ourselves is in the log, too.
+        let errors = run.errors();
+        let of_compiler = errors.lines().filter(|line| !line.starts_with("repo-cc: "));
         Left {
             ticket: fs::read(&object).expect("an output"),
             dependencies: fs::read(dependencies).ok(),
-            errors: run.errors(),
+            errors: of_compiler.collect::<Vec<_>>().join("\n"),
             output: run.text(),
         }
     }
 
     fn clean(&self, directory: &Path) {
-        for name in ["a.o", "a.d", "b.o", "dep"] {
+        for name in ["a.o", "a.d", "b.o", "dep", "dep2", "sub/b.o", "sub/b.d"] {
             let _ = fs::remove_file(directory.join(name));
         }
     }
@@ -147,20 +159,37 @@ impl Memo {
     /// Compiles in `directory`, and asserts that all is as it is without the memory; whether it was a hit.
     #[track_caller]
     fn compile_in(&self, words: &[&str], directory: &Path) -> bool {
+        self.compile_and_compare(words, directory, None).0
+    }
+
+    /// As `compile_in`, where it may be known what a real compile leaves; says that, too.
+    #[track_caller]
+    fn compile_and_compare(
+        &self,
+        words: &[&str],
+        directory: &Path,
+        real: Option<Left>,
+    ) -> (bool, Left) {
         self.clean(directory);
         let (run, log) = self.run(words, directory, false);
         let left = self.left(run, directory, words);
-        assert!(is_ticket(&left.ticket), "{log}");
-        self.clean(directory);
-        let (run, _) = self.run(words, directory, true);
-        let real = self.left(run, directory, words);
+        let is_fat = self
+            .environment
+            .iter()
+            .any(|(name, _)| name == "REPO_CC_FAT");
+        assert!(is_fat || is_ticket(&left.ticket), "{log}");
+        let real = real.unwrap_or_else(|| {
+            self.clean(directory);
+            let (run, _) = self.run(words, directory, true);
+            self.left(run, directory, words)
+        });
         assert!(
             left.ticket == real.ticket,
             "other tickets: {}\n{log}",
             words.join(" ")
         );
         assert_eq!(left, real, "{log}");
-        log.contains("hit: the compiler is not run")
+        (log.contains("hit: the compiler is not run"), real)
     }
 
     #[track_caller]
@@ -176,8 +205,10 @@ impl Memo {
     /// A miss, and a hit afterwards.
     #[track_caller]
     fn miss(&self, words: &[&str]) {
-        assert!(!self.compile(words), "a hit of {}", words.join(" "));
-        self.hit(words);
+        let (is_hit, real) = self.compile_and_compare(words, self.scratch.path(), None);
+        assert!(!is_hit, "a hit of {}", words.join(" "));
+        let (is_hit, _) = self.compile_and_compare(words, self.scratch.path(), Some(real));
+        assert!(is_hit, "a miss of {}", words.join(" "));
     }
 
     /// Never a hit.
@@ -217,7 +248,9 @@ fn nothing_changed() {
 #[test]
 fn what_changes_makes_a_compile() {
     Memo::each(|it| {
-        for more in [&["-MD"][..], &["-MMD"], &[]] {
+        // (Without -MD, we ask for a file ourselves.)
+        let is_c = it.source == "a.c";
+        for more in [&["-MD"][..], if is_c { &["-MMD"] } else { &[] }] {
             let words = it.words(more);
             it.compile(&words);
             it.hit(&words);
@@ -268,7 +301,7 @@ fn what_changes_makes_a_compile() {
 
 #[test]
 fn options_and_the_environment() {
-    Memo::each(|it| {
+    Memo::two(|it| {
         it.miss(&it.words(&[]));
         for more in [
             &["-O2"][..],
@@ -302,7 +335,7 @@ fn options_and_the_environment() {
         }
         it.hit(&it.words(&[]));
     });
-    Memo::each(|it| {
+    Memo::two(|it| {
         it.miss(&it.words(&[]));
         for name in ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
             let mut it = Memo::new(it.compiler.clone(), it.source);
@@ -317,7 +350,7 @@ fn options_and_the_environment() {
 
 #[test]
 fn directories() {
-    Memo::each(|it| {
+    Memo::two(|it| {
         for name in ["one", "two"] {
             for file in [it.source, "inc/first.h", "inc/second.h", "inc/third.h"] {
                 let text = fs::read(it.scratch.join(file)).expect("there");
@@ -339,7 +372,7 @@ fn directories() {
 
 #[test]
 fn what_is_never_known() {
-    Memo::each(|it| {
+    Memo::two(|it| {
         for text in [
             "const char *t = __TIME__;\n",
             "const char *t = __DATE__;\n",
@@ -377,7 +410,7 @@ fn what_is_never_known() {
 
 #[test]
 fn names_by_macros() {
-    Memo::each(|it| {
+    Memo::two(|it| {
         let text = "#define NAME <second.h>\n#include NAME\nint s = SECOND;\n";
         it.scratch.write(it.source, text);
         let words = it.words(&["-MD"]);
@@ -427,7 +460,7 @@ fn precompiled_headers_are_compiled() {
 
 #[test]
 fn a_lost_repository_and_a_lost_output() {
-    Memo::each(|it| {
+    Memo::two(|it| {
         let words = it.words(&["-MD"]);
         it.miss(&words);
         fs::remove_file(it.scratch.repository()).expect("removed");
@@ -471,7 +504,11 @@ fn statistics_and_switches() {
     };
     let text = asked(&["--show-stats"]);
     let count = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name));
+        let has_name = |line: &&str| {
+            line.strip_prefix(name)
+                .is_some_and(|it| it.starts_with("  "))
+        };
+        let line = text.lines().find(has_name);
         line.and_then(|line| line.split_whitespace().last()?.parse::<u32>().ok())
     };
     assert_eq!(count("hit"), Some(2), "{text}");
@@ -483,10 +520,7 @@ fn statistics_and_switches() {
     // Why not.
     it.scratch.write("inc/third.h", "#define THIRD 5\n");
     let mut command = it.scratch.command(Binaries::get().path("repo-cc"));
-    command
-        .env("REPO_CC_MEMO", "1")
-        .env_remove("PWD")
-        .arg("--explain");
+    command.env_remove("PWD").arg("--explain");
     let errors = run(command.arg(&it.compiler).args(&words)).ok().errors();
     assert!(
         errors.contains("a.o: miss: inc/third.h: is another one"),
@@ -497,9 +531,289 @@ fn statistics_and_switches() {
     it.never(&it.words(&["-O3"]));
     it.scratch.write("inc/third.h", "#define THIRD 3\n");
     it.hit(&it.words(&["-O1"]));
+    // What differs from a command like it.
     it.environment.clear();
-    it.environment.push(("REPO_CC_FAT".into(), "1".into()));
-    let (run, log) = it.run(&words, it.scratch.path(), false);
-    run.ok();
-    assert!(log.contains("ordinary: fat objects"), "{log}");
+    let mut command = it.scratch.command(Binaries::get().path("repo-cc"));
+    command.env_remove("PWD").arg("--explain");
+    command
+        .arg(&it.compiler)
+        .args(it.words(&["-O1", "-DEXTRA=77"]));
+    let errors = run(&mut command).ok().errors();
+    assert!(
+        errors.contains("a like one was, without: -DEXTRA=77"),
+        "{errors}"
+    );
+    let text = asked(&["--show-stats", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["hits"], 1, "{text}");
+    assert!(json["manifests"].as_u64() >= Some(2), "{text}");
+    assert!(json["bytes"].as_u64() >= Some(4096), "{text}");
+}
+
+#[test]
+fn outputs_elsewhere() {
+    Memo::two(|it| {
+        fs::create_dir(it.scratch.join("sub")).expect("made");
+        let to = |output: &'static str, more: &[&'static str]| {
+            let mut words = vec!["-Iearly", "-Iinc", "-c", it.source, "-o", output, "-g"];
+            words.extend(more);
+            words
+        };
+        it.miss(&to("a.o", &[]));
+        it.hit(&to("sub/b.o", &[]));
+        it.miss(&to("a.o", &["-MD", "-MT", "x", "-MF", "dep"]));
+        it.hit(&to("sub/b.o", &["-MD", "-MT", "x", "-MF", "dep2"]));
+        // The file says for what it is.
+        it.miss(&to("a.o", &["-MD"]));
+        it.miss(&to("sub/b.o", &["-MD"]));
+        it.hit(&to("a.o", &["-MD"]));
+    });
+}
+
+#[test]
+fn fat_objects() {
+    Memo::two(|mut_it| {
+        let mut it = Memo::new(mut_it.compiler.clone(), mut_it.source);
+        for more in [&[][..], &["-g", "-MD"]] {
+            let words = it.words(more);
+            it.miss(&words);
+            it.environment.push(("REPO_CC_FAT".into(), "1".into()));
+            // Of the ticket nobody knows the object's bytes.
+            it.miss(&words);
+            it.scratch.write("inc/third.h", "#define THIRD 4\n");
+            it.miss(&words);
+            it.scratch.write("inc/third.h", "#define THIRD 3\n");
+            it.hit(&words);
+            it.environment.clear();
+            it.hit(&words);
+        }
+    });
+}
+
+#[test]
+fn assembly() {
+    for name in ["gcc", "clang"] {
+        let Some([compiler]) = tools::require([name]) else {
+            continue;
+        };
+        let it = Memo::new(compiler, "a.S");
+        let text = "#include \"first.h\"\n.text\n.globl f\nf: mov $FIRST, %eax\n ret\n";
+        it.scratch.write("a.S", text);
+        for more in [&[][..], &["-MD"], &["-g"]] {
+            let words = it.words(more);
+            it.miss(&words);
+            it.scratch.write("inc/first.h", "#define FIRST 7\n");
+            it.miss(&words);
+            it.scratch.write("inc/first.h", "#define FIRST 1\n");
+            it.hit(&words);
+        }
+        it.scratch.write("inc/bytes", "x");
+        it.scratch.write("a.S", ".text\n.IncBin \"inc/bytes\"\n");
+        it.never(&it.words(&[]));
+        let mut it = it;
+        it.source = "a.s";
+        it.scratch.write("a.s", ".text\n.globl f\nf: ret\n");
+        it.miss(&it.words(&[]));
+        it.scratch.write("a.s", ".text\n.globl f\nf: nop\n ret\n");
+        it.miss(&it.words(&[]));
+    }
+}
+
+#[test]
+fn what_macros_put_together() {
+    Memo::two(|it| {
+        for text in [
+            "#define CAT(a, b) a##b\nconst char *t = CAT(__TI, ME__);\n",
+            "#define M(x) __##x##__\nconst char *t = M(DATE);\n",
+        ] {
+            it.scratch.write(it.source, text);
+            for _ in 0..2 {
+                let (run, log) = it.run(&it.words(&[]), it.scratch.path(), false);
+                run.ok();
+                assert!(log.contains("not recorded"), "{text}: {log}");
+                assert!(!log.contains("hit"), "{text}: {log}");
+            }
+        }
+        // What is included by a macro with arguments: as if it were so under each name that leads there.
+        let text = "#define S(x) <x>\n#define N(x) S(x.h)\n#include N(second)\nint s = SECOND;\n";
+        it.scratch.write(it.source, text);
+        let words = it.words(&["-MD"]);
+        it.miss(&words);
+        it.scratch.write("early/second.h", "#define SECOND 30\n");
+        it.miss(&words);
+        fs::remove_file(it.scratch.join("early/second.h")).expect("removed");
+        it.hit(&words);
+        let text = "#define Q(x) #x\n#define N(x) Q(x.h)\n#include N(second)\nint s = SECOND;\n";
+        it.scratch.write(it.source, text);
+        it.miss(&words);
+        it.scratch.write("second.h", "#define SECOND 31\n");
+        it.miss(&words);
+        fs::remove_file(it.scratch.join("second.h")).expect("removed");
+        it.hit(&words);
+        // The compiler does not say which headers of the system it read.
+        it.never(&it.words(&["-MMD"]));
+    });
+}
+
+/// What compilers say at a terminal, in colours and as wide as that is, is said so again.
+#[test]
+fn diagnostics_at_a_terminal() {
+    let Some([script]) = tools::require(["script"]) else {
+        return;
+    };
+    Memo::each(|it| {
+        let words = it.words(&["-Wall", "-Wextra"]).join(" ");
+        let said = |command: String| {
+            settle();
+            let mut process = it.scratch.command(&script);
+            process
+                .args(["-qec", &command, "/dev/null"])
+                .envs([("TERM", "xterm-256color"), ("COLUMNS", "70")])
+                .env_remove("NO_COLOR")
+                .env_remove("PWD")
+                .stdin(std::process::Stdio::null());
+            run(&mut process).ok().text()
+        };
+        let compiler = it.compiler.display();
+        let ours = Binaries::get().path("repo-cc");
+        let log = it.scratch.join("log");
+        let (ours, log_path) = (ours.display(), log.display());
+        let plain = said(format!("{compiler} {words}"));
+        assert!(plain.contains("\u{1b}["), "{plain:?}");
+        fs::remove_file(it.scratch.join("a.o")).expect("there");
+        for is_hit in [false, true] {
+            let _ = fs::remove_file(&log);
+            assert_eq!(
+                said(format!("{ours} --log {log_path} {compiler} {words}")),
+                plain
+            );
+            let log = fs::read_to_string(&log).expect("a log");
+            assert_eq!(
+                log.contains("hit: the compiler is not run"),
+                is_hit,
+                "{log}"
+            );
+        }
+        // Not those for files.
+        assert!(!it.compile(&it.words(&["-Wall", "-Wextra"])));
+    });
+}
+
+/// Two checkouts share, and neither's path is in what the other one gets.
+#[test]
+fn checkouts_share() {
+    Memo::two(|it| {
+        let source = "#include \"first.h\"\n#include <second.h>\nconst char *name(void) { return __FILE__; }\n\
+                      int f(void) { int unused; return FIRST + SECOND; }\n";
+        let checkouts = ["one", "other/two"];
+        for name in checkouts {
+            let root = Path::new(name);
+            it.scratch.write(root.join("src").join(it.source), source);
+            it.scratch
+                .write(root.join("inc/first.h"), "#define FIRST 1\n");
+            it.scratch
+                .write(root.join("inc/second.h"), "#define SECOND 2\n");
+            fs::create_dir_all(it.scratch.join(root).join("out")).expect("made");
+        }
+        let compile = |checkout: &str, more: &[String], repository: &str| {
+            settle();
+            let root = it.scratch.join(checkout);
+            let out = root.join("out");
+            let text = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
+            let log = it.scratch.join("log");
+            let _ = fs::remove_file(&log);
+            let mut command = it.scratch.command(Binaries::get().path("repo-cc"));
+            command
+                .current_dir(&out)
+                .env_remove("PWD")
+                .env("REPO_CC_BASEDIR", &root)
+                .env("REPO_FILE", it.scratch.join(repository))
+                .arg("--log")
+                .arg(&log)
+                .arg(&it.compiler)
+                .args(["-Wall", "-MD", "-MT", "a.o", "-MF", "a.d", "-c", "-o"])
+                .arg(out.join("a.o"))
+                .arg(format!("-I{}", text(root.join("inc"))))
+                .arg(root.join("src").join(it.source))
+                .args(more);
+            let errors = run(&mut command).ok().errors();
+            let ticket = fs::read(out.join("a.o")).expect("a ticket");
+            let log = fs::read_to_string(&log).expect("a log");
+            let left = (
+                tickets::Ticket::parse(&ticket)
+                    .expect("sound")
+                    .expect("a ticket")
+                    .compilation,
+                fs::read_to_string(out.join("a.d")).expect("a dependency file"),
+                errors,
+            );
+            (left, log.contains("hit: the compiler is not run"), log)
+        };
+        let map = |checkout: &str| {
+            vec![
+                "-g".to_owned(),
+                format!(
+                    "-fdebug-prefix-map={}=/x",
+                    it.scratch.join(checkout).display()
+                ),
+            ]
+        };
+        let both = |more: &dyn Fn(&str) -> Vec<String>| {
+            let (_, hit, log) = compile(checkouts[0], &more(checkouts[0]), "shared");
+            assert!(!hit, "{log}");
+            let (left, hit, log) = compile(checkouts[1], &more(checkouts[1]), "shared");
+            // What a compile there makes.
+            let alone = format!("alone{}", more("x").len());
+            let (real, alone_hit, _) = compile(checkouts[1], &more(checkouts[1]), &alone);
+            assert!(!alone_hit);
+            assert_eq!(left, real, "{log}");
+            assert!(!left.1.contains("one/"), "{}", left.1);
+            hit
+        };
+        assert!(both(&|_| Vec::new()), "not shared");
+        assert!(both(&map), "not shared with -g and a map");
+        // The working directory is in it.
+        assert!(!both(&|_| vec![
+            "-g".to_owned(),
+            "-O1".to_owned(),
+            "-DX".to_owned()
+        ]));
+        // What the command line gives the program stays as it is.
+        assert!(!both(&|checkout| vec![format!(
+            "-DROOT=\"{}\"",
+            it.scratch.join(checkout).display()
+        ),]));
+    });
+}
+
+/// A compile of which only what is new is done is recorded as any other.
+#[test]
+fn compiled_in_part() {
+    Memo::of(&[("clang", "a.c")], |it| {
+        let mut it = Memo::new(it.compiler.clone(), it.source);
+        it.environment.push(("REPO_CC_PRUNE".into(), "1".into()));
+        let words = it.words(&["-O2"]);
+        let compile = |it: &Memo| {
+            let (run, log) = it.run(&words, it.scratch.path(), false);
+            let left = it.left(run, it.scratch.path(), &words);
+            assert!(is_ticket(&left.ticket), "{log}");
+            (left, log.contains("hit: the compiler is not run"))
+        };
+        for text in [
+            SOURCE.to_owned(),
+            format!("{SOURCE}\nint more(void) {{ return g(); }}\n"),
+        ] {
+            it.scratch.write(it.source, text);
+            let (made, is_hit) = compile(&it);
+            assert!(!is_hit);
+            let (found, is_hit) = compile(&it);
+            assert!(is_hit);
+            assert_eq!(made, found);
+        }
+        it.scratch.write(it.source, SOURCE);
+        assert!(compile(&it).1);
+        // What is whole is not what is made of parts.
+        it.environment.clear();
+        assert!(!compile(&it).1);
+    });
 }

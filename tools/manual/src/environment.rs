@@ -14,9 +14,14 @@ pub struct Variable {
 
 const ALL: &[&str] = &["cc", "ld", "dump", "gc"];
 
-const OF_COMPILERS: &str =
-    "The compilers' own, with REPO_CC_MEMO: part of what a compile is looked up by.";
-const ASKS_FOR_MORE: &str = "The compilers' own, with REPO_CC_MEMO: while it is set, every compile is done, and none is recorded.";
+const OF_COMPILERS: &str = "The compilers' own: part of what a compile is looked up by.";
+const OF_TERMINALS: &str =
+    "The compilers' own: where they write to a terminal, part of what a compile is looked up by.";
+const OF_CARGO: &str = "Cargo's and rustc's own: part of what a library of Rust is looked up by.";
+const OF_CARGO_ALL: &str =
+    "Cargo's own, all that begin so: part of what a library of Rust is looked up by.";
+const ASKS_FOR_MORE: &str =
+    "The compilers' own: while it is set, every compile is done, and none is recorded.";
 
 /// All of them, in the order of the manual.
 pub const VARIABLES: &[Variable] = &[
@@ -116,9 +121,9 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "If it is set, and neither empty nor 0: as --fat.",
     },
     Variable {
-        name: "REPO_CC_MEMO",
+        name: "REPO_CC_BASEDIR",
         readers: &["cc"],
-        meaning: "If it is set, and neither empty nor 0: a compile of which the repository knows what it makes is not done again.",
+        meaning: "A directory above the working directory. What the command line says of files below it is told to the compiler from the working directory on, so that what is compiled in one checkout is known in another one.",
     },
     Variable {
         name: "REPO_CC_DISABLE",
@@ -129,6 +134,31 @@ pub const VARIABLES: &[Variable] = &[
         name: "REPO_CC_READONLY",
         readers: &["cc"],
         meaning: "If it is set, and neither empty nor 0: what is known of compiles is used, and nothing new is recorded.",
+    },
+    Variable {
+        name: "COLORTERM",
+        readers: &["cc"],
+        meaning: OF_TERMINALS,
+    },
+    Variable {
+        name: "COLUMNS",
+        readers: &["cc"],
+        meaning: OF_TERMINALS,
+    },
+    Variable {
+        name: "TERM_PROGRAM",
+        readers: &["cc"],
+        meaning: OF_TERMINALS,
+    },
+    Variable {
+        name: "TERM_PROGRAM_VERSION",
+        readers: &["cc"],
+        meaning: OF_TERMINALS,
+    },
+    Variable {
+        name: "VTE_VERSION",
+        readers: &["cc"],
+        meaning: OF_TERMINALS,
     },
     Variable {
         name: "CLANG_NO_DEFAULT_CONFIG",
@@ -244,6 +274,36 @@ pub const VARIABLES: &[Variable] = &[
         name: "TERM_URLS",
         readers: &["cc"],
         meaning: OF_COMPILERS,
+    },
+    Variable {
+        name: "CARGO_PKG_",
+        readers: &["cc"],
+        meaning: OF_CARGO_ALL,
+    },
+    Variable {
+        name: "CARGO_MANIFEST_",
+        readers: &["cc"],
+        meaning: OF_CARGO_ALL,
+    },
+    Variable {
+        name: "CARGO_CFG_",
+        readers: &["cc"],
+        meaning: OF_CARGO_ALL,
+    },
+    Variable {
+        name: "CARGO_CRATE_NAME",
+        readers: &["cc"],
+        meaning: OF_CARGO,
+    },
+    Variable {
+        name: "OUT_DIR",
+        readers: &["cc"],
+        meaning: OF_CARGO,
+    },
+    Variable {
+        name: "RUSTC_BOOTSTRAP",
+        readers: &["cc"],
+        meaning: OF_CARGO,
     },
     Variable {
         name: "CCC_ADD_ARGS",

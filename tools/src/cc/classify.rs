@@ -55,6 +55,8 @@ pub struct Source {
     pub language: Language,
     /// Whether a `-x` says so, and not the file's name: drivers of C++ take C for C++ then.
     pub is_given: bool,
+    /// Which of the arguments it is, response files expanded.
+    pub position: usize,
 }
 
 /// The languages that are told apart.
@@ -94,6 +96,8 @@ pub struct Word {
     pub arguments: Vec<OsString>,
     /// What it is about.
     pub meaning: Meaning,
+    /// Which of the arguments the option is, response files expanded.
+    pub position: usize,
 }
 
 /// What an input is, by its language.
@@ -141,8 +145,8 @@ struct Line {
     /// Inputs in order. What stands in the options for the linker counts as an
     /// input for it, as it does for the drivers.
     inputs: Vec<(Input, OsString)>,
-    /// The languages of the inputs that are sources, and whether a `-x` gave them.
-    languages: Vec<(Language, bool)>,
+    /// The languages of the inputs that are sources, whether a `-x` gave them, and where these stand.
+    languages: Vec<(Language, bool, usize)>,
     /// What is known of the dependency file.
     dependencies: Dependencies,
     /// All words but the inputs.
@@ -167,8 +171,10 @@ impl Line {
                 self.inputs.push((input, arg.clone()));
                 if matches!(input, Input::Source | Input::Assembly) {
                     self.languages.push(match &name_of_language {
-                        Some(name) if language.is_some() => (Language::by_name(name), true),
-                        _ => (Language::by_suffix(arg), false),
+                        Some(name) if language.is_some() => {
+                            (Language::by_name(name), true, position)
+                        }
+                        _ => (Language::by_suffix(arg), false, position),
                     });
                 }
                 continue;
@@ -201,6 +207,7 @@ impl Line {
                     meaning: meaning(bytes, argument),
                     option: arg.clone(),
                     arguments,
+                    position,
                 });
             }
             if text.len() < bytes.len() {
@@ -413,10 +420,11 @@ impl Line {
         let sources = (self.inputs.into_iter())
             .filter(|(input, _)| makes_object(input))
             .zip(self.languages)
-            .map(|((_, name), (language, is_given))| Source {
+            .map(|((_, name), (language, is_given, position))| Source {
                 name,
                 language,
                 is_given,
+                position,
             });
         Action::Compile(Box::new(Compile {
             outputs,

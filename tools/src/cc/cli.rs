@@ -64,6 +64,10 @@ pub struct Options {
     #[arg(long)]
     pub show_stats: bool,
 
+    /// With --show-stats: as JSON
+    #[arg(long, requires = "show_stats")]
+    pub json: bool,
+
     /// Set what --show-stats shows to zero
     #[arg(long)]
     pub zero_stats: bool,
@@ -98,6 +102,7 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
         fat: false,
         explain: false,
         show_stats: false,
+        json: false,
         zero_stats: false,
         install_links: None,
         command,
@@ -138,7 +143,7 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
             b"--repo" | b"--log" => 2,
             b"--verbose" | b"-v" | b"--fat" | b"--explain" => 1,
             // Answers and the making of links are no command's; what follows -- is one.
-            b"--install-links" | b"--show-stats" | b"--zero-stats" => return None,
+            b"--install-links" | b"--show-stats" | b"--zero-stats" | b"--json" => return None,
             b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,
             _ if bytes.starts_with(b"--install-links=") => return None,
             _ if bytes.starts_with(b"--repo=") || bytes.starts_with(b"--log=") => 1,

@@ -1,7 +1,7 @@
 //! From an object's bytes to a ticket's, or a fat object's: into which repository, and what the
 //! user must know if that fails.
 
-use super::Asked;
+use super::invocation::Asked;
 use super::log::Log;
 use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
@@ -31,6 +31,15 @@ impl Imported {
     pub fn digest(&self) -> Digest {
         self.summary.added.digest
     }
+}
+
+/// What is known of a compilation that was stored just now.
+#[derive(Debug)]
+pub struct Made {
+    /// Its digest.
+    pub compilation: Digest,
+    /// The bytes of the object, as the compiler wrote them.
+    pub object: Vec<u8>,
 }
 
 /// What was stored, for the log.
@@ -163,16 +172,7 @@ impl<'a> Importer<'a> {
 
     /// The repository for an output, if there is one already that can be used.
     pub fn existing(&mut self, target: &Path) -> Option<&Repository> {
-        let directory = target.parent().unwrap_or(Path::new("/"));
-        let open = match self.open.take() {
-            Some((of, repository)) if of == directory => repository,
-            _ => {
-                let options = OpenOptions::default();
-                let (option, environment) = (self.option, &self.environment);
-                locate::open(option, Some(target), environment, &options, &mut |_| {}).ok()?
-            }
-        };
-        Some(&self.open.insert((directory.to_owned(), open)).1)
+        self.open(target, false).ok()
     }
 
     /// How the ticket `target` is made, for it to say; empty if it could not be made so again.
@@ -201,20 +201,25 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The repository for an output, open.
+    /// The repository for an output, open, and made if there is none.
     pub fn repository(&mut self, target: &Path) -> Result<&Repository, Ordinary> {
+        self.open(target, true)
+    }
+
+    fn open(&mut self, target: &Path, create: bool) -> Result<&Repository, Ordinary> {
         let directory = target.parent().unwrap_or(Path::new("/"));
         let open = match self.open.take() {
             Some((of, repository)) if of == directory => (of, repository),
-            _ => (directory.to_owned(), self.find(target)?),
+            _ => (directory.to_owned(), self.find(target, create)?),
         };
         Ok(&self.open.insert(open).1)
     }
 
     /// Opens the repository for an output, or makes it.
-    fn find(&mut self, target: &Path) -> Result<Repository, Ordinary> {
+    fn find(&mut self, target: &Path, create: bool) -> Result<Repository, Ordinary> {
         let options = OpenOptions {
-            create: true,
+            create,
+            // Whoever waits for another process says so, and not for ever.
             patience: Some(waiting::patience(|line| {
                 linker::tell!("repo-cc: {line}");
             })),

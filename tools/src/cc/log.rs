@@ -57,8 +57,15 @@ impl Log {
         }
     }
 
-    /// Says why a compile is done, or not.
+    /// Says why a compile is done, if that is asked for.
     pub fn explain(&self, line: impl Display) {
+        if self.explain || self.verbose {
+            self.decide(line);
+        }
+    }
+
+    /// Says what is decided of a compile; `--explain` asks for that, too.
+    pub fn decide(&self, line: impl Display) {
         if self.explain && !self.verbose {
             let _ = std::io::stderr().write_all(format!("repo-cc: {line}\n").as_bytes());
         }

@@ -4,7 +4,8 @@
 //! ```text
 //! cli ─▶ compiler ─▶ response ─▶ classify ─┬─▶ run::exec           everything else
 //!        who runs    @files      what for  ├─▶ linker_dir, exec    links: with repo-ld
-//!                                          └─▶ run::run, publish   compiles: tickets
+//!                                          ├─▶ compile             compiles: tickets
+//!                                          └─▶ rustc               libraries of Rust: as they were made before
 //! ```
 //!
 //! The rule above all: what a build does without us it does with us. The
@@ -15,9 +16,11 @@
 mod archiver;
 mod classify;
 pub mod cli;
+mod compile;
 mod compiler;
 mod import;
 mod install;
+mod invocation;
 mod linker_dir;
 mod log;
 mod memo;
@@ -27,64 +30,26 @@ mod pruning;
 mod publish;
 mod response;
 mod run;
+mod rustc;
 
 use archiver::Tool;
-use classify::{Action, Compile};
-use compiler::{CHOSEN_VARIABLE, Compiler, Family, Name, NotFound, Ourselves, Program};
-use format_spec::digest::Digest;
+use classify::Action;
+use compiler::{CHOSEN_VARIABLE, Compiler, Family, Ourselves};
+use invocation::{Asked, Invocation};
 use log::Log;
-use memo::Memo;
-use publish::{Expected, Ordinary};
-use run::{Captured, Ending};
+use publish::Expected;
+use run::Ending;
 use std::convert::Infallible;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// What the compiler is asked for, so that each definition has a section of
-/// its own. It stands before the build's own options, so that a build that says
-/// `-fno-function-sections` is heard.
-const SECTION_OPTIONS: [&str; 2] = ["-ffunction-sections", "-fdata-sections"];
-
-/// Programs that run the compiler that follows them, as we do.
-const LAUNCHERS: [&str; 4] = ["ccache", "sccache", "distcc", "icecc"];
 
 /// Set by ccache for all that it runs.
 const INSIDE_CCACHE: &str = "CCACHE_DISABLE";
 
 /// Asks for what `--fat` asks for.
 const FAT_VARIABLE: &str = "REPO_CC_FAT";
-
-/// The exit code of a command that cannot be run, as shells have it.
-const CANNOT_RUN: u8 = 126;
-/// The exit code of a command that is not there, as shells have it.
-const NOT_THERE: u8 = 127;
-
-/// What the user asked of `repo-cc` itself.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    /// The argument of `--repo`.
-    repo: Option<&'a Path>,
-    /// Its words, without those about logs.
-    command: &'a [OsString],
-    /// Whether objects are to stay, with a note.
-    fat: bool,
-    log: &'a Log,
-}
-
-/// A command that can be run.
-struct Invocation {
-    program: Program,
-    /// Words between the program and the compiler's own arguments: with a
-    /// launcher, the compiler.
-    lead: Vec<OsString>,
-    args: Vec<OsString>,
-    /// What is known of the compiler, if there is one.
-    compiler: Option<Compiler>,
-    /// Whether the program has to do with archives.
-    tool: Option<Tool>,
-}
 
 /// The program `repo-cc`, from its command line to its exit code.
 pub fn main() -> ExitCode {
@@ -111,7 +76,12 @@ pub fn main() -> ExitCode {
             fat: false,
             log: &log,
         };
-        return match memo::statistics(&asked, options.show_stats, options.zero_stats) {
+        let wishes = memo::Wishes {
+            show: options.show_stats,
+            zero: options.zero_stats,
+            json: options.json,
+        };
+        return match memo::statistics(&asked, wishes) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error),
         };
@@ -165,58 +135,7 @@ fn hand_on_environment(
     }
 }
 
-/// What came of a compile in which something was left out.
-enum Before {
-    /// There was none.
-    Nothing,
-    /// It is as any other.
-    Done(Ending),
-    /// The compiler has ended so, and must run again.
-    InVain(Ending),
-}
-
 impl Invocation {
-    /// Finds the program to run, and what kind of compiler it is.
-    fn find(command: Vec<OsString>, ourselves: &Ourselves) -> Result<Invocation, (u8, String)> {
-        let mut words = command.into_iter();
-        let name = words.next().unwrap_or_default();
-        let mut args: Vec<OsString> = words.collect();
-        let not_found = |name: &OsStr, error| {
-            let name = name.to_string_lossy();
-            match error {
-                NotFound::Missing => (NOT_THERE, format!("{name}: no such program on PATH")),
-                NotFound::OnlyOurselves => (
-                    NOT_THERE,
-                    format!("{name}: leads to repo-cc again, and there is no other on PATH"),
-                ),
-            }
-        };
-        let program = Program::find(&name, ourselves).map_err(|error| not_found(&name, error))?;
-        let mut compiler = program.compiler;
-        let mut lead = Vec::new();
-        let is_launcher = Path::new(&name)
-            .file_name()
-            .and_then(OsStr::to_str)
-            .is_some_and(|name| LAUNCHERS.contains(&name));
-        if compiler.is_none()
-            && is_launcher
-            && args.first().is_some_and(|a| Name::parse(a).is_some())
-        {
-            let behind = args.remove(0);
-            compiler = Program::find(&behind, ourselves)
-                .map_err(|error| not_found(&behind, error))?
-                .compiler;
-            lead.push(behind);
-        }
-        Ok(Invocation {
-            program,
-            lead,
-            args,
-            compiler,
-            tool: Tool::parse(&name),
-        })
-    }
-
     /// Runs it, with a ticket or `repo-ld` where that can be. Does not return
     /// unless the program cannot be run.
     fn carry_out(
@@ -230,6 +149,9 @@ impl Invocation {
             if !archives.is_empty() {
                 return self.archive(tool, &archives, asked);
             }
+        }
+        if rustc::is_rustc(self.program.path.as_os_str()) && !ourselves.are_inner() {
+            return rustc::compile(&self, asked);
         }
         match self.action(ourselves) {
             Action::PassThrough(reason) => {
@@ -259,7 +181,7 @@ impl Invocation {
                     ));
                     return self.exec(&self.args);
                 }
-                self.compile(&expected, &compile, asked)
+                compile::compile(&self, &expected, &compile, asked)
             }
         }
     }
@@ -299,24 +221,6 @@ impl Invocation {
             },
             Err(_) => Action::PassThrough("a response file that is not a regular file"),
         }
-    }
-
-    /// Becomes the program.
-    fn exec(&self, args: &[OsString]) -> Result<Infallible, (u8, String)> {
-        let args: Vec<OsString> = self.lead.iter().chain(args).cloned().collect();
-        Err(self.cannot_run(run::exec(&self.program.path, &self.program.argv0, &args)))
-    }
-
-    /// Why the program cannot be run.
-    fn cannot_run(&self, error: std::io::Error) -> (u8, String) {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => NOT_THERE,
-            _ => CANNOT_RUN,
-        };
-        let text = error.to_string();
-        // The words are enough; the number in parentheses is Rust's addition.
-        let text = text.split(" (os error").next().unwrap_or_default();
-        (code, format!("{}: {text}", self.program.path.display()))
     }
 
     /// The arguments of a link, with `repo-ld` as the linker.
@@ -362,89 +266,6 @@ impl Invocation {
         }
     }
 
-    /// Runs the compiler, makes tickets of its objects, and ends as it ended; or does not run it, where it is known what it would make.
-    fn compile(
-        &self,
-        expected: &[Expected],
-        compile: &Compile,
-        asked: &Asked<'_>,
-    ) -> Result<Infallible, (u8, String)> {
-        let mut importer = import::Importer::new(asked);
-        // A fat object is the compiler's own, whole. What leaves out definitions runs the compiler in its own way.
-        let is_pruned = pruning::is_on() && compile.split_sections && !asked.fat;
-        let mut memo = match memo::is_on() && !is_pruned {
-            true => Some(Memo::begin(self, compile, asked)),
-            false => None,
-        };
-        if let Some(Ok(memo)) = &memo
-            && memo.hit(&mut importer).is_some()
-        {
-            run::end_like(Ending::Exit(0));
-        }
-        let mut captured = None;
-        let mut besides = Vec::new();
-        if let Some(Ok(memo)) = &mut memo {
-            captured = Captured::new().ok();
-            if captured.is_some() {
-                besides = memo.before_compile();
-            }
-        }
-        let ours: &[&str] = match compile.split_sections {
-            true => &SECTION_OPTIONS,
-            false => &[],
-        };
-        let args: Vec<OsString> = self
-            .lead
-            .iter()
-            .cloned()
-            .chain(ours.iter().map(OsString::from))
-            .chain(besides)
-            .chain(self.args.iter().cloned())
-            .collect();
-        let run = |captured: Option<&mut Captured>| {
-            run::run(&self.program.path, &self.program.argv0, &args, captured)
-        };
-        let before = match is_pruned {
-            true => self.compile_new(expected, &args, asked)?,
-            false => Before::Nothing,
-        };
-        let ending = match before {
-            Before::Done(ending) => run::end_like(ending),
-            Before::Nothing => run(captured.as_mut()),
-            // What the compiler has to say it has said.
-            Before::InVain(ending) => {
-                pruning::without_errors(|| run(None)).map(|again| match (ending, again) {
-                    // It was for us that it failed.
-                    (_, Ending::Exit(0)) => again,
-                    _ => ending,
-                })
-            }
-        };
-        let ending = ending.map_err(|error| self.cannot_run(error))?;
-        if ending == Ending::Exit(0) {
-            let made = make_tickets(expected, asked, &mut importer);
-            match (&memo, made) {
-                (Some(Ok(memo)), Some(compilation)) => {
-                    memo.record(&mut importer, &compilation, captured);
-                }
-                (Some(Err(reason)), _) => {
-                    asked
-                        .log
-                        .explain(format_args!("{}: ordinary: {reason}", self.shown()));
-                    memo::count_ordinary(&mut importer, expected[0].path(), reason);
-                }
-                _ => {}
-            }
-        } else if asked.log.wanted() {
-            asked
-                .log
-                .note(format_args!("{}: failed: {ending}", self.shown()));
-        }
-        // What follows does not come back.
-        drop(memo);
-        run::end_like(ending)
-    }
-
     /// Runs the archiver, looks after what it made, and ends as it ended.
     fn archive(
         &self,
@@ -461,122 +282,4 @@ impl Invocation {
         }
         run::end_like(ending)
     }
-
-    /// How to leave out what the repository has, or why nothing is.
-    fn pruning<'e>(
-        &self,
-        expected: &'e [Expected],
-    ) -> Result<(pruning::Pruning, &'e Expected), String> {
-        let family = self.compiler.as_ref().map(|compiler| compiler.family);
-        let ([output], Some(Family::Clang), true) = (expected, family, self.lead.is_empty()) else {
-            return Err("not one object by clang itself".to_owned());
-        };
-        let args = response::expand(&self.args).map_err(|_| "a response file".to_owned())?;
-        let pruning = pruning::Pruning::new(&self.program.path, &args, output.path())?;
-        Ok((pruning, output))
-    }
-
-    /// Compiles what is new of a translation unit, if that can be.
-    fn compile_new(
-        &self,
-        expected: &[Expected],
-        args: &[OsString],
-        asked: &Asked<'_>,
-    ) -> Result<Before, (u8, String)> {
-        let log = asked.log;
-        let (pruning, output) = match self.pruning(expected) {
-            Ok(found) => found,
-            Err(why) => {
-                log.note(format_args!("{}: nothing is left out: {why}", self.shown()));
-                return Ok(Before::Nothing);
-            }
-        };
-        let mut importer = import::Importer::new(asked);
-        importer.pruning = Some(&pruning);
-        let target = output.absolute();
-        let repository = target.and_then(|target| importer.repository_path(&target).ok());
-        let Some(repository) = repository else {
-            return Ok(Before::Nothing);
-        };
-        let run = |prune| -> Result<Option<Ending>, (u8, String)> {
-            let Ok(option) = pruning.begin(&repository, prune) else {
-                return Ok(None);
-            };
-            let args: Vec<OsString> = [option].into_iter().chain(args.iter().cloned()).collect();
-            let ending = run::run(&self.program.path, &self.program.argv0, &args, None)
-                .map_err(|error| self.cannot_run(error));
-            pruning.end();
-            ending.map(Some)
-        };
-        let Some(ending) = run(true)? else {
-            return Ok(Before::Nothing);
-        };
-        if ending != Ending::Exit(0) {
-            return Ok(Before::InVain(ending));
-        }
-        let path = output.path().display();
-        match output.publish(&mut importer) {
-            Ok(imported) => log.note(format_args!("{path}: ticket: {}", imported.summary)),
-            Err(Ordinary::Quiet(why) | Ordinary::Told(why)) => {
-                log.note(format_args!("{path}: compiled again, whole: {why}"));
-                return Ok(Before::InVain(ending));
-            }
-        }
-        if pruning.verifies() {
-            if pruning::without_errors(|| run(false))? != Some(Ending::Exit(0)) {
-                return Ok(Before::InVain(ending));
-            }
-            let read = std::fs::read(output.path());
-            linker::tell!("repo-cc: {path}: {}", pruning.compare(output.path(), read));
-            // The whole object, as a ticket.
-            if output.publish(&mut importer).is_err() {
-                return Ok(Before::InVain(ending));
-            }
-        }
-        Ok(Before::Done(ending))
-    }
-
-    /// The command for the log: the compiler's name is enough to find it.
-    fn shown(&self) -> String {
-        let words: Vec<_> = [&self.program.argv0]
-            .into_iter()
-            .chain(&self.lead)
-            .chain(&self.args)
-            .map(|word| word.to_string_lossy())
-            .collect();
-        words.join(" ")
-    }
-}
-
-/// Replaces the objects of a successful compile by tickets, as far as that can
-/// be. The user is told of the first difficulty that concerns the repository,
-/// and of no further ones, which will be the same.
-/// Gives the digest of the last compilation that has a ticket.
-fn make_tickets(
-    expected: &[Expected],
-    asked: &Asked<'_>,
-    importer: &mut import::Importer<'_>,
-) -> Option<Digest> {
-    let log = asked.log;
-    let what = if asked.fat { "fat object" } else { "ticket" };
-    let mut told = false;
-    let mut made = None;
-    for output in expected {
-        let path = output.path().display();
-        match output.publish(importer) {
-            Ok(imported) => {
-                log.note(format_args!("{path}: {what}: {}", imported.summary));
-                made = Some(imported.digest());
-            }
-            Err(Ordinary::Quiet(reason)) => log.note(format_args!("{path}: object: {reason}")),
-            Err(Ordinary::Told(reason)) if told => {
-                log.note(format_args!("{path}: object: {reason}"));
-            }
-            Err(Ordinary::Told(reason)) => {
-                told = true;
-                log.warn(format_args!("{reason}; {path} stays an ordinary object"));
-            }
-        }
-    }
-    made
 }

@@ -7,7 +7,7 @@
 //! `--fat`, what is renamed over it is the object with the ticket's note.) If
 //! anything is in the way the object stays, which every linker accepts.
 
-use super::import::{self, Imported};
+use super::import::{self, Made, Summary};
 use super::run::HeldSignals;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -76,8 +76,11 @@ impl Expected {
         )
     }
 
-    /// Replaces the object that the compiler has written by a ticket.
-    pub fn publish(&self, importer: &mut import::Importer<'_>) -> Result<Imported, Ordinary> {
+    /// Replaces the object that the compiler has written by a ticket. Gives what is to be said of it, too.
+    pub fn publish(
+        &self,
+        importer: &mut import::Importer<'_>,
+    ) -> Result<(Made, Summary), Ordinary> {
         let quiet = |reason: &str| Ordinary::Quiet(reason.to_owned());
         let unreadable = |error: io::Error| Ordinary::Quiet(format!("cannot be read: {error}"));
         // Through symbolic links to the file itself: the links stay.
@@ -114,7 +117,11 @@ impl Expected {
                 target.display()
             ))
         })?;
-        Ok(imported)
+        let made = Made {
+            compilation: imported.digest(),
+            object,
+        };
+        Ok((made, imported.summary))
     }
 }
 

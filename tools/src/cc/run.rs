@@ -14,7 +14,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -110,7 +110,8 @@ fn ignored(signal: libc::c_int) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// What a program writes to standard error, while it is handed on.
+/// What a program writes to standard error, while it is handed on: through a pipe, or, where it would be to a terminal,
+/// through a terminal of our own, of the same size, that changes nothing of it. So compilers do what they do at a terminal.
 #[derive(Debug)]
 pub struct Captured {
     reading: OwnedFd,
@@ -123,19 +124,72 @@ pub struct Captured {
 /// More than this is only handed on.
 const MOST_CAPTURED: usize = 1 << 20;
 
+/// The size of the terminal that standard error is; `None` if it is none.
+pub fn terminal() -> Option<libc::winsize> {
+    if !io::stderr().is_terminal() {
+        return None;
+    }
+    // SAFETY: all zeros is a size, which the call fills in; without one it stays so.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size);
+        Some(size)
+    }
+}
+
+/// The two ends of a pipe.
+fn pipe() -> io::Result<[OwnedFd; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: the pointer is to two numbers, which pipe2 fills in.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: pipe2 has just made them, and nobody else knows them.
+    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }))
+}
+
+/// The two ends of a terminal of this size, to the second of which programs write.
+fn terminal_of(size: &libc::winsize) -> io::Result<[OwnedFd; 2]> {
+    let new = |descriptor: libc::c_int| match descriptor {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: it has just been opened, and nobody else knows it.
+        _ => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+    };
+    let is_done = |result: libc::c_int| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    let mut name = [0; 64];
+    // SAFETY: the pointers are to values of this function, which the calls fill in, within the sizes given.
+    unsafe {
+        let master = new(libc::posix_openpt(
+            libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC,
+        ))?;
+        let number = master.as_raw_fd();
+        is_done(libc::grantpt(number))?;
+        is_done(libc::unlockpt(number))?;
+        is_done(libc::ptsname_r(number, name.as_mut_ptr(), name.len()))?;
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let slave = new(libc::open(name.as_ptr(), flags))?;
+        let mut how: libc::termios = std::mem::zeroed();
+        is_done(libc::tcgetattr(slave.as_raw_fd(), &mut how))?;
+        libc::cfmakeraw(&mut how);
+        is_done(libc::tcsetattr(slave.as_raw_fd(), libc::TCSANOW, &how))?;
+        is_done(libc::ioctl(number, libc::TIOCSWINSZ, size))?;
+        Ok([master, slave])
+    }
+}
+
 impl Captured {
-    /// A pipe for the standard error of a program.
+    /// A way for the standard error of a program.
     ///
     /// # Errors
     /// If there can be none.
     pub fn new() -> io::Result<Captured> {
-        let mut ends = [0; 2];
-        // SAFETY: the pointer is to two numbers, which pipe2 fills in.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: pipe2 has just made them, and nobody else knows them.
-        let [reading, writing] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        let [reading, writing] = match terminal() {
+            Some(size) => terminal_of(&size)?,
+            None => pipe()?,
+        };
         // SAFETY: no memory is concerned.
         unsafe { libc::fcntl(reading.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         Ok(Captured {
@@ -175,8 +229,10 @@ impl Captured {
                         bytes => *bytes = None,
                     }
                 }
-                _ => match io::Error::last_os_error().kind() {
-                    io::ErrorKind::Interrupted => {}
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    // So a terminal says that nobody has its other end.
+                    error if error.raw_os_error() == Some(libc::EIO) => self.is_open = false,
                     _ => return,
                 },
             }

@@ -157,6 +157,14 @@ pub enum Command {
         /// Only types whose name contains this
         pattern: Option<String>,
     },
+    /// What compilers have made, by their commands: what repo-cc needs not compile again
+    Manifests {
+        /// Only those of a command that contains this
+        pattern: Option<String>,
+        /// The one whose key begins so, in full: its inputs and all else that must be as it was
+        #[arg(long, value_name = "DIGEST", conflicts_with = "pattern")]
+        key: Option<String>,
+    },
     /// The records of an index whose kind need not be known: what keeps each, and to how much it refers
     Records {
         /// The index, by its number or its name, as `indices` lists them

@@ -6,6 +6,7 @@
 //! | [`output`] | text or JSON, colours, pipes |
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
+//! | [`manifests`] | what is known of compiles |
 //! | [`envelopes`] | records of kinds that need not be known |
 //! | [`materialize`] | objects in place of tickets |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
@@ -22,6 +23,7 @@ pub mod fragments;
 pub mod frames;
 pub mod images;
 pub mod lists;
+pub mod manifests;
 pub mod materialize;
 pub mod model;
 pub mod output;
@@ -217,6 +219,13 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
             lists::TYPE_HEADING,
             lists::types(*model, pattern.as_deref()),
         ),
+        Some(Command::Manifests { pattern, key: None }) => out.list(
+            manifests::HEADING,
+            manifests::list(*model, pattern.as_deref()),
+        ),
+        Some(Command::Manifests { key: Some(key), .. }) => {
+            out.show(&manifests::detail(model, key)?)
+        }
         Some(Command::Records { index }) => {
             let index = envelopes::index(index)?;
             out.list(envelopes::HEADING, envelopes::list(*model, index))

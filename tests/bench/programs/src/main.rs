@@ -16,8 +16,11 @@
 //!    each, as `repo-cc` does, in one thread, against BLAKE3 of the same bytes.
 //! 3. *The write lock:* how long it is held while sixteen processes import all these objects at once.
 //! 4. *Sizes:* of the repository, against the sum of the objects.
+//!
+//! With `--compiles` instead: compiles that `repo-cc` and ccache know.
 
 mod clang;
+mod compiles;
 mod contention;
 mod crates;
 mod imports;
@@ -55,6 +58,9 @@ struct Arguments {
     /// Instead of programs, import these objects, archives, and what of either is below these directories
     #[arg(long, num_args = 1.., value_name = "PATH")]
     import: Vec<PathBuf>,
+    /// Instead of programs, look up compiles that need not be done, beside ccache
+    #[arg(long)]
+    compiles: bool,
     /// Only subjects whose names contain one of these
     names: Vec<String>,
 }
@@ -85,6 +91,17 @@ fn main() -> Result<()> {
     if arguments.keep {
         directory.disable_cleanup(true);
         eprintln!("keeping {}", directory.path().display());
+    }
+    if arguments.compiles {
+        let found = compiles::measure(&binaries, directory.path(), arguments.runs)?;
+        match arguments.json {
+            true => {
+                let rows: Vec<_> = found.iter().map(compiles::Compiles::to_json).collect();
+                println!("{:#}", json!({ "compiles": rows, "machine": machine() }));
+            }
+            false => compiles::print(&found),
+        }
+        return Ok(());
     }
     let chosen = |name: &str| {
         arguments.names.is_empty() || arguments.names.iter().any(|part| name.contains(part))

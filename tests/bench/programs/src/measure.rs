@@ -81,8 +81,11 @@ fn forget_peak() -> Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")
 }
 
-/// Wall time, processor time and memory of one run.
-fn run(command: &mut Command) -> Result<[f64; 3]> {
+/// Wall time, processor time (milliseconds) and memory (megabytes) of one run.
+///
+/// # Errors
+/// If the command fails.
+pub fn run(command: &mut Command) -> Result<[f64; 3]> {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())

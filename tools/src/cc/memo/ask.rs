@@ -172,6 +172,9 @@ impl Question<'_> {
     fn ask(&self, inputs: &Inputs) -> Result<Answer, &'static str> {
         const SILENT: &str = "the compiler does not say where it looks for headers";
         let options = self.options();
+        let mut parts = Parts::new(inputs);
+        // A script may do anything when it is asked; so it is not.
+        parts.program(&self.program.path)?;
         let mut command = self.command(&options);
         command.args([
             "-E",
@@ -186,8 +189,6 @@ impl Question<'_> {
         if !output.status.success() {
             return Err(SILENT);
         }
-        let mut parts = Parts::new(inputs);
-        parts.program(&self.program.path)?;
         let mut answer = Answer {
             identity: Digest([0; 32]),
             parts: Vec::new(),
@@ -451,13 +452,13 @@ impl<'a> Parts<'a> {
     /// A program, with the libraries that are its own.
     fn program(&mut self, path: &Path) -> Result<(), &'static str> {
         const UNREADABLE: &str = "a part of the compiler cannot be read";
-        self.file(path).ok_or(UNREADABLE)?;
         let mut start = [0; 4];
         let mut file = fs::File::open(path).map_err(|_| UNREADABLE)?;
         std::io::Read::read_exact(&mut file, &mut start).map_err(|_| UNREADABLE)?;
         if start != *b"\x7fELF" {
             return Err("the compiler is a script");
         }
+        self.file(path).ok_or(UNREADABLE)?;
         // As ldd does it: the loader says what it would load, and runs nothing.
         let listed = Command::new(path)
             .env("LD_TRACE_LOADED_OBJECTS", "1")

@@ -7,12 +7,13 @@
 
 use super::ask::Answer;
 use super::inputs::{self, Inputs, Listing};
+use super::pasting::Pastes;
+use super::places::{Places, is_absence};
 use super::scan::{self, Form, Lookup};
 use format_spec::kinds::Condition;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -50,12 +51,12 @@ struct Finder<'q> {
     known: HashSet<(u64, u64)>,
     /// Paths of the inputs.
     seen: HashSet<Vec<u8>>,
-    /// Inputs that some name leads to.
-    explained: HashSet<(u64, u64)>,
     done: HashSet<(Vec<u8>, Lookup)>,
     texts: Vec<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What macros may put together.
+    pastes: Pastes,
 }
 
 const UNREADABLE: &str = "an input cannot be read";
@@ -73,16 +74,13 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         todo: Vec::new(),
         known: HashSet::new(),
         seen: HashSet::new(),
-        explained: HashSet::new(),
         done: HashSet::new(),
         texts: Vec::new(),
         by_macro: Vec::new(),
+        pastes: Pastes::default(),
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
         finder.input(path)?;
-    }
-    if let Ok(metadata) = fs::metadata(inputs::path(question.source)) {
-        finder.explained.insert((metadata.dev(), metadata.ino()));
     }
     // gcc reads this one before all others, where it is there.
     let implicit = Lookup {
@@ -103,7 +101,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         if text.windows(6).any(|part| part == b"__has_") {
             return Err("__has_include by another name in an option");
         }
-        finder.text(b"", text, false)?;
+        // Between the name and the value there is a `=`; a definition has a blank there.
+        let text = [b"#define ", &text[..]].concat();
+        finder.text(b"", &text, false)?;
     }
     let mut at_macro = 0;
     let mut followed = HashSet::new();
@@ -119,12 +119,10 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
             finder.follow(&directory, &name)?;
         }
     }
-    let is_explained = finder.known.iter().all(|id| finder.explained.contains(id));
-    if followed.iter().any(|(_, name)| finder.is_opaque(name))
-        && (question.closure || !is_explained)
-    {
-        return Err(BY_MACRO);
+    if let Some(reason) = finder.pastes.reason() {
+        return Err(reason);
     }
+    finder.opaque_names(&followed)?;
     if finder.conditions.len() > MOST_CONDITIONS {
         return Err("too many headers");
     }
@@ -188,6 +186,7 @@ impl Finder<'_> {
         for lookup in &found.lookups {
             self.look_up(directory, lookup, is_source)?;
         }
+        self.pastes.read(text);
         let names = found.by_macro.into_iter();
         self.by_macro
             .extend(names.map(|name| (directory.to_vec(), name)));
@@ -225,6 +224,48 @@ impl Finder<'_> {
             || found
                 .iter()
                 .any(|text| !text.as_deref().is_some_and(is_name_or_word))
+    }
+
+    /// What is included by macros of which the text is not a name. What the compiler found of these is among the inputs, so under each
+    /// name that may lead there from such a place it is looked for.
+    fn opaque_names(&mut self, followed: &HashSet<(Vec<u8>, Vec<u8>)>) -> Result<(), &'static str> {
+        let opaque = followed.iter().filter(|(_, name)| self.is_opaque(name));
+        let places: BTreeSet<Vec<u8>> = opaque.map(|(directory, _)| directory.clone()).collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        // Nobody says what it was.
+        if self.question.closure {
+            return Err(BY_MACRO);
+        }
+        let inputs: Vec<Vec<u8>> = self.seen.iter().cloned().collect();
+        for path in &inputs {
+            let names = (self.question.answer.search.iter())
+                .map(|directory| inside(directory, b""))
+                .chain([Vec::new()])
+                .filter_map(|start| path.strip_prefix(&start[..]).map(<[u8]>::to_vec))
+                .collect::<BTreeSet<_>>();
+            for (name, place) in names
+                .iter()
+                .flat_map(|name| places.iter().map(move |it| (name, it)))
+            {
+                let lookup = Lookup {
+                    form: Form::Quoted,
+                    name: name.clone(),
+                    only_asks: false,
+                };
+                self.look_up(place, &lookup, false)?;
+                let lookup = Lookup {
+                    form: Form::Angled,
+                    ..lookup
+                };
+                self.look_up(place, &lookup, false)?;
+            }
+            if self.conditions.len() > MOST_CONDITIONS {
+                return Err("too many headers");
+            }
+        }
+        Ok(())
     }
 
     fn follow(&mut self, directory: &[u8], name: &[u8]) -> Result<(), &'static str> {
@@ -334,7 +375,6 @@ impl Finder<'_> {
             return Ok(false);
         };
         let id = (metadata.dev(), metadata.ino());
-        self.explained.insert(id);
         if self.known.contains(&id) {
             return Ok(true);
         }
@@ -414,16 +454,11 @@ fn file_at(path: &[u8]) -> Result<Option<Metadata>, &'static str> {
     }
 }
 
-fn is_absence(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
 /// Looks conditions up.
 pub struct Checker<'a> {
     inputs: &'a Inputs,
     search: Vec<&'a [u8]>,
-    /// Whether there is something of this name in the directory of this number.
-    starts: HashMap<(usize, Vec<u8>), bool>,
+    places: Places,
 }
 
 impl<'a> Checker<'a> {
@@ -436,7 +471,7 @@ impl<'a> Checker<'a> {
                 true => Vec::new(),
                 false => search.split(|byte| *byte == 0).collect(),
             },
-            starts: HashMap::new(),
+            places: Places::default(),
         }
     }
 
@@ -457,39 +492,32 @@ impl<'a> Checker<'a> {
                 };
                 self.inputs.listing(place, &metadata) == Some(*digest)
             }
-            Condition::Absent(path) | Condition::NotListed(path) => {
-                if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
-                    let found = fs::symlink_metadata(inputs::path(path));
-                    return found.is_err_and(|error| is_absence(&error));
-                }
-                matches!(file_at(path), Ok(None))
-            }
+            Condition::Absent(path) | Condition::NotListed(path) => self.is_absent(path),
             Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),
             Condition::Search(_) => true,
+            Condition::Variable(text) => {
+                let end = memchr::memchr(b'=', text);
+                let name = &text[..end.unwrap_or(text.len())];
+                let value = end.map(|end| OsStr::from_bytes(&text[end + 1..]));
+                std::env::var_os(OsStr::from_bytes(name)).as_deref() == value
+            }
             Condition::NotFound { first, count, name } => {
                 let (first, count) = (usize::from(*first), usize::from(*count));
                 first + count <= self.search.len()
-                    && (first..first + count).all(|number| self.is_absent(number, name))
+                    && (first..first + count)
+                        .all(|number| self.is_absent(&inside(self.search[number], name)))
             }
         }
     }
 
-    fn is_absent(&mut self, number: usize, name: &[u8]) -> bool {
-        let directory = self.search[number];
-        // Mostly there is not even the directory that is in the name.
-        if let Some(slash) = name.iter().position(|byte| *byte == b'/') {
-            let start = name[..slash].to_vec();
-            let is_there = *self
-                .starts
-                .entry((number, start))
-                .or_insert_with_key(|(_, start)| {
-                    let found = fs::metadata(inputs::path(&inside(directory, start)));
-                    !found.is_err_and(|error| is_absence(&error))
-                });
-            if !is_there {
-                return true;
-            }
+    fn is_absent(&mut self, path: &[u8]) -> bool {
+        if self.places.is_empty(path) {
+            return true;
         }
-        matches!(file_at(&inside(directory, name)), Ok(None))
+        if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
+            let found = fs::symlink_metadata(inputs::path(path));
+            return found.is_err_and(|error| is_absence(&error));
+        }
+        matches!(file_at(path), Ok(None))
     }
 }

@@ -17,6 +17,8 @@ pub const HITS: &str = "hit";
 pub const NEW: &str = "miss: not compiled before";
 /// Compiles whose inputs are others than before.
 pub const CHANGED: &str = "miss: an input is another one";
+/// Compiles of which only those definitions were compiled that were new.
+pub const IN_PART: &str = "compiled in part";
 /// Results that were recorded.
 pub const RECORDED: &str = "recorded";
 /// Beginning of the names of reasons for which nothing is looked up.

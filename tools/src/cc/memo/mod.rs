@@ -10,98 +10,51 @@
 //! heeds (SPEC.md, section 27). Whatever is not understood makes a compile an ordinary one: nothing is looked up, and
 //! nothing recorded. A reason is counted for each, and is in the log.
 
-pub mod ask;
-mod conditions;
+mod ask;
+mod base;
+pub mod bundle;
+pub mod conditions;
 pub mod counts;
-mod depfile;
+pub mod depfile;
+pub mod explain;
 pub mod inputs;
+pub mod key;
+mod pasting;
+mod places;
 mod scan;
 pub mod shared;
+mod statistics;
 
-use super::classify::{Compile, Language};
-use super::compiler::Compiler;
-use super::compiler::Family;
-use super::import::Importer;
+pub use statistics::{Wishes, statistics};
+
+use super::classify::{Compile, Language, Word};
+use super::import::{Importer, Made};
+use super::invocation::{Asked, Invocation};
 use super::log::Log;
 use super::options::Meaning;
-use super::publish;
-use super::run::{Captured, HeldSignals};
-use super::{Asked, Invocation, response};
+use super::run::{self, Captured, HeldSignals};
+use super::{publish, response};
 use ask::{Answer, Question};
+use base::Base;
 use conditions::{Checker, Listings};
 use counts::Counts;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use store::program::Repository;
 use store::program::manifest::{ManifestView, NewResult, record_result, record_use};
+use store::program::{Programs, Repository};
+use tickets::make_fat;
 
-/// Switches it on.
-pub const ON_VARIABLE: &str = "REPO_CC_MEMO";
-/// Switches it off, whatever else is said.
+/// Switches it off.
 pub const OFF_VARIABLE: &str = "REPO_CC_DISABLE";
 /// What is there is used, and nothing new recorded.
 pub const READ_ONLY_VARIABLE: &str = "REPO_CC_READONLY";
-
-const VERSION: &[u8] = b"repo-cc 1";
-
-/// What of the environment may change what a compiler makes or says.
-const HEEDED: &[&str] = &[
-    "CLANG_NO_DEFAULT_CONFIG",
-    "CLICOLOR_FORCE",
-    "COMPILER_PATH",
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "C_INCLUDE_PATH",
-    "GCC_COLORS",
-    "GCC_EXEC_PREFIX",
-    "GCC_EXTRA_DIAGNOSTIC_OUTPUT",
-    "GCC_ROOT",
-    "GCC_URLS",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "LIBRARY_PATH",
-    "NO_COLOR",
-    "OBJC_INCLUDE_PATH",
-    "POSIXLY_CORRECT",
-    "SDKROOT",
-    "SOURCE_DATE_EPOCH",
-    "TERM_URLS",
-];
-
-/// What makes a compiler write more files, or run otherwise.
-const DISTURBING: &[&str] = &[
-    "CCC_ADD_ARGS",
-    "CCC_OVERRIDE_OPTIONS",
-    "CC_LOG_DIAGNOSTICS",
-    "CC_PRINT_HEADERS",
-    "CC_PRINT_INTERNAL_STAT",
-    "CC_PRINT_OPTIONS",
-    "CC_PRINT_PROC_STAT",
-    "DEPENDENCIES_OUTPUT",
-    "GCC_COMPARE_DEBUG",
-    "LD_AUDIT",
-    "SUNPRO_DEPENDENCIES",
-];
-
-/// Options that put the command line into the object.
-const TELLING: &[&str] = &[
-    "-frecord-command-line",
-    "-frecord-gcc-switches",
-    "-grecord-command-line",
-];
 
 /// Whether a variable is set, and not to 0.
 pub fn is_set(name: &str) -> bool {
@@ -110,7 +63,7 @@ pub fn is_set(name: &str) -> bool {
 
 /// Whether compiles may be skipped.
 pub fn is_on() -> bool {
-    is_set(ON_VARIABLE) && !is_set(OFF_VARIABLE)
+    !is_set(OFF_VARIABLE)
 }
 
 /// A compile of which it may be known what it makes.
@@ -118,8 +71,10 @@ pub struct Memo<'a> {
     invocation: &'a Invocation,
     compile: &'a Compile,
     log: &'a Log,
-    /// All words of the command line, response files expanded.
+    is_fat: bool,
+    /// All words of the command line: response files expanded, and paths below the base directory said anew.
     args: Vec<OsString>,
+    base: Option<Base>,
     language: Language,
     environment: Vec<(&'static str, OsString)>,
     directory: PathBuf,
@@ -129,8 +84,6 @@ pub struct Memo<'a> {
     answer: Answer,
     parts: Vec<Vec<u8>>,
     key: Digest,
-    /// Whether the diagnostics are for a terminal.
-    is_coloured: bool,
     /// The dependency file that the build wants.
     dependency_file: Option<PathBuf>,
     /// The one that only we want.
@@ -141,7 +94,7 @@ pub struct Memo<'a> {
 }
 
 impl<'a> Memo<'a> {
-    /// Looks what the key is.
+    /// Looks what the key is. `is_pruned`: definitions that the repository has may be left out.
     ///
     /// # Errors
     /// In words, why this is an ordinary compile.
@@ -149,12 +102,10 @@ impl<'a> Memo<'a> {
         invocation: &'a Invocation,
         compile: &'a Compile,
         asked: &Asked<'a>,
+        is_pruned: bool,
     ) -> Result<Memo<'a>, &'static str> {
         let start = inputs::now();
         let compiler = invocation.compiler.as_ref().ok_or("no compiler")?;
-        if asked.fat {
-            return Err("fat objects");
-        }
         if !invocation.lead.is_empty() {
             return Err("a launcher stands before the compiler");
         }
@@ -167,137 +118,96 @@ impl<'a> Memo<'a> {
         if source.name == "-" {
             return Err("the source is standard input");
         }
-        let is_driver_of_cxx = invocation.program.argv0.as_bytes().ends_with(b"++")
-            || Path::new(&invocation.program.argv0)
-                .file_name()
-                .is_some_and(|name| name.as_bytes().windows(2).any(|two| two == b"++"));
+        let is_driver_of_cxx = Path::new(&invocation.program.argv0)
+            .file_name()
+            .is_some_and(|name| name.as_bytes().windows(2).any(|two| two == b"++"));
         let language = match source.language {
             Language::C if is_driver_of_cxx && !source.is_given => Language::Cxx,
-            language @ (Language::C | Language::Cxx) => language,
-            _ => return Err("neither C nor C++"),
+            Language::Other => return Err("neither C, C++ nor assembly"),
+            language => language,
         };
-        for word in &compile.words {
-            if let Meaning::Beyond(reason) = word.meaning {
-                return Err(reason);
-            }
-            if TELLING.iter().any(|option| word.option == *option) {
-                return Err("an option that puts the command line into the object");
-            }
-            if word.option.as_bytes().starts_with(b"-finput-charset") {
-                return Err("an option that says how sources are written");
-            }
-        }
-        if DISTURBING.iter().any(|name| env::var_os(name).is_some()) {
-            return Err("a variable that makes compilers write more");
+        if let Some(reason) = key::why_not(compile) {
+            return Err(reason);
         }
         let own = shared::directory().map_err(|_| "no directory for what is known of inputs")?;
         let directory = env::current_dir().map_err(|_| "no working directory")?;
-        let args = response::expand(&invocation.args).map_err(|_| "a response file")?;
-        let environment: Vec<_> = (HEEDED.iter())
-            .filter_map(|name| Some((*name, env::var_os(name)?)))
-            .collect();
+        let base = Base::from_environment(&directory);
+        let args = all_words(invocation, compile, base.as_ref())?;
+        let environment = key::environment();
         let inputs = Inputs::open(Some(&own));
+        let words = match &base {
+            Some(_) => &reworded(compile, &args),
+            None => &compile.words,
+        };
         let question = Question {
             program: &invocation.program,
             compiler,
             language,
-            words: &compile.words,
+            words,
             environment: &environment,
             directory: &directory,
         };
         let answer = question.answer(Some(&own), &inputs)?;
+        let is_preprocessed = language != Language::RawAssembly;
+        let about_dependencies = |word: &Word| word.meaning == Meaning::Dependencies;
         let dependency_file = match compile.dependencies.wanted {
+            true if !is_preprocessed => return Err("a dependency file of what includes nothing"),
             true => Some(dependency_file(compile).ok_or("a dependency file that is none")?),
-            false
-                if compile
-                    .words
-                    .iter()
-                    .any(|word| word.meaning == Meaning::Dependencies) =>
-            {
+            false if compile.words.iter().any(about_dependencies) => {
                 return Err("options of a dependency file that is not asked for");
             }
             false => None,
         };
-        let own_dependency_file = (dependency_file.is_none())
+        let own_dependency_file = (dependency_file.is_none() && is_preprocessed)
             .then(|| own.join(format!("inputs-of-{}-{start}", std::process::id())));
-        let is_coloured = is_for_terminal(compile, compiler);
-        let mut memo = Memo {
+        let (key, parts) = key::make(&key::Question {
+            invocation,
+            compile,
+            args: &args,
+            answer: &answer,
+            environment: &environment,
+            directory: &directory,
+            base: base.as_ref(),
+            is_pruned,
+        });
+        Ok(Memo {
             invocation,
             compile,
             log: asked.log,
+            is_fat: asked.fat,
             args,
+            base,
             language,
             environment,
             directory,
             own,
             inputs,
             answer,
-            parts: Vec::new(),
-            key: Digest([0; 32]),
-            is_coloured,
+            parts,
+            key,
             dependency_file,
             own_dependency_file,
             start,
             before: Listings::new(),
-        };
-        memo.make_key();
-        Ok(memo)
+        })
     }
 
-    /// The parts, and their digest.
-    fn make_key(&mut self) {
-        let is_native = |word: &OsString| word.as_bytes().ends_with(b"=native");
-        let mut parts: Vec<Vec<u8>> = vec![
-            VERSION.to_vec(),
-            self.answer.identity.0.to_vec(),
-            self.invocation.program.path.as_os_str().as_bytes().to_vec(),
-            self.invocation.program.argv0.as_bytes().to_vec(),
-            self.directory.as_os_str().as_bytes().to_vec(),
-            self.logical_directory(),
-            self.answer.search.join(&0),
-            vec![
-                u8::from(self.is_coloured),
-                u8::from(self.compile.split_sections),
-                self.answer.quoted as u8,
-            ],
-            match self.args.iter().any(is_native) {
-                true => processor(),
-                false => Vec::new(),
-            },
-        ];
-        for (name, value) in &self.environment {
-            parts.push([name.as_bytes(), b"=", value.as_bytes()].concat());
-        }
-        parts.push(b"--".to_vec());
-        parts.extend(self.args.iter().map(|word| word.as_bytes().to_vec()));
-        let mut hasher = blake3::Hasher::new();
-        for part in &parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-        self.key = Digest(*hasher.finalize().as_bytes());
-        self.parts = parts;
-    }
-
-    /// The name of the working directory that compilers take from the environment, if it is one.
-    fn logical_directory(&self) -> Vec<u8> {
-        let id = |path: &Path| {
-            fs::metadata(path)
-                .ok()
-                .map(|found| (found.dev(), found.ino()))
-        };
-        match env::var_os("PWD") {
-            Some(name)
-                if name.as_bytes().starts_with(b"/")
-                    && id(Path::new(&name)) == id(Path::new(".")) =>
-            {
-                name.into_vec()
-            }
-            _ => Vec::new(),
+    /// The compiler's arguments, without ours.
+    pub fn words(&self) -> &[OsString] {
+        match self.base {
+            Some(_) => &self.args,
+            None => &self.invocation.args,
         }
     }
 
-    /// What is said with `--explain`, and in the log.
+    /// The source, as the compiler is told.
+    fn source(&self) -> &[u8] {
+        let source = &self.compile.sources[0];
+        let word = self.args.get(source.position).unwrap_or(&source.name);
+        word.as_bytes()
+    }
+
+    /// What is said with `--explain`.
     fn say(&self, line: std::fmt::Arguments<'_>) {
         self.log.explain(format_args!(
             "{}: {line}",
@@ -321,17 +231,24 @@ impl<'a> Memo<'a> {
         {
             let programs = repository.programs().ok()?;
             let manifest = programs.manifest(&self.key).ok()??;
-            record_use(&programs, &manifest, &found.compilation, &target).ok()?;
+            record_use(&programs, &manifest, Some((&target, &found.compilation))).ok()?;
         }
-        let ticket = importer.ticket(&found.compilation, &target).ok()?;
+        let put = match found.object {
+            Some(mut object) => {
+                make_fat(&mut object, repository, &found.compilation);
+                object
+            }
+            None => importer.ticket(&found.compilation, &target).ok()?,
+        };
         let _held = HeldSignals::ending();
         if let (Some(path), Some(bytes)) = (&self.dependency_file, &found.dependencies) {
             fs::write(path, bytes).ok()?;
         }
-        publish::put(&target, &ticket).ok()?;
+        publish::put(&target, &put).ok()?;
         let _ = io::stderr().write_all(&found.diagnostics);
         counts.add(counts::HITS, 1);
-        self.say(format_args!("hit: the compiler is not run"));
+        let output = self.compile.outputs[0].display();
+        (self.log).decide(format_args!("{output}: hit: the compiler is not run"));
         Some(())
     }
 
@@ -344,10 +261,13 @@ impl<'a> Memo<'a> {
         let manifest = match programs.manifest(&self.key) {
             Ok(Some(manifest)) => manifest,
             Ok(None) => {
-                miss(
-                    counts::NEW,
-                    format_args!("this command was not run here before"),
-                );
+                let nearest = match self.log.explain {
+                    true => explain::nearest(&programs, &self.parts),
+                    false => None,
+                };
+                let nearest = nearest.unwrap_or_default();
+                let line = format_args!("this command was not run here before{nearest}");
+                miss(counts::NEW, line);
                 return None;
             }
             Err(error) => {
@@ -387,9 +307,15 @@ impl<'a> Memo<'a> {
             });
             match broken {
                 Some(at) => {
-                    first_reason.get_or_insert_with(|| shown(&conditions[*at], search));
+                    first_reason.get_or_insert_with(|| explain::broken(&conditions[*at]));
                 }
-                None => return self.take(&programs, &manifest, result),
+                None => match self.take(&programs, &manifest, result) {
+                    Some(found) => return Some(found),
+                    None => {
+                        let why = || "what was recorded lacks what is asked for now".to_owned();
+                        first_reason.get_or_insert_with(why);
+                    }
+                },
             }
         }
         let reason = first_reason.unwrap_or_else(|| "nothing is recorded".to_owned());
@@ -399,7 +325,7 @@ impl<'a> Memo<'a> {
 
     fn take<'s>(
         &self,
-        programs: &store::program::Programs<'s>,
+        programs: &Programs<'s>,
         manifest: &ManifestView<'s>,
         result: &ManifestResult,
     ) -> Option<Found> {
@@ -411,7 +337,16 @@ impl<'a> Memo<'a> {
         // It is read whole only when it is linked; here it is enough that it can be.
         programs.compilation(&compilation).ok()?;
         let diagnostics = programs.captured(manifest, result.diagnostics).ok()?;
+        let object = match self.is_fat {
+            true => {
+                let files = bundle::unpack(programs.captured(manifest, result.files).ok()??)?;
+                let object = files.into_iter().find(|(name, _)| name == bundle::OBJECT);
+                Some(object?.1)
+            }
+            false => None,
+        };
         Some(Found {
+            object,
             compilation,
             diagnostics: diagnostics.unwrap_or_default().to_vec(),
             dependencies: dependencies.map(<[u8]>::to_vec),
@@ -435,7 +370,7 @@ impl<'a> Memo<'a> {
 
     /// To be called right before the compiler is run: what it is asked for besides, before and after the build's own words.
     pub fn before_compile(&mut self) -> Vec<OsString> {
-        let source = inputs::path(self.compile.sources[0].name.as_bytes());
+        let source = inputs::path(self.source());
         let directories = (self.answer.search.iter())
             .map(|directory| inputs::path(directory).to_owned())
             .chain([PathBuf::from("."), parent(source).to_owned()]);
@@ -449,19 +384,11 @@ impl<'a> Memo<'a> {
             words.push("-MF".into());
             words.push(file.into());
         }
-        if self.is_coloured {
-            words.push("-fdiagnostics-color=always".into());
-        }
         words
     }
 
     /// Records what a successful compile has made.
-    pub fn record(
-        &self,
-        importer: &mut Importer<'_>,
-        compilation: &Digest,
-        captured: Option<Captured>,
-    ) {
+    pub fn record(&self, importer: &mut Importer<'_>, made: &Made, captured: Option<Captured>) {
         let Some(target) = publish::place_for(&self.compile.outputs[0]) else {
             return;
         };
@@ -472,7 +399,7 @@ impl<'a> Memo<'a> {
         if is_set(READ_ONLY_VARIABLE) {
             return;
         }
-        match self.try_record(repository, &target, compilation, captured) {
+        match self.try_record(repository, &target, made, captured) {
             Ok(()) => {
                 counts.add(counts::RECORDED, 1);
                 self.say(format_args!("recorded"));
@@ -488,33 +415,35 @@ impl<'a> Memo<'a> {
         &self,
         repository: &Repository,
         target: &Path,
-        compilation: &Digest,
+        made: &Made,
         captured: Option<Captured>,
     ) -> Result<(), String> {
         let diagnostics = captured.and_then(Captured::into_bytes);
-        let diagnostics = diagnostics.ok_or("too many diagnostics")?;
-        let path = (self.dependency_file.as_ref())
-            .or(self.own_dependency_file.as_ref())
-            .ok_or("no dependency file")?;
+        let diagnostics = diagnostics.ok_or("what the compiler said is not known, or too much")?;
         let is_new = |path: &Path| {
             let found = fs::metadata(path);
             found.is_ok_and(|found| found.is_file() && inputs::changed(&found) >= self.start)
         };
-        if !is_new(path) {
-            return Err("the compiler wrote no dependency file".into());
-        }
+        let path = (self.dependency_file.as_ref()).or(self.own_dependency_file.as_ref());
+        let dependencies = match path {
+            Some(path) if !is_new(path) => {
+                return Err("the compiler wrote no dependency file".into());
+            }
+            Some(path) => Some(fs::read(path).map_err(|_| "the dependency file cannot be read")?),
+            // Assembly that is not preprocessed.
+            None => None,
+        };
         if !is_new(target) {
             return Err("the file system has another clock".into());
         }
-        let dependencies = fs::read(path).map_err(|_| "the dependency file cannot be read")?;
-        let named = depfile::prerequisites(&dependencies).ok_or("the dependency file is none")?;
+        let named = match &dependencies {
+            Some(bytes) => depfile::prerequisites(bytes).ok_or("the dependency file is none")?,
+            None => Vec::new(),
+        };
+        let words = reworded(self.compile, &self.args);
         let of = |meaning: Meaning, options: &[&str]| -> Vec<Vec<u8>> {
-            let words = self
-                .compile
-                .words
-                .iter()
-                .filter(|word| word.meaning == meaning);
-            let value = |word: &super::classify::Word| match word.arguments.first() {
+            let words = words.iter().filter(|word| word.meaning == meaning);
+            let value = |word: &Word| match word.arguments.first() {
                 Some(argument) => Some(argument.as_bytes().to_vec()),
                 None => options.iter().find_map(|option| {
                     let rest = word.option.as_bytes().strip_prefix(option.as_bytes());
@@ -530,7 +459,7 @@ impl<'a> Memo<'a> {
             inputs: &self.inputs,
             start: self.start,
             before: &self.before,
-            source: self.compile.sources[0].name.as_bytes(),
+            source: self.source(),
             headers: &headers,
             macros: &macros,
             closure: self.compile.dependencies.without_system,
@@ -538,7 +467,7 @@ impl<'a> Memo<'a> {
         let named = named.into_iter().map(OsString::into_vec).collect();
         let conditions = conditions::find(&question, named)?;
         // What the key is of must still be so.
-        let args = response::expand(&self.invocation.args).map_err(|_| "a response file")?;
+        let args = all_words(self.invocation, self.compile, self.base.as_ref())?;
         if args != self.args {
             return Err("a response file was changed just now".into());
         }
@@ -547,24 +476,75 @@ impl<'a> Memo<'a> {
             program: &self.invocation.program,
             compiler,
             language: self.language,
-            words: &self.compile.words,
+            words: &words,
             environment: &self.environment,
             directory: &self.directory,
         };
         if again.answer(Some(&self.own), &self.inputs)? != self.answer {
             return Err("the compiler was changed just now".into());
         }
+        let dependencies = dependencies.filter(|_| self.dependency_file.is_some());
+        if let Some(base) = &self.base {
+            let written = [&made.object, &diagnostics];
+            let written = written.into_iter().chain(&dependencies);
+            if written.into_iter().any(|bytes| base.is_in(bytes)) && self.is_shared() {
+                return Err("the base directory's path is in what was made".into());
+            }
+        }
+        let files = match self.is_fat {
+            true => {
+                let object = std::iter::once((bundle::OBJECT, &made.object[..]));
+                Some(bundle::pack(object).map_err(|error| error.to_string())?)
+            }
+            false => None,
+        };
         let new = NewResult {
             key: &self.key,
             parts: &self.parts,
             conditions: &conditions,
-            compilation,
+            compilation: Some(&made.compilation),
             diagnostics: &diagnostics,
-            is_coloured: self.is_coloured,
-            dependencies: self.dependency_file.is_some().then_some(&dependencies),
+            is_coloured: run::terminal().is_some(),
+            dependencies: dependencies.as_deref(),
+            files: files.as_deref(),
         };
         record_result(repository.store(), &new).map_err(|error| error.to_string())
     }
+
+    /// Whether the key is that of other checkouts, too.
+    fn is_shared(&self) -> bool {
+        let directory = self.directory.as_os_str().as_bytes();
+        self.base.is_some() && !self.parts.iter().any(|part| part == directory)
+    }
+}
+
+/// The arguments, response files expanded and paths below the base directory said anew.
+fn all_words(
+    invocation: &Invocation,
+    compile: &Compile,
+    base: Option<&Base>,
+) -> Result<Vec<OsString>, &'static str> {
+    let mut args = response::expand(&invocation.args).map_err(|_| "a response file")?;
+    if let Some(base) = base {
+        base.reword(&mut args, compile);
+    }
+    Ok(args)
+}
+
+/// The options as they are in these arguments.
+fn reworded(compile: &Compile, args: &[OsString]) -> Vec<Word> {
+    let mut words = compile.words.clone();
+    for word in &mut words {
+        let mut now = args.iter().skip(word.position);
+        let mut take = |word: &mut OsString| {
+            if let Some(arg) = now.next() {
+                word.clone_from(arg);
+            }
+        };
+        take(&mut word.option);
+        word.arguments.iter_mut().for_each(take);
+    }
+    words
 }
 
 impl Drop for Memo<'_> {
@@ -578,69 +558,25 @@ impl Drop for Memo<'_> {
 /// What is known of a compile.
 struct Found {
     compilation: Digest,
+    /// For a fat object.
+    object: Option<Vec<u8>>,
     diagnostics: Vec<u8>,
     dependencies: Option<Vec<u8>>,
 }
 
 /// Counts a compile for which nothing was looked up.
 pub fn count_ordinary(importer: &mut Importer<'_>, output: &Path, reason: &str) {
+    count(importer, output, &format!("{}{reason}", counts::ORDINARY));
+}
+
+/// Adds to a counter.
+pub fn count(importer: &mut Importer<'_>, output: &Path, name: &str) {
     let (Some(target), Ok(own)) = (publish::place_for(output), shared::directory()) else {
         return;
     };
     if let Some(repository) = importer.existing(&target) {
         let counts = Counts::open(Some(&own), repository.uuid());
-        counts.add(&format!("{}{reason}", counts::ORDINARY), 1);
-    }
-}
-
-/// Shows the counters of a repository, and sets them to zero, as asked.
-///
-/// # Errors
-/// In words.
-pub fn statistics(asked: &Asked<'_>, show: bool, zero: bool) -> Result<(), String> {
-    let directory = env::current_dir().map_err(|error| error.to_string())?;
-    let mut importer = Importer::new(asked);
-    let Some(repository) = importer.existing(&directory.join("x")) else {
-        return Err("there is no repository here".into());
-    };
-    let own = shared::directory().map_err(|error| error.to_string())?;
-    let counts = Counts::open(Some(&own), repository.uuid());
-    if show {
-        let mut out = io::stdout().lock();
-        let mut line = |line: String| writeln!(out, "{line}").map_err(|error| error.to_string());
-        line(format!("repository: {}", repository.path().display()))?;
-        let all = counts.all();
-        let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        if all.is_empty() {
-            line("nothing counted".into())?;
-        }
-        for (name, count) in all {
-            line(format!("{name:width$}  {count}"))?;
-        }
-    }
-    if zero {
-        counts.zero();
-    }
-    Ok(())
-}
-
-/// A condition that does not hold, for the user.
-fn shown(condition: &Condition<'_>, search: Option<&[u8]>) -> String {
-    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).display().to_string();
-    match condition {
-        Condition::File(_, path) => format!("{}: is another one, or gone", text(path)),
-        Condition::Listing(_, path) => format!("{}: has other entries", text(path)),
-        Condition::Absent(path) | Condition::NotListed(path) => {
-            format!("{}: was not there before", text(path))
-        }
-        Condition::Present(path) => format!("{}: is not there any more", text(path)),
-        Condition::NotFound { name, .. } => {
-            format!(
-                "{}: may be found in another directory than before",
-                text(name)
-            )
-        }
-        Condition::Search(_) => format!("directories: {}", text(search.unwrap_or_default())),
+        counts.add(name, 1);
     }
 }
 
@@ -671,47 +607,4 @@ fn dependency_file(compile: &Compile) -> Option<PathBuf> {
     let is_special =
         path.as_os_str().is_empty() || path == Path::new("-") || path.starts_with("/dev");
     (!is_special).then_some(path)
-}
-
-/// Whether the compiler would colour what it says, because it writes to a terminal. (What goes through our pipe does not.)
-fn is_for_terminal(compile: &Compile, compiler: &Compiler) -> bool {
-    let names_colours = |word: &super::classify::Word| {
-        let text = word.option.as_bytes();
-        [
-            &b"-fdiagnostics-color"[..],
-            b"-fno-diagnostics-color",
-            b"-fcolor-diagnostics",
-            b"-fno-color-diagnostics",
-        ]
-        .iter()
-        .any(|beginning| text.starts_with(beginning))
-    };
-    let is_new_enough = match compiler.family {
-        Family::Gcc => compiler.version.is_none_or(|version| version >= 5),
-        Family::Clang => true,
-    };
-    io::stderr().is_terminal()
-        && is_new_enough
-        && env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
-        && env::var_os("NO_COLOR").is_none()
-        && env::var_os("GCC_COLORS").is_none_or(|colours| !colours.is_empty())
-        && !compile.words.iter().any(names_colours)
-}
-
-/// What `=native` depends on.
-fn processor() -> Vec<u8> {
-    const NAMES: [&[u8]; 6] = [
-        b"vendor_id",
-        b"cpu family",
-        b"model",
-        b"stepping",
-        b"cache size",
-        b"flags",
-    ];
-    let text = fs::read("/proc/cpuinfo").unwrap_or_default();
-    let first = text
-        .split(|byte| *byte == b'\n')
-        .take_while(|line| !line.is_empty());
-    let lines = first.filter(|line| NAMES.iter().any(|name| line.starts_with(name)));
-    lines.collect::<Vec<_>>().join(&b'\n')
 }

@@ -36,8 +36,6 @@ pub struct Scan {
     pub lookups: Vec<Lookup>,
     /// Macros that are to be the name.
     pub by_macro: Vec<Vec<u8>>,
-    /// `#pragma once`.
-    pub is_once: bool,
     /// Why nothing can be known.
     pub beyond: Option<&'static str>,
     /// `__DATE__` or `__TIME__`.
@@ -108,23 +106,11 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
     if has_word(b"__TIMESTAMP__") {
         scan.beyond = Some("__TIMESTAMP__ in an input");
     }
-    if memmem::find(text, b".incbin").is_some() {
-        scan.beyond = Some(".incbin in an input");
-    }
-    for at in memmem::find_iter(text, b".include") {
-        let before = at.checked_sub(1).map(|before| text[before]);
-        let behind = text.get(at + 8).copied();
-        let is_directive = !before
-            .is_some_and(|byte| is_part(byte) || byte == b'/' || byte == b')' || byte == b']')
-            && matches!(behind, Some(b' ' | b'\t' | b'\\' | b'"'));
-        if is_directive {
-            scan.beyond = Some(".include in an input");
-        }
-    }
+    scan.directives_of_assemblers(text);
     for (words, reason) in [
         (&b"GCC dependency"[..], "#pragma GCC dependency in an input"),
         (b"GCC pch_preprocess", "a precompiled header"),
-        (b"include_alias", "#pragma include_alias in an input"),
+        (b"\"include_alias", "#pragma include_alias in an input"),
     ] {
         if memmem::find(text, words).is_some() {
             scan.beyond = Some(reason);
@@ -133,6 +119,59 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
 }
 
 impl Scan {
+    /// Looks for `.incbin` and `.include`, as assemblers know them: in any case of letters; and for what may become that, as a
+    /// literal that goes on in the next one, or a macro of the assembler.
+    fn directives_of_assemblers(&mut self, text: &[u8]) {
+        for at in memchr::memchr2_iter(b'i', b'I', text) {
+            let Some(before) = at.checked_sub(1).map(|before| text[before]) else {
+                continue;
+            };
+            let rest = &text[at..text.len().min(at + 7)];
+            if !rest
+                .get(1)
+                .is_some_and(|byte| byte.eq_ignore_ascii_case(&b'n'))
+            {
+                continue;
+            }
+            let letters = rest
+                .iter()
+                .take_while(|byte| byte.is_ascii_alphabetic())
+                .count();
+            let word = rest[..letters].to_ascii_lowercase();
+            let behind = text.get(at + letters).copied();
+            if word.starts_with(b"incbin") && !is_part(before) {
+                self.beyond = Some(".incbin in an input");
+            }
+            if before != b'.' {
+                continue;
+            }
+            let further = at.checked_sub(2).map(|further| text[further]);
+            let is_member = further.is_some_and(|byte| {
+                is_part(byte) || matches!(byte, b'/' | b')' | b']' | b'.' | b'>')
+            });
+            if is_member {
+                continue;
+            }
+            if word == b"include" && matches!(behind, Some(b' ' | b'\t' | b'\\' | b'"')) {
+                self.beyond = Some(".include in an input");
+            }
+            let is_start = b"include".starts_with(&word[..]) || b"incbin".starts_with(&word[..]);
+            if is_start && word != b"include" && matches!(behind, Some(b'"' | b'\\')) {
+                self.beyond = Some("perhaps .incbin or .include in an input");
+            }
+        }
+        // `.\\x` in the body of a macro of the assembler.
+        if memmem::find(text, b".macro").is_some() || memmem::find(text, b".irp").is_some() {
+            let is_made = memmem::find_iter(text, b".\\").any(|at| {
+                text.get(at + 2)
+                    .is_some_and(|byte| is_part(*byte) || *byte == b'\\')
+            });
+            if is_made {
+                self.beyond = Some("a directive of the assembler by a macro in an input");
+            }
+        }
+    }
+
     /// Reads a directive, behind its `#`.
     fn directive(&mut self, text: &[u8], at: usize) {
         let mut cursor = Cursor { text, at };
@@ -144,7 +183,9 @@ impl Scan {
             b"pragma" => {
                 cursor.skip_blanks();
                 match cursor.identifier() {
-                    b"once" => self.is_once = true,
+                    b"include_alias" => {
+                        self.beyond = Some("#pragma include_alias in an input");
+                    }
                     b"GCC" => {
                         cursor.skip_blanks();
                         if matches!(cursor.identifier(), b"dependency" | b"pch_preprocess") {
@@ -166,6 +207,8 @@ impl Scan {
                 let name = cursor.identifier();
                 if is_embed && !name.is_empty() {
                     self.beyond = Some("#embed in an input");
+                } else if !name.is_empty() && is_next {
+                    self.beyond = Some("#include_next of a macro in an input");
                 } else if !name.is_empty() {
                     self.by_macro.push(name.to_vec());
                 }
@@ -266,7 +309,7 @@ impl<'t> Cursor<'t> {
 }
 
 /// Whether a byte can be part of an identifier.
-fn is_part(byte: u8) -> bool {
+pub fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
@@ -404,6 +447,8 @@ mod tests {
             "\t.include \"x\"",
             "#embed \"x\"",
             "#pragma GCC dependency \"x\"",
+            "# pragma include_alias(<a.h>, <b.h>)",
+            "_Pragma(\"include_alias(<a.h>, <b.h>)\")",
         ] {
             assert!(scan(text.as_bytes()).beyond.is_some(), "{text}");
         }
@@ -412,7 +457,26 @@ mod tests {
                 .beyond
                 .is_none()
         );
-        assert!(scan(b"#pragma once\n").is_once);
+    }
+
+    #[test]
+    fn directives_of_assemblers_are_found() {
+        for text in [
+            "asm(\".INCBIN \\\"x\\\"\");",
+            "asm(\".inc\" \"bin \\\"x\\\"\");",
+            "asm(\".Include \\\"x\\\"\");",
+            "#define D(x) asm(\".\" #x)\nD(incbin)",
+            ".macro m x\n.\\x \"f\"\n.endm",
+        ] {
+            assert!(scan(text.as_bytes()).beyond.is_some(), "{text}");
+        }
+        for text in [
+            "it->x.included = a.in; b.include = 3; // see inc.",
+            "x.in\"y\"; it->a.in[0]; // ../include \n .index \"x\"",
+            ".macro m x\n mov \\x, %rax\n.endm",
+        ] {
+            assert_eq!(scan(text.as_bytes()).beyond, None, "{text}");
+        }
     }
 
     #[test]

@@ -109,6 +109,11 @@ pub fn is_on() -> bool {
     matches!(switch().as_deref(), Some(b"1" | b"explain"))
 }
 
+/// Whether somebody wants to see what becomes of the definitions: then there must be a compile.
+pub fn is_watched() -> bool {
+    env::var_os(VERIFY).is_some() || switch().as_deref() == Some(b"explain")
+}
+
 fn switch() -> Option<Vec<u8>> {
     env::var_os(SWITCH).map(|value| value.as_bytes().to_vec())
 }

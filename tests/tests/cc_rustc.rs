@@ -1,0 +1,226 @@
+//! `RUSTC_WRAPPER=repo-cc`: libraries that rustc has made before come from the repository, as rustc would make them again.
+
+use repo_tests::binaries::Binaries;
+use repo_tests::process::run;
+use repo_tests::scratch::{Scratch, settle};
+use repo_tests::tools;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A workspace of two libraries and a program.
+struct Workspace {
+    scratch: Scratch,
+    cargo: PathBuf,
+}
+
+/// What a build left, by names.
+type Libraries = BTreeMap<String, Vec<u8>>;
+
+impl Workspace {
+    fn new(cargo: PathBuf) -> Workspace {
+        let scratch = Scratch::new();
+        let package = |name: &str, more: &str| {
+            format!("[package]\nname = \"{name}\"\nversion = \"1.2.3\"\nedition = \"2021\"\n{more}")
+        };
+        scratch.write(
+            "w/Cargo.toml",
+            "[workspace]\nresolver = \"2\"\nmembers = [\"low\", \"high\", \"program\"]\n\
+             [profile.dev]\nincremental = false\n",
+        );
+        scratch.write("w/low/Cargo.toml", package("low", ""));
+        scratch.write(
+            "w/low/src/lib.rs",
+            "mod inner;\n#[inline]\npub fn f() -> String { format!(\"{} {} {}\", inner::N, \
+             include_str!(\"text\").trim(), env!(\"CARGO_PKG_VERSION\")) }\n\
+             pub fn set() -> Option<&'static str> { option_env!(\"OF_THE_TEST\") }\n\
+             fn unused() {}\n",
+        );
+        scratch.write("w/low/src/inner.rs", "pub const N: u32 = 1;\n");
+        scratch.write("w/low/src/text", "text\n");
+        let low = "[dependencies]\nlow = { path = \"../low\" }\n";
+        scratch.write("w/high/Cargo.toml", package("high", low));
+        scratch.write(
+            "w/high/src/lib.rs",
+            "pub fn g() -> String { format!(\"<{} {:?}>\", low::f(), low::set()) }\n",
+        );
+        let high = "[dependencies]\nhigh = { path = \"../high\" }\n";
+        scratch.write("w/program/Cargo.toml", package("program", high));
+        scratch.write(
+            "w/program/src/main.rs",
+            "fn main() { println!(\"{}\", high::g()) }\n",
+        );
+        Workspace { scratch, cargo }
+    }
+
+    fn command(&self, target: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.scratch.command(&self.cargo);
+        command
+            .current_dir(self.scratch.join("w"))
+            .env("CARGO_TARGET_DIR", target)
+            .env("REPO_LOG", self.scratch.join("log"))
+            .env_remove("RUSTC_WRAPPER")
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("OF_THE_TEST")
+            .args(arguments)
+            .args(["--offline", "--quiet"]);
+        command
+    }
+
+    /// Builds in a new directory, and says what the program prints, what cargo said, and what libraries there are.
+    fn build(&self, wrapped: bool, change: &dyn Fn(&mut Command)) -> (String, String, Libraries) {
+        // The same each time, for its path gets into what is made.
+        let target = self.scratch.join(if wrapped { "target" } else { "plain" });
+        let _ = fs::remove_dir_all(&target);
+        let _ = fs::remove_file(self.scratch.join("log"));
+        let mut command = self.command(&target, &["build"]);
+        if wrapped {
+            command.env("RUSTC_WRAPPER", Binaries::get().path("repo-cc"));
+        }
+        change(&mut command);
+        let errors = run(&mut command).ok().errors();
+        let printed = run(&mut Command::new(target.join("debug/program")))
+            .ok()
+            .text();
+        let mut libraries = Libraries::new();
+        for entry in fs::read_dir(target.join("debug/deps")).expect("outputs") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            if name.ends_with(".rlib") || name.ends_with(".rmeta") {
+                libraries.insert(name, fs::read(&path).expect("a library"));
+            } else if name.ends_with(".d") && !name.starts_with("program") {
+                let text = fs::read_to_string(&path).expect("a list");
+                let text = text.replace(target.to_str().expect("UTF-8"), "");
+                libraries.insert(name, text.into_bytes());
+            }
+        }
+        assert!(libraries.len() >= 6, "{:?}", libraries.keys());
+        (printed, errors, libraries)
+    }
+
+    fn hits(&self) -> usize {
+        let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();
+        log.matches("hit: the compiler is not run").count()
+    }
+
+    /// Builds with and without us; asserts that it is the same, and that so many libraries were known.
+    #[track_caller]
+    fn check(&self, hits: usize, change: &dyn Fn(&mut Command)) -> String {
+        let wrapped = self.build(true, change);
+        let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();
+        assert_eq!(self.hits(), hits, "{log}");
+        let plain = self.build(false, change);
+        assert_eq!(wrapped.0, plain.0, "the program");
+        assert_eq!(wrapped.1, plain.1, "what was said");
+        let names = |of: &Libraries| of.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&wrapped.2), names(&plain.2));
+        for (name, bytes) in &wrapped.2 {
+            assert!(plain.2[name] == *bytes, "{name} is another one\n{log}");
+        }
+        wrapped.0
+    }
+}
+
+#[test]
+fn libraries_are_made_once() {
+    let Some([cargo]) = tools::require(["cargo"]) else {
+        return;
+    };
+    let it = Workspace::new(cargo);
+    let nothing = |_: &mut Command| {};
+    // What is as old as the compile is not recorded.
+    settle();
+    assert_eq!(it.check(0, &nothing), "<1 text 1.2.3 None>\n");
+    it.check(2, &nothing);
+    let edit = |name: &str, text: &str| {
+        it.scratch.write(Path::new("w").join(name), text);
+        settle();
+    };
+    // A module; and what follows from it.
+    edit("low/src/inner.rs", "pub const N: u32 = 2;\n");
+    assert_eq!(it.check(0, &nothing), "<2 text 1.2.3 None>\n");
+    it.check(2, &nothing);
+    // What is only included.
+    edit("low/src/text", "more\n");
+    assert_eq!(it.check(0, &nothing), "<2 more 1.2.3 None>\n");
+    it.check(2, &nothing);
+    // A variable, that only one of them asks for: the other one sees it in what it uses.
+    let set = |command: &mut Command| {
+        command.env("OF_THE_TEST", "set");
+    };
+    assert_eq!(it.check(0, &set), "<2 more 1.2.3 Some(\"set\")>\n");
+    it.check(2, &set);
+    it.check(2, &nothing);
+    // Options.
+    let optimised = |command: &mut Command| {
+        command.env("RUSTFLAGS", "-Copt-level=2");
+    };
+    it.check(0, &optimised);
+    it.check(2, &optimised);
+    // Back again.
+    edit("low/src/inner.rs", "pub const N: u32 = 1;\n");
+    edit("low/src/text", "text\n");
+    it.check(2, &nothing);
+    // The other one alone.
+    edit("high/src/lib.rs", "pub fn g() -> String { low::f() }\n");
+    assert_eq!(it.check(1, &nothing), "1 text 1.2.3\n");
+    // Another directory of outputs.
+    let target = it.scratch.join("elsewhere/target");
+    let _ = fs::remove_file(it.scratch.join("log"));
+    let mut command = it.command(&target, &["build"]);
+    command.env("RUSTC_WRAPPER", Binaries::get().path("repo-cc"));
+    run(&mut command).ok();
+    assert_eq!(it.hits(), 2);
+    let list = fs::read_dir(target.join("debug/deps")).expect("outputs");
+    let list = list.flatten().find(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with("low-") && name.ends_with(".d")
+    });
+    let text = fs::read_to_string(list.expect("a list").path()).expect("readable");
+    assert!(text.contains("elsewhere/target"), "{text}");
+    // Nothing is done that need not be, and checks have entries of their own.
+    let mut command = it.command(&target, &["build"]);
+    command.env("RUSTC_WRAPPER", Binaries::get().path("repo-cc"));
+    let _ = fs::remove_file(it.scratch.join("log"));
+    run(&mut command).ok();
+    assert_eq!(it.hits(), 0);
+    let mut command = it.scratch.command(Binaries::get().path("repo-dump"));
+    run(command.args(["--verify"])).ok();
+    let mut command = it.scratch.command(Binaries::get().path("repo-dump"));
+    let listed = run(command.args(["manifests", "low"])).ok().text();
+    assert!(listed.contains("--crate-name low"), "{listed}");
+}
+
+#[test]
+fn what_is_not_kept_is_said() {
+    let Some([cargo]) = tools::require(["cargo"]) else {
+        return;
+    };
+    let it = Workspace::new(cargo);
+    let manifest = it.scratch.join("w/Cargo.toml");
+    let text = fs::read_to_string(&manifest).expect("there");
+    fs::write(&manifest, text.replace("false", "true")).expect("written");
+    for _ in 0..2 {
+        let (printed, _, _) = it.build(true, &|_| {});
+        assert_eq!(printed, "<1 text 1.2.3 None>\n");
+        let log = fs::read_to_string(it.scratch.join("log")).expect("a log");
+        let said = |what: &str| log.matches(what).count();
+        assert_eq!(said("ordinary: incremental compilation"), 2, "{log}");
+        assert_eq!(said("ordinary: a program, or a shared library"), 1, "{log}");
+        assert_eq!(it.hits(), 0);
+    }
+    // Switched off.
+    fs::write(&manifest, text).expect("written");
+    for _ in 0..2 {
+        it.build(true, &|command| {
+            command.env("REPO_CC_DISABLE", "1");
+        });
+        assert_eq!(it.hits(), 0);
+    }
+}
