@@ -225,7 +225,7 @@ fn a_hundred_kills_spread_over_a_build() {
         seed: 77,
         life: 20_000.0,
     });
-    for _ in 0..25 {
+    for _ in 0..40 {
         if let End::Killed = start_and_kill(&mut link(), &link_killer) {
             crashing.kills.fetch_add(1, Ordering::Relaxed);
         }

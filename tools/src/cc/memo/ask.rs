@@ -400,6 +400,38 @@ impl Answer {
             temporary.rename(file)
         };
         let _ = write();
+        if let Some(directory) = file.parent() {
+            sweep(directory, MOST_ANSWERS);
+        }
+    }
+}
+
+/// More answers are not kept.
+const MOST_ANSWERS: usize = 1000;
+
+/// Beginnings of names: of answers, and of dependency files that a killed process has left.
+const SWEPT: [&[u8]; 2] = [b"compiler-", b"inputs-of-"];
+
+/// Removes the older half of what is in a directory of ours, if that is more than `most`. What was needed is made again.
+fn sweep(directory: &Path, most: usize) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    let is_swept = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        SWEPT.iter().any(|start| name.as_bytes().starts_with(start))
+    };
+    let found: Vec<_> = entries.flatten().filter(is_swept).collect();
+    if found.len() <= most {
+        return;
+    }
+    let modified = |entry: &fs::DirEntry| entry.metadata()?.modified();
+    let mut by_age: Vec<_> = (found.iter())
+        .filter_map(|entry| Some((modified(entry).ok()?, entry.path())))
+        .collect();
+    by_age.sort();
+    for (_, path) in by_age.iter().take(by_age.len() / 2) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -506,5 +538,29 @@ impl<'a> Parts<'a> {
     fn finish(self) -> (Digest, Vec<(PathBuf, State)>) {
         let all: Vec<u8> = self.digests.iter().flat_map(|digest| digest.0).collect();
         (Digest::of(&all), self.states)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn old_answers_are_swept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for number in 0..10_u64 {
+            let path = dir.path().join(format!("compiler-{number}"));
+            let file = fs::File::create(path).expect("made");
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1000 + number);
+            file.set_modified(time).expect("set");
+        }
+        fs::write(dir.path().join("inputs-1"), "").expect("made");
+        sweep(dir.path(), 10);
+        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 11);
+        sweep(dir.path(), 9);
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(left("inputs-1") && left("compiler-5") && left("compiler-9"));
+        assert!(!left("compiler-0") && !left("compiler-4"));
     }
 }
