@@ -6,7 +6,7 @@ use std::io::{self, Write};
 pub const OBJECT: &[u8] = b"";
 
 /// More than this is not unpacked.
-const MOST_BYTES: u64 = 1 << 32;
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Packs files.
 ///
