@@ -305,6 +305,16 @@ impl ItemHead {
         }
     }
 
+    /// Whether the item is a record or a replacement of `index`.
+    #[inline]
+    pub fn has_whole_key_of(self, index: IndexSlot) -> bool {
+        const _: () = assert!(ItemKind::Record as u64 == 1 && ItemKind::Replacement as u64 == 2);
+        let first = u64::from(Self::MARK) << 16 | (ItemKind::Record as u64) << 8;
+        // The two kinds are one apart: what is left is 0 or 1 of them.
+        let beyond = (self.0 >> 40).wrapping_sub(first | u64::from(index.number()));
+        beyond & !(1 << 8) == 0
+    }
+
     /// Whether this can be an item at all, of a known kind or not.
     pub fn is_marked(self) -> bool {
         (self.0 >> 56) as u8 == Self::MARK && (self.0 >> 48) as u8 != 0
@@ -469,6 +479,24 @@ impl Trailer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heads_of_records_with_whole_keys() {
+        for kind in 0..=255u64 {
+            for slot in 0..=255 {
+                let head = ItemHead(77 | slot << 40 | kind << 48 | u64::from(ItemHead::MARK) << 56);
+                let is_one = [ItemKind::Record, ItemKind::Replacement]
+                    .iter()
+                    .any(|known| head.kind() == Some(*known));
+                let other = ItemHead(head.0 ^ 1 << 63);
+                for index in IndexSlot::all() {
+                    let expected = is_one && head.index() == Some(index);
+                    assert_eq!(head.has_whole_key_of(index), expected);
+                    assert!(!other.has_whole_key_of(index));
+                }
+            }
+        }
+    }
 
     #[test]
     fn sizes_are_those_of_the_specification() {

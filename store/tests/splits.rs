@@ -229,7 +229,7 @@ fn killed_at_each_word() {
         let split = Split::new(kind, words);
         let mut image = split.before.clone();
         let stride = match kind {
-            Kind::Largest => effort("STORE_KILL_STRIDE", 499),
+            Kind::Largest => effort("STORE_KILL_STRIDE", 251),
             Kind::Alike => 1,
         };
         let mut tried = 0;

@@ -2,8 +2,8 @@
 //! word's bits are and where it may stand.
 
 use super::error::Fault;
-use super::log::{Record, record_at};
-use super::map::{self, View};
+use super::log::{Record, record_at, record_of};
+use super::map::{self, Line, View};
 use super::sync::Word;
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, LEAF_ALIGN};
@@ -54,9 +54,8 @@ pub(super) fn find<'s>(
 ) -> Result<Option<Record<'s>>, Fault> {
     let shape = shape(leaf)?;
     let (lines, _) = words(view, leaf)?.as_chunks::<{ LINE_WORDS as usize }>();
-    let tag = shape.tag(key);
+    let (mut place, tag) = home_and_tag(shape, key);
     let mut newest: Option<Record<'s>> = None;
-    let mut place = shape.home(key);
     for _ in 0..shape.reach() {
         let Some(line) = lines.get(place as usize) else {
             break;
@@ -82,6 +81,31 @@ pub(super) fn find<'s>(
         place = (place + 1) & (shape.lines() - 1);
     }
     Ok(newest)
+}
+
+/// The home line of `key` and its tag, which the first bits tell in all but the highest of tries.
+#[inline]
+fn home_and_tag(shape: Shape, key: &Digest) -> (u64, u64) {
+    let first = KeyBits::first(key.window(0));
+    let found = shape.home_and_tag(&first);
+    found.unwrap_or_else(|| (shape.home(key), shape.tag(key)))
+}
+
+/// The home line of `key` in the leaf, and its tag there.
+#[inline]
+pub(super) fn home<'s>(view: View<'s>, leaf: Child, key: &Digest) -> Option<(&'s Line, u64)> {
+    let shape = shape(leaf).ok()?;
+    let (lines, _) = words(view, leaf).ok()?.as_chunks();
+    let (home, tag) = home_and_tag(shape, key);
+    Some((lines.get(home as usize)?, tag))
+}
+
+/// Where the first word of the line with this tag leads.
+#[inline]
+pub(super) fn first_tagged(line: &Line, tag: u64) -> Option<Address> {
+    let tagged = map::look_for(tag, line);
+    let word = line.get(tagged.matches.trailing_zeros() as usize)?;
+    Some(leaf::address(word.load(Ordering::Relaxed)))
 }
 
 /// Checks what says that `key` is not there, for a writer, who would else add a second
@@ -146,6 +170,9 @@ fn candidate<'s>(
     word: &Word,
 ) -> Result<Option<Record<'s>>, Fault> {
     let mut value = word.load(Ordering::Relaxed);
+    if let Some(record) = record_of(view, leaf::address(value), index, key) {
+        return Ok(Some(record));
+    }
     loop {
         if !is_visible(view, value) {
             return Ok(None);

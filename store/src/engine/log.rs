@@ -47,13 +47,8 @@ impl Record<'_> {
     /// Whether its key is this one.
     #[inline]
     pub fn has_key(&self, key: &Digest) -> bool {
-        match self.key.len() {
-            32 => self.key == key.0,
-            length => {
-                let (first, rest) = key.0.split_at(length);
-                self.key == first && rest.iter().all(|&byte| byte == 0)
-            }
-        }
+        let (first, rest) = key.0.split_at(self.key.len());
+        self.key == first && rest.iter().all(|&byte| byte == 0)
     }
 
     /// Bytes that it takes in the log, with what keeps the next item aligned.
@@ -131,6 +126,39 @@ pub(super) fn record_at(
         return Err(Fault::new(address.0, "is not the address of a record"));
     }
     parse_record(view.bytes(address.0, view.end() - address.0)?, address)
+}
+
+/// The record of `index` at `address`, if it is one with a whole key, and that is `key`. `None` says nothing of what else is there.
+///
+/// Most look-ups end here, and wait for memory: as the processor goes on with the next ones meanwhile only as far as so many instructions
+/// reach, these are few.
+#[inline]
+pub(super) fn record_of<'s>(
+    view: View<'s>,
+    address: Address,
+    index: IndexSlot,
+    key: &Digest,
+) -> Option<Record<'s>> {
+    const KEY_END: usize = size_of::<ItemHead>() + size_of::<Digest>();
+    if address.0 < LOG_OFFSET {
+        return None;
+    }
+    let room = view.end().checked_sub(address.0)?;
+    let bytes = view.bytes(address.0, room).ok()?;
+    let (start, _) = bytes.split_first_chunk::<KEY_END>()?;
+    let (head, own) = start.split_first_chunk::<8>()?;
+    let head = ItemHead(u64::from_le_bytes(*head));
+    if !head.has_whole_key_of(index) || *own != key.0 {
+        return None;
+    }
+    let item = bytes.get(..size_of::<ItemHead>() + head.length() as usize)?;
+    let end = item.len() - RECORD_CHECK as usize;
+    Some(Record {
+        address,
+        key: own,
+        value: item.get(KEY_END..end)?,
+        item,
+    })
 }
 
 /// One item of the log.

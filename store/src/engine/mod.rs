@@ -52,8 +52,10 @@
 //! * `trust`: opening a file, and whose it is. `lock`: who may write; `patience`: for how
 //!   long one waits for that. `durable`: what is on the disk;
 //!   `doubt`: syncs that fail.
-//! * `reader`: what snapshots and transactions both read. `snapshot`, `transaction`, `store`: what users see.
+//! * `reader`: what snapshots and transactions both read. `snapshot`, `transaction`, `store`: what users see; `batch`: many
+//!   look-ups at once.
 
+mod batch;
 mod create;
 mod doubt;
 mod durable;
@@ -79,6 +81,7 @@ mod update;
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("repositories are mapped, so this needs a little-endian 64-bit machine");
 
+pub use batch::GROUP;
 pub use error::{Error, Result};
 pub use file_system::check_place;
 pub use log::Record;
@@ -87,5 +90,5 @@ pub use reader::Reader;
 pub use snapshot::{Appended, Snapshot, TrieSize};
 pub use store::{OpenOptions, Store};
 pub use system::{Linux, System};
-pub use transaction::{Durability, Transaction};
+pub use transaction::{Durability, Known, Transaction};
 pub use trust::{Distrust, Trust, open_to_others};

@@ -146,6 +146,21 @@ impl<'s> Snapshot<'s> {
         }
     }
 
+    /// Like [`find`](Self::find); but where there is nothing, what says so is checked, for who is going to add it
+    /// ([`Known`](super::Known)).
+    pub fn find_or_check(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'s>) -> bool,
+    ) -> Result<Option<Record<'s>>> {
+        let found = self.find(index, key, is_it)?;
+        if found.is_none() {
+            self.check_absence(index, key)?;
+        }
+        Ok(found)
+    }
+
     /// Checks what says that `index` has no record of `key`: for a writer, who would
     /// else add a second one.
     pub(super) fn check_absence(&self, index: IndexSlot, key: &Digest) -> Result<()> {

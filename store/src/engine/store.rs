@@ -11,7 +11,7 @@ use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::sync::{AtomicU64, Mutex, Word};
 use super::system::{Linux, System};
-use super::transaction::{Durability, Transaction};
+use super::transaction::{Durability, Spare, Transaction};
 use super::trust::{self, Trust};
 use super::update;
 use bytemuck::Zeroable;
@@ -107,6 +107,8 @@ pub struct Store {
     turn: Mutex<Turn>,
     /// And here for the disk.
     sync_turn: Mutex<()>,
+    /// The memory of the last transaction.
+    spare: Mutex<Option<Spare>>,
     /// The file is at least this long: it never shrinks.
     known_length: AtomicU64,
     /// Offset of a trailer whose checksum was found right.
@@ -211,6 +213,7 @@ impl Store {
             word_writer: OnceLock::new(),
             turn: Mutex::default(),
             sync_turn: Mutex::default(),
+            spare: Mutex::default(),
             known_length: AtomicU64::new(length),
             checked_trailer: AtomicU64::new(0),
             nonces: AtomicU64::new(nonces),
@@ -542,6 +545,11 @@ impl Store {
         Ok(())
     }
 
+    /// Whether single words are stored through a mapping: without a system call for each.
+    pub(super) fn stores_words(&self) -> bool {
+        self.word_writer().is_some()
+    }
+
     /// What stores words through a mapping, where that may be done.
     fn word_writer(&self) -> Option<&WordWriter> {
         let writer = self.word_writer.get_or_init(|| {
@@ -611,6 +619,10 @@ impl Store {
 
     pub(super) fn turn(&self) -> &Mutex<Turn> {
         &self.turn
+    }
+
+    pub(super) fn spare(&self) -> &Mutex<Option<Spare>> {
+        &self.spare
     }
 
     pub(super) fn sync_turn(&self) -> &Mutex<()> {

@@ -23,6 +23,7 @@ use super::reader::Reader;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::store::{HUGE_PAGE, Store};
+use super::sync;
 use super::update::{self, InPlace, Writer};
 use format_spec::digest::Digest;
 use format_spec::file::{
@@ -48,11 +49,47 @@ pub enum Durability {
     Durable,
 }
 
+/// What is known of a key before its record is inserted, so that it need not be looked up (again), with the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: it is looked up.
+    Nothing,
+    /// That there is no such record in the transaction's base: [`Snapshot::find_or_check`] has said so of that revision. Only what the
+    /// transaction has added itself is looked through.
+    NotInBase,
+}
+
 /// Items are written when so many bytes of them have gathered: up to a multiple of [`HUGE_PAGE`]. What is written
 /// whole, in one call, comes to lie in huge pages of the page cache where the file system has them (ext4 since Linux 6.16), and
 /// to map it, a reader needs one page fault and one entry of the translation cache instead of hundreds: links from tickets took
 /// a fourteenth less.
 const FLUSH_AT: usize = 4 << 20;
+
+/// The memory of a transaction, which the next one of the same store gets: where one follows another, its growth, and the page
+/// faults of what the allocator has given back meanwhile, cost as much as what is written there.
+#[derive(Default)]
+pub(super) struct Spare {
+    buffer: Vec<u8>,
+    own: [OwnRecords; INDEX_SLOTS],
+}
+
+impl Spare {
+    /// Empties it, and gives back what a large transaction needed.
+    fn clear(&mut self) {
+        self.buffer.clear();
+        self.buffer.shrink_to(FLUSH_AT);
+        for own in &mut self.own {
+            match own.addresses.capacity() {
+                // To empty a table costs in proportion to its size.
+                ..=SPARE_RECORDS => own.addresses.clear(),
+                _ => *own = OwnRecords::default(),
+            }
+        }
+    }
+}
+
+/// See [`Spare::clear`].
+const SPARE_RECORDS: usize = 4096;
 
 /// A transaction: what it adds is seen by nobody else before it is committed.
 /// Dropped without a commit, it leaves nothing behind.
@@ -67,8 +104,9 @@ pub struct Transaction<'s> {
     buffer_offset: u64,
     /// The offset up to which the items are written: where the buffer begins, or within its first item.
     written: u64,
-    /// CRC of the items that are written.
+    /// CRC of the items up to the offset `summed`, without the bodies of leaves.
     crc: crc32fast::Hasher,
+    summed: u64,
     additions: Additions,
     /// How many of each vector's additions the log has already.
     logged: [usize; VECTOR_SLOTS],
@@ -86,9 +124,7 @@ impl Reader for Transaction<'_> {
         key: &Digest,
         is_it: impl Fn(&Record<'_>) -> bool,
     ) -> Result<Option<Record<'_>>> {
-        let own = &self.own[usize::from(index.number())];
-        let found = own.find(key, |address| self.own_record(address), &is_it);
-        if let Some(record) = found.map_err(|fault| self.store.error(fault))? {
+        if let Some(record) = self.find_own(index, key, &is_it)? {
             return Ok(Some(record));
         }
         let found = self.base.find(index, key, is_it)?;
@@ -130,18 +166,21 @@ impl<'s> Transaction<'s> {
         base: Snapshot<'s>,
         durability: Durability,
     ) -> Result<Transaction<'s>> {
+        let spare = sync::try_lock(store.spare()).and_then(|mut spare| spare.take());
+        let Spare { buffer, own } = spare.unwrap_or_default();
         Ok(Transaction {
             store,
             base,
             durability,
-            buffer: Vec::new(),
+            buffer,
             buffer_offset: end_of(base.trailer()),
             written: end_of(base.trailer()),
             crc: crc32fast::Hasher::new(),
+            summed: end_of(base.trailer()),
             additions: Additions::default(),
             logged: [0; VECTOR_SLOTS],
             features: Features::default(),
-            own: Default::default(),
+            own,
             lock,
         })
     }
@@ -154,10 +193,31 @@ impl<'s> Transaction<'s> {
     /// Adds a record to `index`, unless there is one of this key already.
     /// Returns the address of the one that is there then.
     pub fn insert(&mut self, index: IndexSlot, key: &Digest, value: &[u8]) -> Result<Address> {
-        if let Some(record) = self.get(index, key)? {
-            return Ok(record.address);
+        let value = |out: &mut Vec<u8>| -> Result<()> {
+            out.extend_from_slice(value);
+            Ok(())
+        };
+        Ok(self.insert_made(index, key, Known::Nothing, value)?.0)
+    }
+
+    /// Like [`insert`](Self::insert) of the value that `make` appends to the bytes it is given: where they will be written from, at a
+    /// multiple of 8. It is called only if there is no record of this key. Also returns whether the record is new.
+    ///
+    /// # Errors
+    /// `make`'s; then nothing is added.
+    pub fn insert_made<E: From<Error>>(
+        &mut self,
+        index: IndexSlot,
+        key: &Digest,
+        known: Known,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(Address, bool), E> {
+        if let Some(record) = self.find_unless(known, index, key, |_| true)? {
+            return Ok((record.address, false));
         }
-        self.append(ItemKind::Record, index, key, value)
+        let address = self.append_made(ItemKind::Record, index.number(), &key.0, make)?;
+        self.enter(index, ItemKind::Record, key, address)?;
+        Ok((address, true))
     }
 
     /// Adds a numbered record, of the first bytes of `key` and `value`, unless there is one of this key that `is_it`.
@@ -169,23 +229,53 @@ impl<'s> Transaction<'s> {
         value: &[u8],
         is_it: impl Fn(&Record<'_>) -> bool,
     ) -> Result<(Address, bool)> {
+        let value = |out: &mut Vec<u8>| -> Result<()> {
+            out.extend_from_slice(value);
+            Ok(())
+        };
+        self.insert_numbered_made(slots, key, Known::Nothing, value, is_it)
+    }
+
+    /// Like [`insert_numbered`](Self::insert_numbered) of the value that `make` appends, as for [`insert_made`](Self::insert_made).
+    ///
+    /// # Errors
+    /// `make`'s; then nothing is added.
+    pub fn insert_numbered_made<E: From<Error>>(
+        &mut self,
+        slots: NumberedSlot,
+        key: &Digest,
+        known: Known,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<(Address, bool), E> {
         let key = key.shortened();
-        if let Some(record) = self.find(slots.index, &key, is_it)? {
+        if let Some(record) = self.find_unless(known, slots.index, &key, is_it)? {
             return Ok((record.address, false));
         }
         let vector = usize::from(slots.vector.number());
         self.append_pushes_of(vector)?;
         let number = self.vector_len(slots.vector);
         u32::try_from(number).map_err(|_| self.too_large("vector is full"))?;
-        let address = self.append_item(
-            ItemKind::Numbered,
-            slots.number(),
-            &[&key.0[..SHORT_KEY], value],
-        )?;
+        let short = &key.0[..SHORT_KEY];
+        let address = self.append_made(ItemKind::Numbered, slots.number(), short, make)?;
         self.additions.vectors[vector].push(address);
         self.logged[vector] += 1;
         self.enter(slots.index, ItemKind::Numbered, &key, address)?;
         Ok((address, true))
+    }
+
+    /// The record of `key` that `is_it`, looked for where it is not known to be absent.
+    fn find_unless(
+        &self,
+        known: Known,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Record<'_>>> {
+        match known {
+            Known::Nothing => self.find(index, key, is_it),
+            Known::NotInBase => self.find_own(index, key, &is_it),
+        }
     }
 
     /// Adds a record to `index` that takes the place of any older one of this
@@ -329,6 +419,17 @@ impl<'s> Transaction<'s> {
         Ok(trailer.revision)
     }
 
+    fn find_own(
+        &self,
+        index: IndexSlot,
+        key: &Digest,
+        is_it: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Record<'_>>> {
+        let own = &self.own[usize::from(index.number())];
+        let found = own.find(key, |address| self.own_record(address), is_it);
+        found.map_err(|fault| self.store.error(fault))
+    }
+
     fn own_record(&self, address: Address) -> Result<Record<'_>, Fault> {
         match address.0.checked_sub(self.buffer_offset) {
             Some(start) => {
@@ -351,7 +452,10 @@ impl<'s> Transaction<'s> {
         key: &Digest,
         value: &[u8],
     ) -> Result<Address> {
-        let address = self.append_item(kind, index.number(), &[&key.0, value])?;
+        let address = self.append_made(kind, index.number(), &key.0, |out| -> Result<()> {
+            out.extend_from_slice(value);
+            Ok(())
+        })?;
         self.enter(index, kind, key, address)?;
         Ok(address)
     }
@@ -382,35 +486,81 @@ impl<'s> Transaction<'s> {
         added.map_err(|fault| self.store.error(fault))
     }
 
-    /// Appends an item and returns where it is. A record gets its check.
-    fn append_item(&mut self, kind: ItemKind, slot: u8, parts: &[&[u8]]) -> Result<Address> {
+    /// Appends an item without a key, and returns where it is.
+    fn append_item(&mut self, kind: ItemKind, slot: u8, body: &[u8]) -> Result<Address> {
+        self.append_made(kind, slot, &[], |out| {
+            out.extend_from_slice(body);
+            Ok(())
+        })
+    }
+
+    /// Appends an item and returns where it is: its key, and what `make` appends. A record gets its check.
+    fn append_made<E: From<Error>>(
+        &mut self,
+        kind: ItemKind,
+        slot: u8,
+        key: &[u8],
+        make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Address, E> {
+        let start = self.buffer.len();
+        let address = self.buffer_offset + start as u64;
+        self.buffer.extend_from_slice(&[0; size_of::<ItemHead>()]);
+        self.buffer.extend_from_slice(key);
+        let made = make(&mut self.buffer).and_then(|()| Ok(self.complete(kind, slot, start)?));
+        if let Err(error) = made {
+            self.buffer.truncate(start);
+            return Err(error);
+        }
+        self.pad(ITEM_ALIGN);
+        self.make_room(address)?;
+        Ok(Address(address))
+    }
+
+    /// Writes the full pages of the buffer, if much has gathered there. What is at `last` stays.
+    fn make_room(&mut self, last: u64) -> Result<()> {
+        if self.buffer.len() < FLUSH_AT {
+            return Ok(());
+        }
+        let end = (self.buffer_offset + self.buffer.len() as u64) / HUGE_PAGE * HUGE_PAGE;
+        // Items before this one can be read from the file, then.
+        if end > last {
+            self.sum_up_to(end);
+            let start = self.written;
+            let bytes = &self.unwritten()[..(end - start) as usize];
+            self.store.write_at(bytes, start)?;
+            self.written = end;
+            self.store.start_write_back(start, end);
+            self.buffer.drain(..(last - self.buffer_offset) as usize);
+            self.buffer_offset = last;
+        }
+        Ok(())
+    }
+
+    /// Takes the items up to the offset `end` into the CRC, unless they are.
+    fn sum_up_to(&mut self, end: u64) {
+        if self.summed < end {
+            let place = |offset: u64| (offset - self.buffer_offset) as usize;
+            let bytes = &self.buffer[place(self.summed)..place(end)];
+            self.crc.update(bytes);
+            self.summed = end;
+        }
+    }
+
+    /// Writes the head of the item that the buffer has from `start` on, and a record's check.
+    fn complete(&mut self, kind: ItemKind, slot: u8, start: usize) -> Result<()> {
         let is_record = kind.key_length().is_some();
         let check_length = if is_record { RECORD_CHECK } else { 0 };
-        let length = parts.iter().map(|part| part.len() as u64).sum::<u64>() + check_length;
-        let head = ItemHead::new(kind, slot, length);
-        let head = head.ok_or_else(|| self.too_large("value"))?;
-        let address = self.buffer_offset + self.buffer.len() as u64;
-        self.check_room(address, 8 + length)?;
-        self.buffer.extend_from_slice(&head.0.to_le_bytes());
-        for part in parts {
-            self.buffer.extend_from_slice(part);
-        }
+        let (head, body) = self.buffer[start..].split_at_mut(size_of::<ItemHead>());
+        let length = body.len() as u64 + check_length;
+        let item = ItemHead::new(kind, slot, length);
+        head.copy_from_slice(&item.map_or(0, |item| item.0).to_le_bytes());
+        item.ok_or_else(|| self.too_large("value"))?;
+        self.check_room(self.buffer_offset + start as u64, 8 + length)?;
         if is_record {
-            let start = (address - self.buffer_offset) as usize;
             let check = record_check(&self.buffer[start..]);
             self.buffer.extend_from_slice(&check.to_le_bytes());
         }
-        self.pad(ITEM_ALIGN);
-        if self.buffer.len() >= FLUSH_AT {
-            let end = (self.buffer_offset + self.buffer.len() as u64) / HUGE_PAGE * HUGE_PAGE;
-            // Items before this one can be read from the file, then.
-            if end > address {
-                self.write_up_to(end)?;
-                self.buffer.drain(..(address - self.buffer_offset) as usize);
-                self.buffer_offset = address;
-            }
-        }
-        Ok(Address(address))
+        Ok(())
     }
 
     fn check_room(&self, address: u64, length: u64) -> Result<()> {
@@ -436,26 +586,6 @@ impl<'s> Transaction<'s> {
         &self.buffer[(self.written - self.buffer_offset) as usize..]
     }
 
-    fn write_up_to(&mut self, end: u64) -> Result<()> {
-        let start = self.written;
-        let bytes = &self.unwritten()[..(end - start) as usize];
-        self.store.write_at(bytes, start)?;
-        let from = (start - self.buffer_offset) as usize;
-        self.crc
-            .update(&self.buffer[from..][..(end - start) as usize]);
-        self.written = end;
-        self.store.start_write_back(start, end);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let end = self.buffer_offset + self.buffer.len() as u64;
-        self.write_up_to(end)?;
-        self.buffer.clear();
-        self.buffer_offset = end;
-        Ok(())
-    }
-
     fn append_pushes(&mut self) -> Result<()> {
         (0..VECTOR_SLOTS).try_for_each(|slot| self.append_pushes_of(slot))
     }
@@ -469,7 +599,7 @@ impl<'s> Transaction<'s> {
             [] => Ok(()),
             _ => {
                 let bytes = bytemuck::cast_slice(left);
-                self.append_item(ItemKind::Push, slot as u8, &[bytes])
+                self.append_item(ItemKind::Push, slot as u8, bytes)
                     .map(|_| ())
             }
         };
@@ -510,10 +640,9 @@ impl<'s> Transaction<'s> {
 
     fn append_trailer(&mut self, trailer: &mut Trailer) -> Result<()> {
         let base = self.base.trailer();
-        let mut crc = std::mem::take(&mut self.crc);
-        crc.update(self.unwritten());
         trailer.head = log::trailer_head();
         trailer.offset = self.buffer_offset + self.buffer.len() as u64;
+        self.sum_up_to(trailer.offset);
         trailer.revision = base
             .revision
             .checked_add(1)
@@ -527,7 +656,7 @@ impl<'s> Transaction<'s> {
         trailer.previous_nonce = base.nonce;
         trailer.nonce = self.store.nonce();
         trailer.features = base.features.union(self.features);
-        trailer.payload_crc = crc.finalize();
+        trailer.payload_crc = std::mem::take(&mut self.crc).finalize();
         trailer.checksum = trailer_checksum(trailer);
         self.buffer.extend_from_slice(bytemuck::bytes_of(trailer));
         Ok(())
@@ -537,6 +666,19 @@ impl<'s> Transaction<'s> {
         Error::TooLarge {
             path: self.store.path().to_owned(),
             what,
+        }
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let mut spare = Spare {
+            buffer: std::mem::take(&mut self.buffer),
+            own: std::mem::take(&mut self.own),
+        };
+        spare.clear();
+        if let Some(mut place) = sync::try_lock(self.store.spare()) {
+            *place = Some(spare);
         }
     }
 }
@@ -569,17 +711,17 @@ impl Writer for Transaction<'_> {
         self.check_room(end, 8 + LEAF_ALIGN + bytes.len() as u64)?;
         self.buffer.extend_from_slice(&head.0.to_le_bytes());
         self.pad(LEAF_ALIGN);
+        let address = self.buffer_offset + self.buffer.len() as u64;
         // The head belongs to what the CRC is of, the contents do not.
-        self.flush()?;
-        let address = Address(self.buffer_offset);
-        self.store.write_at(bytes, address.0)?;
-        self.buffer_offset += bytes.len() as u64;
-        self.written = self.buffer_offset;
-        Ok(address)
+        self.sum_up_to(address);
+        self.buffer.extend_from_slice(bytes);
+        self.summed += bytes.len() as u64;
+        self.make_room(address)?;
+        Ok(Address(address))
     }
 
     fn append_node(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address> {
-        self.append_item(kind, slot, &[bytemuck::cast_slice(words)])
+        self.append_item(kind, slot, bytemuck::cast_slice(words))
     }
 
     fn too_large(&self, what: &'static str) -> Error {

@@ -96,8 +96,14 @@ fn root(word: ChildWord, view: View<'_>) -> Result<Child, Fault> {
 pub(super) fn leaf_of(view: View<'_>, index: &IndexRoot, key: &Digest) -> Result<Child, Fault> {
     let mut child = root(index.root, view)?;
     let mut bit = 0;
+    let first = key.window(0);
     while child.is_node() {
-        let value = key.window(bit) >> (64 - NODE_BITS);
+        // Nodes so high that the first bits do not suffice are of keys much alike.
+        let window = match bit <= 64 - NODE_BITS {
+            true => first << bit,
+            false => key.window(bit),
+        };
+        let value = window >> (64 - NODE_BITS);
         child = Node::at(view, child)?.child_of(value as u32)?;
         bit += NODE_BITS;
     }

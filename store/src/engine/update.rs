@@ -65,9 +65,10 @@ impl InPlace {
     }
 }
 
-/// Above one addition to so many words of a leaf, the whole leaf is written
-/// at once rather than each word.
-const WORDS_PER_SCATTERED_WRITE: u64 = 128;
+/// Above one addition to so many words of a leaf, the whole leaf is written at once rather than each word: where words
+/// are stored through a mapping, and where each takes a system call.
+const WORDS_PER_STORED_WORD: u64 = 16;
+const WORDS_PER_WRITTEN_WORD: u64 = 128;
 /// A leaf that is emptier than this, of so many words, need not become larger when a
 /// word finds no place in it, once it is rid of what was replaced.
 const SPARSE: usize = 4;
@@ -306,7 +307,11 @@ fn place<K: Keys<Error = Error>>(
     let fault = |fault| base.error(fault);
     let words = leaf::words(base.view(), child).map_err(fault)?;
     let shape = leaf::shape(child).map_err(fault)?;
-    if entries.len() as u64 * WORDS_PER_SCATTERED_WRITE >= shape.words() {
+    let words_per_addition = match base.store().stores_words() {
+        true => WORDS_PER_STORED_WORD,
+        false => WORDS_PER_WRITTEN_WORD,
+    };
+    if entries.len() as u64 * words_per_addition >= shape.words() {
         let mut copy = leaf::copy_of(words);
         let end = base.view().end();
         for word in &mut copy {
@@ -322,22 +327,22 @@ fn place<K: Keys<Error = Error>>(
         return Ok(fits);
     }
     let first = in_place.words.len();
+    // A bit for each word of the largest leaf.
+    let mut taken = [0u64; 1 << (MAX_LOG2 - 6)];
     for entry in entries {
         let (home, tag) = entry.home_and_tag(keys, shape)?;
         let word = format_spec::leaf::word(tag, entry.address);
-        let offset = |place: u64| child.address() + place * 8;
         let found = leaf::free_place(shape, home, |place| {
             let there = words[place as usize].load(Ordering::Relaxed);
-            // Few: the leaf has far more words than there are entries.
-            let is_taken =
-                || (in_place.words[first..].iter()).any(|taken| taken.0 == offset(place));
-            (there == 0 || there == word) && !is_taken()
+            let is_taken = taken[place as usize / 64] >> (place % 64) & 1 != 0;
+            (there == 0 || there == word) && !is_taken
         });
         let Some(found) = found else {
             in_place.words.truncate(first);
             return Ok(false);
         };
-        in_place.words.push((offset(found), word));
+        taken[found as usize / 64] |= 1 << (found % 64);
+        in_place.words.push((child.address() + found * 8, word));
     }
     Ok(true)
 }

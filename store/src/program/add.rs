@@ -1,7 +1,8 @@
 //! Adding compilations.
 //!
 //! Without the lock: digests and values ([`Prepared`]), and a first look-up, of the compilation, and if it is not there, of its
-//! names, pieces and fragments. With the lock: what was missing is inserted, unless another process has been faster; where it
+//! names, pieces and fragments. With the lock: what was missing is inserted, unless another process has been faster (what was absent for
+//! certain in the very revision that the transaction builds on is not looked up again); where it
 //! refers to others by ids and addresses, these are put into the prepared value first. Names come first, then pieces, then
 //! fragments in the order in which they depend on each other, then the compilation. A compilation that is there already
 //! takes no lock.
@@ -12,12 +13,13 @@
 //! What is there is only believed to be there if its bytes are those that were written. A record that the disk has damaged
 //! is mended ([`Adder::mend`]): whoever adds it has the right bytes at hand.
 
-use super::build::{Compilation, Piece};
+use super::build::Piece;
 use super::encode::{self, CompilationValue, Translation};
+use super::look::{Look, Numbers, look};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
 use super::{ProgramError, Result, difference};
-use crate::engine::{Durability, Error, Reader, Record, Store, Transaction};
+use crate::engine::{Durability, Error, Known, Reader, Record, Snapshot, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::file::NumberedSlot;
 use format_spec::ids::{Address, NameId, PieceId};
@@ -94,6 +96,8 @@ enum State<'p> {
 struct Missing<'p> {
     /// It is there, but not all that it is made of is as it was written.
     is_damaged: bool,
+    /// The revision in which all that is missing was certainly absent, if it was.
+    absent_in: Option<u64>,
     names: Numbers<NameId>,
     pieces: Numbers<PieceId>,
     fragments: Numbers<Address>,
@@ -103,106 +107,79 @@ struct Missing<'p> {
     added: Added,
 }
 
-/// The ids or addresses of one kind of thing in a compilation.
-struct Numbers<T> {
-    /// By the compilation's number.
-    of: Vec<T>,
-    /// The compilation's numbers of those that are not there yet, in the order in which they are to be added.
-    missing: Vec<u32>,
-    /// How many of `missing` have been added.
-    done: usize,
-}
-
-impl<T: Default> Numbers<T> {
-    /// Those numbered in `order`, of which `find` gives those that are known, looked for in this order.
-    fn find(
-        order: impl ExactSizeIterator<Item = u32>,
-        mut find: impl FnMut(usize) -> Result<Option<T>>,
-    ) -> Result<Numbers<T>> {
-        let mut numbers = Numbers {
-            of: Vec::new(),
-            missing: Vec::new(),
-            done: 0,
-        };
-        numbers.of.resize_with(order.len(), T::default);
-        for number in order {
-            match find(number as usize)? {
-                Some(known) => numbers.of[number as usize] = known,
-                None => numbers.missing.push(number),
-            }
-        }
-        Ok(numbers)
-    }
-    /// Of each, whether it was found.
-    fn known(&self) -> Vec<bool> {
-        let mut known = vec![true; self.of.len()];
-        for &number in &self.missing {
-            known[number as usize] = false;
-        }
-        known
-    }
-
-    /// The next one that is missing.
-    fn next(&self) -> Option<usize> {
-        self.missing.get(self.done).map(|number| *number as usize)
-    }
-}
-
 impl<'p> Missing<'p> {
-    /// Looks for the parts in `programs`; without it, none is there.
-    fn new(programs: Option<&Programs<'_>>, prepared: &'p Prepared<'_>) -> Result<Missing<'p>> {
+    /// None of the parts is known; `uuid` is the repository's.
+    fn new(prepared: &'p Prepared<'_>, uuid: &[u8; 16]) -> Missing<'p> {
         let compilation = &prepared.compilation;
         let all = |count: usize| 0..count as u32;
-        let names = Numbers::find(all(compilation.names.len()), |number| match programs {
-            Some(programs) => programs.whole_name(compilation.names[number]),
-            None => Ok(None),
-        })?;
-        let is_known = names.known();
-        let pieces = Numbers::find(all(compilation.pieces.len()), |number| {
-            let piece = &compilation.pieces[number];
-            let section_name = piece.section_name.0 as usize;
-            match programs {
-                Some(programs) if is_known[section_name] => {
-                    let header = piece_header(piece, names.of[section_name], PieceId(0))?;
-                    programs.whole_piece(&header, piece.bytes)
-                }
-                _ => Ok(None),
-            }
-        })?;
+        let names = compilation.names.iter().map(|name| name_key(uuid, name));
+        let names: Vec<Digest> = names.collect();
+        let pieces = compilation.pieces.len();
         let order = compilation.digest_order.iter().copied();
-        let fragments = Numbers::find(order, |number| {
-            let found = look(programs, Index::Fragments, &prepared.fragments[number])?;
-            Ok(found.map(|record| record.address))
-        })?;
-        let added = Added {
-            digest: Some(prepared.digest),
-            is_new: true,
-            shared_pieces: (pieces.of.len() - pieces.missing.len()) as u32,
-            shared_fragments: (fragments.of.len() - fragments.missing.len()) as u32,
-            ..Added::default()
-        };
-        Ok(Missing {
+        Missing {
             is_damaged: false,
-            names,
-            pieces,
-            fragments,
+            absent_in: None,
+            names: Numbers::unknown(all(names.len()), names),
+            pieces: Numbers::unknown(all(pieces), vec![Digest([0; 32]); pieces]),
+            fragments: Numbers::unknown(order, prepared.fragments.clone()),
             value: CompilationValue::new(compilation),
             base: None,
-            added,
-        })
+            added: Added {
+                digest: Some(prepared.digest),
+                is_new: true,
+                ..Added::default()
+            },
+        }
+    }
+
+    /// Looks for the parts. Whether all that are missing then are absent for certain.
+    fn look(&mut self, snapshot: &Snapshot<'_>, prepared: &Prepared<'_>) -> Result<bool> {
+        let compilation = &prepared.compilation;
+        let uuid = snapshot.store().uuid();
+        let index = Index::Names.slot();
+        self.names.look_for(snapshot, index, |number, key| {
+            let name = compilation.names[number];
+            let found = look(snapshot, index, key, |record| view::is_name(record, name))?;
+            Ok(found.and_then(|record| view::name_id(&record)))
+        })?;
+        let is_known = self.names.known();
+        let mut headers = Vec::with_capacity(compilation.pieces.len());
+        for (piece, key) in compilation.pieces.iter().zip(&mut self.pieces.keys) {
+            let name = piece.section_name.0 as usize;
+            // There is no piece with a name that is not there.
+            let header = match is_known[name] {
+                true => Some(piece_header(piece, self.names.of[name], PieceId(0))?),
+                false => None,
+            };
+            if let Some(header) = &header {
+                *key = piece_key(&uuid, header, piece.bytes);
+            }
+            headers.push(header);
+        }
+        let index = Index::Pieces.slot();
+        self.pieces.look_for(snapshot, index, |number, key| {
+            let (Some(header), piece) = (&headers[number], &compilation.pieces[number]) else {
+                return Ok(Look::Absent);
+            };
+            let is_it = |record: &Record<'_>| view::is_piece(record, header, piece.bytes);
+            let found = look(snapshot, index, key, is_it)?;
+            Ok(found.and_then(|record| view::piece_id(&record)))
+        })?;
+        let index = Index::Fragments.slot();
+        self.fragments.look_for(snapshot, index, |_, key| {
+            let found = look(snapshot, index, key, |_| true)?;
+            Ok(found.and_then(|record| Some(record.address)))
+        })?;
+        self.added.shared_pieces = (self.pieces.of.len() - self.pieces.missing.len()) as u32;
+        self.added.shared_fragments =
+            (self.fragments.of.len() - self.fragments.missing.len()) as u32;
+        Ok(self.names.is_certain && self.pieces.is_certain && self.fragments.is_certain)
     }
 }
 
 /// The whole record of `key`, if there is one.
-fn look<'s>(
-    programs: Option<&Programs<'s>>,
-    index: Index,
-    key: &Digest,
-) -> Result<Option<Record<'s>>> {
-    match programs {
-        Some(programs) => view::whole_or_none(programs.snapshot().get(index.slot(), key)),
-        None => Ok(None),
-    }
+fn whole<'s>(snapshot: &Snapshot<'s>, index: Index, key: &Digest) -> Result<Option<Record<'s>>> {
+    view::whole_or_none(snapshot.get(index.slot(), key))
 }
 
 /// The head of a piece's value.
@@ -268,7 +245,7 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
 pub(super) fn record_file(store: &Store, path: &Path, digest: &Digest) -> Result<bool> {
     let snapshot = store.snapshot()?;
     let ticket = Ticket::new(path);
-    let compilation = look(Some(&Programs::new(snapshot)), Index::Compilations, digest)?;
+    let compilation = whole(&snapshot, Index::Compilations, digest)?;
     let compilation = compilation.ok_or_else(|| ProgramError::NoCompilation {
         path: store.path().to_owned(),
         digest: *digest,
@@ -294,19 +271,26 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
 }
 
 fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
-    let mut missing = Missing::new(Some(programs), prepared)?;
+    let snapshot = programs.snapshot();
+    let mut missing = Missing::new(prepared, &snapshot.store().uuid());
+    let are_certain = missing.look(&snapshot, prepared)?;
     let all_there = missing.names.missing.is_empty()
         && missing.pieces.missing.is_empty()
         && missing.fragments.missing.is_empty();
-    let known = look(Some(programs), Index::Compilations, &prepared.digest)?;
+    let index = Index::Compilations.slot();
+    let known = look(&snapshot, index, &prepared.digest, |_| true)?;
     // What is recorded as a difference is there if its base is.
     let opens = |known: &Record<'_>| match difference::header(known.value) {
         None => Ok(true),
         Some(_) => view::is_there(programs.compilation_at(known.address)),
     };
     match known {
-        Some(known) if all_there && opens(&known)? => return Ok(State::There(known.address)),
-        known => missing.is_damaged = known.is_some(),
+        Look::There(known) if all_there && opens(&known)? => {
+            return Ok(State::There(known.address));
+        }
+        Look::There(_) => missing.is_damaged = true,
+        Look::Absent if are_certain => missing.absent_in = Some(snapshot.revision()),
+        Look::Absent | Look::Unsure => {}
     }
     Ok(State::Missing(Box::new(missing)))
 }
@@ -314,7 +298,7 @@ fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<Stat
 /// What a new compilation may be recorded as a difference to: what the ticket has named until now, or its base.
 fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
     // Whatever is wrong with that: it is no matter for who does without.
-    let found = look(Some(programs), Index::Tickets, &ticket.key).ok()??;
+    let found = whole(&programs.snapshot(), Index::Tickets, &ticket.key).ok()??;
     let predecessor = programs.ticket(&found).ok()?.header.compilation;
     let base = programs.base_for_successor(predecessor)?;
     Some(base.address)
@@ -406,20 +390,15 @@ pub(super) struct Adder<'s> {
     pub(super) transaction: Transaction<'s>,
     /// The value at hand; keeps its memory.
     value: Vec<u8>,
-    /// The newest record that was added, or the end of the log before: what is at a higher address is new.
-    newest: Address,
     budget: Budget,
 }
 
 impl<'s> Adder<'s> {
     /// Adds to what `transaction` will commit.
     pub(super) fn new(transaction: Transaction<'s>) -> Result<Adder<'s>> {
-        // All records of the base are below its end.
-        let newest = Address(transaction.base().size().saturating_sub(1));
         let mut adder = Adder {
             transaction,
             value: Vec::new(),
-            newest,
             budget: Budget::new(),
         };
         // Id 0 is the empty name in every repository.
@@ -441,7 +420,7 @@ impl<'s> Adder<'s> {
         for (((addition, state), ticket), result) in parts {
             if let State::Missing(missing) = state {
                 // Another process may have added it since it was looked up.
-                let known = match missing.is_damaged {
+                let known = match missing.is_damaged || self.known(missing) == Known::NotInBase {
                     true => None,
                     false => self.look(Index::Compilations, &addition.prepared.digest)?,
                 };
@@ -464,7 +443,7 @@ impl<'s> Adder<'s> {
 
     /// Adds a compilation of which nothing has been looked up, whatever it takes.
     pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
-        let mut missing = Missing::new(None, prepared)?;
+        let mut missing = Missing::new(prepared, &self.uuid());
         loop {
             if let Some(added) = self.compilation(prepared, &mut missing)? {
                 return Ok(added);
@@ -478,7 +457,7 @@ impl<'s> Adder<'s> {
         &mut self,
         prepared: &Prepared<'_>,
     ) -> Result<(Vec<Address>, Vec<PieceId>)> {
-        let mut missing = Missing::new(None, prepared)?;
+        let mut missing = Missing::new(prepared, &self.uuid());
         while !self.parts(prepared, &mut missing)? {
             self.budget = Budget::new();
         }
@@ -511,19 +490,34 @@ impl<'s> Adder<'s> {
         }
     }
 
-    /// Inserts `self.value` if there is no record of this digest. The second result is whether it was inserted.
-    fn insert(&mut self, index: Index, digest: &Digest) -> Result<(Address, bool)> {
-        let inserted = self.transaction.insert(index.slot(), digest, &self.value);
-        let address = match inserted {
-            Ok(address) if address > self.newest => {
-                self.newest = address;
-                return Ok((address, true));
+    /// What is known of what is missing, as long as nobody has added anything since it was looked up.
+    fn known(&self, missing: &Missing<'_>) -> Known {
+        match missing.absent_in {
+            Some(revision) if revision == self.transaction.base().revision() => Known::NotInBase,
+            _ => Known::Nothing,
+        }
+    }
+
+    /// Inserts the value that `make` appends, if there is no record of this digest. The second result is whether it was inserted.
+    fn insert(
+        &mut self,
+        index: Index,
+        digest: &Digest,
+        known: Known,
+        make: impl Fn(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<(Address, bool)> {
+        let slot = index.slot();
+        match (self.transaction).insert_made(slot, digest, known, &make) {
+            Ok((address, true)) => return Ok((address, true)),
+            Ok((address, false)) if self.transaction.record_at(address)?.is_whole() => {
+                return Ok((address, false));
             }
-            Ok(address) if self.transaction.record_at(address)?.is_whole() => address,
-            Ok(_) | Err(Error::Damaged { .. }) => self.mend(index, digest)?,
-            Err(error) => return Err(error.into()),
-        };
-        Ok((address, false))
+            Ok(_) | Err(ProgramError::Engine(Error::Damaged { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        self.value.clear();
+        make(&mut self.value)?;
+        Ok((self.mend(index, digest)?, false))
     }
 
     /// Inserts the compilation whose value is `self.value`, whole or as a difference to that at `base`, if there is none of this digest. The
@@ -532,6 +526,7 @@ impl<'s> Adder<'s> {
         &mut self,
         digest: &Digest,
         base: Option<Address>,
+        known: Known,
     ) -> Result<(Address, bool)> {
         let index = Index::Compilations.slot();
         let there = match self.transaction.get(index, digest) {
@@ -539,7 +534,13 @@ impl<'s> Adder<'s> {
                 if let Some(difference) = base.and_then(|base| self.difference(base)) {
                     self.value = difference;
                 }
-                return self.insert(Index::Compilations, digest);
+                let value = std::mem::take(&mut self.value);
+                let inserted = self.insert(Index::Compilations, digest, known, |out| {
+                    out.extend_from_slice(&value);
+                    Ok(())
+                });
+                self.value = value;
+                return inserted;
             }
             Ok(Some(record)) if record.is_whole() => Some(record.address),
             Ok(Some(_)) | Err(Error::Damaged { .. }) => None,
@@ -583,32 +584,36 @@ impl<'s> Adder<'s> {
         difference::difference(base.address, base.value, &self.value)
     }
 
-    /// Inserts `self.value` as a numbered record, if there is none of this key that `is_it`. The second result is whether it
+    /// Inserts the value of these parts as a numbered record, if there is none of this key that `is_it`. The second result is whether it
     /// was inserted.
     fn insert_numbered(
         &mut self,
         (index, vector): (Index, Vector),
         key: &Digest,
-        id_at: usize,
+        known: Known,
+        (header, id_at, bytes): (&[u8], usize, &[u8]),
         is_it: impl Fn(&Record<'_>) -> bool,
     ) -> Result<(Address, bool)> {
         let slots = NumberedSlot {
             index: index.slot(),
             vector: vector.slot(),
         };
-        match (self.transaction).insert_numbered(slots, key, &self.value, is_it) {
-            Ok((address, true)) => {
-                self.newest = address;
-                Ok((address, true))
-            }
+        let make = |out: &mut Vec<u8>| -> Result<()> {
+            out.extend_from_slice(header);
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        match (self.transaction).insert_numbered_made(slots, key, known, make, is_it) {
+            Ok((address, true)) => return Ok((address, true)),
             Ok((address, false)) if self.transaction.record_at(address)?.is_whole() => {
-                Ok((address, false))
+                return Ok((address, false));
             }
-            Ok(_) | Err(Error::Damaged { .. }) => {
-                Ok((self.mend_numbered(slots, key, id_at)?, false))
-            }
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(ProgramError::Engine(Error::Damaged { .. })) => {}
+            Err(error) => return Err(error),
         }
+        self.value.clear();
+        make(&mut self.value)?;
+        Ok((self.mend_numbered(slots, key, id_at)?, false))
     }
 
     /// Makes a damaged record what it was, of which `self.value` is the value.
@@ -666,17 +671,18 @@ impl<'s> Adder<'s> {
     }
 
     /// The id of a name, which is added if it is not there, and whether it was added.
-    fn intern(&mut self, bytes: &[u8]) -> Result<(NameId, bool)> {
+    fn intern(&mut self, bytes: &[u8], key: &Digest, known: Known) -> Result<(NameId, bool)> {
         let id = NameId(self.next_id(Vector::Names, "there are too many names")?);
-        self.value.clear();
-        self.value
-            .extend_from_slice(bytemuck::bytes_of(&NameHeader { id }));
-        self.value.extend_from_slice(bytes);
-        let key = name_key(&self.uuid(), bytes);
+        let header = NameHeader { id };
         let (address, is_new) = self.insert_numbered(
             (Index::Names, Vector::Names),
-            &key,
-            offset_of!(NameHeader, id),
+            key,
+            known,
+            (
+                bytemuck::bytes_of(&header),
+                offset_of!(NameHeader, id),
+                bytes,
+            ),
             |record| view::is_name(record, bytes),
         )?;
         if !is_new {
@@ -688,7 +694,8 @@ impl<'s> Adder<'s> {
 
     /// The id of a name, which is added if it is not there.
     pub(super) fn name(&mut self, bytes: &[u8]) -> Result<NameId> {
-        Ok(self.intern(bytes)?.0)
+        let key = name_key(&self.uuid(), bytes);
+        Ok(self.intern(bytes, &key, Known::Nothing)?.0)
     }
 
     /// Goes on adding a compilation; `None` if the budget is spent before all of it is there.
@@ -706,8 +713,9 @@ impl<'s> Adder<'s> {
             fragments: &missing.fragments.of,
         };
         missing.value.translate(translation, &mut self.value);
-        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base)?;
-        self.spend(is_new, &mut missing.added);
+        let known = self.known(missing);
+        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base, known)?;
+        self.spend(is_new, self.value.len(), &mut missing.added);
         missing.added.address = address;
         missing.added.is_new = is_new;
         Ok(Some(missing.added))
@@ -716,68 +724,81 @@ impl<'s> Adder<'s> {
     /// Goes on adding what a compilation is made of; false if the budget is spent before all of it is there.
     fn parts(&mut self, prepared: &Prepared<'_>, missing: &mut Missing<'_>) -> Result<bool> {
         let compilation = &prepared.compilation;
+        let known = self.known(missing);
         while let Some(number) = missing.names.next() {
-            let (id, is_new) = self.intern(compilation.names[number])?;
+            let name = compilation.names[number];
+            let (id, is_new) = self.intern(name, &missing.names.keys[number], known)?;
             missing.names.of[number] = id;
             missing.names.done += 1;
             missing.added.new_names += u32::from(is_new);
-            if !self.spend(is_new, &mut missing.added) {
+            let size = size_of::<NameHeader>() + name.len();
+            if !self.spend(is_new, size, &mut missing.added) {
                 return Ok(false);
             }
         }
         while let Some(number) = missing.pieces.next() {
-            let names = &missing.names.of;
-            let (id, is_new) = self.piece(compilation, number, names)?;
+            let piece = &compilation.pieces[number];
+            let (id, is_new) = self.piece(piece, &missing.names.of, known)?;
             missing.pieces.of[number] = id;
             missing.pieces.done += 1;
             missing.added.new_pieces += u32::from(is_new);
             missing.added.shared_pieces += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
+            let size = size_of::<PieceHeader>() + piece.bytes.len();
+            if !self.spend(is_new, size, &mut missing.added) {
                 return Ok(false);
             }
         }
         while let Some(number) = missing.fragments.next() {
-            self.value.clear();
-            self.value.extend_from_slice(prepared.value(number));
-            encode::translate_fragment(&mut self.value, missing.translation())?;
-            let (address, is_new) = self.insert(Index::Fragments, &prepared.fragments[number])?;
+            let value = prepared.value(number);
+            let translation = missing.translation();
+            let (address, is_new) = self.insert(
+                Index::Fragments,
+                &prepared.fragments[number],
+                known,
+                |out| {
+                    let start = out.len();
+                    out.extend_from_slice(value);
+                    encode::translate_fragment(&mut out[start..], translation)
+                },
+            )?;
             missing.fragments.of[number] = address;
             missing.fragments.done += 1;
             missing.added.new_fragments += u32::from(is_new);
             missing.added.shared_fragments += u32::from(!is_new);
-            if !self.spend(is_new, &mut missing.added) {
+            if !self.spend(is_new, value.len(), &mut missing.added) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Counts `self.value`, if it was inserted. Returns whether there is more to spend.
-    fn spend(&mut self, is_new: bool, added: &mut Added) -> bool {
+    /// Counts a value of `size` bytes, if it was inserted. Returns whether there is more to spend.
+    fn spend(&mut self, is_new: bool, size: usize, added: &mut Added) -> bool {
         if !is_new {
             return true;
         }
-        added.new_bytes += self.value.len() as u64;
-        self.budget.spend(self.value.len())
+        added.new_bytes += size as u64;
+        self.budget.spend(size)
     }
 
     fn piece(
         &mut self,
-        compilation: &Compilation<'_>,
-        number: usize,
+        piece: &Piece<'_>,
         names: &[NameId],
+        known: Known,
     ) -> Result<(PieceId, bool)> {
-        let piece = &compilation.pieces[number];
         let id = PieceId(self.next_id(Vector::Pieces, "there are too many pieces")?);
         let header = piece_header(piece, names[piece.section_name.0 as usize], id)?;
-        self.value.clear();
-        self.value.extend_from_slice(bytemuck::bytes_of(&header));
-        self.value.extend_from_slice(piece.bytes);
         let key = piece_key(&self.uuid(), &header, piece.bytes);
         let (address, is_new) = self.insert_numbered(
             (Index::Pieces, Vector::Pieces),
             &key,
-            offset_of!(PieceHeader, id),
+            known,
+            (
+                bytemuck::bytes_of(&header),
+                offset_of!(PieceHeader, id),
+                piece.bytes,
+            ),
             |record| view::is_piece(record, &header, piece.bytes),
         )?;
         if !is_new {

@@ -16,6 +16,7 @@ mod error;
 mod load;
 mod local_place;
 pub mod locate;
+mod look;
 pub mod manifest;
 mod outline;
 mod outputs;

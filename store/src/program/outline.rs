@@ -9,7 +9,7 @@ use format_spec::fragment::SectionKind;
 use format_spec::ids::{NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::MemberRecord;
-use std::collections::HashMap;
+use hashbrown::HashTable;
 use std::ops::Range;
 
 /// The outline of a compilation. Ids are the compilation's own numbers of names and pieces, until they are translated.
@@ -79,7 +79,7 @@ pub(super) fn outline(compilation: &Compilation<'_>) -> Outline {
         members: Vec::with_capacity(compilation.fragments.len()),
         ..Outline::default()
     };
-    let mut shapes: HashMap<ShapeRecord, u32> = HashMap::new();
+    let mut shapes: HashTable<u32> = HashTable::new();
     for (index, fragment) in (0..).zip(&compilation.fragments) {
         outline.members.push((
             outline.pieces.len() as u32,
@@ -99,15 +99,29 @@ pub(super) fn outline(compilation: &Compilation<'_>) -> Outline {
         }
         for section in &compilation.sections[as_usize(&fragment.sections)] {
             let shape = shape(section, fragment);
-            let next = outline.shapes.len() as u32;
-            let shape = *shapes.entry(shape).or_insert_with(|| {
-                outline.shapes.push(shape);
-                next
-            });
-            outline.sections.push(placed(section, index, shape));
+            let own_hash = hash_of(&shape);
+            let known = &mut outline.shapes;
+            let number = match shapes.find(own_hash, |number| known[*number as usize] == shape) {
+                Some(number) => *number,
+                None => {
+                    let number = known.len() as u32;
+                    known.push(shape);
+                    let hash = |number: &u32| hash_of(&known[*number as usize]);
+                    *shapes.insert_unique(own_hash, number, hash).get()
+                }
+            };
+            outline.sections.push(placed(section, index, number));
         }
     }
     outline
+}
+
+/// There is one for each section: what is cheap is good enough, as most of them are of a few shapes.
+fn hash_of(shape: &ShapeRecord) -> u64 {
+    let words: &[u32] = bytemuck::cast_slice(bytemuck::bytes_of(shape));
+    words.iter().fold(0, |hash: u64, &word| {
+        (hash.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
 }
 
 fn shape(section: &Section<'_>, fragment: &Fragment) -> ShapeRecord {

@@ -19,7 +19,7 @@ use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{
     CompilationHeader, GroupRecord, Index, MemberRecord, NameHeader, PieceHeader, SymbolRecord,
-    TicketHeader, Vector, name_key, piece_key,
+    TicketHeader, Vector, name_key,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -143,24 +143,6 @@ impl<'s> Programs<'s> {
         let key = name_key(&self.snapshot.store().uuid(), name);
         let is_it = |record: &Record<'_>| is_name(record, name);
         self.snapshot.find(Index::Names.slot(), &key, is_it)
-    }
-
-    /// The id of a name, if it is there and its record whole.
-    pub(super) fn whole_name(&self, name: &[u8]) -> Result<Option<NameId>> {
-        let record = whole_or_none(self.name_record(name))?;
-        Ok(record.and_then(|record| name_id(&record)))
-    }
-
-    /// The id of the piece of this header, but for the id in it, with these bytes, if it is there and its record whole.
-    pub(super) fn whole_piece(
-        &self,
-        header: &PieceHeader,
-        bytes: &[u8],
-    ) -> Result<Option<PieceId>> {
-        let key = piece_key(&self.snapshot.store().uuid(), header, bytes);
-        let is_it = |record: &Record<'_>| is_piece(record, header, bytes);
-        let record = whole_or_none(self.snapshot.find(Index::Pieces.slot(), &key, is_it))?;
-        Ok(record.and_then(|record| piece_id(&record)))
     }
 
     fn element(&self, vector: Vector, id: u32, what: &'static str) -> Result<Record<'s>> {

@@ -13,6 +13,10 @@ pub trait Candidate: Sync {
     fn insert(&self, workload: &Workload, records: Range<usize>, durable: bool);
     /// How many of the keys are there. Reads the value's length of each.
     fn count_found(&self, keys: &[Digest]) -> usize;
+    /// The same, of many keys with one call, where there is one for that.
+    fn count_found_at_once(&self, _keys: &[Digest]) -> Option<usize> {
+        None
+    }
     /// Bytes of the file in use, where that is known without compaction.
     fn bytes_used(&self) -> Option<u64> {
         None
@@ -108,7 +112,7 @@ impl Kind {
 
 mod engine {
     use super::*;
-    use store::engine::{Durability, OpenOptions, Store};
+    use store::engine::{Durability, GROUP, OpenOptions, Store};
 
     pub fn open(path: &Path) -> Store {
         open_with(path, OpenOptions::default().checkpoint_every)
@@ -130,10 +134,14 @@ mod engine {
             } else {
                 Durability::Lazy
             };
+            let index = IndexSlot::of::<0>();
             let mut transaction = self.begin(durability).expect("begins");
-            for i in records {
-                let inserted =
-                    transaction.insert(IndexSlot::of::<0>(), &workload.key(i), workload.value(i));
+            for i in records.clone() {
+                if (i - records.start).is_multiple_of(GROUP) {
+                    let group = i..(i + GROUP).min(records.end);
+                    transaction.base().prefetch_keys(index, workload.keys(group));
+                }
+                let inserted = transaction.insert(index, &workload.key(i), workload.value(i));
                 inserted.expect("inserts");
             }
             transaction.commit().expect("commits");
@@ -145,6 +153,16 @@ mod engine {
                 .filter_map(|key| snapshot.get(IndexSlot::of::<0>(), key).expect("no error"))
                 .filter(|record| !record.value.is_empty())
                 .count()
+        }
+
+        fn count_found_at_once(&self, keys: &[Digest]) -> Option<usize> {
+            let snapshot = self.snapshot().expect("snapshot");
+            let mut count = 0;
+            let looked_up = snapshot.get_many(IndexSlot::of::<0>(), keys, |_, record| {
+                count += usize::from(record.is_some_and(|record| !record.value.is_empty()));
+            });
+            looked_up.expect("no error");
+            Some(count)
         }
 
         fn bytes_used(&self) -> Option<u64> {
@@ -362,6 +380,17 @@ mod rocks {
                 .filter_map(|key| self.get_pinned(key.0).expect("no error"))
                 .filter(|value| !value.is_empty())
                 .count()
+        }
+
+        fn count_found_at_once(&self, keys: &[Digest]) -> Option<usize> {
+            let groups = keys.chunks(256).map(|keys| {
+                let values = self.multi_get(keys.iter().map(|key| key.0));
+                (values.into_iter())
+                    .filter_map(|value| value.expect("no error"))
+                    .filter(|value| !value.is_empty())
+                    .count()
+            });
+            Some(groups.sum())
         }
     }
 }

@@ -115,6 +115,22 @@ fn lookups(report: &mut Report, who: &'static str, candidate: &dyn Candidate, wo
     }
     report.add("lookup: hit", who, best_hit, "M/s");
     report.add("lookup: miss", who, best_miss, "M/s");
+    for (what, keys, count) in [
+        ("lookup: hit, many with one call", &hits, hits.len()),
+        ("lookup: miss, many with one call", &misses, 0),
+    ] {
+        let mut best = 0.0f64;
+        for _ in 0..4 {
+            let start = thread_seconds();
+            if let Some(found) = candidate.count_found_at_once(keys) {
+                assert_eq!(found, count);
+                best = best.max(keys.len() as f64 / (thread_seconds() - start) / 1e6);
+            }
+        }
+        if best > 0.0 {
+            report.add(what, who, best, "M/s");
+        }
+    }
     let mut best = 0.0f64;
     for _ in 0..3 {
         let start = Instant::now();

@@ -94,6 +94,10 @@ impl Workload {
         self.keys[i]
     }
 
+    pub fn keys(&self, range: Range<usize>) -> &[Digest] {
+        &self.keys[range]
+    }
+
     pub fn value(&self, i: usize) -> &[u8] {
         let (start, size) = self.values[i];
         &self.bytes[start as usize..][..size as usize]
