@@ -80,6 +80,8 @@ struct Emitter<'i, 'a> {
     section_slots: Slots,
     cie_slots: Slots,
     piece_slots: Slots,
+    /// For each of `keys` its place among the fragment's targets.
+    place_of: Vec<u32>,
     pending: Vec<WideFixupRecord>,
     pending_of_section: Vec<Range<usize>>,
 }
@@ -133,6 +135,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             Default::default(),
         );
         names.insert(&[][..], Name(0));
+        let relocations = input.relocations.iter().map(|table| table.len()).sum();
         Emitter {
             input,
             plan,
@@ -149,6 +152,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 },
                 names: vec![&[]],
                 sections: Vec::with_capacity(next as usize),
+                fragments: Vec::with_capacity(plan.fragments.len()),
+                symbols: Vec::with_capacity(input.object.symbols.len() + 1),
+                targets: Vec::with_capacity(relocations),
+                fixups: Vec::with_capacity(relocations + plan.fdes.len()),
                 ..Compilation::default()
             },
             names,
@@ -170,9 +177,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
             number_of,
             cie_number,
             first_section,
-            bound: Vec::new(),
+            bound: Vec::with_capacity(relocations),
             used_symbol: vec![false; input.object.symbols.len()],
             keys: Vec::new(),
+            place_of: Vec::new(),
             symbol_slots: vec![(NONE, 0); input.object.symbols.len()],
             section_slots: vec![(NONE, 0); sections],
             cie_slots: vec![(NONE, 0); plan.cies.len()],
@@ -231,8 +239,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 self.unwind(number, &[*entry], SectionRecord::WHOLE_UNWIND)?;
             }
         }
-        let (targets, bindings, place_of) = self.targets(number);
-        self.fixups(first_section, &place_of);
+        let (targets, bindings) = self.targets(number);
+        self.fixups(first_section);
         self.out.fragments.push(Fragment {
             sections: first_section as u32..self.out.sections.len() as u32,
             targets,
@@ -385,9 +393,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
         if number == 0 {
             return Ok((None, addend));
         }
-        let symbol = self.input.symbol(number);
-        let is_section = symbol.kind() == elf::STT_SECTION;
-        let Some(section) = symbol.section() else {
+        let is_section = self.input.is_section_symbol(number);
+        let Some(section) = self.input.section_of(number) else {
             if is_section {
                 return Err(SplitError::not_splittable(format!(
                     "section symbol {number} is of no section"
@@ -414,7 +421,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             )));
         }
         if is_section {
-            let addend = addend.wrapping_add(symbol.value() as i64);
+            let addend = addend.wrapping_add(self.input.symbol(number).value() as i64);
             return Ok((Some(Key::Section(section)), addend));
         }
         Ok((Some(Key::Symbol(number)), addend))
@@ -487,13 +494,15 @@ impl<'i, 'a> Emitter<'i, 'a> {
         slot.1
     }
 
-    /// Writes the targets of the fragment at hand. The last result is each target's
-    /// place in the order in which they are written.
-    fn targets(&mut self, fragment: u32) -> (Range<u32>, Range<u32>, Vec<u32>) {
+    /// Writes the targets of the fragment at hand, and puts into `place_of` each one's place in the order in which they are
+    /// written.
+    fn targets(&mut self, fragment: u32) -> (Range<u32>, Range<u32>) {
         let keys = std::mem::take(&mut self.keys);
+        let mut place_of = std::mem::take(&mut self.place_of);
         let first_target = self.out.targets.len() as u32;
         let first_binding = self.bound.len() as u32;
-        let mut place_of = vec![NONE; keys.len()];
+        place_of.clear();
+        place_of.resize(keys.len(), NONE);
         for (index, key) in keys.iter().enumerate() {
             if let Some((target, bound)) = self.bindable(fragment, *key) {
                 place_of[index] = self.out.targets.len() as u32 - first_target;
@@ -519,10 +528,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
             }
         }
         self.keys = keys;
+        self.place_of = place_of;
         (
             first_target..self.out.targets.len() as u32,
             first_binding..self.bound.len() as u32,
-            place_of,
         )
     }
 
@@ -563,7 +572,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
     }
 
     /// Writes the fixups of the fragment at hand, whose sections begin with `first`.
-    fn fixups(&mut self, first: usize, place_of: &[u32]) {
+    fn fixups(&mut self, first: usize) {
+        let place_of = &self.place_of;
         let narrow_targets = place_of.len() < FixupRecord::NO_TARGET as usize;
         for (section, range) in self.out.sections[first..]
             .iter_mut()

@@ -17,6 +17,24 @@ pub struct InputGroup<'a> {
     pub flags: u32,
 }
 
+/// What a relocation leads to, as far as dividing an object goes: the section in which its symbol is defined, and whether that is a section
+/// symbol.
+#[derive(Clone, Copy)]
+struct SymbolTarget(u32);
+
+impl SymbolTarget {
+    const IS_SECTION: u32 = 1 << 31;
+    const NO_SECTION: u32 = Self::IS_SECTION - 1;
+
+    fn of(symbol: &Symbol<'_>) -> SymbolTarget {
+        let is_section = match symbol.kind() {
+            elf::STT_SECTION => Self::IS_SECTION,
+            _ => 0,
+        };
+        SymbolTarget(symbol.section().unwrap_or(Self::NO_SECTION) | is_section)
+    }
+}
+
 /// An object with all that is known of its sections.
 pub struct Input<'a> {
     /// The tables.
@@ -38,6 +56,9 @@ pub struct Input<'a> {
     /// Sections whose contents are for a program or a debugger, not for the
     /// object's own structure.
     pub is_content: Vec<bool>,
+    /// For each symbol its [`SymbolTarget`]. Each relocation is looked at several times; with its symbol's entry, name and place that would
+    /// be as many cache lines.
+    targets: Vec<SymbolTarget>,
     /// For each symbol whether the object lists it as address-significant; empty
     /// if it has no such list.
     pub address_significant: Vec<bool>,
@@ -53,6 +74,9 @@ impl<'a> Input<'a> {
     pub fn load(bytes: &'a [u8], arena: &'a Bump) -> Result<Input<'a>, SplitError> {
         let object = Object::parse(bytes)?;
         let count = object.sections.len();
+        if count >= SymbolTarget::NO_SECTION as usize {
+            return Err(SplitError::not_splittable("it has too many sections"));
+        }
         let mut input = Input {
             data: object.sections.iter().map(|section| section.data).collect(),
             size: object.sections.iter().map(Section::size).collect(),
@@ -62,6 +86,7 @@ impl<'a> Input<'a> {
             groups: Vec::new(),
             first_symbol: vec![None; count],
             is_content: vec![false; count],
+            targets: object.symbols.iter().map(SymbolTarget::of).collect(),
             address_significant: Vec::new(),
             keep_whole: None,
             object,
@@ -86,6 +111,17 @@ impl<'a> Input<'a> {
     /// A symbol by index.
     pub fn symbol(&self, index: u32) -> &Symbol<'a> {
         &self.object.symbols[index as usize]
+    }
+
+    /// The section in which a symbol is defined, if it is in one.
+    pub fn section_of(&self, symbol: u32) -> Option<u32> {
+        let section = self.targets[symbol as usize].0 & !SymbolTarget::IS_SECTION;
+        (section != SymbolTarget::NO_SECTION).then_some(section)
+    }
+
+    /// Whether a symbol is a section symbol.
+    pub fn is_section_symbol(&self, symbol: u32) -> bool {
+        self.targets[symbol as usize].0 & SymbolTarget::IS_SECTION != 0
     }
 
     /// Numbers of all sections.

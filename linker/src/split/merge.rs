@@ -85,7 +85,7 @@ pub fn cut(input: &Input<'_>) -> Vec<Option<MergeSection>> {
         if symbol == 0 {
             continue;
         }
-        let Some(section) = input.symbol(symbol).section() else {
+        let Some(section) = input.section_of(symbol) else {
             continue;
         };
         let slot = &mut cut[section as usize];

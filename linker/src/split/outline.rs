@@ -56,6 +56,7 @@ fn find(compilation: &Compilation<'_>) -> Found {
         plain: Vec::with_capacity(compilation.fragments.len()),
         uses: vec![0; compilation.bindings.len()],
     };
+    let mut reached = Vec::new();
     for fragment in &compilation.fragments {
         let member = Member {
             compilation,
@@ -65,7 +66,7 @@ fn find(compilation: &Compilation<'_>) -> Found {
             found.frames.push(member.frame(section));
         }
         let uses = &mut found.uses[as_usize(&fragment.bindings)];
-        let plain = member.uses(uses);
+        let plain = member.uses(uses, &mut reached);
         if plain.is_none() {
             uses.fill(0);
         }
@@ -173,13 +174,14 @@ impl<'c, 'a> Member<'c, 'a> {
             .then(|| (number - range.start) as usize)
     }
 
-    /// If the member is plain: how its bindings are used, in `uses`, and what else is said of it.
-    fn uses(&self, uses: &mut [u8]) -> Option<Plain> {
+    /// If the member is plain: how its bindings are used, in `uses`, and what else is said of it. `reached` only keeps its memory.
+    fn uses(&self, uses: &mut [u8], reached: &mut Vec<bool>) -> Option<Plain> {
         let sections = self.sections();
         if self.compilation.machine != EM_X86_64 || sections.first()?.kind == SectionKind::Unwind {
             return None;
         }
-        let mut reached = vec![false; sections.len()];
+        reached.clear();
+        reached.resize(sections.len(), false);
         reached[0] = true;
         let mut is_absolute = false;
         let mut words: u32 = 0;
@@ -227,7 +229,7 @@ impl<'c, 'a> Member<'c, 'a> {
             *reached || section.kind == SectionKind::Unwind
         };
         let is_countable = words < 1 << (u32::BITS - MemberRecord::WORDS_SHIFT);
-        (is_countable && sections.iter().zip(&reached).all(is_reached))
+        (is_countable && sections.iter().zip(&*reached).all(is_reached))
             .then_some(Plain { is_absolute, words })
     }
 }

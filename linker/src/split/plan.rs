@@ -253,7 +253,7 @@ impl<'i, 'a> Planner<'i, 'a> {
     fn symbol_section(&self, relocation: &elf::Rela64<LE>) -> Option<u32> {
         match relocation.r_sym(LE, false) {
             0 => None,
-            symbol => self.input.symbol(symbol).section(),
+            symbol => self.input.section_of(symbol),
         }
     }
 
