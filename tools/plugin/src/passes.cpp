@@ -1,5 +1,8 @@
 // The passes: one at the start of the pipeline, which decides; one after the inliner, which lets go of what was kept for it; one at the end,
 // which takes away what was promoted and is not used any more.
+//
+// Between the first and the last, what is sealed stands for itself: its users refer to a declaration beside it. So they see the same
+// whether it is compiled with them or comes from the repository.
 
 #include "walk.h"
 #include "llvm/ADT/STLExtras.h"
@@ -8,6 +11,7 @@
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/PassManager.h"
+#include "llvm/IR/ValueHandle.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
 #include <chrono>
@@ -24,6 +28,18 @@ struct Before {
   bool constant;
 };
 
+/// A function that its users do not see: what they see, and how it was.
+struct Seal {
+  Function *function;
+  /// Null if nobody used it any more, and it was removed.
+  WeakVH declaration;
+  GlobalValue::LinkageTypes linkage;
+  Comdat *comdat;
+  AttributeList attributes;
+  /// What comes from the repository uses it.
+  bool is_written;
+};
+
 /// From the first pass to the last.
 struct State {
   void *session = nullptr;
@@ -31,8 +47,50 @@ struct State {
   std::vector<uint8_t> actions;
   std::vector<Before> before;
   SmallPtrSet<GlobalValue *, 32> promoted;
+  std::vector<Seal> seals;
   double seconds = 0;
 };
+
+/// Puts a declaration before all who use a function, but itself.
+Seal seal(Function &function, bool is_written) {
+  Seal seal{&function,           nullptr,   function.getLinkage(), function.getComdat(),
+            function.getAttributes(), is_written};
+  auto *declaration =
+      Function::Create(function.getFunctionType(), GlobalValue::ExternalLinkage,
+                       function.getAddressSpace(), function.getName() + ".repo.sealed",
+                       function.getParent());
+  declaration->setVisibility(function.getVisibility());
+  declaration->setUnnamedAddr(function.getUnnamedAddr());
+  declaration->setDLLStorageClass(function.getDLLStorageClass());
+  declaration->setDSOLocal(function.isDSOLocal());
+  declaration->setCallingConv(function.getCallingConv());
+  declaration->setAttributes(function.getAttributes());
+  function.replaceAllUsesWith(declaration);
+  declaration->replaceUsesWithIf(&function, [&](Use &use) {
+    auto *instruction = dyn_cast<Instruction>(use.getUser());
+    return instruction && instruction->getFunction() == &function;
+  });
+  // Without users it must not go, for now.
+  function.setComdat(nullptr);
+  function.setLinkage(GlobalValue::ExternalLinkage);
+  seal.declaration = declaration;
+  return seal;
+}
+
+/// Makes it what it was. What was found out of it stays with it: its users would see that in its attributes.
+void unseal(const Seal &seal) {
+  if (auto *declaration = cast_or_null<Function>(seal.declaration)) {
+    declaration->replaceAllUsesWith(seal.function);
+    declaration->eraseFromParent();
+  }
+  bool is_linkonce = GlobalValue::isLinkOnceLinkage(seal.linkage);
+  seal.function->setLinkage(!seal.is_written || !is_linkonce ? seal.linkage
+                            : seal.linkage == GlobalValue::LinkOnceODRLinkage
+                                ? GlobalValue::WeakODRLinkage
+                                : GlobalValue::WeakAnyLinkage);
+  seal.function->setComdat(seal.comdat);
+  seal.function->setAttributes(seal.attributes);
+}
 
 Before state_of(const GlobalVariable &variable) {
   return {variable.hasInitializer() ? variable.getInitializer() : nullptr,
@@ -90,7 +148,10 @@ struct StartPass : PassInfoMixin<StartPass> {
       promoted = repo::promote(module, speed, unit_name);
     for (auto &entry : promoted)
       state->promoted.insert(entry.first);
-    state->walk = repo::walk(module, speed, size, unit_name, promoted, !promotes);
+    repo::Sealed sealed;
+    if (promotes && pruneable)
+      sealed = repo::sealed(module, speed, size);
+    state->walk = repo::walk(module, speed, size, unit_name, promoted, sealed, !promotes);
     state->seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     size_t count = state->walk.values.size();
@@ -101,8 +162,15 @@ struct StartPass : PassInfoMixin<StartPass> {
       auto *variable = dyn_cast<GlobalVariable>(value);
       state->before.push_back(variable ? state_of(*variable) : Before{});
     }
+    for (size_t at = 0; at < count; ++at) {
+      GlobalValue *value = state->walk.values[at];
+      uint8_t action = state->actions[at];
+      if (sealed.contains(value) && (action == REPO_COMPILE || action == REPO_WRITE))
+        state->seals.push_back(seal(*cast<Function>(value), action == REPO_WRITE));
+    }
     if (!any)
-      return promoted.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+      return promoted.empty() && sealed.empty() ? PreservedAnalyses::all()
+                                                : PreservedAnalyses::none();
     // First all bodies, so that nothing is used by what goes.
     for (size_t at = 0; at < count; ++at)
       if (state->actions[at] == REPO_DROP)
@@ -178,6 +246,11 @@ struct EndPass : PassInfoMixin<EndPass> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
     if (!state->session)
       return PreservedAnalyses::all();
+    for (const Seal &seal : state->seals) {
+      unseal(seal);
+      if (seal.is_written)
+        state->promoted.erase(seal.function);
+    }
     auto &functions =
         analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
     bool again = !state->promoted.empty();

@@ -1,7 +1,7 @@
 //! What the passes call, and the entry point that LLVM looks for. `walk.h` is the other side.
 
+use pruning::Session;
 use pruning::graph::{Definition, Flags, Kind, Module, Reference};
-use pruning::{Action, Session};
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
@@ -159,9 +159,7 @@ unsafe extern "C" fn repo_session_decide(
     for (place, action) in actions.iter_mut().zip(decided) {
         *place = *action as u8;
     }
-    actions
-        .iter()
-        .any(|action| *action != Action::Compile as u8)
+    decided.iter().any(|action| !action.is_compiled())
 }
 
 /// # Safety

@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/Attributes.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -24,6 +25,7 @@
 #include "llvm/IR/Metadata.h"
 #include "llvm/IR/Operator.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include <array>
 #include <cstring>
@@ -139,6 +141,7 @@ class Walker {
   Module &module;
   const unsigned level;
   StringRef unit;
+  const Sealed &sealed;
   DenseMap<const Type *, Known> types;
   DenseMap<const void *, Known> attribute_lists;
   DenseMap<AttributeSet, Short> attribute_sets;
@@ -159,8 +162,8 @@ class Walker {
 public:
   DenseMap<const GlobalValue *, uint32_t> index;
 
-  Walker(Module &module, unsigned level, StringRef unit)
-      : module(module), level(level), unit(unit), srcloc(module.getMDKindID("srcloc")) {
+  Walker(Module &module, unsigned level, StringRef unit, const Sealed &sealed)
+      : module(module), level(level), unit(unit), sealed(sealed), srcloc(module.getMDKindID("srcloc")) {
     module.getContext().getSyncScopeNames(scopes);
     module.getContext().getMDKindNames(kinds);
   }
@@ -438,6 +441,8 @@ private:
         return REPO_FOLLOW;
       return level ? REPO_HOLD | keep : keep;
     }
+    if (sealed.contains(&value))
+      return keep;
     if (level || cast<Function>(value).hasFnAttribute(Attribute::AlwaysInline))
       return REPO_FOLLOW;
     return keep;
@@ -877,8 +882,8 @@ RepoModule Walk::module() const {
 /// Gives internals that more than one definition may come to use hidden names of their own: what the optimizer does to the one
 /// user does not depend on the other any more, and their fragments find them by name.
 ///
-/// What stays internal: functions that one other calls, and that nothing else is done to (they go into it, mostly, and else are
-/// part of its fragment); what is private and known by its content; and what somebody may look for by its name or section.
+/// What stays internal: functions that one other calls, that nothing else is done to, and that may be inlined (they go into it,
+/// mostly, and else are part of its fragment); what is private and known by its content; and what somebody may look for by its name or section.
 Promoted promote(Module &module, unsigned level, StringRef unit) {
   Promoted result;
   SmallPtrSet<GlobalValue *, 16> used;
@@ -919,7 +924,9 @@ Promoted promote(Module &module, unsigned level, StringRef unit) {
         variable->hasInitializer() && is_only_read(*variable))
       // As GlobalOpt would, who sees this of internals only.
       variable->setConstant(true);
-    if (level && isa<Function>(object) && one && calls_only)
+    // What is never inlined may come to be called by all who inline its caller.
+    auto *function = dyn_cast<Function>(object);
+    if (level && function && one && calls_only && !function->hasFnAttribute(Attribute::NoInline))
       continue;
     result.push_back({object, object->getName().str()});
     object->setName(object->getName() + ".repo." + unit);
@@ -930,11 +937,79 @@ Promoted promote(Module &module, unsigned level, StringRef unit) {
   return result;
 }
 
+/// About what the inliner will see of a function, in its units: the cost of its code without what becomes registers.
+uint64_t weight(const Function &function) {
+  uint64_t weight = 0;
+  for (const Instruction &instruction : instructions(function)) {
+    const Value *address = getLoadStorePointerOperand(&instruction);
+    if ((address && isa<AllocaInst>(address)) || isa<AllocaInst>(instruction) ||
+        isa<CastInst>(instruction) || isa<PHINode>(instruction) ||
+        isa<ReturnInst>(instruction) || isa<UnreachableInst>(instruction))
+      continue;
+    if (auto *branch = dyn_cast<BranchInst>(&instruction); branch && branch->isUnconditional())
+      continue;
+    if (auto *place = dyn_cast<GetElementPtrInst>(&instruction);
+        place && place->hasAllConstantIndices())
+      continue;
+    if (isa<IntrinsicInst>(instruction) && !isa<MemIntrinsic>(instruction))
+      continue;
+    weight += 5;
+    if (auto *call = dyn_cast<CallBase>(&instruction))
+      weight += 25 + 5 * call->arg_size();
+    if (auto *choice = dyn_cast<SwitchInst>(&instruction))
+      weight += 10 * choice->getNumCases();
+  }
+  return weight;
+}
+
+/// The functions that are so much larger than what the inliner takes (225, and at most half as much again for what is usual) that
+/// it will hardly look into them. What others would have of seeing them is not worth that an edit of any function makes all new
+/// that reach it: their users get a declaration to see, as if they were in another file.
+Sealed sealed(Module &module, unsigned level, unsigned size_level) {
+  Sealed result;
+  // Without optimisation nobody looks into others.
+  if (!level)
+    return result;
+  const uint64_t limit = size_level ? 150 : 400;
+  SmallPtrSet<const GlobalValue *, 16> barred;
+  SmallVector<GlobalValue *, 16> used;
+  collectUsedGlobalVariables(module, used, false);
+  collectUsedGlobalVariables(module, used, true);
+  barred.insert(used.begin(), used.end());
+  for (GlobalAlias &alias : module.aliases())
+    barred.insert(alias.getAliaseeObject());
+  for (GlobalIFunc &ifunc : module.ifuncs())
+    barred.insert(ifunc.getResolverFunction());
+  DenseMap<const Comdat *, unsigned> members;
+  for (GlobalObject &object : module.global_objects())
+    if (const Comdat *comdat = object.getComdat())
+      ++members[comdat];
+  const Triple triple(module.getTargetTriple());
+  const TargetLibraryInfoImpl library(triple);
+  for (Function &function : module) {
+    LibFunc known;
+    // By their names the optimizer knows what these do.
+    bool by_name = function.getName() == "main" || is_llvm(function) ||
+                   library.getLibFunc(function.getName(), known);
+    const Comdat *comdat = function.getComdat();
+    bool shares = comdat && (members[comdat] > 1 || comdat->getName() != function.getName() ||
+                             comdat->getSelectionKind() != Comdat::Any);
+    if (function.isDeclaration() || function.hasLocalLinkage() ||
+        function.hasAvailableExternallyLinkage() || barred.contains(&function) || by_name ||
+        shares || function.hasFnAttribute(Attribute::AlwaysInline) ||
+        any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
+      continue;
+    if (weight(function) > limit)
+      result.insert(&function);
+  }
+  return result;
+}
+
 Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
-          const Promoted &promoted, bool contributions) {
+          const Promoted &promoted, const Sealed &sealed, bool contributions) {
   Walk result;
   result.level = level;
-  Walker walker(module, level, unit);
+  Walker walker(module, level, unit, sealed);
   DenseMap<const GlobalValue *, StringRef> originals;
   for (auto &[value, name] : promoted)
     originals[value] = name;
@@ -992,6 +1067,8 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       definition.flags |= REPO_AVAILABLE_EXTERNALLY;
     if (is_content(value))
       definition.flags |= REPO_CONTENT;
+    if (sealed.contains(&value))
+      definition.flags |= REPO_SEALED;
     if (is_llvm(value)) {
       definition.flags |= REPO_LLVM | REPO_NEVER;
       definition.flags &= ~(REPO_DISCARDABLE | REPO_LOCAL);

@@ -1,6 +1,7 @@
 // What the walk over a module gives, and what Rust gives back. The other side of this is in lib.rs.
 #pragma once
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Module.h"
 #include <cstdint>
 #include <vector>
@@ -52,6 +53,8 @@ enum : uint32_t {
   REPO_CONSTRUCTOR = 128,
   /// A list that only LLVM reads (llvm.global_ctors, llvm.used).
   REPO_LLVM = 256,
+  /// So large that nobody is to look into it: its users see a declaration, whether it is compiled or not.
+  REPO_SEALED = 512,
 };
 
 struct RepoDefinition {
@@ -89,6 +92,8 @@ enum RepoAction : uint8_t {
   REPO_DROP = 1,
   /// It is there, but those that are compiled may inline it: it goes after that.
   REPO_DROP_LATE = 2,
+  /// Compile it, and write it though nobody who is compiled may use it: what comes from the repository does.
+  REPO_WRITE = 3,
 };
 
 // Rust's.
@@ -122,8 +127,12 @@ struct Walk {
 /// An internal that was promoted: under which name it was known.
 using Promoted = std::vector<std::pair<llvm::GlobalValue *, std::string>>;
 
+/// Functions whose users see a declaration.
+using Sealed = llvm::SmallPtrSet<const llvm::GlobalValue *, 32>;
+
 Promoted promote(llvm::Module &module, unsigned level, llvm::StringRef unit);
+Sealed sealed(llvm::Module &module, unsigned level, unsigned size_level);
 Walk walk(llvm::Module &module, unsigned level, unsigned size_level, llvm::StringRef unit,
-          const Promoted &promoted, bool contributions);
+          const Promoted &promoted, const Sealed &sealed, bool contributions);
 
 } // namespace repo

@@ -3,6 +3,9 @@
 //! *Roots* are written whoever uses them; all others, if somebody does. A definition is *known* if the repository has its fragment and
 //! all that must be there as well for it to be used. Compiled are the roots that are not known, and what they reach: of that, what is
 //! known goes after the optimizer has had it for inlining. All else goes at once.
+//!
+//! Who uses what is *sealed* does not depend on what that is, and may be known though it is new. Then it is compiled as a root is, for
+//! what comes from the repository needs it.
 
 use crate::graph::{Digests, Flags, Kind, Module};
 use rustc_hash::FxHashMap;
@@ -17,6 +20,15 @@ pub enum Action {
     Drop = 1,
     /// It goes after the inliner.
     DropLate = 2,
+    /// It is compiled, and written whoever uses it.
+    Write = 3,
+}
+
+impl Action {
+    /// Whether its code is generated.
+    pub fn is_compiled(self) -> bool {
+        matches!(self, Action::Compile | Action::Write)
+    }
 }
 
 /// What a repository says of a digest.
@@ -54,6 +66,20 @@ pub fn mark_constructed(module: &mut Module) {
     }
 }
 
+/// Without optimisation a compiler writes what others can name, whether somebody uses it or not (clang emits inline functions that
+/// only code uses which it has found to be dead itself): then nothing of that is discardable.
+pub fn mark_written(module: &mut Module) {
+    if module.level > 0 {
+        return;
+    }
+    for definition in &mut module.definitions {
+        let others = [Flags::LOCAL, Flags::CONTENT, Flags::AVAILABLE_EXTERNALLY];
+        if !others.iter().any(|flag| definition.flags.has(*flag)) {
+            definition.flags.0 &= !Flags::DISCARDABLE.0;
+        }
+    }
+}
+
 /// Decides; `find` asks the repository.
 pub fn decide(
     module: &Module,
@@ -82,31 +108,90 @@ pub fn decide(
     if !prune || module.whole.is_some() {
         return decisions;
     }
-    without_dependents(module, &found, &mut decisions);
+    let by_name: ByName<'_> = (module.definitions.iter().enumerate())
+        .map(|(at, definition)| (&definition.name[..], at as u32))
+        .collect();
+    without_dependents(module, &by_name, &found, &mut decisions);
     let is_root = |at: &u32| {
         let flags = module.definitions[*at as usize].flags;
         !flags.has(Flags::DISCARDABLE)
     };
-    let new_roots: Vec<u32> = (0..count as u32)
+    let (known_roots, mut compiled_roots): (Vec<u32>, Vec<u32>) = (0..count as u32)
         .filter(is_root)
-        .filter(|at| !decisions[*at as usize].known)
-        .collect();
-    let reached = module.reach(new_roots, |at| decisions[at as usize].known);
+        .partition(|at| decisions[*at as usize].known);
+    let mut written = vec![false; count];
+    let reached = loop {
+        let reached = module.reach(compiled_roots.iter().copied(), |at| {
+            decisions[at as usize].known
+        });
+        let used = needed_by_known(module, &by_name, &found, &decisions, &known_roots, &reached);
+        let before = compiled_roots.len();
+        for at in used {
+            if !decisions[at as usize].known && !std::mem::replace(&mut written[at as usize], true)
+            {
+                compiled_roots.push(at);
+            }
+        }
+        if compiled_roots.len() == before {
+            break reached;
+        }
+    };
     for (at, decision) in decisions.iter_mut().enumerate() {
         decision.action = match (reached[at], decision.known) {
             (false, _) => Action::Drop,
             (true, true) => Action::DropLate,
+            (true, false) if written[at] => Action::Write,
             (true, false) => Action::Compile,
         };
     }
     decisions
 }
 
+/// Definitions by their names.
+type ByName<'m> = FxHashMap<&'m [u8], u32>;
+
+/// What of this module is needed by what comes from the repository if `reached` is compiled; it may be not known itself.
+fn needed_by_known(
+    module: &Module,
+    by_name: &ByName<'_>,
+    found: &[Option<Found>],
+    decisions: &[Decision],
+    known_roots: &[u32],
+    reached: &[bool],
+) -> Vec<u32> {
+    let mut next = known_roots.to_vec();
+    for (at, _) in reached.iter().enumerate().filter(|(_, reached)| **reached) {
+        next.extend(module.references_of(at as u32).iter().map(|r| r.target));
+    }
+    let mut is_used = vec![false; reached.len()];
+    let mut used = Vec::new();
+    while let Some(at) = next.pop() {
+        let (true, Some(found)) = (decisions[at as usize].known, &found[at as usize]) else {
+            continue;
+        };
+        if std::mem::replace(&mut is_used[at as usize], true) {
+            continue;
+        }
+        for needed in found
+            .dependents
+            .iter()
+            .filter_map(|name| by_name.get(&name[..]))
+        {
+            used.push(*needed);
+            next.push(*needed);
+        }
+    }
+    used
+}
+
 /// Takes back that something is known, if it needs what is not.
-fn without_dependents(module: &Module, found: &[Option<Found>], decisions: &mut [Decision]) {
-    let by_name: FxHashMap<&[u8], usize> = (module.definitions.iter().enumerate())
-        .map(|(at, definition)| (&definition.name[..], at))
-        .collect();
+fn without_dependents(
+    module: &Module,
+    by_name: &ByName<'_>,
+    found: &[Option<Found>],
+    decisions: &mut [Decision],
+) {
+    let is_sealed = |at: u32| module.definitions[at as usize].flags.has(Flags::SEALED);
     // Who needs each, and then all that follows from one that is not there.
     let mut needed_by = vec![Vec::new(); decisions.len()];
     let mut next = Vec::new();
@@ -114,7 +199,11 @@ fn without_dependents(module: &Module, found: &[Option<Found>], decisions: &mut 
         let Some(found) = found else { continue };
         for name in &found.dependents {
             match by_name.get(&name[..]) {
-                Some(needed) if decisions[*needed].known => needed_by[*needed].push(at),
+                // What it is does not matter: it can be compiled.
+                Some(needed) if is_sealed(*needed) => {}
+                Some(needed) if decisions[*needed as usize].known => {
+                    needed_by[*needed as usize].push(at);
+                }
                 _ => {
                     if std::mem::replace(&mut decisions[at].known, false) {
                         let name = String::from_utf8_lossy(name);
@@ -139,6 +228,7 @@ fn without_dependents(module: &Module, found: &[Option<Found>], decisions: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Reference;
     use crate::graph::tests::module;
 
     fn actions(module: &Module, known: &[&str], needs: &[(&str, &str)]) -> Vec<Action> {
@@ -192,6 +282,50 @@ mod tests {
             ),
             [Drop, Drop, Drop, Drop]
         );
+    }
+
+    #[test]
+    fn what_is_sealed_is_compiled_for_those_who_are_known() {
+        use Action::{Compile, Drop, DropLate, Write};
+        let mut module = module(&[
+            ("user", 1, &["sealed"]),
+            ("sealed", 2, &["inline"]),
+            ("inline", 3, &[]),
+            ("new", 4, &["middle"]),
+            ("middle", 5, &[]),
+        ]);
+        module.references[0].flags = Reference::NEED;
+        module.definitions[1].flags = Flags(Flags::SEALED.0 | Flags::DISCARDABLE.0);
+        let needs = [("user", "sealed"), ("middle", "sealed")];
+        assert_eq!(
+            actions(&module, &["user", "inline", "new", "middle"], &needs),
+            [Drop, Write, DropLate, Drop, Drop]
+        );
+        assert_eq!(
+            actions(&module, &["user", "sealed", "inline", "middle"], &needs),
+            [Drop, Drop, Drop, Compile, DropLate]
+        );
+        // Nobody known uses it.
+        assert_eq!(
+            actions(&module, &["inline"], &[]),
+            [Compile, Compile, DropLate, Compile, Compile]
+        );
+    }
+
+    #[test]
+    fn without_optimisation_what_nobody_uses_is_written() {
+        let functions: &[(&str, u8, &[&str])] = &[("used", 1, &[]), ("inline", 2, &[])];
+        for (level, expected) in [(0, Action::Compile), (2, Action::Drop)] {
+            let mut module = module(functions);
+            module.level = level;
+            module.definitions[1].flags = Flags::DISCARDABLE;
+            mark_written(&mut module);
+            assert_eq!(
+                actions(&module, &["used"], &[]),
+                [Action::Drop, expected],
+                "level {level}"
+            );
+        }
     }
 
     #[test]

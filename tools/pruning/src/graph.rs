@@ -56,6 +56,8 @@ impl Flags {
     pub const CONSTRUCTOR: Flags = Flags(128);
     /// A list that only LLVM reads.
     pub const LLVM: Flags = Flags(256);
+    /// Its users see a declaration only.
+    pub const SEALED: Flags = Flags(512);
 
     /// Whether all of `other` are set.
     pub fn has(self, other: Flags) -> bool {

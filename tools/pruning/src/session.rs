@@ -1,6 +1,6 @@
 //! One compilation, as the plugin goes through it.
 
-use crate::decide::{Action, Decision, Found, decide, mark_constructed};
+use crate::decide::{Action, Decision, Found, decide, mark_constructed, mark_written};
 use crate::graph::{Digests, Module, Reference};
 use crate::memo;
 use crate::protocol::{Defined, Report, Request, State};
@@ -57,6 +57,7 @@ impl Session {
     pub fn decide(&mut self, mut module: Module) -> &[Action] {
         let start = Instant::now();
         mark_constructed(&mut module);
+        mark_written(&mut module);
         // A name that the report cannot have, or without a name.
         let unspeakable = |name: &[u8]| name.is_empty() || std::str::from_utf8(name).is_err();
         if module.definitions.iter().any(|definition| {
@@ -120,7 +121,7 @@ impl Session {
                 body: hex(&definition.body),
                 flags: definition.flags.0,
                 state: match (decision.action, decision.known) {
-                    (Action::Compile, _) => State::New,
+                    (Action::Compile | Action::Write, _) => State::New,
                     (Action::DropLate, _) => State::KnownKept,
                     (Action::Drop, true) => State::Known,
                     (Action::Drop, false) => State::Unreached,
@@ -132,7 +133,7 @@ impl Session {
             }
         });
         Report {
-            pruned: self.actions.iter().any(|action| *action != Action::Compile),
+            pruned: self.actions.iter().any(|action| !action.is_compiled()),
             whole: module.whole.clone(),
             level: module.level,
             seconds: walk_seconds + self.seconds,

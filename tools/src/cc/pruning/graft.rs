@@ -1,5 +1,7 @@
 //! A whole compilation, of what the compiler has generated and of what the repository had.
 
+use format_spec::digest::Digest;
+use format_spec::program::Index;
 use pruning::memo::{Binding, Found, NONE};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -41,6 +43,88 @@ enum Reference {
     Nothing,
 }
 
+/// What tells an internal function from others of its translation unit: its fragment, its symbols (name, section, value), and what
+/// it is bound to (a global name, or a local one with its fragment and section, or a section).
+#[derive(PartialEq, Eq, Hash)]
+struct Internal<'a> {
+    fragment: u64,
+    symbols: Vec<(&'a [u8], u32, u64)>,
+    bindings: Vec<(&'a [u8], u64, u32)>,
+}
+
+impl<'a> Internal<'a> {
+    /// If all symbols of a memo's member are local, and there are some.
+    fn of_memo(memo: &Found<'a>, member: u32, bindings: &[Binding]) -> Option<Internal<'a>> {
+        let own = || memo.symbols.iter().filter(|symbol| symbol.member == member);
+        if own().next().is_none() || own().any(|symbol| is_global(symbol.info)) {
+            return None;
+        }
+        let fragment = |member: u32| match member {
+            NONE => 0,
+            member => memo.members[member as usize].fragment.0,
+        };
+        let bindings = bindings.iter().map(|binding| match *binding {
+            Binding::Symbol(symbol) => {
+                let symbol = &memo.symbols[symbol as usize];
+                match is_global(symbol.info) {
+                    true => (symbol.name, 0, 0),
+                    false => (symbol.name, fragment(symbol.member), symbol.section),
+                }
+            }
+            Binding::Section(member, section) => (&[][..], fragment(member), section),
+        });
+        Some(Internal {
+            fragment: fragment(member),
+            symbols: own().map(|s| (s.name, s.section, s.value)).collect(),
+            bindings: bindings.collect(),
+        })
+    }
+
+    /// The same of what was compiled; `address_of` says where the repository has a member.
+    fn of_compiled(
+        from: &Compilation<'a>,
+        fragment: &Fragment,
+        own: &[u32],
+        member_of: &[u32],
+        address: u64,
+        address_of: impl Fn(u32) -> Option<u64>,
+    ) -> Option<Internal<'a>> {
+        let place = |symbol: &Symbol| match symbol.place {
+            Place::Section(section) => {
+                let member = member_of[section as usize];
+                let first = from.fragments[member as usize].sections.start;
+                Some((address_of(member)?, section - first))
+            }
+            _ => Some((0, 0)),
+        };
+        let bound = from.bindings[range(&fragment.bindings)].iter();
+        let bindings = bound.map(|bound| {
+            let symbol = &from.symbols[*bound as usize];
+            let name = from.name(symbol.name);
+            if is_global(symbol.info) {
+                return Some((name, 0, 0));
+            }
+            let (address, section) = place(symbol)?;
+            let is_section = symbol.info & 15 == STT_SECTION;
+            Some((if is_section { &[][..] } else { name }, address, section))
+        });
+        let symbols = own.iter().map(|symbol| {
+            let symbol = &from.symbols[*symbol as usize];
+            let (_, section) = place(symbol)?;
+            (!is_global(symbol.info)).then(|| (from.name(symbol.name), section, symbol.value))
+        });
+        Some(Internal {
+            fragment: address,
+            symbols: symbols.collect::<Option<_>>()?,
+            bindings: bindings.collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn is_global(info: u8) -> bool {
+    info >> 4 != 0
+}
+
 /// A compilation that grows.
 pub struct Graft<'a> {
     out: Compilation<'a>,
@@ -54,6 +138,8 @@ pub struct Graft<'a> {
     bindings: Vec<Reference>,
     /// By address: members without symbols, bound to what is global only.
     shared: FxHashMap<u64, u32>,
+    /// Internal functions that several definitions have come to use (what they inlined called them): the member, and its symbols.
+    internals: FxHashMap<Internal<'a>, (u32, Vec<Reference>)>,
     /// Variables, and how they must be aligned.
     alignments: Vec<(&'a [u8], u32)>,
     /// How many definitions came from the repository.
@@ -61,8 +147,15 @@ pub struct Graft<'a> {
 }
 
 impl<'a> Graft<'a> {
-    /// Begins with what the compiler has generated.
-    pub fn new(partial: &Compilation<'a>) -> Result<Graft<'a>, GraftError> {
+    /// Begins with what the compiler has generated, whose fragments have these digests.
+    ///
+    /// # Errors
+    /// If it does not fit together, or the repository is damaged.
+    pub fn new(
+        partial: &Compilation<'a>,
+        digests: &[Digest],
+        programs: &Programs<'a>,
+    ) -> Result<Graft<'a>, GraftError> {
         let mut graft = Graft {
             out: Compilation {
                 machine: partial.machine,
@@ -82,10 +175,12 @@ impl<'a> Graft<'a> {
             global_of: FxHashMap::default(),
             bindings: Vec::new(),
             shared: FxHashMap::default(),
+            internals: FxHashMap::default(),
             alignments: Vec::new(),
             grafted: 0,
         };
-        graft.partial(partial)?;
+        let symbols = graft.partial(partial)?;
+        graft.compiled_internals(partial, digests, programs, &symbols)?;
         Ok(graft)
     }
 
@@ -224,7 +319,57 @@ impl<'a> Graft<'a> {
         Ok(Reference::Global(number))
     }
 
-    fn partial(&mut self, from: &Compilation<'a>) -> Result<(), GraftError> {
+    /// Notes the internal functions that were compiled, so that what comes from the repository does not bring them once more.
+    fn compiled_internals(
+        &mut self,
+        from: &Compilation<'a>,
+        digests: &[Digest],
+        programs: &Programs<'a>,
+        symbols: &[Reference],
+    ) -> Result<(), GraftError> {
+        let mut addresses = Vec::with_capacity(digests.len());
+        for digest in digests {
+            let record = programs.snapshot().get(Index::Fragments.slot(), digest);
+            let record = record.map_err(ProgramError::from)?;
+            addresses.push(record.map(|record| record.address.0));
+        }
+        let mut member_of = vec![0; from.sections.len()];
+        for (member, fragment) in from.fragments.iter().enumerate() {
+            member_of[range(&fragment.sections)].fill(member as u32);
+        }
+        let mut symbols_of: Vec<Vec<u32>> = vec![Vec::new(); from.fragments.len()];
+        for (index, symbol) in from.symbols.iter().enumerate().skip(1) {
+            if let Place::Section(section) = symbol.place
+                && symbol.info & 15 != STT_SECTION
+            {
+                symbols_of[member_of[section as usize] as usize].push(index as u32);
+            }
+        }
+        // Left out is at most what says that the object is not whole.
+        let mut number = 0;
+        for (member, fragment) in from.fragments.iter().enumerate() {
+            if is_left_out(from, fragment) {
+                continue;
+            }
+            number += 1;
+            let own = &symbols_of[member];
+            let (Some(address), false) = (addresses[member], own.is_empty()) else {
+                continue;
+            };
+            let address_of = |member: u32| addresses[member as usize];
+            let internal =
+                Internal::of_compiled(from, fragment, own, &member_of, address, address_of);
+            if let Some(internal) = internal {
+                let references = own.iter().map(|symbol| symbols[*symbol as usize]);
+                self.internals
+                    .insert(internal, (number - 1, references.collect()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what was compiled; what has become of its symbols.
+    fn partial(&mut self, from: &Compilation<'a>) -> Result<Vec<Reference>, GraftError> {
         for group in &from.groups {
             let signature = self.name(from.name(group.signature));
             self.out.groups.push(Group {
@@ -232,17 +377,13 @@ impl<'a> Graft<'a> {
                 flags: group.flags,
             });
         }
-        let is_left_out = |fragment: &Fragment| {
-            let mut sections = from.sections[range(&fragment.sections)].iter();
-            sections.any(|section| from.name(section.name) == PARTIAL)
-        };
         // Anonymous parts may stand behind those that refer to them.
         let mut next = 0;
         let number_of: Vec<Option<u32>> = from
             .fragments
             .iter()
             .map(|fragment| {
-                if is_left_out(fragment) {
+                if is_left_out(from, fragment) {
                     return None;
                 }
                 next += 1;
@@ -251,7 +392,7 @@ impl<'a> Graft<'a> {
             .collect();
         let mut section_of = vec![None; from.sections.len()];
         for fragment in &from.fragments {
-            if is_left_out(fragment) {
+            if is_left_out(from, fragment) {
                 continue;
             }
             let suffix = from.name(fragment.suffix);
@@ -311,7 +452,7 @@ impl<'a> Graft<'a> {
         self.out.digest_order = order
             .filter_map(|member| number_of[*member as usize])
             .collect();
-        Ok(())
+        Ok(symbols)
     }
 
     /// The names that are needed, and not there.
@@ -342,6 +483,13 @@ impl<'a> Graft<'a> {
         let mut number_of: Vec<Option<u32>> = vec![None; memo.members.len()];
         let mut of_part: FxHashMap<u32, u32> = FxHashMap::default();
         let mut is_made = vec![false; memo.members.len()];
+        let mut internal_of: Vec<Option<Internal<'a>>> = Vec::with_capacity(memo.members.len());
+        for at in 0..memo.members.len() {
+            internal_of.push(match at {
+                0 => None,
+                at => Internal::of_memo(memo, at as u32, bindings_of(at)),
+            });
+        }
         for &at in &by_address {
             let member = &memo.members[at];
             let part = place_of(addresses[at]).ok_or_else(|| misfit("a fragment is missing"))?;
@@ -352,9 +500,10 @@ impl<'a> Graft<'a> {
                     Binding::Symbol(symbol) => memo.symbols[*symbol as usize].member == NONE,
                     Binding::Section(..) => false,
                 });
-            let known = match is_shared {
-                true => self.shared.get(&addresses[at].0).copied(),
-                false => self.member_of_pointer(memo, at as u32),
+            let known = match (is_shared, &internal_of[at]) {
+                (true, _) => self.shared.get(&addresses[at].0).copied(),
+                (false, Some(internal)) => self.internals.get(internal).map(|known| known.0),
+                (false, None) => self.member_of_pointer(memo, at as u32),
             };
             let number = match known {
                 Some(number) => number,
@@ -397,11 +546,24 @@ impl<'a> Graft<'a> {
             }
         };
         let mut symbols = Vec::with_capacity(memo.symbols.len());
+        // How many of each member's symbols were met.
+        let mut met = vec![0; memo.members.len()];
         for symbol in &memo.symbols {
             // Of what was there already, the symbol was too.
             let is_made = symbol.member == NONE || is_made[symbol.member as usize];
             if let (false, Some(number)) = (is_made, self.global_of.get(symbol.name)) {
                 symbols.push(Reference::Global(*number));
+                continue;
+            }
+            if let Some(internal) = internal_of
+                .get(symbol.member as usize)
+                .and_then(Option::as_ref)
+                && !is_made
+                && let Some((_, known)) = self.internals.get(internal)
+            {
+                let met = &mut met[symbol.member as usize];
+                symbols.push(known[*met]);
+                *met += 1;
                 continue;
             }
             let place = match symbol.member {
@@ -417,7 +579,7 @@ impl<'a> Graft<'a> {
                 other: symbol.other,
                 bits: symbol.bits,
             };
-            symbols.push(if symbol.info >> 4 == 0 {
+            symbols.push(if !is_global(symbol.info) {
                 new.name = self.name(symbol.name);
                 self.locals.push(new);
                 Reference::Local(self.locals.len() as u32 - 1)
@@ -437,6 +599,17 @@ impl<'a> Graft<'a> {
                 });
             }
             self.set_bindings(number_of[at].unwrap_or_default(), bindings);
+        }
+        for (at, internal) in internal_of.into_iter().enumerate() {
+            if let (true, Some(internal)) = (is_made[at], internal) {
+                let own = memo.symbols.iter().zip(&symbols);
+                let own = own.filter(|(symbol, _)| symbol.member == at as u32);
+                let known = (
+                    number_of[at].unwrap_or_default(),
+                    own.map(|(_, s)| *s).collect(),
+                );
+                self.internals.insert(internal, known);
+            }
         }
         self.alignments.extend(&memo.alignments);
         self.grafted += 1;
@@ -519,6 +692,12 @@ impl<'a> Graft<'a> {
         linker::split::outline(&mut self.out);
         Ok(self.out)
     }
+}
+
+/// Whether this is what says that an object is not whole.
+fn is_left_out(from: &Compilation<'_>, fragment: &Fragment) -> bool {
+    let mut sections = from.sections[range(&fragment.sections)].iter();
+    sections.any(|section| from.name(section.name) == PARTIAL)
 }
 
 /// Where the language's routine for exceptions is: made for each object that needs it.

@@ -221,8 +221,7 @@ impl Pruning {
         let programs = repository.programs()?;
         let (prepared, grafted) = match report.pruned {
             true => {
-                let (compilation, grafted) =
-                    self.graft(&prepared.compilation, &programs, &report)?;
+                let (compilation, grafted) = self.graft(&prepared, &programs, &report)?;
                 (Prepared::new(compilation)?, grafted)
             }
             false => (prepared, 0),
@@ -293,14 +292,14 @@ impl Pruning {
     /// The whole compilation.
     fn graft<'a>(
         &self,
-        partial: &Compilation<'a>,
+        partial: &Prepared<'a>,
         programs: &store::program::Programs<'a>,
         report: &Report,
     ) -> Result<(Compilation<'a>, u32), Failed> {
         let by_name: FxHashMap<&[u8], usize> = (report.definitions.iter().enumerate())
             .map(|(at, defined)| (defined.name.as_bytes(), at))
             .collect();
-        let mut graft = Graft::new(partial)?;
+        let mut graft = Graft::new(&partial.compilation, &partial.fragments, programs)?;
         let mut added = FxHashSet::default();
         let mut next: Vec<usize> = (report.definitions.iter().enumerate())
             .filter(|(_, defined)| {

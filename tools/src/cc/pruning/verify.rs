@@ -12,6 +12,8 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
 
+const STT_FUNC: u8 = 2;
+
 /// What a compilation's definitions are, by name.
 pub type Definitions = FxHashMap<Vec<u8>, Digest>;
 
@@ -66,13 +68,23 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// All global symbols of a compilation.
+/// All global symbols of a compilation, and how often it has each internal function: each of those must be one.
 pub fn definitions(from: &Compilation<'_>) -> Definitions {
     let mut member_of = vec![0; from.sections.len()];
     for (member, fragment) in from.fragments.iter().enumerate() {
         member_of[range(&fragment.sections)].fill(member);
     }
     let mut result = Definitions::default();
+    let mut internal: FxHashMap<&[u8], u64> = FxHashMap::default();
+    for symbol in &from.symbols[..from.first_global as usize] {
+        if symbol.info & 15 == STT_FUNC {
+            *internal.entry(from.name(symbol.name)).or_default() += 1;
+        }
+    }
+    for (name, count) in internal {
+        let name = [name, b" (internal)"].concat();
+        result.insert(name, Digest(*blake3::hash(&count.to_le_bytes()).as_bytes()));
+    }
     for symbol in &from.symbols[from.first_global as usize..] {
         let mut walk = Walk {
             from,
