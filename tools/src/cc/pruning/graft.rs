@@ -180,7 +180,7 @@ impl<'a> Graft<'a> {
             grafted: 0,
         };
         let symbols = graft.partial(partial)?;
-        graft.compiled_internals(partial, digests, programs, &symbols)?;
+        graft.compiled_parts(partial, digests, programs, &symbols)?;
         Ok(graft)
     }
 
@@ -319,8 +319,9 @@ impl<'a> Graft<'a> {
         Ok(Reference::Global(number))
     }
 
-    /// Notes the internal functions that were compiled, so that what comes from the repository does not bring them once more.
-    fn compiled_internals(
+    /// Notes the internal functions and shared parts that were compiled, so that what comes from the repository does not bring them
+    /// once more.
+    fn compiled_parts(
         &mut self,
         from: &Compilation<'a>,
         digests: &[Digest],
@@ -353,9 +354,18 @@ impl<'a> Graft<'a> {
             }
             number += 1;
             let own = &symbols_of[member];
-            let (Some(address), false) = (addresses[member], own.is_empty()) else {
+            let Some(address) = addresses[member] else {
                 continue;
             };
+            if own.is_empty() {
+                let mut bound = from.bindings[range(&fragment.bindings)].iter();
+                let is_shared = fragment.group == 0
+                    && bound.all(|bound| is_global(from.symbols[*bound as usize].info));
+                if is_shared {
+                    self.shared.insert(address, number - 1);
+                }
+                continue;
+            }
             let address_of = |member: u32| addresses[member as usize];
             let internal =
                 Internal::of_compiled(from, fragment, own, &member_of, address, address_of);
