@@ -133,7 +133,11 @@ fn one(subject: &Subject, binaries: &Binaries, directory: &Path, runs: usize) ->
         command
     };
     let mut alone = command(None, "alone");
-    let (compiler, _) = middle((0..5).map(|_| Ok(run(&mut alone)?[0])).collect::<Result<_>>()?);
+    let (compiler, _) = middle(
+        (0..5)
+            .map(|_| Ok(run(&mut alone)?[0]))
+            .collect::<Result<_>>()?,
+    );
     let mut ccache = command(Some(Path::new("ccache")), "ccache");
     let mut ours = command(Some(binaries.path("repo-cc")), "ours");
     let log = directory.join("log");
@@ -159,7 +163,11 @@ fn one(subject: &Subject, binaries: &Binaries, directory: &Path, runs: usize) ->
     let dependencies = fs::read_to_string(directory.join("ours.d"))?;
     Ok(Compiles {
         name: subject.name,
-        headers: dependencies.split_whitespace().filter(|word| *word != "\\").count() - 2,
+        headers: dependencies
+            .split_whitespace()
+            .filter(|word| *word != "\\")
+            .count()
+            - 2,
         compiler,
         first,
         ccache: middle(of_ccache).0,
@@ -185,7 +193,9 @@ impl Compiles {
 
 /// A table of them.
 pub fn print(all: &[Compiles]) {
-    println!("| hit of | headers | compiler alone | first, repo-cc | ccache | repo-cc | ratio [quartiles] |");
+    println!(
+        "| hit of | headers | compiler alone | first, repo-cc | ccache | repo-cc | ratio [quartiles] |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for it in all {
         println!(

@@ -17,12 +17,13 @@
 //! 3. *The write lock:* how long it is held while sixteen processes import all these objects at once.
 //! 4. *Sizes:* of the repository, against the sum of the objects.
 //!
-//! With `--compiles` instead: compiles that `repo-cc` and ccache know.
+//! With `--compiles` instead: compiles that `repo-cc` and ccache know; with `--definitions`, such of which most definitions are known.
 
 mod clang;
 mod compiles;
 mod contention;
 mod crates;
+mod definitions;
 mod imports;
 mod links;
 mod measure;
@@ -61,6 +62,9 @@ struct Arguments {
     /// Instead of programs, look up compiles that need not be done, beside ccache
     #[arg(long)]
     compiles: bool,
+    /// Instead of programs, edit one function at a time, and have clang 19 compile what is new
+    #[arg(long)]
+    definitions: bool,
     /// Only subjects whose names contain one of these
     names: Vec<String>,
 }
@@ -100,6 +104,17 @@ fn main() -> Result<()> {
                 println!("{:#}", json!({ "compiles": rows, "machine": machine() }));
             }
             false => compiles::print(&found),
+        }
+        return Ok(());
+    }
+    if arguments.definitions {
+        let found = definitions::measure(&binaries, directory.path())?;
+        match arguments.json {
+            true => {
+                let rows: Vec<_> = found.iter().map(definitions::Edit::to_json).collect();
+                println!("{:#}", json!({ "definitions": rows, "machine": machine() }));
+            }
+            false => definitions::print(&found),
         }
         return Ok(());
     }
