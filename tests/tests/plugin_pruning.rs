@@ -251,6 +251,71 @@ fn edits_of_classes_give_what_whole_compiles_give() {
     }
 }
 
+/// A program in which two functions call one that is too large to be looked into.
+fn with_large(linkage: &str, number: u32) -> String {
+    let mut text =
+        format!("#include <stdio.h>\nvolatile int sink = 3;\n{linkage} int large(int x) {{\n");
+    for at in 0..60 {
+        text += &format!("  if (x & {}) sink += x * {at} + sink;\n", at + 1);
+    }
+    text += &format!(
+        "  return x + {number};\n}}\n\
+         int user(int x) {{ return large(x) + 1; }}\n\
+         int other(int x) {{ return user(x) * 2 + large(x + 1); }}\n\
+         int main(void) {{ printf(\"%d %d\\n\", user(4), other(5)); return 0; }}\n"
+    );
+    text
+}
+
+#[test]
+fn an_edit_of_a_large_function_is_new_alone() {
+    for (file, linkage) in [("a.c", "static"), ("a.c", ""), ("a.cc", "inline")] {
+        for level in ["-O1", "-O2", "-O3", "-Os"] {
+            let machine = machine!();
+            machine.compile(file, &with_large(linkage, 1), &[level], false);
+            let said = machine.verified(file, &with_large(linkage, 2), &[level]);
+            let names = match linkage {
+                "inline" => ["_Z5largei", "_Z4useri", "_Z5otheri"],
+                _ => ["large", "user", "other"],
+            };
+            for (name, expected) in names.iter().zip(["new", "known [", "known ["]) {
+                let state = state(&said, name);
+                assert!(
+                    state.starts_with(expected),
+                    "{linkage} {level} {name}: {state}"
+                );
+            }
+            let ours = machine.run(&[&format!("{file}.o")]);
+            let plain = machine.scratch.join("plain");
+            let mut compile = machine.scratch.command(&machine.clang);
+            let made = compile.args([level, file, "-o"]).arg(&plain).status();
+            assert!(made.expect("clang runs").success());
+            let theirs = machine.scratch.command(plain).output().expect("it runs");
+            assert!(
+                ours.status.success() && ours.stdout == theirs.stdout,
+                "{linkage} {level}"
+            );
+        }
+    }
+}
+
+/// An internal function that is not inlined itself, but whose caller is: several definitions come to call it.
+#[test]
+fn an_internal_function_is_there_once() {
+    const TEXT: &str = "
+        volatile int sink;
+        static int slow(int x) { for (int i = 0; i < x; i++) { sink += i; if (sink > 90) return slow(x - 1); } return sink; }
+        static int fast(int x) { return x < 3 ? x : slow(x); }
+        int a(int x) { return fast(x) + 1; }
+        int b(int x) { return fast(x) + 2; }
+        int c(int x) { return fast(x) + 3; }";
+    let machine = machine!();
+    machine.compile("a.c", TEXT, &["-O2"], false);
+    machine.verified("a.c", &TEXT.replace("+ 1", "+ 7"), &["-O2"]);
+    // All from the repository.
+    machine.verified("a.c", &format!("\n{TEXT}"), &["-O2"]);
+}
+
 #[test]
 fn what_became_of_each_definition_is_said() {
     let machine = machine!();

@@ -253,7 +253,8 @@ struct EndPass : PassInfoMixin<EndPass> {
     }
     auto &functions =
         analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
-    bool again = !state->promoted.empty();
+    // Without optimisation all is written; what nobody uses here, what comes from the repository does.
+    bool again = state->walk.level && !state->promoted.empty();
     while (again) {
       again = false;
       std::vector<GlobalValue *> unused;
