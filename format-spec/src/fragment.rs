@@ -129,6 +129,15 @@ pub struct HeadParts {
     pub bodies: usize,
 }
 
+/// The words of a fixup in its [narrow](FixupRecord) form.
+pub const FIXUP_WORDS: usize = 3;
+
+/// Which of them are differences in planes: the offset, as fixups are in the order of their offsets.
+pub const FIXUP_DIFFERENCES: u32 = 0b001;
+
+/// Bytes of a debug section from which on a writer compresses it, if it wants to have it small.
+pub const COMPRESSED_FROM: usize = 128;
+
 /// Bytes of fixups and contents from which on a fragment has checks for each of its sections.
 pub const CHECKED_FROM: u64 = 32 << 10;
 
@@ -174,6 +183,19 @@ impl SectionRecord {
     pub const PACKED_FIXUPS: u8 = 16;
     /// The body begins with a [`SectionExtension`].
     pub const EXTENDED: u8 = 32;
+    /// What follows in the body is a [`CompressedHeader`] and what it says. Only sections of kind [`SectionKind::Debug`] are.
+    pub const COMPRESSED: u8 = 64;
+}
+
+/// Stands in a compressed section in the place of fixups and bytes: the sizes of two LZ4 blocks, which follow. The first is of the planes of the
+/// fixups in their [narrow](FixupRecord) form, the second of the section's bytes.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct CompressedHeader {
+    /// Bytes of the first block; 0 if there are no fixups.
+    pub fixups: u32,
+    /// Bytes of the second.
+    pub bytes: u32,
 }
 
 /// What is seldom said of a section, and its check, at the start of its body.

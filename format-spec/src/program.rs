@@ -285,6 +285,23 @@ impl DifferenceHeader {
     }
 }
 
+/// Head of the value of a compilation that is recorded compressed: SPEC.md, section 19, "Compressed". One LZ4 block follows.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct CompressedCompilation {
+    /// [`CompressedCompilation::MARKER`], where a whole compilation has its number of members.
+    pub marker: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// How the value begins.
+    pub compilation: CompilationHeader,
+}
+
+impl CompressedCompilation {
+    /// No compilation has so many members.
+    pub const MARKER: u32 = u32::MAX - 1;
+}
+
 /// One fragment as part of a compilation. Members stand in the order of their
 /// first section in the object; sections are numbered through all members.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -480,6 +497,8 @@ mod tests {
 
         assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(size_of::<DifferenceHeader>(), 80);
+        assert_eq!(size_of::<CompressedCompilation>(), 64);
+        assert_eq!(offset_of!(CompressedCompilation, compilation), 8);
         assert_eq!(offset_of!(DifferenceHeader, base), 8);
         assert_eq!(offset_of!(DifferenceHeader, check), 16);
         assert_eq!(offset_of!(DifferenceHeader, compilation), 24);

@@ -5,6 +5,7 @@
 use crate::args::Args;
 use crate::file::Files;
 use crate::object::Object;
+use crate::temporary_name::lasting;
 use format_spec::digest::Digest;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ impl<'f> Images<'f> {
                 stores.insert(ticket.store().uuid(), ticket.store());
             }
         }
+        let temporary = std::env::temp_dir();
         let inputs = |uuid: [u8; 16]| {
             let mut inputs = Vec::new();
             for ((_, file), linked) in files.iter().zip(linked) {
@@ -47,7 +49,7 @@ impl<'f> Images<'f> {
                     _ => None,
                 };
                 let whole = std::path::absolute(file.path).unwrap_or_else(|_| file.path.to_owned());
-                let mut path = whole.into_os_string().into_encoded_bytes();
+                let mut path = lasting(whole.as_os_str().as_bytes(), &temporary).into_owned();
                 if let Some(member) = file.member {
                     path.extend([b"(", member, b")"].concat());
                 }
@@ -143,12 +145,13 @@ pub fn tell_unrecorded(args: &Args, why: &ProgramError) {
     }
 }
 
-/// Digest of the command line.
+/// Digest of the command line, but for what is another in each run.
 fn options_digest() -> Digest {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let temporary = std::env::temp_dir();
     let mut bytes = Vec::new();
     for word in &words {
-        bytes.extend_from_slice(word.as_bytes());
+        bytes.extend_from_slice(&lasting(word.as_bytes(), &temporary));
         bytes.push(0);
     }
     Digest::of(&bytes)

@@ -76,6 +76,8 @@ pub fn prepare<'a>(
 /// absolute path of the ticket file that will name the compilation, if there is to be
 /// one: the repository then remembers it, as a root for its compactor.
 ///
+/// Debug sections are recorded compressed.
+///
 /// To import many objects in one transaction, use [`prepare`] on each (in parallel, if
 /// that helps) and [`Repository::add`] on all.
 ///
@@ -88,7 +90,8 @@ pub fn import_object(
     ticket: Option<&Path>,
 ) -> Result<Imported, ImportError> {
     let arena = Bump::new();
-    let (prepared, whole) = prepare(path, bytes, &arena)?;
+    let (mut prepared, whole) = prepare(path, bytes, &arena)?;
+    prepared.compress()?;
     let added = repository.add(&[Addition {
         prepared: &prepared,
         ticket,

@@ -81,6 +81,7 @@ pub mod strtab;
 pub mod symbol_warnings;
 pub mod symbols;
 pub mod symtab;
+pub mod temporary_name;
 pub mod ticket_object;
 pub mod timing;
 pub mod trace;

@@ -230,7 +230,9 @@ pub enum Object<'a> {
 
 /// A section as its file stores it.
 pub struct Stored<'f> {
-    /// As many bytes as it has. Those of a compilation are not always the section's: see [`Object::copy`].
+    /// How many bytes it has.
+    pub size: usize,
+    /// As many bytes as it has, or none. Those of a compilation are not always the section's: see [`Object::copy`].
     pub bytes: &'f [u8],
     /// Its fixups.
     pub fixups: Fixups<'f>,
@@ -429,6 +431,7 @@ impl<'a> Object<'a> {
     pub fn stored(&self, number: u32, relocations: u32) -> Stored<'_> {
         match self {
             Object::Elf(elf) => Stored {
+                size: elf.section_bytes(number).len(),
                 bytes: elf.section_bytes(number),
                 fixups: self.fixups(number, relocations),
                 section: None,
@@ -436,6 +439,7 @@ impl<'a> Object<'a> {
             Object::Ticket(ticket) => {
                 let section = ticket.stored(number);
                 Stored {
+                    size: section.size(),
                     bytes: section.bytes(),
                     fixups: Fixups::Ticket(section.fixups),
                     section: Some(section),

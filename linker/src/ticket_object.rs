@@ -15,7 +15,7 @@ use format_spec::digest::Digest;
 use format_spec::fragment::{
     FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,
 };
-use format_spec::ids::{NameId, PieceId};
+use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{MemberRecord, SymbolRecord};
 use std::ops::Range;
@@ -302,30 +302,39 @@ impl<'a> TicketObject<'a> {
     /// Opens a section's fragment without comparing its bytes.
     #[inline]
     fn open_unchecked(&self, number: u32) -> Option<(FragmentSection<'a>, Targets<'a>)> {
+        self.open_by(number, |programs, fragment, index| {
+            programs.fragment_section(fragment, index)
+        })
+    }
+
+    /// The same, `open` being what opens it.
+    #[inline(always)]
+    fn open_by(
+        &self,
+        number: u32,
+        open: impl FnOnce(&Programs<'a>, Address, u32) -> Result<FragmentSection<'a>, ProgramError>,
+    ) -> Option<(FragmentSection<'a>, Targets<'a>)> {
         let (section, member) = self.placed(number)?;
         // Sections of a member that the outline gives to another are beyond that one's own.
         let index = (number - 1).wrapping_sub(member.first_section);
         let own = self.compilation.sections_of(section.member as usize);
         let bindings = self.compilation.bindings_of(section.member as usize);
-        let opened = self
-            .programs
-            .fragment_section(member.fragment, index)
-            .and_then(|open| {
-                let shape = self.compilation.shapes().get(section.shape() as usize);
-                let is_large = section.bits() & PlacedSection::LARGE != 0;
-                let is_outlined = open.section_count as usize == own.len()
-                    && open.bindable_count as usize == bindings.len()
-                    && (is_large || open.section.size == section.size.into())
-                    && open.section.record.align_log2 == section.align_log2()
-                    && shape.is_some_and(|shape| {
-                        open.section.record.sh_type == shape.sh_type
-                            && open.section.record.sh_flags == shape.sh_flags
-                    });
-                match is_outlined {
-                    true => Ok(open),
-                    false => Err(self.damaged("the outline is not that of the members")),
-                }
-            });
+        let opened = open(&self.programs, member.fragment, index).and_then(|open| {
+            let shape = self.compilation.shapes().get(section.shape() as usize);
+            let is_large = section.bits() & PlacedSection::LARGE != 0;
+            let is_outlined = open.section_count as usize == own.len()
+                && open.bindable_count as usize == bindings.len()
+                && (is_large || open.section.size == section.size.into())
+                && open.section.record.align_log2 == section.align_log2()
+                && shape.is_some_and(|shape| {
+                    open.section.record.sh_type == shape.sh_type
+                        && open.section.record.sh_flags == shape.sh_flags
+                });
+            match is_outlined {
+                true => Ok(open),
+                false => Err(self.damaged("the outline is not that of the members")),
+            }
+        });
         match opened {
             Ok(open) => {
                 let targets = Targets {
@@ -525,7 +534,10 @@ impl<'a> TicketObject<'a> {
     /// bytes that were just copied are in the cache, and to read them before would be to wait for the memory twice.
     #[inline]
     pub fn stored(&self, number: u32) -> StoredSection<'a> {
-        match self.open_unchecked(number) {
+        let opened = self.open_by(number, |programs, fragment, index| {
+            programs.fragment_section_as_stored(fragment, index)
+        });
+        match opened {
             None => StoredSection::NONE,
             Some((open, targets)) => StoredSection {
                 section: Some(open.section),
@@ -551,7 +563,7 @@ impl<'a> TicketObject<'a> {
         };
         let compares = section.check.is_some() && !self.is_section_checked(number);
         let (fixups, is_right) = section.copy(out, unpacked, compares);
-        if compares {
+        if compares || !is_right {
             self.checked_section(number, is_right);
         }
         TicketFixups {
@@ -715,7 +727,7 @@ pub struct PlainMember<'a> {
 pub struct StoredSection<'a> {
     /// Nothing, if it could not be opened.
     section: Option<SectionView<'a>>,
-    /// Its fixups.
+    /// Its fixups; none if it is recorded compressed.
     pub fixups: TicketFixups<'a>,
 }
 
@@ -725,7 +737,13 @@ impl<'a> StoredSection<'a> {
         fixups: TicketFixups::NONE,
     };
 
-    /// As many bytes as the section has, with the words of packed fixups.
+    /// How many bytes the section has.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.section.map_or(0, |section| section.stored_size())
+    }
+
+    /// As many bytes as the section has, with the words of packed fixups; none if it is recorded compressed.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.section.map_or(&[], |section| section.stored)

@@ -744,12 +744,12 @@ impl Writer<'_, '_> {
                 && object
                     .section(number)
                     .is_some_and(|section| runs_backwards(section.name));
-            if bytes.len() == size && backwards {
+            if stored.size == size && backwards {
                 let bytes = object.section_bytes(number);
                 for (to, from) in out.chunks_exact_mut(8).zip(bytes.rchunks_exact(8)) {
                     to.copy_from_slice(from);
                 }
-            } else if bytes.len() == size {
+            } else if stored.size == size {
                 fixups = object.copy(number, &stored, out, &mut unpacked);
             } else {
                 // `SHT_NOBITS` among sections with bytes.

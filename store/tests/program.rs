@@ -587,6 +587,99 @@ fn what_is_much_is_added_in_several_transactions() {
     assert_eq!(ticket.header.compilation, added[2].address);
 }
 
+/// A compilation that is recorded compressed, with a debug section of `size` bytes that is, too.
+fn compressed(size: usize) -> Prepared<'static> {
+    let mut compilation = large(size);
+    compilation.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+    let mut prepared = Prepared::new(compilation).unwrap();
+    prepared.compress().unwrap();
+    prepared
+}
+
+#[test]
+fn compressed_sections_and_compilations_are_read_back() {
+    for (size, is_checked) in [(800, false), (64 << 10, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program.repo");
+        let repository = Repository::open_or_create(&path).unwrap();
+        let prepared = compressed(size);
+        assert!(add(&repository, &prepared, None).0);
+        let programs = repository.programs().unwrap();
+        let view = programs.compilation(&prepared.digest).unwrap();
+        assert!(view.record().value.len() < view.size() && view.base().is_none());
+        let address = view.members()[0].fragment;
+        programs.check_fragment(address).unwrap();
+        let stored = programs.fragment_section_as_stored(address, 0).unwrap();
+        let stored = stored.section;
+        assert!(stored.compressed.is_some() && stored.stored_size() == size);
+        assert_eq!(stored.check.is_some(), is_checked);
+        let (mut out, mut unpacked) = (vec![1; size], Vec::new());
+        let (copied, is_right) = stored.copy(&mut out, &mut unpacked, true);
+        assert!(is_right && out == vec![0; size]);
+        let parts = |fixup: WideFixupRecord| (fixup.offset, fixup.addend, fixup.target);
+        let expected = prepared.compilation.fixups.iter();
+        let expected: Vec<_> = expected.map(|fixup| parts((*fixup).into())).collect();
+        assert!(copied.iter().map(parts).eq(expected.iter().copied()));
+
+        // As it is without.
+        let fragment = programs.fragment(address).unwrap();
+        assert!(fragment.record().value.len() < fragment.size());
+        assert!(fragment.body().is_some());
+        let section = programs.fragment_section(address, 0).unwrap().section;
+        assert!(matches!(section.fixups, FixupsView::Packed(_)));
+        assert!(section.fixups.iter().map(parts).eq(expected));
+        let of_plain = Repository::open_or_create(&directory.path().join("plain.repo")).unwrap();
+        let mut plain = large(size);
+        plain.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+        let plain = Prepared::new(plain).unwrap();
+        assert_eq!(plain.digest, prepared.digest);
+        add(&of_plain, &plain, None);
+        let others = of_plain.programs().unwrap();
+        let other = others.compilation(&plain.digest).unwrap();
+        let other = others.fragment(other.members()[0].fragment).unwrap();
+        assert_eq!(other.body(), fragment.body());
+        assert!(read_all(&programs, &prepared.digest).unwrap());
+        assert!(!add(&repository, &plain, None).0);
+        assert!(!add(&of_plain, &prepared, None).0);
+    }
+}
+
+/// Whoever has the right bytes mends a record, in whichever form it is.
+#[test]
+fn damaged_compressed_records_are_mended() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let recorded = compressed(800);
+    let mut plain = large(800);
+    plain.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+    let plain = Prepared::new(plain).unwrap();
+    for (first, second) in [(&recorded, &plain), (&plain, &recorded)] {
+        let _ = std::fs::remove_file(&path);
+        let repository = Repository::open_or_create(&path).unwrap();
+        add(&repository, first, None);
+        let programs = repository.programs().unwrap();
+        let view = programs.compilation(&first.digest).unwrap();
+        let places = [view.members()[0].fragment, view.record().address];
+        let places = places.map(|address| address.0 + 40 + 70);
+        drop(repository);
+        let good = std::fs::read(&path).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        for place in places {
+            let bad = good[place as usize] ^ 4;
+            file.write_all_at(&[bad], place).unwrap();
+            let repository = Repository::open(&path).unwrap();
+            let read = |digest| read_all(&repository.programs().unwrap(), digest);
+            assert!(!read(&first.digest).unwrap_or(false));
+            add(&repository, second, None);
+            assert!(read(&first.digest).unwrap());
+            assert_eq!(
+                std::fs::read(&path).unwrap()[place as usize],
+                good[place as usize]
+            );
+        }
+    }
+}
+
 fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramError> {
     let view = programs.compilation(digest)?;
     let prepared = Prepared::new(programs.load_checked(&view)?)?;
@@ -597,12 +690,17 @@ fn read_all(programs: &Programs<'_>, digest: &Digest) -> Result<bool, ProgramErr
 /// its digest.
 #[test]
 fn damaged_values_are_noticed() {
+    changed_bytes(&Prepared::new(everything()).unwrap());
+    changed_bytes(&compressed(200));
+}
+
+/// Changes each byte of what is recorded.
+fn changed_bytes(prepared: &Prepared<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program.repo");
-    let prepared = Prepared::new(everything()).unwrap();
     let ranges: Vec<std::ops::Range<usize>> = {
         let repository = Repository::open_or_create(&path).unwrap();
-        add(&repository, &prepared, None);
+        add(&repository, prepared, None);
         let programs = repository.programs().unwrap();
         [
             Index::Names,
@@ -638,7 +736,7 @@ fn damaged_values_are_noticed() {
         file.write_all_at(&good[place..=place], place as u64)
             .unwrap();
     }
-    // Only the padding before the wide words, the sections, the pieces and the uses says nothing.
+    // Only paddings say nothing.
     let distinct: std::collections::BTreeSet<_> = unnoticed.into_iter().collect();
     assert!(distinct.len() <= 4 * 4, "{distinct:?}");
 }

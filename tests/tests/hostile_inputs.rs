@@ -563,6 +563,21 @@ fn changed_archives() {
 }
 
 #[test]
+fn archives_that_are_written_anew() {
+    bounded(Target::ArchiveWriter, 20_000);
+}
+
+#[test]
+fn changed_recipes() {
+    bounded(Target::Recipe, 2_000);
+}
+
+#[test]
+fn changed_notes_of_tickets() {
+    bounded(Target::TicketNote, 20_000);
+}
+
+#[test]
 fn changed_command_lines() {
     bounded(Target::Args, 20_000);
 }

@@ -57,14 +57,22 @@ fn features(compiler: &Path, extension: &str, options: &[&str]) {
         summary.plain > 0 && summary.one_fde > 0 && summary.pieces > 0,
         "{summary:?}"
     );
+    if options.contains(&"-g") {
+        assert!(summary.compressed > 0, "{summary:?}");
+    }
     // And what the compactor makes of that.
     let mut command = scratch.command(Binaries::get().path("repo-gc"));
     run(command.args(["--grace", "0s"])).ok();
     let after = check(&scratch);
     assert_eq!(
-        (after.fragments, after.members, after.plain, after.one_fde),
         (
-            summary.fragments,
+            (after.fragments, after.compressed),
+            after.members,
+            after.plain,
+            after.one_fde
+        ),
+        (
+            (summary.fragments, summary.compressed),
             summary.members,
             summary.plain,
             summary.one_fde

@@ -14,11 +14,12 @@
 //! is mended ([`Adder::mend`]): whoever adds it has the right bytes at hand.
 
 use super::build::Piece;
+use super::encode::Form;
 use super::encode::{self, CompilationValue, Translation};
 use super::look::{Look, Numbers, look};
 use super::prepare::Prepared;
 use super::view::{self, Programs};
-use super::{ProgramError, Result, difference};
+use super::{ProgramError, Result, difference, recorded};
 use crate::engine::{Durability, Error, Known, Reader, Record, Snapshot, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::file::NumberedSlot;
@@ -280,9 +281,9 @@ fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<Stat
     let index = Index::Compilations.slot();
     let known = look(&snapshot, index, &prepared.digest, |_| true)?;
     // What is recorded as a difference is there if its base is.
-    let opens = |known: &Record<'_>| match difference::header(known.value) {
-        None => Ok(true),
-        Some(_) => view::is_there(programs.compilation_at(known.address)),
+    let opens = |known: &Record<'_>| match recorded::is_made(known.value) {
+        false => Ok(true),
+        true => view::is_there(programs.compilation_at(known.address)),
     };
     match known {
         Look::There(known) if all_there && opens(&known)? => {
@@ -300,8 +301,8 @@ fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
     // Whatever is wrong with that: it is no matter for who does without.
     let found = whole(&programs.snapshot(), Index::Tickets, &ticket.key).ok()??;
     let predecessor = programs.ticket(&found).ok()?.header.compilation;
-    let base = programs.base_for_successor(predecessor)?;
-    Some(base.address)
+    let (base, _) = programs.base_for_successor(predecessor)?;
+    Some(base)
 }
 
 /// A ticket whose record is to be made.
@@ -520,19 +521,51 @@ impl<'s> Adder<'s> {
         Ok((self.mend(index, digest)?, false))
     }
 
-    /// Inserts the compilation whose value is `self.value`, whole or as a difference to that at `base`, if there is none of this digest. The
-    /// second result is whether it was inserted.
+    /// Inserts a fragment, if there is none of this digest. The second result is whether it was inserted.
+    fn insert_fragment(
+        &mut self,
+        prepared: &Prepared<'_>,
+        number: usize,
+        known: Known,
+        translation: Translation<'_>,
+    ) -> Result<(Address, bool)> {
+        let digest = &prepared.fragments[number];
+        let value = prepared.value(number);
+        let inserted = self.insert(Index::Fragments, digest, known, |out| {
+            let start = out.len();
+            out.extend_from_slice(value);
+            encode::translate_fragment(&mut out[start..], translation)
+        });
+        if let Err(ProgramError::Damaged { .. }) = inserted {
+            // It may have been recorded in the other form.
+            let other = match prepared.is_compressed() {
+                true => Form::Plain,
+                false => Form::Compressed,
+            };
+            if let Some(value) = prepared.other_form(number, other)? {
+                self.value = value;
+                encode::translate_fragment(&mut self.value, translation)?;
+                return Ok((self.mend(Index::Fragments, digest)?, false));
+            }
+        }
+        inserted
+    }
+
+    /// Inserts the compilation whose value is `self.value`, if there is none of this digest: as a difference to that at `base`, if that is
+    /// worth it, or whole, or compressed. The second result is whether it was inserted.
     fn insert_compilation(
         &mut self,
         digest: &Digest,
         base: Option<Address>,
-        known: Known,
+        (known, compresses): (Known, bool),
     ) -> Result<(Address, bool)> {
         let index = Index::Compilations.slot();
         let there = match self.transaction.get(index, digest) {
             Ok(None) => {
                 if let Some(difference) = base.and_then(|base| self.difference(base)) {
                     self.value = difference;
+                } else if compresses && let Some(compressed) = recorded::compressed(&self.value) {
+                    self.value = compressed;
                 }
                 let value = std::mem::take(&mut self.value);
                 let inserted = self.insert(Index::Compilations, digest, known, |out| {
@@ -555,21 +588,19 @@ impl<'s> Adder<'s> {
             }
             return Ok((address, false));
         }
-        // It was recorded whole, or as a difference to what the damaged record still names, or the ticket named.
-        let mut bases = vec![None];
+        // It was recorded whole, or compressed, or as a difference to what the damaged record still names, or the ticket named.
+        let mut bases = Vec::new();
         for candidate in self.transaction.base().candidates(index, digest)? {
             let named = programs.base_for_successor(candidate);
-            bases.push(named.map(|record| record.address));
+            bases.extend(named.map(|(base, _)| base));
         }
-        bases.push(base);
-        let whole = std::mem::take(&mut self.value);
-        for (number, base) in bases.into_iter().enumerate() {
-            self.value.clone_from(&whole);
-            match base.and_then(|base| self.difference(base)) {
-                Some(difference) => self.value = difference,
-                None if number > 0 => continue,
-                None => {}
-            }
+        bases.extend(base);
+        let differences = bases.into_iter().map(|base| self.difference(base));
+        let mut forms: Vec<_> = differences.flatten().collect();
+        forms.extend(recorded::compressed(&self.value));
+        forms.push(std::mem::take(&mut self.value));
+        for form in forms {
+            self.value = form;
             if let Some(address) = self.transaction.mend(index, digest, &self.value)? {
                 return Ok((address, false));
             }
@@ -580,8 +611,8 @@ impl<'s> Adder<'s> {
     /// The compilation whose value is `self.value` as a difference to that at `base`, if that is worth it.
     fn difference(&self, base: Address) -> Option<Vec<u8>> {
         let programs = Programs::new(self.transaction.base());
-        let base = programs.base_for_successor(base)?;
-        difference::difference(base.address, base.value, &self.value)
+        let (base, value) = programs.base_for_successor(base)?;
+        difference::difference(base, value, &self.value)
     }
 
     /// Inserts the value of these parts as a numbered record, if there is none of this key that `is_it`. The second result is whether it
@@ -714,7 +745,8 @@ impl<'s> Adder<'s> {
         };
         missing.value.translate(translation, &mut self.value);
         let known = self.known(missing);
-        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base, known)?;
+        let how = (known, prepared.is_compressed());
+        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base, how)?;
         self.spend(is_new, self.value.len(), &mut missing.added);
         missing.added.address = address;
         missing.added.is_new = is_new;
@@ -751,16 +783,7 @@ impl<'s> Adder<'s> {
         while let Some(number) = missing.fragments.next() {
             let value = prepared.value(number);
             let translation = missing.translation();
-            let (address, is_new) = self.insert(
-                Index::Fragments,
-                &prepared.fragments[number],
-                known,
-                |out| {
-                    let start = out.len();
-                    out.extend_from_slice(value);
-                    encode::translate_fragment(&mut out[start..], translation)
-                },
-            )?;
+            let (address, is_new) = self.insert_fragment(prepared, number, known, translation)?;
             missing.fragments.of[number] = address;
             missing.fragments.done += 1;
             missing.added.new_fragments += u32::from(is_new);

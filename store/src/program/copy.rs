@@ -10,10 +10,11 @@
 //! Which of them are live, and where what they refer to is now, is for the caller to know.
 
 use super::add::Adder;
+use super::compilation_view::CompilationView;
 use super::load::load_parts;
 use super::outputs::ImageView;
 use super::prepare::Prepared;
-use super::view::{self, CompilationView, Programs, TicketView};
+use super::view::{self, Programs, TicketView};
 use super::{ProgramError, Repository, Result, replace_enveloped};
 use crate::engine::{Durability, Reader, Record};
 use format_spec::digest::Digest;
@@ -62,12 +63,13 @@ impl<'d> Copier<'d> {
         if !view.outline_is_whole() {
             return Err(damaged("the outline does not have its checksum"));
         }
-        let prepared = Prepared::new(source.load(view)?)?;
+        let mut prepared = Prepared::new(source.load(view)?)?;
         if prepared.digest != digest {
             return Err(damaged(
                 "the compilation's content does not have its digest",
             ));
         }
+        prepared.compress()?;
         Ok(self.adder.add_unseen(&prepared)?.address)
     }
 
@@ -92,13 +94,14 @@ impl<'d> Copier<'d> {
     /// As above.
     pub fn fragment(&mut self, source: &Programs<'_>, address: Address) -> Result<Address> {
         let parts = load_parts(source, &[address], &[])?;
-        let prepared = Prepared::new(parts.compilation)?;
+        let mut prepared = Prepared::new(parts.compilation)?;
         for (digest, &address) in prepared.fragments.iter().zip(&parts.fragments) {
             if !source.snapshot().record_at(address)?.has_key(digest) {
                 let what = "a fragment's content does not have its digest";
                 return Err(damaged(source, address, what));
             }
         }
+        prepared.compress()?;
         let (fragments, _) = self.adder.add_parts(&prepared)?;
         let copied = (parts.fragments.iter()).position(|known| *known == address);
         let copied = copied.and_then(|number| fragments.get(number).copied());

@@ -113,7 +113,7 @@ const SECTIONS: usize = 6;
 const PIECES: usize = 7;
 
 /// Bytes of the value that a header is of.
-fn value_size(header: &CompilationHeader) -> Option<usize> {
+pub(super) fn value_size(header: &CompilationHeader) -> Option<usize> {
     let binding = if header.has_short_bindings() { 2 } else { 4 };
     let arrays = [
         (header.member_count, size_of::<MemberRecord>()),
@@ -267,8 +267,9 @@ fn put<T: Copy, U: bytemuck::Pod>(
     }
 }
 
-/// Makes the value that `difference` is of, from the value of its base: in words, of which the last may have zeros behind it.
-pub(super) fn apply(base: &[u8], difference: &[u8]) -> Option<Vec<u64>> {
+/// Makes the value that `difference` is of, from the value of its base: in words, of which the last may have zeros behind it, and its
+/// size.
+pub(super) fn apply(base: &[u8], difference: &[u8]) -> Option<(Vec<u64>, usize)> {
     let head = header(difference)?;
     let mut stream = difference.get(size_of::<DifferenceHeader>()..)?;
     let size = value_size(&head.compilation)?;
@@ -301,7 +302,7 @@ pub(super) fn apply(base: &[u8], difference: &[u8]) -> Option<Vec<u64>> {
         value.get_mut(start..at)?.copy_from_slice(bytes);
         stream = rest;
     }
-    (DifferenceHeader::check_of(value) == head.check).then_some(words)
+    (DifferenceHeader::check_of(value) == head.check).then_some((words, size))
 }
 
 fn take_runs(stream: &mut &[u8], count: u32, of_base: u32) -> Option<Vec<u32>> {
@@ -555,11 +556,11 @@ mod tests {
     fn apply_to(base: &[u8], difference: &[u8]) -> Option<Vec<u8>> {
         let mut words = vec![0u64; base.len().div_ceil(8)];
         bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..base.len()].copy_from_slice(base);
-        let made = apply(
+        let (made, size) = apply(
             &bytemuck::cast_slice::<u64, u8>(&words)[..base.len()],
             difference,
         )?;
-        Some(bytemuck::cast_slice(&made).to_vec())
+        Some(bytemuck::cast_slice::<u64, u8>(&made)[..size].to_vec())
     }
 
     fn difference_of(base: &[u8], new: &[u8]) -> Option<Vec<u8>> {

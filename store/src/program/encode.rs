@@ -9,12 +9,14 @@
 
 use super::ProgramError;
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
+use super::columns::{compress, put_planes};
+use super::compilation_view::outline_crc;
 use super::outline::outline;
 use super::prepare;
-use super::view::outline_crc;
 use format_spec::fragment::{
-    BodyCheck, CHECKED_FROM, FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing,
-    SectionExtension, SectionRecord, TargetKind, TargetRecord, head_check,
+    BodyCheck, CHECKED_FROM, COMPRESSED_FROM, CompressedHeader, FIXUP_DIFFERENCES, FIXUP_WORDS,
+    FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing, SectionExtension,
+    SectionKind, SectionRecord, TargetKind, TargetRecord, head_check,
 };
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
@@ -47,6 +49,27 @@ impl Translation<'_> {
     }
 }
 
+/// How a fragment's value is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is read, and as its body is digested.
+    Plain,
+    /// With debug sections compressed, if that makes them smaller.
+    Compressed,
+}
+
+/// Whether the compressed form of a fragment can be another than the plain one.
+pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize) -> bool {
+    let sections = &compilation.sections[as_usize(&compilation.fragments[index].sections)];
+    sections.iter().any(section_is_compressible)
+}
+
+fn section_is_compressible(section: &Section<'_>) -> bool {
+    section.kind == SectionKind::Debug
+        && matches!(section.fixups, Fixups::Narrow(_))
+        && section.bytes.len() >= COMPRESSED_FROM
+}
+
 /// Appends a fragment's value to `out`, which must have a multiple of 8 bytes: the head, then the body, that is
 /// the sections' bodies. Returns where the body begins in `out`.
 ///
@@ -55,6 +78,7 @@ impl Translation<'_> {
 pub(super) fn fragment(
     compilation: &Compilation<'_>,
     index: usize,
+    form: Form,
     out: &mut Vec<u8>,
 ) -> Result<usize, ProgramError> {
     let fragment = &compilation.fragments[index];
@@ -95,7 +119,11 @@ pub(super) fn fragment(
     put_targets(targets, &parts, value)?;
     let mut record_at = start + parts.sections.start;
     for section in sections {
-        let record = put_section(compilation, section, &header, start, out);
+        let form = match section_is_compressible(section) {
+            true => form,
+            false => Form::Plain,
+        };
+        let record = put_section(compilation, section, &header, (start, form), out);
         let place = &mut out[record_at..record_at + size_of::<SectionRecord>()];
         place.copy_from_slice(bytemuck::bytes_of(&record));
         record_at += size_of::<SectionRecord>();
@@ -141,7 +169,7 @@ fn put_section(
     compilation: &Compilation<'_>,
     section: &Section<'_>,
     header: &FragmentHeader,
-    start: usize,
+    (start, form): (usize, Form),
     out: &mut Vec<u8>,
 ) -> SectionRecord {
     let size = u32::try_from(section.size).ok();
@@ -160,22 +188,30 @@ fn put_section(
             reserved: 0,
         }));
     }
+    let contents = out.len();
+    // Where the section's bytes begin.
+    let mut bytes;
+    let mut is_compressed = false;
     let (fixup_count, packing) = match &section.fixups {
         Fixups::Narrow(range) => {
             let fixups = &compilation.fixups[as_usize(range)];
-            (
-                fixups.len(),
-                put_narrow(fixups, &section.bytes, header.bindable_count, out),
-            )
+            let packing = put_narrow(fixups, &section.bytes, header.bindable_count, out);
+            bytes = out.len() - section.bytes.len();
+            if form == Form::Compressed
+                && let Some(at) = put_compressed(fixups, &section.bytes, contents, out)
+            {
+                (bytes, is_compressed) = (at, true);
+            }
+            (fixups.len(), packing)
         }
         Fixups::Wide(range) => {
             out.extend_from_slice(compilation.fixup_bytes(section));
+            bytes = out.len();
             out.extend_from_slice(&section.bytes);
             (range.len(), None)
         }
     };
     if is_extended {
-        let bytes = out.len() - section.bytes.len();
         let check = BodyCheck::default()
             .part(&out[body + SectionExtension::UNCHECKED..bytes])
             .part(&out[bytes..])
@@ -187,6 +223,7 @@ fn put_section(
         (SectionRecord::WIDE_FIXUPS, is_wide),
         (SectionRecord::PACKED_FIXUPS, packing.is_some()),
         (SectionRecord::EXTENDED, is_extended),
+        (SectionRecord::COMPRESSED, is_compressed),
     ] {
         bits |= if is_set { bit } else { 0 };
     }
@@ -202,6 +239,42 @@ fn put_section(
         bits,
         target_bits: packing.map_or(0, |packing| packing.target_bits as u8),
     }
+}
+
+/// Puts fixups and the bytes they are about compressed in the place of what `out` has from `start` on, which is the two as they are. Returns where
+/// the block of the bytes begins; `None`, and `out` is as it was, if that would not save an eighth.
+fn put_compressed(
+    fixups: &[FixupRecord],
+    bytes: &[u8],
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    let end = out.len();
+    let header_end = end + size_of::<CompressedHeader>();
+    out.resize(header_end, 0);
+    let of_fixups = match fixups {
+        [] => 0,
+        _ => {
+            let mut planes = Vec::with_capacity(size_of_val(fixups));
+            let words = bytemuck::cast_slice(fixups);
+            put_planes(words, FIXUP_WORDS, FIXUP_DIFFERENCES, &mut planes);
+            compress(&planes, out)
+        }
+    };
+    let of_bytes = compress(bytes, out);
+    let header = CompressedHeader {
+        fixups: of_fixups as u32,
+        bytes: of_bytes as u32,
+    };
+    out[end..header_end].copy_from_slice(bytemuck::bytes_of(&header));
+    let (size, plain) = (out.len() - end, end - start);
+    if size > plain - plain / 8 {
+        out.truncate(end);
+        return None;
+    }
+    out.copy_within(end.., start);
+    out.truncate(start + size);
+    Some(start + size - of_bytes)
 }
 
 /// Appends narrow fixups and the bytes they are about: packed, if there are some and they can be.

@@ -5,8 +5,10 @@ use super::build::{
     Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
     Symbol, Target,
 };
+use super::compilation_view::CompilationView;
+use super::fragment_view::{FixupsView, FragmentView, section_kind};
 use super::outline::{Outline, outline};
-use super::view::{CompilationView, FixupsView, FragmentView, Programs, section_kind};
+use super::view::Programs;
 use super::{ProgramError, Result};
 use format_spec::fragment::{TargetKind, TargetRecord};
 use format_spec::ids::{Address, NameId, PieceId};

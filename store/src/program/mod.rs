@@ -8,11 +8,14 @@
 
 mod add;
 pub mod build;
+mod columns;
+mod compilation_view;
 mod copy;
 mod difference;
 mod encode;
 mod enveloped;
 mod error;
+mod fragment_view;
 mod load;
 mod local_place;
 pub mod locate;
@@ -23,20 +26,23 @@ mod outputs;
 mod prefixes;
 mod prepare;
 mod record_image;
+mod recorded;
 mod repository;
 mod view;
 pub mod waiting;
 
 pub use add::{Added, Addition, TICKET_REFRESH_NANOSECONDS};
+pub use compilation_view::{Bindings, CompilationView};
 pub use copy::Copier;
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
+pub use fragment_view::{
+    FixupsView, FragmentSection, FragmentView, PackedFixups, SectionCheck, SectionView,
+    section_kind,
+};
 pub use outputs::{ImageView, TypeView};
 pub use prefixes::{Prefix, forget_prefix, remember_prefix};
 pub use prepare::Prepared;
 pub use record_image::{NewImage, NewImageInput, SeenArchive, record_image};
 pub use repository::Repository;
-pub use view::{
-    Bindings, CompilationView, FixupsView, FragmentSection, FragmentView, PackedFixups, PieceView,
-    Programs, SectionCheck, SectionView, TicketView, section_kind,
-};
+pub use view::{PieceView, Programs, TicketView};

@@ -3,6 +3,7 @@
 //! A fragment is hashed where its value is made, so its bytes are copied once ([`encode`]).
 
 use super::build::{Compilation, Place, Section, Target};
+use super::encode::Form;
 use super::{ProgramError, encode, outline};
 use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
 use format_spec::digest::Digest;
@@ -23,6 +24,8 @@ pub struct Prepared<'a> {
     values: Vec<u8>,
     /// Where in `values` each fragment's is.
     value_of: Vec<Range<usize>>,
+    /// Whether what becomes smaller by that is to be recorded compressed.
+    is_compressed: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -47,7 +50,7 @@ impl<'a> Prepared<'a> {
             }
             values.resize(values.len().next_multiple_of(8), 0);
             let start = values.len();
-            let body = encode::fragment(&compilation, index, &mut values)?;
+            let body = encode::fragment(&compilation, index, Form::Plain, &mut values)?;
             value_of[index] = start..values.len();
             let digest = digest(&compilation, index, &fragments, &mut values, (start, body))?;
             fragments[index] = Some(digest);
@@ -63,7 +66,45 @@ impl<'a> Prepared<'a> {
             fragments,
             values,
             value_of,
+            is_compressed: false,
         })
+    }
+
+    /// Has what becomes smaller by that recorded compressed: debug sections, and the compilation. Links then take somewhat longer, and
+    /// repositories less room.
+    ///
+    /// # Errors
+    /// [`ProgramError::TooLarge`].
+    pub fn compress(&mut self) -> Result<(), ProgramError> {
+        self.is_compressed = true;
+        for index in 0..self.value_of.len() {
+            if let Some(value) = self.other_form(index, Form::Compressed)? {
+                let start = self.values.len().next_multiple_of(8);
+                self.values.resize(start, 0);
+                self.values.extend_from_slice(&value);
+                self.value_of[index] = start..self.values.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what becomes smaller by that is to be recorded compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    /// A fragment's value in a form, as [`Prepared::value`] gives it; `None` if it has but one.
+    pub(super) fn other_form(
+        &self,
+        fragment: usize,
+        form: Form,
+    ) -> Result<Option<Vec<u8>>, ProgramError> {
+        if !encode::is_compressible(&self.compilation, fragment) {
+            return Ok(None);
+        }
+        let mut value = Vec::new();
+        encode::fragment(&self.compilation, fragment, form, &mut value)?;
+        Ok(Some(value))
     }
 
     /// A fragment's value, with the compilation's numbers for ids and addresses.

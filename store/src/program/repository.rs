@@ -3,8 +3,9 @@
 use super::Result;
 use super::add::{self, Added, Addition};
 use super::build::Compilation;
+use super::compilation_view::CompilationView;
 use super::load;
-use super::view::{CompilationView, Programs};
+use super::view::Programs;
 use crate::engine::{OpenOptions, Store};
 use format_spec::digest::Digest;
 use format_spec::ids::Address;

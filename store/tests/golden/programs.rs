@@ -166,6 +166,7 @@ pub const CIE: u8 = 4;
 pub const WHOLE_UNWIND: u8 = 8;
 pub const PACKED: u8 = 16;
 pub const EXTENDED: u8 = 32;
+const COMPRESSED: u8 = 64;
 
 /// Section 19.
 pub struct Compilation {
@@ -259,6 +260,7 @@ pub struct Summary {
     pub names: u64,
     pub pieces: u64,
     pub fragments: u64,
+    pub compressed: u64,
     pub packed: u64,
     pub narrow: u64,
     pub wide: u64,
@@ -365,8 +367,127 @@ impl Programs {
         self.file.u64(16) ^ self.file.u64(24)
     }
 
-    pub fn fragment(&self, address: u64) -> Fragment {
+    /// Section 18, "Compressed sections": a fragment's value as it is without them, and whether it has any.
+    fn plain_fragment(&self, address: u64) -> (Vec<u8>, bool) {
         let value = self.value(address, 2);
+        let mut cursor = Cursor::new(value);
+        let first = cursor.u32();
+        let (section_count, is_checked) = ((first & 0xff_ffff) as usize, first >> 24 == 1);
+        let [anonymous_count, target_count, bindable] = [(); 3].map(|()| cursor.u32());
+        let record_at = |number: usize| 16 + 28 * number;
+        let bits_of = |number: usize| value[record_at(number) + 26];
+        if !(0..section_count).any(|number| bits_of(number) & COMPRESSED != 0) {
+            return (value.to_vec(), false);
+        }
+        cursor.bytes(28 * section_count + 4 * target_count as usize);
+        if anonymous_count > 0 {
+            cursor.align(8);
+        }
+        cursor.bytes(8 * anonymous_count as usize);
+        let mut plain = value[..cursor.at].to_vec();
+        if is_checked {
+            let check = check_of(&value[..cursor.at]);
+            assert_eq!(cursor.u32(), check, "{address:#x}: the head's check");
+            plain.extend_from_slice(&[0; 4]);
+        }
+        for number in 0..section_count {
+            let mut record = Cursor::new(&value[record_at(number)..]);
+            let [small_size, _, type_, _, fixup_count, body] = [(); 6].map(|()| record.u32());
+            let [kind, _, bits, target_bits] = [(); 4].map(|()| record.u8());
+            let (is_wide, is_extended) = (bits & WIDE != 0, bits & EXTENDED != 0);
+            let align = if is_extended || is_wide { 8 } else { 4 };
+            cursor.align(align);
+            assert_eq!(cursor.at, body as usize);
+            plain.resize(plain.len().next_multiple_of(align), 0);
+            let new_body = plain.len() as u32;
+            let mut size = small_size as usize;
+            let mut check = None;
+            if is_extended {
+                let extension = cursor.bytes(24);
+                size = Cursor::new(&extension[8..]).u64() as usize;
+                check = Some(Cursor::new(extension).u32());
+                plain.extend_from_slice(extension);
+            }
+            let from = cursor.at;
+            let contents = plain.len();
+            let packed = bits & PACKED != 0;
+            if bits & COMPRESSED == 0 {
+                let each = [12, 4, 24][usize::from(packed) + 2 * usize::from(is_wide)];
+                let stored = if type_ == 8 { 0 } else { size };
+                plain.extend_from_slice(cursor.bytes(each * fixup_count as usize + stored));
+            } else {
+                assert!(kind == 8 && !is_wide && type_ != 8);
+                let [of_fixups, of_bytes] = [(); 2].map(|()| cursor.u32() as usize);
+                let count = fixup_count as usize;
+                let block = cursor.bytes(of_fixups);
+                let between = cursor.at;
+                let bytes = cursor.bytes(of_bytes);
+                if let Some(check) = check {
+                    // All but the check itself.
+                    let parts = [&value[from - 20..between], bytes];
+                    assert_eq!(section_check(parts), check, "a compressed section's check");
+                }
+                assert_eq!(count == 0, of_fixups == 0);
+                let planes = if count > 0 {
+                    lz4(block, 12 * count)
+                } else {
+                    Vec::new()
+                };
+                let fixups = take_planes(&mut Cursor::new(&planes), count, 3, 0b001);
+                let mut bytes = lz4(bytes, size);
+                for fixup in fixups.chunks_exact(3) {
+                    if packed {
+                        let record = fixup[0] | fixup[2] << 24;
+                        plain.extend_from_slice(&record.to_le_bytes());
+                        let (n, target) = (u32::from(target_bits), fixup[2] >> 8);
+                        let limit = 1i64 << (30 - n);
+                        let word = match (-limit..limit).contains(&i64::from(fixup[1] as i32)) {
+                            true => {
+                                let target = if target == 0xff_ffff {
+                                    (1 << n) - 1
+                                } else {
+                                    target
+                                };
+                                (fixup[1] << n | target) & !(1 << 31)
+                            }
+                            false => 1 << 31 | fixup[1] << 6 | (target - bindable),
+                        };
+                        let at = fixup[0] as usize;
+                        assert_eq!(bytes[at..at + 4], [0; 4]);
+                        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+                    } else {
+                        fixup
+                            .iter()
+                            .for_each(|word| plain.extend_from_slice(&word.to_le_bytes()));
+                    }
+                }
+                let split = plain.len();
+                plain.extend_from_slice(&bytes);
+                if is_extended {
+                    let check = section_check([&plain[contents - 20..split], &plain[split..]]);
+                    plain[contents - 24..contents - 20].copy_from_slice(&check.to_le_bytes());
+                }
+            }
+            let at = record_at(number);
+            plain[at + 20..at + 24].copy_from_slice(&new_body.to_le_bytes());
+            plain[at + 26] = bits & !COMPRESSED;
+        }
+        cursor.end();
+        if is_checked {
+            let at = record_at(section_count) + 4 * target_count as usize;
+            let at = match anonymous_count {
+                0 => at,
+                count => at.next_multiple_of(8) + 8 * count as usize,
+            };
+            let check = check_of(&plain[..at]);
+            plain[at..at + 4].copy_from_slice(&check.to_le_bytes());
+        }
+        (plain, true)
+    }
+
+    pub fn fragment(&self, address: u64) -> Fragment {
+        let (value, _) = self.plain_fragment(address);
+        let value = &value[..];
         let mut cursor = Cursor::new(value);
         let first = cursor.u32();
         let (section_count, bits) = (first & 0xff_ffff, first >> 24);
@@ -429,7 +550,8 @@ impl Programs {
     /// Section 23.
     fn fragment_digest(&self, address: u64) -> Key {
         let fragment = self.fragment(address);
-        let bodies = &self.value(address, 2)[fragment.head..];
+        let (plain, _) = self.plain_fragment(address);
+        let bodies = &plain[fragment.head..];
         let mut digested = Digested(bodies.to_vec());
         digested.numbers(&[
             fragment.sections.len() as u32,
@@ -661,18 +783,66 @@ impl Programs {
         }
     }
 
+    /// Section 19, "Compressed": the value of a compilation that is not recorded as a difference.
+    fn base_value(&self, address: u64) -> Vec<u8> {
+        let value = self.value(address, 3);
+        let mut cursor = Cursor::new(value);
+        let marker = cursor.u32();
+        assert_ne!(marker, u32::MAX, "the base is a difference");
+        if marker != u32::MAX - 1 {
+            return value.to_vec();
+        }
+        cursor.zeros(4);
+        let mut whole = cursor.bytes(56).to_vec();
+        let mut head = Cursor::new(&whole);
+        let [members, sections, symbols, _, groups, bindings, wide, _] =
+            [(); 8].map(|()| head.u32() as usize);
+        head.bytes(8);
+        let [shapes, pieces] = [(); 2].map(|()| head.u32() as usize);
+        let all = u32::MAX;
+        let lists = [
+            (members, 8, all),
+            (symbols, 5, all),
+            (groups, 2, all),
+            (bindings, 1, 0),
+            (wide, 2, 0),
+            (shapes, 5, all),
+            (sections, 4, all),
+            (pieces, 1, all),
+        ];
+        let size = bindings
+            + lists
+                .iter()
+                .map(|(count, width, _)| 4 * count * width)
+                .sum::<usize>();
+        let planes = lz4(cursor.rest(), size);
+        let mut planes = Cursor::new(&planes);
+        for (number, (count, width, differences)) in lists.into_iter().enumerate() {
+            whole.resize(whole.len().next_multiple_of(8), 0);
+            for word in take_planes(&mut planes, count, width, differences) {
+                match number == 3 && symbols <= 65536 {
+                    true => whole.extend_from_slice(&u16::try_from(word).unwrap().to_le_bytes()),
+                    false => whole.extend_from_slice(&word.to_le_bytes()),
+                }
+            }
+        }
+        whole.resize(whole.len().next_multiple_of(8), 0);
+        whole.extend_from_slice(planes.rest());
+        whole
+    }
+
     /// Section 19, "Differences": the value of a compilation however it is recorded.
     fn whole_value(&self, address: u64) -> Vec<u8> {
         let value = self.value(address, 3);
         let mut cursor = Cursor::new(value);
         if cursor.u32() != u32::MAX {
-            return value.to_vec();
+            return self.base_value(address);
         }
         cursor.zeros(4);
         let (base_at, check) = (cursor.u64(), cursor.u64());
         assert!(base_at < address);
-        let base = self.value(base_at, 3);
-        assert_ne!(base[..4], [0xff; 4], "the base is a difference");
+        let base = self.base_value(base_at);
+        let base = &base[..];
         let head = cursor.bytes(56);
         // Element sizes in the order of the value, and for each the list whose runs it has.
         let lists = |head: &[u8]| {
@@ -1165,6 +1335,7 @@ impl Programs {
                 2 => {
                     assert_eq!(self.fragment_digest(address), key, "{address:#x}");
                     summary.fragments += 1;
+                    summary.compressed += u64::from(self.plain_fragment(address).1);
                     for section in &self.fragment(address).sections {
                         match section.bits & (PACKED | WIDE) {
                             PACKED => summary.packed += 1,
@@ -1355,6 +1526,56 @@ fn section_check(parts: [&[u8]; 2]) -> u32 {
         h = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     (h >> 32) as u32
+}
+
+/// The bytes that an LZ4 block is of (lz4_Block_format.md).
+fn lz4(block: &[u8], size: usize) -> Vec<u8> {
+    let mut cursor = Cursor::new(block);
+    let mut out = Vec::new();
+    let length = |cursor: &mut Cursor<'_>, nibble: u8| {
+        let mut length = usize::from(nibble);
+        while nibble == 15 {
+            let more = cursor.u8();
+            length += usize::from(more);
+            if more < 255 {
+                break;
+            }
+        }
+        length
+    };
+    loop {
+        let token = cursor.u8();
+        let literals = length(&mut cursor, token >> 4);
+        out.extend_from_slice(cursor.bytes(literals));
+        if cursor.at == block.len() {
+            assert_eq!(out.len(), size);
+            return out;
+        }
+        let distance = usize::from(cursor.u16());
+        assert!((1..=out.len()).contains(&distance));
+        for _ in 0..length(&mut cursor, token & 15) + 4 {
+            out.push(out[out.len() - distance]);
+        }
+    }
+}
+
+/// Section 18, "Planes": the words of a list.
+fn take_planes(planes: &mut Cursor<'_>, count: usize, width: usize, differences: u32) -> Vec<u32> {
+    let mut words = vec![0u32; count * width];
+    for column in 0..width {
+        let bytes = planes.bytes(4 * count);
+        let mut before = 0u32;
+        for element in 0..count {
+            let word = [0, 1, 2, 3].map(|plane| bytes[plane * count + element]);
+            let mut word = u32::from_le_bytes(word);
+            if differences >> column & 1 == 1 {
+                word = word.wrapping_add(before);
+            }
+            before = word;
+            words[element * width + column] = word;
+        }
+    }
+    words
 }
 
 /// The number of bits of targets, if fixups can be packed.

@@ -79,20 +79,37 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     for record in model.programs.records(Index::Fragments) {
         let record = record?;
         let view = model.programs.fragment(record.address)?;
+        let is_compressed = record.value.len() != view.size();
         let mut size = 0_u64;
+        let (mut of_debug, mut of_others) = (0, 0);
         for section in view.sections() {
             let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
             let stored = section.stored.len() as u64;
-            add(&format!("section {}", kind_name(kind)), stored);
             size = size.saturating_add(stored);
+            match is_compressed && kind == SectionKind::Debug {
+                true => of_debug += stored + section.fixup_bytes() as u64,
+                false => {
+                    add(&format!("section {}", kind_name(kind)), stored);
+                    of_others += stored;
+                }
+            }
         }
         let records = size_of::<FragmentHeader>()
             + view.section_count() * size_of::<SectionRecord>()
             + size_of_val(view.anonymous())
             + size_of_val(view.targets());
         add("fragment records", records as u64);
-        let rest = (record.value.len() as u64).saturating_sub(records as u64 + size);
-        add("fixups", rest);
+        if is_compressed {
+            // What is saved is saved of these.
+            let saved = view.size().saturating_sub(record.value.len()) as u64;
+            let compressed = of_debug.saturating_sub(saved);
+            add("compressed debug sections", compressed);
+            let rest = record.value.len().saturating_sub(records) as u64;
+            add("fixups", rest.saturating_sub(compressed + of_others));
+        } else {
+            let rest = (record.value.len() as u64).saturating_sub(records as u64 + size);
+            add("fixups", rest);
+        }
         add("keys and heads", overhead(&record));
         sizes.insert(record.address, size);
         definitions.stored += 1;
@@ -111,9 +128,14 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
                 *users.entry(member.fragment).or_default() += 1;
             }
         }
-        if compilation.base().is_some() {
-            let record = compilation.record();
-            add("compilation differences", record.value.len() as u64);
+        let record = compilation.record();
+        let form = match compilation.base() {
+            Some(_) => Some("compilation differences"),
+            None if record.value.len() != compilation.size() => Some("compressed compilations"),
+            None => None,
+        };
+        if let Some(form) = form {
+            add(form, record.value.len() as u64);
             add("keys and heads", overhead(&record));
             progress.step();
             continue;
@@ -130,7 +152,6 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
             "compilation groups",
             size_of_val(compilation.groups()) as u64,
         );
-        let record = compilation.record();
         let known = size_of_val(compilation.members())
             + size_of_val(compilation.symbols())
             + size_of_val(compilation.groups());

@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("repository", "split join import"),
     (
         "input",
-        "inputs search remap stream pages file object elf_object ticket_object shared raw_input image host",
+        "inputs search remap stream pages file object elf_object ticket_object shared raw_input image temporary_name host",
     ),
     (
         "resolve",

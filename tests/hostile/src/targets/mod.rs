@@ -4,6 +4,7 @@ mod link;
 mod parsers;
 mod program;
 mod repository;
+mod tickets;
 
 use crate::Random;
 use crate::mutate::{archive, elf, line, program as programs, repository as repositories, text};
@@ -14,6 +15,8 @@ use std::path::Path;
 pub enum Target {
     /// Archives: members and the symbol index.
     Archive,
+    /// Archives, written anew with other bytes for some members.
+    ArchiveWriter,
     /// Command lines.
     Args,
     /// Whole links: options and several files ([`line::Line`]).
@@ -22,27 +25,34 @@ pub enum Target {
     Object,
     /// A repository's records, read in a link of tickets.
     Program,
+    /// How a ticket was made: words that are recorded and read back.
+    Recipe,
     /// The store's file.
     Repository,
     /// Linker scripts: parsed, expressions evaluated.
     Script,
     /// Shared objects.
     Shared,
+    /// The notes of tickets and fat objects, and how they say that they were made.
+    TicketNote,
     /// Version scripts and dynamic lists.
     VersionScript,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 9] = [
+    pub const ALL: [Target; 12] = [
         Target::Archive,
+        Target::ArchiveWriter,
         Target::Args,
         Target::Link,
         Target::Object,
         Target::Program,
+        Target::Recipe,
         Target::Repository,
         Target::Script,
         Target::Shared,
+        Target::TicketNote,
         Target::VersionScript,
     ];
 
@@ -50,13 +60,16 @@ impl Target {
     pub fn name(self) -> &'static str {
         match self {
             Target::Archive => "archive",
+            Target::ArchiveWriter => "archive_writer",
             Target::Args => "args",
             Target::Link => "link",
             Target::Object => "object",
             Target::Program => "program",
+            Target::Recipe => "recipe",
             Target::Repository => "repository",
             Target::Script => "script",
             Target::Shared => "shared",
+            Target::TicketNote => "ticket_note",
             Target::VersionScript => "version_script",
         }
     }
@@ -68,13 +81,16 @@ impl Target {
     pub fn run(self, bytes: &[u8]) {
         match self {
             Target::Archive => parsers::archive(bytes),
+            Target::ArchiveWriter => tickets::archive_writer(bytes),
             Target::Args => parsers::args(bytes),
             Target::Link => link::run(bytes),
             Target::Object => parsers::object(bytes),
             Target::Program => program::run(bytes),
+            Target::Recipe => tickets::recipe(bytes),
             Target::Repository => repository::run(bytes),
             Target::Script => parsers::script(bytes),
             Target::Shared => parsers::shared(bytes),
+            Target::TicketNote => tickets::note(bytes),
             Target::VersionScript => parsers::version_script(bytes),
         }
     }
@@ -82,7 +98,7 @@ impl Target {
     /// Changes something, so that the result is at most `limit` bytes long.
     pub fn mutate(self, bytes: &mut Vec<u8>, random: &mut Random, limit: usize) {
         match self {
-            Target::Archive => archive::mutate(bytes, random, limit),
+            Target::Archive | Target::ArchiveWriter => archive::mutate(bytes, random, limit),
             Target::Args => {
                 text::mutate(bytes, text::ARGUMENTS, random, limit);
                 // One word a line.
@@ -96,6 +112,9 @@ impl Target {
             Target::Link => line::mutate(bytes, link::seeds(), random, limit),
             Target::Object | Target::Shared => elf::mutate(bytes, random, limit),
             Target::Program => programs::mutate(bytes, random),
+            Target::Recipe | Target::TicketNote => {
+                text::mutate(bytes, text::ARGUMENTS, random, limit)
+            }
             Target::Repository => repositories::mutate(bytes, random, limit),
             Target::Script => text::mutate(bytes, text::SCRIPT, random, limit),
             Target::VersionScript => text::mutate(bytes, text::VERSION_SCRIPT, random, limit),
@@ -111,7 +130,15 @@ impl Target {
         if self == Target::Program {
             return vec![program::seed().to_vec()];
         }
-        corpus(self.name())
+        if self == Target::TicketNote {
+            return tickets::seeds();
+        }
+        // What writes archives begins from the same ones as what reads them.
+        let directory = match self {
+            Target::ArchiveWriter => Target::Archive.name(),
+            _ => self.name(),
+        };
+        corpus(directory)
             .into_iter()
             .map(|(_, bytes)| bytes)
             .collect()

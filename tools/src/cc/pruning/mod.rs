@@ -219,13 +219,14 @@ impl Pruning {
             )));
         }
         let programs = repository.programs()?;
-        let (prepared, grafted) = match report.pruned {
+        let (mut prepared, grafted) = match report.pruned {
             true => {
                 let (compilation, grafted) = self.graft(&prepared, &programs, &report)?;
                 (Prepared::new(compilation)?, grafted)
             }
             false => (prepared, 0),
         };
+        prepared.compress().map_err(ImportError::from)?;
         let added = repository.add(&[Addition {
             prepared: &prepared,
             ticket,

@@ -1,0 +1,131 @@
+//! Compressed lists: what is in a list, column by column, as LZ4 has little work with it.
+//!
+//! Records of one kind stand beside each other in a repository, and of most of their fields the high bytes are zeros, or the same, or one more
+//! than in the record before. A compressor that looks for repeated strings of bytes sees little of this. So a list is written as its
+//! *planes*: all lowest bytes of the first word of each element, then all second bytes, and so on; of words that mostly grow, the
+//! differences to the element before. What comes of it is one LZ4 block: the fastest to read of what is common, and links read it each
+//! time. SPEC.md, section 18, "Planes".
+
+use lz4_flex::block;
+
+/// Of a list's words, which are written as differences: bit *i* for word *i*.
+pub(super) const ALL_DIFFERENCES: u32 = u32::MAX;
+
+/// LZ4 makes at most so many bytes of one.
+pub(super) const MOST_OF_A_BYTE: usize = 255;
+
+/// Whether an LZ4 block of `compressed` bytes can be of `size` bytes: what is believed before room is made for them.
+pub(super) fn is_possible(compressed: usize, size: usize) -> bool {
+    size <= compressed.saturating_mul(MOST_OF_A_BYTE).saturating_add(64)
+}
+
+/// Appends the planes of a list whose elements have `width` words each.
+pub(super) fn put_planes(words: &[u32], width: usize, differences: u32, out: &mut Vec<u8>) {
+    let count = words.len() / width;
+    for column in 0..width {
+        let is_difference = differences >> column & 1 != 0;
+        let start = out.len();
+        out.resize(start + count * 4, 0);
+        let (first, rest) = out[start..].split_at_mut(count);
+        let (second, rest) = rest.split_at_mut(count);
+        let (third, fourth) = rest.split_at_mut(count);
+        let mut before = 0u32;
+        let values = words.iter().skip(column).step_by(width);
+        let places = first.iter_mut().zip(second).zip(third).zip(fourth);
+        for (&value, (((first, second), third), fourth)) in values.zip(places) {
+            let written = match is_difference {
+                true => value.wrapping_sub(before),
+                false => value,
+            };
+            before = value;
+            [*first, *second, *third, *fourth] = written.to_le_bytes();
+        }
+    }
+}
+
+/// Takes the planes of a list from the front of `planes`, and puts the list into `words`. `None` if they are cut off.
+pub(super) fn take_planes(
+    planes: &mut &[u8],
+    width: usize,
+    differences: u32,
+    words: &mut [u32],
+) -> Option<()> {
+    let count = words.len() / width;
+    for column in 0..width {
+        let is_difference = differences >> column & 1 != 0;
+        let (first, rest) = planes.split_at_checked(count)?;
+        let (second, rest) = rest.split_at_checked(count)?;
+        let (third, rest) = rest.split_at_checked(count)?;
+        let (fourth, rest) = rest.split_at_checked(count)?;
+        *planes = rest;
+        let mut before = 0u32;
+        let places = words.iter_mut().skip(column).step_by(width);
+        let bytes = first.iter().zip(second).zip(third).zip(fourth);
+        for (place, (((first, second), third), fourth)) in places.zip(bytes) {
+            let written = u32::from_le_bytes([*first, *second, *third, *fourth]);
+            let value = match is_difference {
+                true => before.wrapping_add(written),
+                false => written,
+            };
+            before = value;
+            *place = value;
+        }
+    }
+    Some(())
+}
+
+/// Appends the LZ4 block of `bytes`, and returns its size.
+pub(super) fn compress(bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.resize(start + block::get_maximum_output_size(bytes.len()), 0);
+    // It fails only if there is less room than this.
+    let size = block::compress_into(bytes, &mut out[start..]).unwrap_or(0);
+    out.truncate(start + size);
+    size
+}
+
+/// Makes of an LZ4 block the bytes that it is of. `None` if it is damaged, or of more or fewer than `out` has.
+pub(super) fn decompress(block: &[u8], out: &mut [u8]) -> Option<()> {
+    match block::decompress_into(block, out) {
+        Ok(size) if size == out.len() => Some(()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn planes_are_as_specified() {
+        let mut planes = Vec::new();
+        put_planes(&[0x0403_0201, 7, 0x0403_0203, 9], 2, 0b01, &mut planes);
+        let expected = [1, 2, 2, 0, 3, 0, 4, 0, 7, 9, 0, 0, 0, 0, 0, 0];
+        assert_eq!(planes, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn lists_come_back(elements in proptest::collection::vec(any::<[u32; 3]>(), 0..50), differences: u32) {
+            let words: Vec<u32> = elements.concat();
+            let (mut planes, mut block) = (Vec::new(), Vec::new());
+            put_planes(&words, 3, differences, &mut planes);
+            let size = compress(&planes, &mut block);
+            prop_assert!(size == block.len() && is_possible(size, planes.len()));
+            let mut again = vec![1; planes.len()];
+            prop_assert_eq!(decompress(&block, &mut again), Some(()));
+            let mut read = vec![1; words.len()];
+            let mut rest = &again[..];
+            prop_assert_eq!(take_planes(&mut rest, 3, differences, &mut read), Some(()));
+            prop_assert!(rest.is_empty() && read == words);
+        }
+
+        #[test]
+        fn any_bytes_are_no_panic(block: Vec<u8>, size in 0usize..1000) {
+            let mut out = vec![0; size];
+            let _ = decompress(&block, &mut out);
+            let _ = take_planes(&mut &block[..], 3, 1, &mut vec![0; size]);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! How a compilation is recorded: whole, as a [difference](super::difference) to another one, or compressed.
+//!
+//! What is not recorded whole is made when it is opened, once, and kept with the store: views borrow from that as they do from the
+//! file. Compressed, a compilation is one LZ4 block of the [planes](super::columns) of its lists.
+
+use super::columns::{ALL_DIFFERENCES, compress, decompress, is_possible, put_planes, take_planes};
+use super::view::{COMPILATION, Cutter, Programs};
+use super::{ProgramError, Result, difference};
+use crate::engine::{Error, Record};
+use format_spec::ids::Address;
+use format_spec::program::{CompilationHeader, CompressedCompilation, Index};
+
+/// A list of a compilation: how many elements it has, of how many words each, and which of these are differences in planes.
+struct List {
+    count: usize,
+    width: usize,
+    differences: u32,
+}
+
+const LISTS: usize = 8;
+/// Of the lists, the one whose elements may be shorter than a word.
+const BINDINGS: usize = 3;
+
+/// The lists of the value that begins with `header`, in their order; behind them are the uses, a byte each.
+fn lists(header: &CompilationHeader) -> [List; LISTS] {
+    let list = |count: u32, width, differences| List {
+        count: count as usize,
+        width,
+        differences,
+    };
+    [
+        list(header.member_count, 8, ALL_DIFFERENCES),
+        list(header.symbol_count, 5, ALL_DIFFERENCES),
+        list(header.group_count, 2, ALL_DIFFERENCES),
+        list(header.binding_count, 1, 0),
+        list(header.wide_count, 2, 0),
+        list(header.shape_count, 5, ALL_DIFFERENCES),
+        list(header.section_count, 4, ALL_DIFFERENCES),
+        list(header.piece_count, 1, ALL_DIFFERENCES),
+    ]
+}
+
+/// Bytes of all planes and the uses.
+fn planes_size(header: &CompilationHeader) -> Option<usize> {
+    lists(header)
+        .iter()
+        .try_fold(header.binding_count as usize, |size, list| {
+            size.checked_add(list.count.checked_mul(4 * list.width)?)
+        })
+}
+
+/// A compilation's value as it is recorded compressed; `None` if it is none, or does not become smaller.
+pub(super) fn compressed(value: &[u8]) -> Option<Vec<u8>> {
+    // Aligned as in the file.
+    let mut copy = vec![0u64; value.len().div_ceil(8)];
+    bytemuck::cast_slice_mut::<u64, u8>(&mut copy)[..value.len()].copy_from_slice(value);
+    let mut cutter = Cutter::new(&bytemuck::cast_slice::<u64, u8>(&copy)[..value.len()]);
+    let header: CompilationHeader = *cutter.one()?;
+    let mut planes = Vec::with_capacity(planes_size(&header)?);
+    for (number, list) in lists(&header).iter().enumerate() {
+        if number == BINDINGS && header.has_short_bindings() {
+            let short: &[u16] = cutter.slice(list.count)?;
+            let words: Vec<u32> = short.iter().map(|symbol| u32::from(*symbol)).collect();
+            put_planes(&words, list.width, list.differences, &mut planes);
+        } else {
+            let words: &[u32] = cutter.slice(list.count * list.width)?;
+            put_planes(words, list.width, list.differences, &mut planes);
+        }
+    }
+    planes.extend_from_slice(cutter.slice(header.binding_count as usize)?);
+    let mut out = bytemuck::bytes_of(&CompressedCompilation {
+        marker: CompressedCompilation::MARKER,
+        reserved: 0,
+        compilation: header,
+    })
+    .to_vec();
+    compress(&planes, &mut out);
+    (out.len() < value.len()).then_some(out)
+}
+
+/// The head of a compilation that is recorded compressed; `None` if it is recorded otherwise.
+fn compressed_header(recorded: &[u8]) -> Option<CompressedCompilation> {
+    let head = recorded.get(..size_of::<CompressedCompilation>())?;
+    let head: CompressedCompilation = bytemuck::pod_read_unaligned(head);
+    (head.marker == CompressedCompilation::MARKER).then_some(head)
+}
+
+/// The value of which `recorded` is the compressed form: in words, of which the last may have zeros behind it, and its size.
+fn decompressed(recorded: &[u8]) -> Option<(Vec<u64>, usize)> {
+    let head = compressed_header(recorded)?;
+    let header = &head.compilation;
+    let block = &recorded[size_of::<CompressedCompilation>()..];
+    let size = difference::value_size(header)?;
+    let in_planes = planes_size(header)?;
+    if head.reserved != 0 || !is_possible(block.len(), in_planes) {
+        return None;
+    }
+    let mut planes = vec![0; in_planes];
+    decompress(block, &mut planes)?;
+    let mut rest = &planes[..];
+    let mut words = vec![0u64; size.div_ceil(8)];
+    let value: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    let mut at = size_of::<CompilationHeader>();
+    value[..at].copy_from_slice(bytemuck::bytes_of(header));
+    for (number, list) in lists(header).iter().enumerate() {
+        let start = at.next_multiple_of(8);
+        if number == BINDINGS && header.has_short_bindings() {
+            at = start + 2 * list.count;
+            let mut wide = vec![0; list.count];
+            take_planes(&mut rest, list.width, list.differences, &mut wide)?;
+            let places = value[start..at].chunks_exact_mut(2);
+            for (place, symbol) in places.zip(wide) {
+                place.copy_from_slice(&u16::try_from(symbol).ok()?.to_le_bytes());
+            }
+        } else {
+            at = start + 4 * list.width * list.count;
+            let place = bytemuck::try_cast_slice_mut(&mut value[start..at]).ok()?;
+            take_planes(&mut rest, list.width, list.differences, place)?;
+        }
+    }
+    let start = at.next_multiple_of(8);
+    value.get_mut(start..size)?.copy_from_slice(rest);
+    Some((words, size))
+}
+
+/// Whether something must be made of what is recorded before it can be read.
+pub(super) fn is_made(recorded: &[u8]) -> bool {
+    difference::header(recorded).is_some() || compressed_header(recorded).is_some()
+}
+
+impl<'s> Programs<'s> {
+    /// The value of a compilation, whose record is whole, however it is recorded.
+    pub(super) fn compilation_value(&self, record: &Record<'s>) -> Result<&'s [u8]> {
+        match difference::header(record.value) {
+            None => self.own_value(record),
+            Some(header) => self.made(record, |programs| {
+                let base = programs.base(record, header.base)?;
+                Ok(difference::apply(base, record.value))
+            }),
+        }
+    }
+
+    /// The value of a compilation that is not recorded as a difference.
+    fn own_value(&self, record: &Record<'s>) -> Result<&'s [u8]> {
+        match compressed_header(record.value) {
+            None => Ok(record.value),
+            Some(_) => self.made(record, |_| Ok(decompressed(record.value))),
+        }
+    }
+
+    /// What `make` makes of a record: words of a value, and its size. It is made once, and kept with the store.
+    pub(super) fn made(
+        &self,
+        record: &Record<'s>,
+        make: impl FnOnce(&Self) -> Result<Option<(Vec<u64>, usize)>>,
+    ) -> Result<&'s [u8]> {
+        let store = self.snapshot().store();
+        let words = match store.kept(record.address) {
+            Some(made) => made,
+            None => {
+                let what = "the form in which it is recorded does not fit its base or itself";
+                let (mut made, size) =
+                    make(self)?.ok_or_else(|| self.damaged(record.address, what))?;
+                // The last word is the size.
+                made.push(size as u64);
+                store.keep(record.address, made)
+            }
+        };
+        let (size, words) = words.split_last().unwrap_or((&0, &[]));
+        let value: &[u8] = bytemuck::cast_slice(words);
+        Ok(&value[..value.len().min(*size as usize)])
+    }
+
+    /// The value of the base of the difference that `record` is.
+    fn base(&self, record: &Record<'s>, base: Address) -> Result<&'s [u8]> {
+        if base >= record.address {
+            let what = "a compilation is recorded as a difference to what is not before it";
+            return Err(self.damaged(record.address, what));
+        }
+        let base = self.base_compilation(base);
+        let (_, value) = base.map_err(|why| match why {
+            ProgramError::Damaged { .. } | ProgramError::Engine(Error::Damaged { .. }) => {
+                let what = "a compilation is recorded as a difference to one that is damaged: build it again, or let \
+                            repo-dump --verify --repair drop it";
+                self.damaged(record.address, what)
+            }
+            other => other,
+        })?;
+        Ok(value)
+    }
+
+    /// Record and value of a compilation that is not recorded as a difference.
+    fn base_compilation(&self, address: Address) -> Result<(Record<'s>, &'s [u8])> {
+        let record = self.whole(self.snapshot().record_at(address)?, COMPILATION)?;
+        let is_one = record.index() == Some(Index::Compilations.slot())
+            && difference::header(record.value).is_none();
+        match is_one {
+            true => Ok((record, self.own_value(&record)?)),
+            false => Err(self.damaged(
+                address,
+                "not a compilation that others can be differences to",
+            )),
+        }
+    }
+
+    /// To what a writer may record a compilation as a difference, if its predecessor is at `address`: that one, or its base, and
+    /// its value. `None` if there is nothing that can be relied on.
+    pub(super) fn base_for_successor(&self, address: Address) -> Option<(Address, &'s [u8])> {
+        let record = self.snapshot().record_at(address).ok()?;
+        let base = difference::header(record.value).map_or(address, |header| header.base);
+        let (record, value) = self.base_compilation(base).ok()?;
+        Some((record.address, value))
+    }
+}
