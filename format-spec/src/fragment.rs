@@ -47,6 +47,19 @@ pub enum SectionKind {
     Other = 10,
 }
 
+impl SectionKind {
+    /// Whether sections of a kind, given as its number, may be recorded compressed: not those that links take apart.
+    #[inline]
+    pub fn may_be_compressed(kind: u8) -> bool {
+        const NEVER: [SectionKind; 3] = [
+            SectionKind::Unwind,
+            SectionKind::ExceptionTable,
+            SectionKind::InitArray,
+        ];
+        !NEVER.iter().any(|never| *never as u8 == kind)
+    }
+}
+
 /// Head of a fragment's value. After it come, in this order: the [`SectionRecord`]s, the [`TargetRecord`]s, at the
 /// next multiple of 8 the [`Address`]es of anonymous fragments if there are any, with [`FragmentHeader::CHECKED`] the
 /// head's check, and the sections' bodies.
@@ -135,7 +148,7 @@ pub const FIXUP_WORDS: usize = 3;
 /// Which of them are differences in planes: the offset, as fixups are in the order of their offsets.
 pub const FIXUP_DIFFERENCES: u32 = 0b001;
 
-/// Bytes of a debug section from which on a writer compresses it, if it wants to have it small.
+/// Bytes of a section from which on a writer compresses it, if it wants to have it small; of code, that has few repetitions, twice as many.
 pub const COMPRESSED_FROM: usize = 128;
 
 /// Bytes of fixups and contents from which on a fragment has checks for each of its sections.
@@ -183,7 +196,7 @@ impl SectionRecord {
     pub const PACKED_FIXUPS: u8 = 16;
     /// The body begins with a [`SectionExtension`].
     pub const EXTENDED: u8 = 32;
-    /// What follows in the body is a [`CompressedHeader`] and what it says. Only sections of kind [`SectionKind::Debug`] are.
+    /// What follows in the body is a [`CompressedHeader`] and what it says. Only sections of [some kinds](SectionKind::may_be_compressed) are.
     pub const COMPRESSED: u8 = 64;
 }
 

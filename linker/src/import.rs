@@ -76,7 +76,7 @@ pub fn prepare<'a>(
 /// absolute path of the ticket file that will name the compilation, if there is to be
 /// one: the repository then remembers it, as a root for its compactor.
 ///
-/// Debug sections are recorded compressed.
+/// What becomes smaller by that is recorded compressed.
 ///
 /// To import many objects in one transaction, use [`prepare`] on each (in parallel, if
 /// that helps) and [`Repository::add`] on all.

@@ -742,3 +742,41 @@ fn trees_that_were_moved() {
         "{errors}"
     );
 }
+
+/// A directory that is mounted at a second place, as containers do: there its files are not those that were made, whatever they say.
+#[test]
+fn no_command_runs_in_a_bind_mount() {
+    let [gcc, unshare, _mount] = require!("gcc", "unshare", "mount");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const NOT_ALLOWED: i32 = 77;
+    let field = Field::new(gcc);
+    field.lose();
+    fs::create_dir(field.scratch.join("v")).unwrap();
+    let script = "mount --bind w v || exit 77; cd v && exec \"$@\"";
+    let mut command = field.scratch.command(&unshare);
+    command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(Binaries::get().path("repo-cc"))
+        .arg(&field.gcc)
+        .args(ALL)
+        .args(["-o", "program"]);
+    let linked = run(&mut command);
+    if linked.status.code() == Some(NOT_ALLOWED) || linked.errors().contains("unshare failed") {
+        return;
+    }
+    let errors = linked.failed().errors();
+    assert!(!errors.contains("made again"), "{errors}");
+    assert!(errors.contains("3 tickets are lost"), "{errors}");
+    assert!(errors.contains("it was made as"), "{errors}");
+    // In its own place it still is.
+    for name in ["main", "f", "g"] {
+        let aside = field.scratch.join(format!("w/{name}.o.lost"));
+        if aside.exists() {
+            fs::rename(aside, field.scratch.join(format!("w/{name}.o"))).unwrap();
+        }
+    }
+    field.link(&ALL).ok();
+    field.works();
+}

@@ -169,7 +169,7 @@ impl<'s> CompilationView<'s> {
                 // What has no bytes takes no room, and the size that does not fit is the fragment's.
                 let is_stored = shape.sh_type != SHT_NOBITS;
                 let size = u64::from(section.size) * u64::from(is_stored);
-                let size = match shape.kind == SectionKind::Debug as u8 {
+                let size = match SectionKind::may_be_compressed(shape.kind) {
                     // It may be compressed.
                     true => size / MOST_OF_A_BYTE as u64,
                     false => size,

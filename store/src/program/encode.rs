@@ -54,7 +54,7 @@ impl Translation<'_> {
 pub(super) enum Form {
     /// As it is read, and as its body is digested.
     Plain,
-    /// With debug sections compressed, if that makes them smaller.
+    /// With sections compressed, if that makes them smaller.
     Compressed,
 }
 
@@ -65,9 +65,13 @@ pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize) -> bo
 }
 
 fn section_is_compressible(section: &Section<'_>) -> bool {
-    section.kind == SectionKind::Debug
+    let from = match section.kind {
+        SectionKind::Text => 2 * COMPRESSED_FROM,
+        _ => COMPRESSED_FROM,
+    };
+    SectionKind::may_be_compressed(section.kind as u8)
         && matches!(section.fixups, Fixups::Narrow(_))
-        && section.bytes.len() >= COMPRESSED_FROM
+        && section.bytes.len() >= from
 }
 
 /// Appends a fragment's value to `out`, which must have a multiple of 8 bytes: the head, then the body, that is

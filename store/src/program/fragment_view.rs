@@ -168,6 +168,11 @@ pub struct CompressedSection<'s> {
 }
 
 impl<'s> CompressedSection<'s> {
+    /// How many bytes are recorded.
+    pub fn size(&self) -> usize {
+        size_of::<CompressedHeader>() + self.fixups.len() + self.bytes.len()
+    }
+
     /// Cuts it out of `content`, which is what is behind the extension. `None` if it cannot be of so many fixups and bytes.
     fn cut(content: &'s [u8], count: usize, size: u64) -> Option<Self> {
         let (header, blocks) = content.split_at_checked(size_of::<CompressedHeader>())?;
@@ -262,7 +267,7 @@ impl<'s> SectionView<'s> {
             compressed: None,
         };
         if record.bits & SectionRecord::COMPRESSED != 0 {
-            let may_be = record.kind == SectionKind::Debug as u8
+            let may_be = SectionKind::may_be_compressed(record.kind)
                 && record.sh_type != SHT_NOBITS
                 && record.bits & SectionRecord::WIDE_FIXUPS == 0;
             let compressed = CompressedSection::cut(content, count, size).filter(|_| may_be)?;

@@ -70,7 +70,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Has what becomes smaller by that recorded compressed: debug sections, and the compilation. Links then take somewhat longer, and
+    /// Has what becomes smaller by that recorded compressed: sections, and the compilation. Links then take somewhat longer, and
     /// repositories less room.
     ///
     /// # Errors

@@ -416,7 +416,7 @@ impl Programs {
                 let stored = if type_ == 8 { 0 } else { size };
                 plain.extend_from_slice(cursor.bytes(each * fixup_count as usize + stored));
             } else {
-                assert!(kind == 8 && !is_wide && type_ != 8);
+                assert!(![6, 7, 9].contains(&kind) && !is_wide && type_ != 8);
                 let [of_fixups, of_bytes] = [(); 2].map(|()| cursor.u32() as usize);
                 let count = fixup_count as usize;
                 let block = cursor.bytes(of_fixups);

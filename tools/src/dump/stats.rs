@@ -79,37 +79,31 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     for record in model.programs.records(Index::Fragments) {
         let record = record?;
         let view = model.programs.fragment(record.address)?;
-        let is_compressed = record.value.len() != view.size();
-        let mut size = 0_u64;
-        let (mut of_debug, mut of_others) = (0, 0);
-        for section in view.sections() {
+        let (mut size, mut recorded) = (0_u64, 0_u64);
+        for (number, section) in (0..).zip(view.sections()) {
             let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
             let stored = section.stored.len() as u64;
             size = size.saturating_add(stored);
-            match is_compressed && kind == SectionKind::Debug {
-                true => of_debug += stored + section.fixup_bytes() as u64,
-                false => {
-                    add(&format!("section {}", kind_name(kind)), stored);
-                    of_others += stored;
-                }
-            }
+            let as_stored = model
+                .programs
+                .fragment_section_as_stored(record.address, number)?;
+            let (kind, stored) = match as_stored.section.compressed {
+                Some(compressed) => (
+                    format!("compressed {}", kind_name(kind)),
+                    compressed.size() as u64,
+                ),
+                None => (format!("section {}", kind_name(kind)), stored),
+            };
+            add(&kind, stored);
+            recorded = recorded.saturating_add(stored);
         }
         let records = size_of::<FragmentHeader>()
             + view.section_count() * size_of::<SectionRecord>()
             + size_of_val(view.anonymous())
             + size_of_val(view.targets());
         add("fragment records", records as u64);
-        if is_compressed {
-            // What is saved is saved of these.
-            let saved = view.size().saturating_sub(record.value.len()) as u64;
-            let compressed = of_debug.saturating_sub(saved);
-            add("compressed debug sections", compressed);
-            let rest = record.value.len().saturating_sub(records) as u64;
-            add("fixups", rest.saturating_sub(compressed + of_others));
-        } else {
-            let rest = (record.value.len() as u64).saturating_sub(records as u64 + size);
-            add("fixups", rest);
-        }
+        let rest = (record.value.len() as u64).saturating_sub(records as u64 + recorded);
+        add("fixups", rest);
         add("keys and heads", overhead(&record));
         sizes.insert(record.address, size);
         definitions.stored += 1;

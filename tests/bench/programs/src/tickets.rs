@@ -181,7 +181,11 @@ fn import(repository: &Repository, objects: &[(PathBuf, &[u8])]) -> Result<Vec<V
     let mut prepared = Vec::with_capacity(objects.len());
     for (path, bytes) in objects {
         prepared.push(match prepare(path, bytes, &arena) {
-            Ok((prepared, _)) => Some(prepared),
+            Ok((mut prepared, _)) => {
+                // As `repo-cc` records what it compiles.
+                prepared.compress()?;
+                Some(prepared)
+            }
             Err(why) if why.is_not_splittable() => None,
             Err(why) => return Err(why.into()),
         });
