@@ -90,10 +90,8 @@ fn every_view_in_both_forms() {
         json(&scratch, view);
     }
     let header = json(&scratch, &["header"]);
-    assert_eq!(
-        (&header["revision"], &header["format"]),
-        (&2.into(), &VERSION.into())
-    );
+    assert_eq!(header["format"], VERSION);
+    assert!(header["revision"].as_u64() >= Some(2), "{header}");
     let shared = json(&scratch, &["names", "shared"]);
     assert!(shared.as_array().is_some_and(|names| names.len() >= 2));
     let pieces = dump(&scratch, &["pieces", "from f"]).ok().text();

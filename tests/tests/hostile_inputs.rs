@@ -563,11 +563,6 @@ fn changed_archives() {
 }
 
 #[test]
-fn archives_that_are_written_anew() {
-    bounded(Target::ArchiveWriter, 20_000);
-}
-
-#[test]
 fn changed_recipes() {
     bounded(Target::Recipe, 2_000);
 }

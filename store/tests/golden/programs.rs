@@ -1534,12 +1534,10 @@ fn lz4(block: &[u8], size: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let length = |cursor: &mut Cursor<'_>, nibble: u8| {
         let mut length = usize::from(nibble);
-        while nibble == 15 {
-            let more = cursor.u8();
+        let mut more = if nibble == 15 { 255 } else { 0 };
+        while more == 255 {
+            more = cursor.u8();
             length += usize::from(more);
-            if more < 255 {
-                break;
-            }
         }
         length
     };
