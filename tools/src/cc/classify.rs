@@ -414,7 +414,9 @@ impl Line {
                 .map(|(_, name)| default_object(name))
                 .collect(),
         };
-        let split_sections = family == Family::Gcc || has(Input::Source);
+        let embeds_bitcode = |word: &Word| word.option.as_bytes().starts_with(b"-fembed-bitcode");
+        let split_sections =
+            (family == Family::Gcc || has(Input::Source)) && !self.words.iter().any(embeds_bitcode);
         let names_output = self.output.is_some();
         let for_linker = has(Input::ForLinker);
         let sources = (self.inputs.into_iter())
@@ -428,7 +430,7 @@ impl Line {
             });
         Action::Compile(Box::new(Compile {
             outputs,
-            // clang warns of options that it has no use for.
+            // clang warns of options that it has no use for, and refuses these together with bitcode.
             split_sections,
             names_output,
             sources: sources.collect(),

@@ -500,6 +500,19 @@ const BEGINNINGS: &[(&str, Meaning, bool)] = {
         ("-fansi-escape-codes", Diagnostics, false),
         ("-fmessage-length=", Diagnostics, true),
         ("-ftime-", OTHER_FILES, false),
+        ("-fproc-stat-report", OTHER_FILES, false),
+        (
+            "-fms-compatibility",
+            Beyond("headers are looked for as Microsoft's compilers do"),
+            false,
+        ),
+        (
+            "-fms-extensions",
+            Beyond("headers are looked for as Microsoft's compilers do"),
+            false,
+        ),
+        ("-gen-cdb-fragment-path", OTHER_FILES, false),
+        ("-gen-reproducer", OTHER_FILES, false),
         ("-ftemplate-backtrace-limit=", Diagnostics, true),
         ("-fdebug-prefix-map=", Code, false),
         ("-ffile-prefix-map=", Code, false),
@@ -663,17 +676,19 @@ pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
     UNKNOWN
 }
 
-/// Whether the value of an option may be the name of a file.
+/// Whether the value of an option, or a part of it, may be the name of a file, be it there or not.
 fn names_a_file(value: &[u8]) -> bool {
-    let value = match value.iter().position(|byte| *byte == b'=') {
-        Some(at) if value.starts_with(b"-") => &value[at + 1..],
-        _ => value,
-    };
-    value.contains(&b'/')
-        || (!value.is_empty()
-            && Path::new(OsStr::from_bytes(value))
+    let mut parts = value.split(|byte| matches!(byte, b'=' | b',' | b':'));
+    parts.any(|part| {
+        let has_suffix =
+            part.contains(&b'.') && !part.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+        let is_there = || {
+            Path::new(OsStr::from_bytes(part))
                 .symlink_metadata()
-                .is_ok())
+                .is_ok()
+        };
+        !part.is_empty() && (part.contains(&b'/') || has_suffix || is_there())
+    })
 }
 
 #[cfg(test)]
@@ -696,6 +711,16 @@ mod tests {
             ("-funroll-loops", Code),
             ("-march=x86-64-v3", Code),
             ("-std=c++20", Code),
+            (
+                "-fms-extensions",
+                Beyond("headers are looked for as Microsoft's compilers do"),
+            ),
+            ("-fproc-stat-report=x", OTHER_FILES),
+            (
+                "-fbasic-block-sections=list=bb.txt",
+                Beyond("an option that reads other files"),
+            ),
+            ("-mstack-alignment=16", Code),
             ("-g", Code),
             ("-ggdb3", Code),
             ("-ffile-prefix-map=/a=/b", Code),

@@ -8,6 +8,9 @@ use crate::cc::classify::{Language, Word};
 use crate::cc::compiler::{Compiler, Family, Program};
 use crate::cc::options::Meaning;
 use format_spec::digest::Digest;
+use object::Endianness;
+use object::read::ReadCache;
+use object::read::elf::{ElfFile64, ProgramHeader};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -465,6 +468,20 @@ fn without_dots(path: &Path) -> PathBuf {
     out
 }
 
+/// The loader that a program names; `Some(None)` if it needs none.
+fn loader_of(path: &Path) -> Option<Option<Vec<u8>>> {
+    let cache = ReadCache::new(fs::File::open(path).ok()?);
+    let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let endian = file.endian();
+    for header in file.elf_program_headers() {
+        if header.p_type(endian) == object::elf::PT_INTERP {
+            let loader = header.data(endian, &cache).ok()?;
+            return Some(Some(loader.strip_suffix(b"\0").unwrap_or(loader).to_vec()));
+        }
+    }
+    Some(None)
+}
+
 /// The files that a compiler consists of.
 struct Parts<'a> {
     inputs: &'a Inputs,
@@ -491,9 +508,16 @@ impl<'a> Parts<'a> {
             return Err("the compiler is a script");
         }
         self.file(path).ok_or(UNREADABLE)?;
-        // As ldd does it: the loader says what it would load, and runs nothing.
-        let listed = Command::new(path)
-            .env("LD_TRACE_LOADED_OBJECTS", "1")
+        let Some(loader) = loader_of(path).ok_or(UNREADABLE)? else {
+            return Ok(());
+        };
+        // As ldd does it: the loader says what it would load, and runs nothing. Of other loaders that is not known.
+        if !loader.ends_with(b"/ld-linux-x86-64.so.2") {
+            return Err("the compiler is not for the usual C library");
+        }
+        let listed = Command::new(OsStr::from_bytes(&loader))
+            .arg("--list")
+            .arg(path)
             .stdin(Stdio::null())
             .output();
         let listed = listed.map_err(|_| UNREADABLE)?;

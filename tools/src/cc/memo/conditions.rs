@@ -10,13 +10,15 @@ use super::inputs::{self, Inputs, Listing};
 use super::pasting::Pastes;
 use super::places::{Places, is_absence};
 use super::scan::{self, Form, Lookup};
+use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
+use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The directories, with what was in them before the compile.
 pub type Listings = BTreeMap<PathBuf, Option<Listing>>;
@@ -52,6 +54,9 @@ struct Finder<'q> {
     /// Paths of the inputs.
     seen: HashSet<Vec<u8>>,
     done: HashSet<(Vec<u8>, Lookup)>,
+    /// Links and directories on the way to inputs that were found unchanged.
+    ways: HashSet<PathBuf>,
+    contents: HashSet<Digest>,
     texts: Vec<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
@@ -75,6 +80,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         known: HashSet::new(),
         seen: HashSet::new(),
         done: HashSet::new(),
+        ways: HashSet::new(),
+        contents: HashSet::new(),
         texts: Vec::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
@@ -152,17 +159,51 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// Sees to it that the file had this name when the compiler was started: a link that is switched, or a directory that is
+    /// renamed, leaves the file's own times as they were. (What is written into a directory changes both of its times.)
+    fn way_to(&mut self, path: &Path, depth: u32) -> Result<(), &'static str> {
+        const MOST_LINKS: u32 = 40;
+        let start = self.question.start;
+        for place in path.ancestors().filter(|place| *place != Path::new("")) {
+            if !self.ways.insert(place.to_owned()) {
+                return Ok(());
+            }
+            let found = fs::symlink_metadata(place).map_err(|_| UNREADABLE)?;
+            let is_new = inputs::changed(&found) >= start;
+            if found.is_symlink() {
+                if is_new || depth >= MOST_LINKS {
+                    return Err("a link to an input was changed just now");
+                }
+                let target = fs::read_link(place).map_err(|_| UNREADABLE)?;
+                let before = place.parent().unwrap_or(Path::new(""));
+                self.way_to(&before.join(target), depth + 1)?;
+            } else if found.is_dir() && is_new && inputs::written(&found) < start {
+                return Err("a directory of inputs was renamed just now");
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, path: &[u8]) -> Result<(), &'static str> {
         let place = inputs::path(path);
         let metadata = fs::metadata(place).map_err(|_| UNREADABLE)?;
         if inputs::changed(&metadata) >= self.question.start {
             return Err(CHANGED);
         }
+        self.way_to(place, 0)?;
         let (digest, text) = self
             .question
             .inputs
             .read(place, &metadata)
             .ok_or(UNREADABLE)?;
+        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
+        let is_once = || {
+            let has = |word: &[u8]| memmem::find(&text, word).is_some();
+            has(b"once") || has(b"import")
+        };
+        if !self.contents.insert(digest) && is_once() {
+            return Err("two equal inputs that are to be read once");
+        }
         self.conditions
             .insert(Condition::File(digest, path).encode());
         let directory = match path.iter().rposition(|byte| *byte == b'/') {

@@ -59,6 +59,11 @@ pub fn changed(metadata: &Metadata) -> u64 {
     nanoseconds(metadata.ctime(), metadata.ctime_nsec())
 }
 
+/// When the file was written last, or what is in the directory was, in nanoseconds since 1970.
+pub fn written(metadata: &Metadata) -> u64 {
+    nanoseconds(metadata.mtime(), metadata.mtime_nsec())
+}
+
 /// The time as file systems take it for their files: what is changed from now on has this time or a later one.
 pub fn now() -> u64 {
     let mut time = libc::timespec {

@@ -75,6 +75,7 @@ const TELLING: &[&str] = &[
     "-frecord-command-line",
     "-frecord-gcc-switches",
     "-grecord-command-line",
+    "-grecord-gcc-switches",
 ];
 
 /// The variables that a compiler heeds, with their values.
@@ -101,6 +102,9 @@ pub fn why_not(compile: &Compile) -> Option<&'static str> {
         if word.option.as_bytes().starts_with(b"-finput-charset") {
             return Some("an option that says how sources are written");
         }
+    }
+    if compile.for_linker {
+        return Some("an input for the linker, which compilers look for");
     }
     let is_disturbed = DISTURBING.iter().any(|name| env::var_os(name).is_some());
     is_disturbed.then_some("a variable that makes compilers write more")

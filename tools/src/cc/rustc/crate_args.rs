@@ -20,6 +20,8 @@ pub struct Library {
     pub dependency_file: OsString,
     /// Libraries that it uses, with the names by which it knows them.
     pub externs: Vec<(OsString, PathBuf)>,
+    /// Where libraries are that those use.
+    pub dependencies: Vec<PathBuf>,
     /// All else that decides what is made.
     pub words: Vec<OsString>,
 }
@@ -175,13 +177,20 @@ pub fn read(args: &[OsString]) -> Result<Library, &'static str> {
                 let kinds = value.as_bytes().split(|byte| *byte == b',');
                 emits.extend(kinds.map(to_os));
             }
+            "--out-dir" if !value.as_bytes().starts_with(b"/") => {
+                return Err("a directory for the output whose name is not a whole path");
+            }
             "--out-dir" => directory = Some(value),
             "-L" => {
                 let kind = value.as_bytes().split(|byte| *byte == b'=').next();
                 match kind {
                     // What is found there is named by what the libraries say that are given.
-                    Some(b"dependency" | b"crate") => {}
-                    _ => keep(&option, &value),
+                    Some(b"dependency") => {
+                        let path = &value.as_bytes()[b"dependency=".len()..];
+                        library.dependencies.push(to_os(path).into());
+                    }
+                    Some(b"native" | b"framework") => keep(&option, &value),
+                    _ => return Err("a directory in which libraries are searched for"),
                 }
             }
             "-l" => {

@@ -160,6 +160,9 @@ impl<'a> Known<'a> {
         }
         parts.push(b"--".to_vec());
         parts.extend(library.words.iter().map(|word| word.as_bytes().to_vec()));
+        if runs_macros(&library) {
+            return Err("procedural macros may read what nobody tells");
+        }
         let key = key::digest(&parts);
         Ok(Known {
             asked,
@@ -342,7 +345,12 @@ impl<'a> Known<'a> {
             let place = Path::new(path);
             let (digest, text) = self.inputs.read(place, &found).ok_or(CHANGED)?;
             if has_static_library(&text) {
-                return Err("a native library becomes part of it".into());
+                return Err("a native library may become part of it".into());
+            }
+            if memmem::find(&text, b"incbin").is_some()
+                || memmem::find(&text, b"global_asm!").is_some()
+            {
+                return Err("assembly, which may read other files".into());
             }
             conditions.push(Condition::File(digest, path.as_bytes()).encode());
             // The other place in which this module would be looked for.
@@ -356,6 +364,12 @@ impl<'a> Known<'a> {
             if let Some(other) = other.filter(|other| !other.exists()) {
                 let absent = Condition::Absent(other.as_os_str().as_bytes());
                 conditions.push(absent.encode());
+            }
+        }
+        for (_, path) in &self.library.externs {
+            let found = fs::metadata(path).map_err(|_| CHANGED)?;
+            if inputs::changed(&found) >= self.start {
+                return Err("a library was changed just now".into());
             }
         }
         for variable in variables(list) {
@@ -400,15 +414,37 @@ fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether a source says that a native library, which rustc does not list, is to be part of what is made.
+/// Whether procedural macros can run: some are given, or are where libraries look for their own.
+fn runs_macros(library: &Library) -> bool {
+    let is_shared = |path: &Path| path.extension() == Some(OsStr::new("so"));
+    let has_shared = |directory: &PathBuf| match fs::read_dir(directory) {
+        Ok(entries) => entries.flatten().any(|entry| is_shared(&entry.path())),
+        Err(_) => false,
+    };
+    library.externs.iter().any(|(_, path)| is_shared(path))
+        || library.dependencies.iter().any(has_shared)
+}
+
+/// Whether a source may say that a native library, which rustc does not list, is to be part of what is made: a `link(…)` whose
+/// kind is not written out as one of those that stay outside.
 fn has_static_library(text: &[u8]) -> bool {
-    memmem::find_iter(text, b"\"static\"").any(|at| {
-        let before = text[..at].trim_ascii_end();
-        let before = before
-            .strip_suffix(b"=")
-            .unwrap_or_default()
-            .trim_ascii_end();
-        before.ends_with(b"kind")
+    const OUTSIDE: [&[u8]; 3] = [b"\"dylib\"", b"\"framework\"", b"\"raw-dylib\""];
+    memmem::find_iter(text, b"link").any(|at| {
+        let Some(inside) = text[at + 4..].trim_ascii_start().strip_prefix(b"(") else {
+            return false;
+        };
+        let end = inside.iter().position(|byte| *byte == b')');
+        let inside = &inside[..end.unwrap_or(inside.len())];
+        memmem::find_iter(inside, b"kind").any(|at| {
+            let value = inside[at + 4..].trim_ascii_start();
+            match value.strip_prefix(b"=") {
+                Some(value) => {
+                    let value = value.trim_ascii_start();
+                    !OUTSIDE.iter().any(|kind| value.starts_with(kind))
+                }
+                None => false,
+            }
+        })
     })
 }
 
@@ -513,6 +549,15 @@ mod tests {
         ));
         assert!(has_static_library(
             b"#[link(kind=\"static\", name = \"x\")]"
+        ));
+        for other in [
+            &b"#[link(kind = r\"static\")]"[..],
+            b"#[link(name = $n, kind = $k)]",
+        ] {
+            assert!(has_static_library(other));
+        }
+        assert!(!has_static_library(
+            b"#[link(name = \"x\", kind = \"dylib\")] fn link(x: u8) {}"
         ));
         assert!(!has_static_library(
             b"let kind = 1; let x = \"static\"; // \"dylib\""
