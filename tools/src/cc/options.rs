@@ -715,7 +715,6 @@ mod tests {
                 "-fms-extensions",
                 Beyond("headers are looked for as Microsoft's compilers do"),
             ),
-            ("-fproc-stat-report=x", OTHER_FILES),
             (
                 "-fbasic-block-sections=list=bb.txt",
                 Beyond("an option that reads other files"),

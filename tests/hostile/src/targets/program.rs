@@ -157,8 +157,8 @@ fn in_envelopes(repository: &Repository) {
             Reference::new(captured, Strength::Strong),
         ];
         // One result, with diagnostics; a name is a part of the key.
-        let mut body = [0; 16 + 16];
-        (body[0], body[8], body[20]) = (1, 1, 2);
+        let mut body = [0; 16 + 24];
+        (body[0], body[8], body[16], body[20]) = (1, 1, 1, 2);
         let manifest = Envelope {
             class: Class::Cached as u8,
             references: &references,

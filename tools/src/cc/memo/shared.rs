@@ -4,6 +4,7 @@ use crate::cc::own_dir::{bases, private, user};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -36,6 +37,15 @@ pub fn hash(bytes: &[u8]) -> u64 {
         .iter()
         .take(8)
         .fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// Gives a file this size, with room on the disk.
+fn allocate(file: &File, size: u64) -> io::Result<()> {
+    // SAFETY: no memory is concerned.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 /// Words in a mapped file.
@@ -79,15 +89,17 @@ impl Words {
     }
 }
 
-/// Whether the file is one of ours; a new one is given its size.
+/// Whether the file is one of ours; a new one is given its size, and room on the disk for all of it: a store to a mapped page
+/// for which there is none would end the process.
 fn check(file: &File, size: u64) -> io::Result<()> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.uid() != user() || metadata.mode() & 0o022 != 0 {
         return Err(io::Error::other("not a file of this user alone"));
     }
     match metadata.size() {
-        0 => file.set_len(size),
-        same if same == size => Ok(()),
+        0 => allocate(file, size),
+        same if same == size && metadata.blocks() * 512 >= size => Ok(()),
+        same if same == size => allocate(file, size),
         _ => Err(io::Error::other("of another size")),
     }
 }
