@@ -112,7 +112,11 @@ impl Meter<'_, '_> {
 
     fn compilation(&mut self, address: Address) -> store::program::Result<()> {
         let view = self.programs.compilation_at(address)?;
-        self.record(RECORD + view.size() as u64);
+        // What is recorded whole is copied as it is, compressed or not; of a difference it is not known how small it gets.
+        self.record(match view.base() {
+            Some(_) => RECORD + view.size() as u64,
+            None => view.record().size(),
+        });
         for member in view.members() {
             self.waiting.push(member.fragment);
             self.name(member.suffix);

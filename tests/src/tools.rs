@@ -60,6 +60,8 @@ pub const TOOLS: &[Tool] = &[
     tool("file", &["file"], &["file"]),
     tool("gdb", &["gdb"], &["gdb"]),
     tool("script", &["script"], &["bsdutils"]),
+    tool("unshare", &["unshare"], &["util-linux"]),
+    tool("mount", &["mount"], &["mount"]),
     tool("man", &["man"], &["man-db"]),
     tool("bash", &["bash"], &["bash"]),
     tool("fish", &["fish"], &["fish"]),
