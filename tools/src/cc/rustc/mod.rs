@@ -368,8 +368,9 @@ impl<'a> Known<'a> {
         }
         for (_, path) in &self.library.externs {
             let found = fs::metadata(path).map_err(|_| CHANGED)?;
-            if inputs::changed(&found) >= self.start {
-                return Err("a library was changed just now".into());
+            // Not the time of its inode: cargo makes a second name for it meanwhile.
+            if inputs::written(&found) >= self.start {
+                return Err("a library was written just now".into());
             }
         }
         for variable in variables(list) {
