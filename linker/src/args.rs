@@ -341,6 +341,8 @@ pub struct Args {
     pub print_timing: Option<TimingForm>,
     /// `--progress`.
     pub progress: ProgressMode,
+    /// `--incremental`, `--incremental-full`, `--no-incremental` (the default).
+    pub incremental: Incremental,
     /// `--verify-incremental`.
     pub verify_incremental: bool,
     /// `--threads`: `None` for as many as there are processors.

@@ -9,6 +9,7 @@ use crate::eh_frame::{self, EhFrameError, Record, RecordKind};
 use crate::elf;
 use crate::file::Files;
 use crate::ids::{FileId, SectionId, SymbolId};
+use crate::incremental::Room;
 use crate::object::{Fixups, Object, Target, Unwind};
 use crate::sections::{Sections, state};
 use crate::symbols::SymbolTable;
@@ -340,6 +341,7 @@ pub struct OutputCie {
 }
 
 /// Where everything goes in the output's `.eh_frame`.
+#[derive(Clone)]
 pub struct FrameLayout {
     /// The distinct CIEs.
     pub cies: Vec<OutputCie>,
@@ -349,6 +351,8 @@ pub struct FrameLayout {
     pub file_offsets: Vec<u64>,
     /// Number of FDEs before each file's, and their total at the end.
     pub fde_counts: Vec<u32>,
+    /// Where the last file's FDEs, and what room they have, end.
+    pub end: u64,
     /// Size of everything.
     pub size: u64,
 }
@@ -375,7 +379,13 @@ enum Target32 {
 
 impl Frames {
     /// Lays out the frames of live code: distinct CIEs first, then the FDEs, file after file.
-    pub fn layout(&self, files: &Files, symbols: &SymbolTable, sections: &Sections) -> FrameLayout {
+    pub fn layout(
+        &self,
+        files: &Files,
+        symbols: &SymbolTable,
+        sections: &Sections,
+        room: Room,
+    ) -> FrameLayout {
         let mut cies: Vec<OutputCie> = Vec::new();
         let mut cie_offsets: Vec<Vec<u32>> = Vec::with_capacity(self.0.len());
         let mut known: HashMap<CieIdentity, u32> = HashMap::new();
@@ -428,7 +438,7 @@ impl Frames {
         for (size, fdes) in sizes {
             file_offsets.push(at);
             fde_counts.push(count);
-            at += size;
+            at += size + room.of_frames(size);
             count += fdes;
         }
         fde_counts.push(count);
@@ -439,6 +449,7 @@ impl Frames {
             cie_offsets,
             file_offsets,
             fde_counts,
+            end: at,
             size: at + if terminator { 4 } else { 0 },
         }
     }

@@ -193,6 +193,28 @@ impl Got {
         got
     }
 
+    /// Slots and entries that an earlier link has handed out: of some symbols, of `ids`.
+    pub(crate) fn known(entries: Vec<Slots>, ids: usize, words: u32, module: u32) -> Got {
+        let mut by_symbol = vec![NONE; ids];
+        for (number, slots) in (0..).zip(&entries) {
+            if let Owner::Global(id) = slots.owner {
+                by_symbol[id.index()] = number;
+            }
+        }
+        Got {
+            entries,
+            by_symbol,
+            by_local: FxHashMap::default(),
+            words,
+            module,
+            lazy: Vec::new(),
+            direct: Vec::new(),
+            copies: Vec::new(),
+            copy_sizes: [(0, 1); 2],
+            counts: Counts::default(),
+        }
+    }
+
     fn take(&mut self, words: u32) -> u32 {
         self.words += words;
         self.words - words

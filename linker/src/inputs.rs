@@ -22,6 +22,7 @@ use crate::script::{self, Command, FileRef};
 use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
+use crate::stamp::Stamp;
 use crate::stream;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
@@ -49,8 +50,18 @@ pub struct InputArena {
     maps: Arena<Guarded<Mmap>>,
     paths: Arena<PathBuf>,
     bytes: Arena<Vec<u8>>,
-    opened: RefCell<Vec<PathBuf>>,
+    opened: RefCell<Vec<(PathBuf, Option<Stamp>)>>,
+    searched: RefCell<Vec<Searched>>,
     repositories: Arena<Repository>,
+}
+
+/// A library that was searched for.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    /// What follows `-l` or `-l:`.
+    pub name: std::ffi::OsString,
+    /// 1: only static libraries; 2: a file of this very name; 0: any library.
+    pub how: u32,
 }
 
 impl InputArena {
@@ -64,9 +75,9 @@ impl InputArena {
             bytes: self.bytes(bytes),
             mapped: None,
         };
-        let opened = || self.opened.borrow_mut().push(path.to_path_buf());
+        let opened = |stamp| self.opened.borrow_mut().push((path.to_path_buf(), stamp));
         if let Some(bytes) = stream::said(path) {
-            opened();
+            opened(None);
             return Ok(in_memory(bytes));
         }
         let mut file = std::fs::File::open(path)?;
@@ -74,14 +85,14 @@ impl InputArena {
         if !metadata.is_file() {
             // A pipe or `/dev/null`; a directory says so itself.
             let bytes = stream::read_open(path, &mut file)?;
-            opened();
+            opened(None);
             return Ok(in_memory(bytes));
         }
         let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
         let map = unsafe { MmapOptions::new().len(len).map(&file)? };
-        opened();
+        opened(Some(Stamp::of(&metadata).settled()));
         let bytes: &[u8] = self.maps.alloc(Guarded::new(map, path));
         // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
         let mapped = Some(unsafe { MappedBytes::new(bytes) });
@@ -90,6 +101,24 @@ impl InputArena {
 
     /// The files that were opened, in order.
     pub fn opened(&self) -> Vec<PathBuf> {
+        let opened = self.opened.borrow();
+        opened.iter().map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The libraries that were searched for, in order.
+    pub fn searched(&self) -> Vec<Searched> {
+        self.searched.borrow().clone()
+    }
+
+    fn searches(&self, name: &std::ffi::OsStr, how: u32) {
+        self.searched.borrow_mut().push(Searched {
+            name: name.to_owned(),
+            how,
+        });
+    }
+
+    /// The same, each with what it was like; nothing if it was no file.
+    pub fn stamps(&self) -> Vec<(PathBuf, Option<Stamp>)> {
         self.opened.borrow().clone()
     }
 }
@@ -306,6 +335,44 @@ pub fn open_produced<'a>(
     (objects, libraries)
 }
 
+/// Opens single objects, each of which was an input of an earlier link by its path: the linker itself comes first, and then
+/// they, in order. `exclude` says which of them `--exclude-libs` covers.
+pub fn open_alone<'a>(
+    arena: &'a InputArena,
+    args: &Args,
+    paths: &[(PathBuf, bool)],
+    diag: &Diagnostics,
+) -> Files<'a> {
+    let search = Search::new(args, Environment::of_process());
+    let mut opener = Opener::new(arena, args, search, Scripts::default(), diag);
+    for (path, exclude) in paths {
+        let first = opener.found.len();
+        opener.open(path.clone(), InputState::default());
+        for input in &mut opener.found[first..] {
+            if let Input::Found(found) = input {
+                found.exclude = *exclude;
+            }
+        }
+    }
+    let linker = File {
+        path: Path::new(""),
+        member: None,
+        body: Body::Linker(Vec::new()),
+        lazy: false,
+        as_needed: false,
+        exclude: false,
+        slot_base: 0,
+        mapped: None,
+    };
+    let found = list_archives(opener.found, diag);
+    let mut opening = Opening::new(arena, args, diag);
+    let files = opening.parse_all(Some(linker), found);
+    if !opening.lost.is_empty() {
+        diag.error("a ticket is lost");
+    }
+    Files(files)
+}
+
 /// Finds out where in which file the bytes of inputs lie.
 fn locate<'a>(
     arena: &'a InputArena,
@@ -422,6 +489,7 @@ impl<'a, 'l> Opener<'a, 'l> {
 
     /// The file that `-lNAME` means.
     fn find_library(&mut self, name: &std::ffi::OsStr, static_only: bool) -> Option<PathBuf> {
+        self.arena.searches(name, static_only.into());
         self.first_compatible(name, |search, passed| {
             search.library(name, static_only).nth(passed)
         })
@@ -429,6 +497,7 @@ impl<'a, 'l> Opener<'a, 'l> {
 
     /// The file that `-l:NAME` means.
     fn find_library_file(&mut self, name: &std::ffi::OsStr) -> Option<PathBuf> {
+        self.arena.searches(name, 2);
         self.first_compatible(name, |search, passed| search.library_file(name).nth(passed))
     }
 

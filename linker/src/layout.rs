@@ -16,6 +16,7 @@ use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
+use crate::incremental::Room;
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
@@ -102,12 +103,14 @@ pub enum PieceError {
     Repository(ProgramError),
 }
 
-/// Collects the mergeable sections that are alive and the repositories' pieces that are used, and merges them.
+/// Collects the mergeable sections that are alive and the repositories' pieces that are used, and merges them. `settle` may
+/// give the merged pieces other places.
 pub fn merge_pieces<'f>(
     files: &'f Files<'f>,
     sections: &Sections,
     outputs: &mut Outputs<'f>,
     used: &UsedPieces<'f>,
+    settle: &mut dyn FnMut(&Merged<'f>, &MergeClasses, &Outputs<'f>),
 ) -> Result<MergedPieces<'f>, PieceError> {
     let mut count = 0;
     let mut new_class = |classes: &mut MergeClasses, part: PartId| {
@@ -164,6 +167,7 @@ pub fn merge_pieces<'f>(
     let merged = crate::merge::merge(inputs).map_err(|(index, why)| {
         PieceError::Section(ids.get(index).copied().unwrap_or(SectionId::NONE), why)
     })?;
+    settle(&merged, &classes, outputs);
     Ok(MergedPieces {
         classes,
         repository: repository.places(used, &merged),
@@ -203,12 +207,16 @@ pub fn place(
     made: &[(u64, u64)],
     link_order: &[(SectionId, SectionId)],
     mut offset: Vec<u64>,
+    room: Room,
 ) -> Placement {
     let per_file: Vec<Vec<Chunk>> = sections
         .split(&mut offset)
         .into_par_iter()
         .enumerate()
-        .map(|(i, offsets)| place_file(FileId(i as u32), files, sections, folds, outputs, offsets))
+        .map(|(i, offsets)| {
+            let file = FileId(i as u32);
+            place_file(file, files, sections, folds, outputs, offsets, room)
+        })
         .collect();
 
     // Bring the chunks of each part together, files in order.
@@ -277,6 +285,9 @@ pub fn place(
             (_, at) = append(at, made_size, 1);
             for chunk in range {
                 (chunk.offset, at) = append(at, chunk.size, chunk.align);
+                if room.is_in(outputs, chunk.part) {
+                    at = at.saturating_add(room.of_chunk(chunk.size));
+                }
             }
             extents[part] = PartExtent {
                 offset: start,
@@ -380,6 +391,7 @@ fn place_file(
     folds: &Folds,
     outputs: &Outputs,
     offsets: &mut [u64],
+    room: Room,
 ) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     if offsets.is_empty() {
@@ -424,7 +436,11 @@ fn place_file(
         });
         let chunk = &mut chunks[last];
         chunk.align = chunk.align.max(align);
-        (*offset, chunk.size) = append(chunk.size, size, align);
+        let room = match room.is_in(outputs, part) {
+            true => room.of_section(size),
+            false => 0,
+        };
+        (*offset, chunk.size) = append(chunk.size, size.saturating_add(room), align);
     }
     chunks
 }

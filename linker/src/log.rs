@@ -19,6 +19,8 @@ pub struct Line<'l> {
     pub output_size: u64,
     /// Time for everything, the output's last rename included.
     pub time: Duration,
+    /// Why it was not incremental, if it was to be.
+    pub full: Option<&'l str>,
     /// What the user may want to know besides.
     pub remark: Option<&'l dyn Display>,
 }
@@ -30,15 +32,26 @@ pub fn linked(args: &Args, line: &Line<'_>) {
         objects,
         output_size,
         time,
+        full,
         remark,
     } = line;
+    let why = full.unwrap_or("no placement to keep");
     let remark = remark.map_or(String::new(), |remark| format!("; {remark}"));
     append(
         args,
         format_args!(
-            "full link (no placement to keep): {tickets} tickets, {objects} objects, {output_size} bytes, {:.1} ms{remark}",
+            "full link ({why}): {tickets} tickets, {objects} objects, {output_size} bytes, {:.1} ms{remark}",
             time.as_secs_f64() * 1e3
         ),
+    );
+}
+
+/// Appends the line of an incremental link: of `linked` objects so many were linked `again`.
+pub fn relinked(args: &Args, linked: usize, again: usize, time: Duration) {
+    let time = time.as_secs_f64() * 1e3;
+    append(
+        args,
+        format_args!("incremental link: {again} of {linked} objects, {time:.1} ms"),
     );
 }
 

@@ -439,6 +439,33 @@ impl Chunk {
         }
     }
 
+    /// Calls `f` with the place, the bytes and the alignment of each piece that is the first of its kind.
+    fn for_each_first(&self, inputs: &[MergeInput<'_>], f: &mut dyn FnMut(u64, &[u8], u64)) {
+        for (input, ends) in self.inputs.iter().zip(self.firsts.windows(2)) {
+            let pieces = ends[0] as usize..ends[1] as usize;
+            let input = &inputs[*input as usize];
+            for (number, piece) in pieces.clone().enumerate() {
+                let place = self.places[piece].load(Relaxed);
+                if place & FIRST == 0 {
+                    continue;
+                }
+                let (bytes, align) = match &input.contents {
+                    Contents::Section(bytes) => {
+                        let start = self.starts[piece] as usize;
+                        let end = match piece + 1 < pieces.end {
+                            true => self.starts[piece + 1] as usize,
+                            false => bytes.len(),
+                        };
+                        let own = 1u64.checked_shl(start.trailing_zeros()).unwrap_or(u64::MAX);
+                        (&bytes[start..end], own.min(input.align.max(1)))
+                    }
+                    Contents::Pieces(list) => (list[number].0, list[number].1.max(1)),
+                };
+                f(place & !FIRST, bytes, align);
+            }
+        }
+    }
+
     /// Writes the pieces that are the first of their kind; all of `out` is written. `aligned`: some piece of the class is
     /// aligned, so they may stand in another order and have gaps between them.
     fn write(&self, inputs: &[MergeInput<'_>], aligned: bool, out: &mut [u8]) {
@@ -558,6 +585,23 @@ impl Merged<'_> {
         pieces
             .into_iter()
             .flat_map(|pieces| (0..pieces.starts.len()).map_while(move |piece| pieces.start(piece)))
+    }
+
+    /// Calls `f` with each distinct piece of a class: its offset there, its bytes, and the alignment of the first of its
+    /// kind.
+    pub fn for_each_piece(&self, class: MergeClass, f: &mut dyn FnMut(u64, &[u8], u64)) {
+        for chunk in self.chunks.iter().filter(|chunk| chunk.class == class) {
+            chunk.for_each_first(&self.inputs, f);
+        }
+    }
+
+    /// Gives all pieces of a class other places: `to` says where what began at an offset begins now.
+    pub fn move_pieces(&self, class: MergeClass, to: &dyn Fn(u64) -> u64) {
+        let chunks = self.chunks.iter().filter(|chunk| chunk.class == class);
+        for place in chunks.flat_map(|chunk| &chunk.places) {
+            let old = place.load(Relaxed);
+            place.store(old & FIRST | to(old & !FIRST), Relaxed);
+        }
     }
 
     /// Writes the contents of a class; `out` has its size, and all of it is written.

@@ -116,6 +116,53 @@ impl OutputFile {
         }
     }
 
+    /// Prepares to change an output that is there and has `size` bytes: what [`OutputFile::bytes`] gives is what stands
+    /// there. Where it may not be written over, it is a copy.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn reopen(path: &Path, size: u64) -> io::Result<OutputFile> {
+        let len =
+            usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        let old = fs::symlink_metadata(path)?;
+        if !old.is_file() || old.len() != size {
+            return Err(io::Error::other("it is no file, or of another size"));
+        }
+        let mode = old.mode() & 0o777;
+        let (temporary, file) = Temporary::create(PREFIX, path, mode)?;
+        // A shared object may be mapped by who does not have it open any more.
+        let (temporary, file) = match take_old(path, temporary, &file)? {
+            Taken::Old(temporary, old) => (temporary, old),
+            Taken::Nothing(temporary) => {
+                io::copy(&mut File::open(path)?, &mut &file)?;
+                (temporary, file)
+            }
+            Taken::Lost => {
+                let (temporary, file) = Temporary::create(PREFIX, path, mode)?;
+                io::copy(&mut File::open(path)?, &mut &file)?;
+                (temporary, file)
+            }
+        };
+        let mut output = OutputFile {
+            path: path.into(),
+            temporary: Some(temporary),
+            file,
+            image: Image::Memory(Vec::new()),
+            zeroed: false,
+        };
+        if output.file.metadata()?.len() != size {
+            return Err(io::Error::other("it has changed meanwhile"));
+        }
+        output.image = if len > 0 && reserve(&output.file, len)? {
+            Image::Mapped(Guarded::new(map(&output.file)?, path))
+        } else {
+            let mut bytes = vec![0; len];
+            output.file.read_exact_at(&mut bytes, 0)?;
+            Image::Memory(bytes)
+        };
+        Ok(output)
+    }
+
     /// An output that can only be written to from beginning to end, not mapped: its bytes are in memory until then.
     fn stream(path: &Path, file: File, len: usize) -> OutputFile {
         OutputFile {

@@ -228,6 +228,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
             objects: objects.count() - joined,
             output_size,
             time: timing.total(),
+            full: None,
             remark: None,
         },
     );

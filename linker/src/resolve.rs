@@ -176,6 +176,11 @@ fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::objec
 pub struct LostGroups(Vec<Vec<u32>>);
 
 impl LostGroups {
+    /// Of groups that are known to have lost: for each file their indices, in ascending order.
+    pub(crate) fn known(lost: Vec<Vec<u32>>) -> LostGroups {
+        LostGroups(lost)
+    }
+
     /// Those of a file.
     pub fn of(&self, file: FileId) -> &[u32] {
         &self.0[file.index()]

@@ -12,6 +12,7 @@ use crate::frames::FrameLayout;
 use crate::got::Got;
 use crate::hash_tables;
 use crate::ids::{PartId, SectionId};
+use crate::incremental::Room;
 use crate::layout::{self, MergeClasses};
 use crate::merge::Merged;
 use crate::output::{MergeKind, OutputSection, Outputs, Std, shf, subpart};
@@ -94,7 +95,8 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
             .fde_counts
             .last()
             .map_or(0, |count| *count as usize);
-        std(Std::EhFrameHdr, crate::eh_frame::hdr_size(fdes) as u64, 4);
+        let rows = fdes + Room::of(args).of_rows(fdes);
+        std(Std::EhFrameHdr, crate::eh_frame::hdr_size(rows) as u64, 4);
     }
     std(Std::Sframe, wanted.sframe.map_or(0, Sframe::size), 8);
     let lazy = got.lazy.len() as u64;
@@ -158,7 +160,9 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     }
     for (i, class) in wanted.merge_classes.iter().enumerate() {
         if let Some(class) = class {
-            sizes[i] = (wanted.merged.size(*class), wanted.merged.align(*class));
+            let size = wanted.merged.size(*class);
+            let room = Room::of(args).of_pieces(size);
+            sizes[i] = (size + room, wanted.merged.align(*class));
         }
     }
     sizes

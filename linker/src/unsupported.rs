@@ -49,7 +49,6 @@ fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
             Refuse,
             "--section-ordering-file with -r",
         ),
-        (args.verify_incremental, Warn, "--verify-incremental"),
         (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
     ]
 }
@@ -92,10 +91,6 @@ mod tests {
         );
         assert!(
             said("-r --gdb-index a.o").contains("error: --gdb-index with -r is not supported yet")
-        );
-        assert!(
-            said("--verify-incremental a.o")
-                .contains("warning: --verify-incremental is not supported yet and has no effect")
         );
     }
 }

@@ -155,6 +155,25 @@ impl ChunkOf {
     }
 }
 
+/// Where what one file writes is in the output's file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Regions {
+    /// Its frame descriptions: file offset and size.
+    pub frames: (u64, u64),
+    /// The first of its locals in `.symtab`, and their number.
+    pub locals: (u64, u32),
+    /// The same of its globals.
+    pub globals: (u64, u32),
+    /// Its names: file offset and size.
+    pub names: (u64, u64),
+    /// Its first `R_X86_64_RELATIVE`, and their number.
+    pub relative: (u64, u32),
+    /// How many of its relocations name symbols. They are sorted among all.
+    pub symbolic: u32,
+    /// Its first `R_X86_64_IRELATIVE`, and their number.
+    pub irelative: (u64, u32),
+}
+
 /// Something large that one thread writes at once.
 enum Task<'o> {
     /// A chunk that is not loaded.
@@ -298,6 +317,93 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Where each file writes what is not in chunks.
+    pub fn regions(&self) -> Vec<Regions> {
+        let mut regions = vec![Regions::default(); self.places.files.0.len()];
+        for (offset, size, piece) in self.pieces().in_file {
+            let count = |record: u64| (offset, (size / record) as u32);
+            match piece {
+                Piece::Frames(file) => regions[file as usize].frames = (offset, size),
+                Piece::Locals(file) => regions[file as usize].locals = count(24),
+                Piece::Globals(file) => regions[file as usize].globals = count(24),
+                Piece::Names(file) => regions[file as usize].names = (offset, size),
+                Piece::Relative(file) => regions[file as usize].relative = count(24),
+                Piece::Symbolic(file) => regions[file as usize].symbolic = count(24).1,
+                Piece::Irelative(file) => regions[file as usize].irelative = count(24),
+                _ => {}
+            }
+        }
+        regions
+    }
+
+    /// Writes all that one file writes into an image that is complete otherwise. `chunks` are the numbers of its chunks, and
+    /// `symbolic` takes its relocations that name symbols. Gives its rows of the table of frames; nothing if two of its
+    /// regions overlap or are not in the image.
+    pub fn write_again(
+        &self,
+        file: FileId,
+        regions: &Regions,
+        chunks: std::ops::Range<u32>,
+        symbolic: &mut [Rela],
+        image: &mut [u8],
+    ) -> Option<Vec<TableEntry>> {
+        let number = file.0;
+        let records =
+            |(offset, count): (u64, u32), piece: Piece| (offset, 24 * u64::from(count), piece);
+        let mut pieces = vec![
+            (regions.frames.0, regions.frames.1, Piece::Frames(number)),
+            records(regions.locals, Piece::Locals(number)),
+            records(regions.globals, Piece::Globals(number)),
+            (regions.names.0, regions.names.1, Piece::Names(number)),
+            records(regions.relative, Piece::Relative(number)),
+            records(regions.irelative, Piece::Irelative(number)),
+        ];
+        let outputs = self.places.outputs;
+        for number in chunks {
+            let chunk = &self.places.placement.chunks[number as usize];
+            let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
+            if !section.is_nobits() {
+                let offset = section.offset + chunk.offset;
+                pieces.push((offset, chunk.size, Piece::Chunk(number)));
+            }
+        }
+        pieces.retain(|(_, size, _)| *size > 0);
+        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
+        let names = outputs.std(Std::Strtab).offset;
+        let mut job = Job {
+            file: number,
+            names_offset: regions.names.0.wrapping_sub(names),
+            ..Job::default()
+        };
+        job.dynamic.symbolic = symbolic;
+        let (mut rest, mut at) = (image, 0u64);
+        for (offset, size, piece) in pieces {
+            let gap = usize::try_from(offset.checked_sub(at)?).ok()?;
+            let (bytes, tail) = rest.get_mut(gap..)?.split_at_mut_checked(size as usize)?;
+            (rest, at) = (tail, offset + size);
+            match piece {
+                Piece::Frames(_) => job.frames = bytes,
+                Piece::Locals(_) => job.locals = bytemuck::try_cast_slice_mut(bytes).ok()?,
+                Piece::Globals(_) => job.globals = bytemuck::try_cast_slice_mut(bytes).ok()?,
+                Piece::Names(_) => job.names = bytes,
+                Piece::Relative(_) => {
+                    job.dynamic.relative = bytemuck::try_cast_slice_mut(bytes).ok()?;
+                }
+                Piece::Irelative(_) => {
+                    job.dynamic.irelative = bytemuck::try_cast_slice_mut(bytes).ok()?;
+                }
+                Piece::Chunk(number) => job.chunks.push((number, bytes)),
+                _ => {}
+            }
+        }
+        let counts = &self.frame_layout.fde_counts;
+        let count = counts[file.index() + 1] - counts[file.index()];
+        let mut table = vec![TableEntry { pc: 0, fde: 0 }; count as usize];
+        job.table = &mut table;
+        self.write_file(job);
+        Some(table)
+    }
+
     /// Gives each job its part of the table of frames, and the offset of its names.
     fn divide<'o>(&self, jobs: &mut [Job<'o>], mut entries: &'o mut [TableEntry]) {
         let shares = self.symtab.map_or(&[][..], |symtab| &symtab.shares);
@@ -388,17 +494,8 @@ impl Writer<'_, '_> {
         let frames_part = Some(Std::EhFrame.part());
         add(frames_part, frames.offset, cies, Piece::Cies);
         for i in 0..layout.file_offsets.len() {
-            let end = layout
-                .file_offsets
-                .get(i + 1)
-                .copied()
-                .unwrap_or(layout.size);
-            let size = end - layout.file_offsets[i];
-            let size = if i + 1 == layout.file_offsets.len() {
-                self.frames_size(FileId(i as u32)).min(size)
-            } else {
-                size
-            };
+            let next = layout.file_offsets.get(i + 1);
+            let size = next.copied().unwrap_or(layout.end) - layout.file_offsets[i];
             add(
                 frames_part,
                 frames.offset + layout.file_offsets[i],
@@ -486,15 +583,6 @@ impl Writer<'_, '_> {
         self.frames.of(cie.file).cies[cie.index as usize]
             .size
             .into()
-    }
-
-    fn frames_size(&self, file: FileId) -> u64 {
-        let live = self.frames.of(file).fdes.iter().filter(|fde| {
-            self.places
-                .sections
-                .is_alive(self.places.sections.id(file, fde.describes))
-        });
-        live.map(|fde| u64::from(fde.size)).sum()
     }
 
     /// Cuts the image into the pieces, and clears what is between them.
@@ -587,24 +675,44 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn write_cies(&self, out: &mut [u8]) {
+    /// A common information entry as it stands, or would stand, at an offset in `.eh_frame`.
+    pub fn cie_bytes(&self, cie: &crate::frames::OutputCie, offset: u32) -> Vec<u8> {
+        let input = &self.frames.of(cie.file).cies[cie.index as usize];
+        let bytes = self
+            .places
+            .files
+            .object(cie.file)
+            .section_bytes(input.section);
+        let bytes = bytes.get(input.offset as usize..(input.offset + input.size) as usize);
+        let mut out = bytes.map_or_else(Vec::new, <[u8]>::to_vec);
+        self.write_cie(cie, offset, &mut out);
+        out
+    }
+
+    /// Writes a common information entry that stands at an offset in `.eh_frame`.
+    fn write_cie(&self, cie: &crate::frames::OutputCie, offset: u32, out: &mut [u8]) {
         let base = self.places.outputs.std(Std::EhFrame).address;
+        let object = self.places.files.object(cie.file);
+        let input = &self.frames.of(cie.file).cies[cie.index as usize];
+        let bytes = &object.section_bytes(input.section)
+            [input.offset as usize..(input.offset + input.size) as usize];
+        out.copy_from_slice(bytes);
+        let site = self.site(
+            cie.file,
+            input.section,
+            base + u64::from(offset),
+            input.offset.into(),
+        );
+        let fixups = cie_fixups(object, cie.file, self.places.sections, input);
+        self.relocator
+            .loaded(&site, out, fixups, &mut DynamicSlots::default());
+    }
+
+    fn write_cies(&self, out: &mut [u8]) {
         for cie in &self.frame_layout.cies {
-            let object = self.places.files.object(cie.file);
-            let input = &self.frames.of(cie.file).cies[cie.index as usize];
-            let bytes = &object.section_bytes(input.section)
-                [input.offset as usize..(input.offset + input.size) as usize];
-            let out = &mut out[cie.offset as usize..cie.offset as usize + bytes.len()];
-            out.copy_from_slice(bytes);
-            let site = self.site(
-                cie.file,
-                input.section,
-                base + u64::from(cie.offset),
-                input.offset.into(),
-            );
-            let fixups = cie_fixups(object, cie.file, self.places.sections, input);
-            self.relocator
-                .loaded(&site, out, fixups, &mut DynamicSlots::default());
+            let start = cie.offset as usize;
+            let size = self.cie_size(cie) as usize;
+            self.write_cie(cie, cie.offset, &mut out[start..start + size]);
         }
     }
 
@@ -721,16 +829,12 @@ impl Writer<'_, '_> {
                 unwritten.resize(size, 0);
                 &mut unwritten[..]
             } else {
+                // What has outgrown its place in an earlier link stands behind what comes after it in the file.
                 let (before, out) = out.split_at_mut(start);
-                let gap = &mut before[ends[found]..];
-                if !gap.is_empty() {
-                    gap.fill(if section.flags & shf::EXEC != 0 {
-                        NOP
-                    } else {
-                        0
-                    });
+                if let Some(gap) = before.get_mut(ends[found]..) {
+                    gap.fill(padding(section.flags));
                 }
-                ends[found] = start + size;
+                ends[found] = ends[found].max(start + size);
                 &mut out[..size]
             };
             if let Some(leader) = places.folds.jump(id) {
@@ -773,6 +877,13 @@ impl Writer<'_, '_> {
                     input.release(bytes);
                     input.release(elf.section_bytes(relocations));
                 }
+            }
+        }
+        for ((n, out), end) in chunks.iter_mut().zip(ends) {
+            let part = places.placement.chunks[*n as usize].part;
+            let output = places.outputs.parts[part.index()].output;
+            if let Some(room) = out.get_mut(end..) {
+                room.fill(padding(places.outputs.sections[output.index()].flags));
             }
         }
     }
@@ -846,7 +957,7 @@ impl Writer<'_, '_> {
         debug_assert!(file.index() < frames);
         let base = places.outputs.std(Std::EhFrame).address;
         let file_offset = self.frame_layout.file_offsets[file.index()];
-        let mut at = 0usize;
+        let (mut at, mut last) = (0usize, 0usize);
         let mut row = 0;
         let fdes = &self.frames.of(file).fdes;
         for (index, fde) in fdes.iter().enumerate() {
@@ -919,8 +1030,35 @@ impl Writer<'_, '_> {
                 table[row] = TableEntry { pc, fde: address };
             }
             row += 1;
+            last = at;
             at += size;
         }
+        if at > last && at < out.len() {
+            extend_record(out, last, at);
+        }
+    }
+}
+
+/// What is between the sections of an output section of these flags.
+fn padding(flags: u64) -> u8 {
+    match flags & shf::EXEC {
+        0 => 0,
+        _ => NOP,
+    }
+}
+
+/// Makes the last record of `frames`, which begins at `start` and ends at `end`, fill all of them: what is behind its
+/// instructions are zeros, which is `DW_CFA_nop`.
+fn extend_record(frames: &mut [u8], start: usize, end: usize) {
+    let room = frames.len() - end;
+    frames[end..].fill(0);
+    let (length, rest) = frames[start..].split_at_mut(4);
+    if *length == [0xff; 4] {
+        if let Some(long) = rest.first_chunk_mut::<8>() {
+            *long = (u64::from_le_bytes(*long) + room as u64).to_le_bytes();
+        }
+    } else if let Some(short) = length.first_chunk_mut::<4>() {
+        *short = (u32::from_le_bytes(*short) + room as u32).to_le_bytes();
     }
 }
 

@@ -131,6 +131,7 @@ impl Default for Args {
             log: None,
             print_timing: None,
             progress: super::ProgressMode::Auto,
+            incremental: super::Incremental::Off,
             verify_incremental: false,
             threads: None,
             fork: true,

@@ -280,7 +280,10 @@ options! {
         PrintTiming ["print-timing"] Optional("FORM"), "print the time of each phase, as table (default) or json";
         Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";
         NoProgress ["no-progress"] Nothing, "as --progress=never";
-        VerifyIncremental ["verify-incremental"] Nothing, "after an incremental link, link in full and compare";
+        Incremental ["incremental"] Nothing, "keep what the next link of this output needs to change only what was edited";
+        IncrementalFull ["incremental-full"] Nothing, "the same, but link in full this time";
+        NoIncremental ["no-incremental"] Nothing, "keep nothing, and link in full (default)";
+        VerifyIncremental ["verify-incremental"] Nothing, "after an incremental link, write every file's part again and compare";
         Threads ["threads", "thread-count"] Optional("N"), "use at most N threads (default: all processors)";
         NoThreads ["no-threads"] Nothing, "use one thread";
         Fork ["fork"] Nothing, "return when the output is complete, before the memory is free again (default)";

@@ -3,6 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Whether a link changes only what was edited since the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Incremental {
+    /// All is linked, and nothing is kept for the next link.
+    #[default]
+    Off,
+    /// If it can.
+    On,
+    /// Not this time, but the next.
+    Anew,
+}
+
 /// The kind of file that the link makes.
 ///
 /// Decided once all options are read, from `-r`, `-shared`, `-pie` and `-static`, in whatever order they came.

@@ -24,6 +24,7 @@ use super::{Failed, Link, check, check_inputs};
 use crate::dependency_file;
 use crate::file::Files;
 use crate::image;
+use crate::incremental::{self, Finished, Outcome, Reason};
 use crate::inputs::InputArena;
 use crate::log;
 use crate::map;
@@ -37,6 +38,12 @@ use crate::timing::Timing;
 /// # Errors
 /// If there was an error; there is no output then.
 pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
+    // Often only little has changed since the link before.
+    let full = match incremental::relink(link, timing) {
+        Outcome::Done => return Ok(()),
+        Outcome::Full(why) => why,
+    };
+
     // Everything borrows from the inputs' bytes, so they come first and go last.
     let arena = InputArena::default();
 
@@ -66,10 +73,18 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     report_map(link, &opened, &resolved, &traced, &placed);
 
     // Everything has its place: write.
-    let output = write(link, &resolved, &traced, &placed, timing)?;
+    let (output, kept) = write(link, &resolved, &traced, &placed, timing)?;
     // Also a warning of the last steps can be an error (`--fatal-warnings`).
     check(link.diag)?;
-    publish(link, &arena, &opened, &resolved, output, timing)?;
+    let finished = Finished {
+        args: link.args,
+        opened: &opened,
+        resolved: &resolved,
+        traced: &traced,
+        placed: &placed,
+        kept: &kept,
+    };
+    publish(link, &arena, finished, output, full, timing)?;
 
     // The plugin takes away its files.
     drop(opened.compiled);
@@ -102,12 +117,15 @@ fn report_map(link: Link, opened: &Opened, resolved: &Resolved, traced: &Traced,
 fn publish(
     link: Link,
     arena: &InputArena,
-    opened: &Opened,
-    resolved: &Resolved,
+    finished: Finished,
     mut output: OutputFile,
+    full: Option<Reason>,
     timing: &mut Timing,
 ) -> Result<(), Failed> {
     let args = link.args;
+    let Finished {
+        opened, resolved, ..
+    } = finished;
     let (files, linked) = (&resolved.files, &resolved.linked);
     let size = output.bytes().len() as u64;
     // Where this fails there is no output either.
@@ -129,6 +147,21 @@ fn publish(
         image::tell_unrecorded(args, why);
     }
     timing.phase("record image");
+    // A link that has something to say says it each time.
+    let has_spoken = link.diag.has_errors() || link.diag.warning_count() > 0;
+    let kept = match incremental::wanted(args) {
+        Ok(()) if !has_spoken => incremental::capture(finished, arena),
+        Ok(()) => Err("there are warnings".into()),
+        Err(_) => Ok(()),
+    };
+    timing.phase("keep state");
+    let full = match (full, kept) {
+        (full, Ok(())) => full,
+        (full, Err(why)) => {
+            let full = full.unwrap_or_default();
+            Some(format!("{full}; the next one will be full, too: {why}").into())
+        }
+    };
     let (tickets, objects) = count_objects(files, linked);
     log::linked(
         args,
@@ -137,6 +170,7 @@ fn publish(
             objects,
             output_size: size,
             time: timing.total(),
+            full: full.as_deref(),
             remark: unrecorded.as_ref().map(|why| why as &dyn std::fmt::Display),
         },
     );

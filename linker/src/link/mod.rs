@@ -9,7 +9,7 @@ pub(crate) mod opened;
 pub mod placed;
 pub mod resolved;
 pub mod traced;
-mod written;
+pub(crate) mod written;
 
 use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;

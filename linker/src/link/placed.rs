@@ -8,6 +8,7 @@ use crate::args::Args;
 use crate::build_id;
 use crate::dynamic::{Dynamic, DynamicFacts};
 use crate::emit_relocs;
+use crate::incremental::Room;
 use crate::layout;
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::output::{Outputs, Std};
@@ -364,6 +365,7 @@ impl<'r> Layouting<'r> {
                 sizes,
                 &facts.link_order,
                 offsets,
+                Room::of(args),
             );
             settle_types(files, sections, outputs, &placement, args);
             layout::report_too_large(outputs, diag);

@@ -8,6 +8,7 @@ use crate::frames::FrameLayout;
 use crate::got::Got;
 use crate::icf::{Folder, Folds};
 use crate::ids::PartId;
+use crate::incremental::Room;
 use crate::layout::{self, MergeClasses, MergedPieces, PieceError};
 use crate::mentions::{bounded_parts, has_start, roots};
 use crate::merge::Merged;
@@ -97,8 +98,14 @@ pub fn trace<'r>(
         classes: merge_classes,
         repository: pieces,
         input_of,
-    } = layout::merge_pieces(files, sections, &mut outputs, &used_pieces)
-        .map_err(|why| not_merged(link, resolved, why))?;
+    } = layout::merge_pieces(
+        files,
+        sections,
+        &mut outputs,
+        &used_pieces,
+        &mut |_, _, _| {},
+    )
+    .map_err(|why| not_merged(link, resolved, why))?;
     timing.phase("merge pieces");
 
     // Leave out what is the same as something else: behind merging, as two sections are the same only if the pieces they
@@ -123,7 +130,7 @@ pub fn trace<'r>(
     timing.phase("fold identical code");
 
     // What was folded has no frames.
-    let frame_layout = frames.layout(files, symbols, sections);
+    let frame_layout = frames.layout(files, symbols, sections, Room::of(args));
     let sframe = match args.discard_sframe {
         true => None,
         false => Sframe::collect(files, sections, &folds, &facts.sframes, diag),

@@ -36,7 +36,7 @@ pub fn write<'r>(
     traced: &'r Traced<'r>,
     placed: &'r Placed<'r>,
     timing: &mut Timing,
-) -> Result<OutputFile, Failed> {
+) -> Result<(OutputFile, Kept), Failed> {
     let Link { args, diag, .. } = link;
     let outputs = &placed.outputs;
     let places = placed.places(resolved, traced);
@@ -75,6 +75,10 @@ pub fn write<'r>(
         position: timing.position(),
     };
     writer.write(output.bytes());
+    let mut kept = Kept::default();
+    if crate::incremental::wanted(args).is_ok() {
+        kept.regions = writer.regions();
+    }
     scripting::write_patches(&placed.laid_out.patches, output.bytes());
     // Repositories are read without errors being asked for one by one.
     report_damage(&resolved.files, diag);
@@ -106,13 +110,25 @@ pub fn write<'r>(
         timing.phase("index and compress debug sections");
     }
     // The build id digests everything else.
-    if write_build_id(link, placed, output.bytes())? {
+    if write_build_id(link, placed, output.bytes(), &mut kept)? {
         timing.phase("build id");
     }
-    match args.output_format {
-        OutputFormat::Binary => flatten(link, placed, output),
-        _ => Ok(output),
-    }
+    let output = match args.output_format {
+        OutputFormat::Binary => flatten(link, placed, output)?,
+        _ => output,
+    };
+    Ok((output, kept))
+}
+
+/// What the writer knew, and an incremental link needs to know.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Where each file has written; empty if no incremental link is to come.
+    pub(crate) regions: Vec<write::Regions>,
+    /// Digests of the output's chunks, if its build id is made of them.
+    pub(crate) digests: Vec<build_id::ChunkDigest>,
+    /// Where the build id's bytes are in the file, and how many.
+    pub(crate) build_id: [u64; 2],
 }
 
 /// Says why there is no output.
@@ -186,16 +202,29 @@ fn sort_relocations(outputs: &Outputs, got: &Got, needs: &Needs, image: &mut [u8
 }
 
 /// Computes the build id and puts it in its note; whether there is one.
-fn write_build_id(link: Link, placed: &Placed, image: &mut [u8]) -> Result<bool, Failed> {
+fn write_build_id(
+    link: Link,
+    placed: &Placed,
+    image: &mut [u8],
+    kept: &mut Kept,
+) -> Result<bool, Failed> {
     let note = bytes_of(&placed.outputs, Std::NoteBuildId);
     let (Some(style), Some(note)) = (&placed.notes.build_id, note) else {
         return Ok(false);
     };
-    let id = style.compute(image).map_err(|why| {
+    let at = note.start + build_id::NOTE_HEADER_SIZE;
+    let id = match style {
+        build_id::Style::Digest(_) => {
+            kept.digests = build_id::chunk_digests(image);
+            kept.build_id = [at as u64, style.len() as u64];
+            style.from_chunks(&kept.digests, image.len() as u64)
+        }
+        _ => style.compute(image),
+    };
+    let id = id.map_err(|why| {
         link.diag.error(why);
         Failed
     })?;
-    let at = note.start + build_id::NOTE_HEADER_SIZE;
     image[at..at + id.len()].copy_from_slice(&id);
     Ok(true)
 }

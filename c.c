@@ -1,0 +1,2 @@
+const char *name(void) { return "hallo, Welt"; }
+int (*pointer)(int);

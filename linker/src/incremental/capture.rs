@@ -1,0 +1,675 @@
+//! After a full link: what the next link of the same output needs to know is written into the state file.
+
+use super::manifest;
+use super::state::{
+    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, InputRecord, NONE,
+    NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord,
+    SlotRecord, Table, fact, file, key_of,
+};
+use super::{Reason, Room};
+use crate::args::Args;
+use crate::file::Files;
+use crate::got::{self, Owner};
+use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::inputs::{InputArena, Searched};
+use crate::link::opened::Opened;
+use crate::link::placed::Placed;
+use crate::link::resolved::Resolved;
+use crate::link::traced::Traced;
+use crate::link::written::Kept;
+use crate::object::{Object, Signature};
+use crate::output::{Order, Outputs, Part, Std};
+use crate::stamp::Stamp;
+use crate::symbols::{flag, rank};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What is written down of a link.
+#[derive(Clone, Copy)]
+pub(crate) struct Finished<'f, 'r> {
+    /// Options.
+    pub args: &'f Args,
+    /// The stages.
+    pub opened: &'f Opened<'f, 'r>,
+    pub resolved: &'f Resolved<'r, 'r>,
+    pub traced: &'f Traced<'r>,
+    pub placed: &'f Placed<'r>,
+    /// What the writer knew.
+    pub kept: &'f Kept,
+}
+
+/// Writes the state of an output that stands under its name.
+///
+/// # Errors
+/// Why there is none; the next link will be a full one.
+pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> {
+    check(&link)?;
+    let path = manifest::state_path(link.args)?;
+    let mut builder = Builder::new(facts(&link));
+    let inputs = Inputs::new(link.resolved, arena.stamps())?;
+    let mut text = Vec::new();
+    let records = inputs.records(&mut text);
+    let outputs = outputs(link.placed, &mut text);
+    let searches = searches(arena, &mut text);
+    builder.table(Table::Inputs, &records);
+    builder.table(Table::Text, &text);
+    builder.table(Table::Searches, &searches);
+    builder.table(Table::Outputs, &outputs);
+    builder.table(Table::Parts, &parts(&link));
+    let defined = names(&link, &mut builder);
+    files(&link, &inputs, &defined, &mut builder);
+    builder.table(Table::Pieces, &pieces(&link));
+    builder.table(Table::Cies, &cies(&link));
+    builder.table(Table::Digests, &link.kept.digests);
+    let header = builder.header();
+    header.options = manifest::options_digest(link.args);
+    header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
+    header.output = Stamp::at(&link.args.output).ok_or("the output is not there")?;
+    let written = builder.write(&path);
+    written.map_err(|why| Reason::from(format!("cannot write {}: {why}", path.display())))
+}
+
+/// Refuses what is found in inputs and cannot be linked again in part.
+fn check(link: &Finished) -> Result<(), Reason> {
+    let facts = &link.resolved.facts;
+    let against = [
+        (link.opened.compiled.is_some(), "link-time optimisation"),
+        (link.resolved.plan.is_some(), "a linker script"),
+        (
+            !link.placed.assigned.is_empty(),
+            "symbols of a linker script",
+        ),
+        (!facts.warnings.is_empty(), "warnings about symbols"),
+        (!facts.link_order.is_empty(), "sections with SHF_LINK_ORDER"),
+        (link.traced.sframe.is_some(), ".sframe"),
+        (link.placed.kept.is_some(), "relocations that are kept"),
+    ];
+    match against.into_iter().find(|(is, _)| *is) {
+        Some((_, what)) => Err(what.into()),
+        None => Ok(()),
+    }
+}
+
+fn facts(link: &Finished) -> Facts {
+    let Finished {
+        args,
+        resolved,
+        traced,
+        placed,
+        kept,
+        ..
+    } = *link;
+    let segments = &placed.laid_out.segments;
+    let tls = segments.tls.unwrap_or_default();
+    let exports = args.kind == crate::args::OutputKind::Shared
+        || args.export_dynamic
+        || !args.export_dynamic_symbols.is_empty()
+        || !args.dynamic_lists.is_empty()
+        || !args.export_dynamic_symbol_lists.is_empty();
+    let prune =
+        resolved.outputs.rules.is_none() && crate::mentions::has_start(args, &resolved.symbols);
+    let bits = [
+        (traced.mode.pic, fact::PIC),
+        (traced.mode.shared, fact::SHARED),
+        (traced.mode.relax, fact::RELAX),
+        (placed.notes.ibt, fact::IBT),
+        (prune, fact::PRUNE),
+        (exports, fact::EXPORTS),
+        (placed.symtab.is_some(), fact::SYMTAB),
+    ];
+    let (mut tickets, mut objects) = (0, 0);
+    for ((_, file), _) in linked(resolved) {
+        match file.object() {
+            Some(Object::Ticket(_)) => tickets += 1,
+            Some(Object::Elf(_)) => objects += 1,
+            None => {}
+        }
+    }
+    Facts {
+        tls_start: tls.start,
+        thread_pointer: tls.thread_pointer,
+        image_base: segments.image_base,
+        static_irelative: placed.static_irelative,
+        build_id: kept.build_id,
+        bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
+        got_words: traced.got.words,
+        got_module: traced.got.module,
+        tickets,
+        objects,
+    }
+}
+
+/// The files that are linked.
+fn linked<'f, 'a>(
+    resolved: &'f Resolved<'_, 'a>,
+) -> impl Iterator<Item = ((FileId, &'f crate::file::File<'a>), &'f bool)> {
+    let files = resolved.files.iter().zip(&resolved.linked);
+    files.filter(|(_, linked)| **linked)
+}
+
+/// The files that were opened.
+struct Inputs<'a> {
+    stamps: Vec<(PathBuf, Stamp)>,
+    /// By path.
+    index: HashMap<&'a Path, u32>,
+    /// By input: the object in it, if it is one.
+    file: Vec<u32>,
+}
+
+impl<'a> Inputs<'a> {
+    fn new(
+        resolved: &'a Resolved,
+        opened: Vec<(PathBuf, Option<Stamp>)>,
+    ) -> Result<Inputs<'a>, Reason> {
+        let mut stamps: Vec<(PathBuf, Stamp)> = Vec::with_capacity(opened.len());
+        let mut known: HashMap<PathBuf, ()> = HashMap::with_capacity(opened.len());
+        for (path, stamp) in opened {
+            let Some(stamp) = stamp else {
+                return Err(
+                    format!("{} is no file that can be looked at again", path.display()).into(),
+                );
+            };
+            if known.insert(path.clone(), ()).is_none() {
+                stamps.push((path, stamp));
+            }
+        }
+        let mut numbers: HashMap<&Path, u32> = HashMap::new();
+        for (number, (path, _)) in (0..).zip(&stamps) {
+            numbers.insert(path, number);
+        }
+        let mut index: HashMap<&'a Path, u32> = HashMap::new();
+        let mut file = vec![NONE; stamps.len()];
+        let mut seen = vec![false; stamps.len()];
+        for (id, input) in resolved.files.iter() {
+            let Some(number) = numbers.get(input.path).copied() else {
+                continue;
+            };
+            index.insert(input.path, number);
+            let is_alone = input.member.is_none() && input.object().is_some();
+            let first = !std::mem::replace(&mut seen[number as usize], true);
+            // What is linked twice is not linked again by itself.
+            file[number as usize] = match is_alone && first && resolved.linked[id.index()] {
+                true => id.0,
+                false => NONE,
+            };
+        }
+        drop(numbers);
+        Ok(Inputs {
+            stamps,
+            index,
+            file,
+        })
+    }
+
+    fn of(&self, path: &Path) -> u32 {
+        self.index.get(path).copied().unwrap_or(NONE)
+    }
+
+    fn records(&self, text: &mut Vec<u8>) -> Vec<InputRecord> {
+        let record = |((path, stamp), file): (&(PathBuf, Stamp), &u32)| {
+            let path = path.as_os_str().as_bytes();
+            let at = text.len() as u64;
+            text.extend_from_slice(path);
+            InputRecord {
+                path: at,
+                path_len: path.len() as u32,
+                file: *file,
+                stamp: *stamp,
+            }
+        };
+        self.stamps.iter().zip(&self.file).map(record).collect()
+    }
+}
+
+fn outputs(placed: &Placed, text: &mut Vec<u8>) -> Vec<OutputRecord> {
+    let record = |(id, section): (usize, &crate::output::OutputSection)| {
+        let name = text.len() as u64;
+        text.extend_from_slice(&section.name);
+        OutputRecord {
+            name,
+            name_len: section.name.len() as u32,
+            sh_type: section.sh_type,
+            flags: section.flags,
+            address: section.address,
+            offset: section.offset,
+            size: section.size,
+            header: section.header,
+            id: id as u32,
+        }
+    };
+    placed
+        .outputs
+        .sections
+        .iter()
+        .enumerate()
+        .map(record)
+        .collect()
+}
+
+/// What tells a part from the others of its output section.
+pub(super) fn describe_part(part: &Part) -> PartRecord {
+    PartRecord {
+        output: part.output.0,
+        order: part.order,
+        merge: part.merge.map_or(0, |merge| 1 + u32::from(merge.strings)),
+        entsize: part.merge.map_or(0, |merge| merge.entsize),
+        offset: 0,
+        size: 0,
+        pieces_end: 0,
+        sort: match part.sort {
+            Order::Input => 0,
+            Order::Name => 1,
+            Order::Priority => 2,
+            Order::Linked => 3,
+        },
+        has_room: 0,
+    }
+}
+
+fn parts(link: &Finished) -> Vec<PartRecord> {
+    let room = Room::of(link.args);
+    let outputs: &Outputs = &link.placed.outputs;
+    let record = |(number, part): (usize, &Part)| {
+        let extent = link.placed.laid_out.placement.parts.get(number);
+        let extent = extent.copied().unwrap_or_default();
+        let class = link.traced.merge_classes.get(number).copied().flatten();
+        PartRecord {
+            offset: extent.offset,
+            size: extent.size,
+            pieces_end: class.map_or(0, |class| link.traced.merged.size(class)),
+            has_room: room.is_in(outputs, PartId(number as u32)).into(),
+            ..describe_part(part)
+        }
+    };
+    outputs.parts.iter().enumerate().map(record).collect()
+}
+
+/// What tells a section from the others of its file in the next link, too: its name, and which one of that name it is.
+pub(super) struct SectionKeys(FxHashMap<u64, u32>);
+
+impl SectionKeys {
+    pub(super) fn new() -> SectionKeys {
+        SectionKeys(FxHashMap::default())
+    }
+
+    /// The key of the file's next section.
+    pub(super) fn next(&mut self, object: &Object, number: u32) -> u64 {
+        let Some(section) = object.section(number) else {
+            return u64::from(number);
+        };
+        let name = object.full_name(number, &section);
+        let hash = xxhash_rust::xxh3::xxh3_64(&name);
+        let before = self.0.entry(hash).or_insert(0);
+        *before += 1;
+        hash.wrapping_add(u64::from(*before).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builder) {
+    let Finished {
+        resolved,
+        placed,
+        kept,
+        ..
+    } = *link;
+    let files: &Files = &resolved.files;
+    let placement = &placed.laid_out.placement;
+    let outputs = &placed.outputs;
+    let room = Room::of(link.args);
+    let mut by_file: Vec<Vec<u32>> = vec![Vec::new(); files.0.len()];
+    for (number, chunk) in (0..).zip(&placement.chunks) {
+        by_file[chunk.file.index()].push(number);
+    }
+    // Where a chunk's room ends: at the next of its part, or at the part's end.
+    let end_of = |number: usize| {
+        let chunk = &placement.chunks[number];
+        match room.is_in(outputs, chunk.part) {
+            true => chunk.offset + chunk.size + room.of_chunk(chunk.size),
+            false => chunk.offset + chunk.size,
+        }
+    };
+    let executable_stack: Vec<FileId> = resolved.facts.executable_stack.clone();
+    let mut notes: HashMap<FileId, &Vec<u32>> = HashMap::new();
+    for (id, sections) in &resolved.facts.properties {
+        notes.insert(*id, sections);
+    }
+    let places: Vec<Vec<PlaceRecord>> = (0..files.0.len())
+        .into_par_iter()
+        .map(|index| {
+            let id = FileId(index as u32);
+            match resolved.linked[index] && files.get(id).object().is_some() {
+                true => places_of(link, id, &by_file[index]),
+                false => Vec::new(),
+            }
+        })
+        .collect();
+    let mut chunks: Vec<ChunkRecord> = Vec::with_capacity(placement.chunks.len());
+    let mut all_places: Vec<PlaceRecord> = Vec::with_capacity(places.iter().map(Vec::len).sum());
+    let mut records: Vec<FileRecord> = Vec::with_capacity(files.0.len());
+    let frames = outputs.std(Std::EhFrame).offset;
+    let strings = outputs.std(Std::Strtab).offset;
+    for ((id, input), places) in files.iter().zip(&places) {
+        let own = &by_file[id.index()];
+        let regions = &kept.regions[id.index()];
+        let is_linked = resolved.linked[id.index()] && input.object().is_some();
+        let number = inputs.of(input.path);
+        let is_alone = number != NONE && inputs.file[number as usize] == id.0;
+        let bits = [
+            (is_linked, file::LINKED),
+            (
+                matches!(input.object(), Some(Object::Ticket(_))),
+                file::TICKET,
+            ),
+            (is_linked && is_alone, file::ALONE),
+            (executable_stack.contains(&id), file::EXECUTABLE_STACK),
+            (input.exclude, file::EXCLUDED),
+        ];
+        let note = notes.get(&id).copied();
+        records.push(FileRecord {
+            bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
+            input: number,
+            member: [0; 2],
+            chunks: [chunks.len() as u32, own.len() as u32],
+            places: all_places.len() as u64,
+            place_count: places.len() as u32,
+            locals: regions.locals.1,
+            globals: regions.globals.1,
+            relative: regions.relative.1,
+            symbolic: regions.symbolic,
+            irelative: regions.irelative.1,
+            frames: [regions.frames.0.wrapping_sub(frames), regions.frames.1],
+            locals_at: regions.locals.0,
+            globals_at: regions.globals.0,
+            names: [regions.names.0.wrapping_sub(strings), regions.names.1],
+            relative_at: regions.relative.0,
+            irelative_at: regions.irelative.0,
+            notes: note.map_or([0; 2], |note| notes_digest(input.object(), note)),
+            defined: [
+                defined[id.index()],
+                defined[id.index() + 1] - defined[id.index()],
+            ],
+        });
+        chunks.extend(own.iter().map(|number| {
+            let chunk = &placement.chunks[*number as usize];
+            ChunkRecord {
+                part: chunk.part.0,
+                only: chunk.only,
+                offset: chunk.offset,
+                capacity: end_of(*number as usize) - chunk.offset,
+                size: chunk.size,
+            }
+        }));
+        all_places.extend_from_slice(places);
+    }
+    builder.table(Table::Places, &all_places);
+    let start = builder.start_of(Table::Places);
+    for record in &mut records {
+        record.places = start + record.places * size_of::<PlaceRecord>() as u64;
+    }
+    builder.table(Table::Chunks, &chunks);
+    builder.table(Table::Files, &records);
+}
+
+/// Digest of a file's `.note.gnu.property`.
+pub(super) fn notes_digest(object: Option<&Object>, sections: &[u32]) -> [u64; 2] {
+    let mut bytes = Vec::new();
+    for number in sections {
+        bytes.extend(object.map_or(&b""[..], |object| object.section_bytes(*number)));
+    }
+    match bytes.is_empty() {
+        true => [0; 2],
+        false => key_of(&bytes),
+    }
+}
+
+fn places_of(link: &Finished, id: FileId, chunks: &[u32]) -> Vec<PlaceRecord> {
+    let (resolved, placed) = (link.resolved, link.placed);
+    let sections = &resolved.sections;
+    let placement = &placed.laid_out.placement;
+    let object = resolved.files.object(id);
+    let mut keys = SectionKeys::new();
+    let mut places = Vec::new();
+    let mut chunk_of: FxHashMap<(PartId, u32), u32> = FxHashMap::default();
+    for (index, number) in (0..).zip(chunks) {
+        let chunk = &placement.chunks[*number as usize];
+        chunk_of.insert((chunk.part, chunk.only), index);
+    }
+    for (number, section) in (0..).zip(sections.of_file(id)) {
+        let section = SectionId(section);
+        let part = sections.part[section.index()];
+        if part == PartId::NONE || !sections.is_alive(section) {
+            continue;
+        }
+        let whole = chunk_of.get(&(part, 0));
+        let Some(chunk) = whole.or_else(|| chunk_of.get(&(part, number))) else {
+            continue;
+        };
+        let size = object.extent(number).map_or(0, |(size, _)| size);
+        let key = keys.next(object, number);
+        let offset = placement.offset(section);
+        places.push(PlaceRecord::new(key, *chunk, offset, size));
+    }
+    places
+}
+
+/// The names, who mentions them, and who has the groups. Gives, by file, where the names that it defines begin.
+fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
+    let Finished {
+        resolved,
+        traced,
+        placed,
+        ..
+    } = *link;
+    let symbols = &resolved.symbols;
+    let places = placed.places(resolved, traced);
+    let keys: Vec<(NameKey, SymbolId)> = symbols
+        .ids()
+        .filter(|id| {
+            let key = symbols.key(*id);
+            let is_used = symbols.flags(*id) & flag::REFERENCED != 0;
+            !symbols.name(*id).is_empty()
+                && (is_used || key.in_object() || key.rank() == rank::LINKER)
+        })
+        .map(|id| (key_of(symbols.name(id)), id))
+        .collect();
+    let mut keys = keys;
+    keys.par_sort_unstable();
+    let slots: Vec<SlotRecord> = traced
+        .got
+        .entries
+        .iter()
+        .map(|slots| SlotRecord {
+            flags: slots.flags,
+            got: slots.got,
+            jump: slots.jump,
+            tpoff: slots.tpoff,
+            tls_pair: slots.tls_pair,
+            descriptor: slots.descriptor,
+            lazy: slots.lazy,
+            direct: slots.direct,
+        })
+        .collect();
+    let mut slots_of: FxHashMap<SymbolId, u32> = FxHashMap::default();
+    for (number, entry) in (0..).zip(&traced.got.entries) {
+        if let Owner::Global(id) = entry.owner {
+            slots_of.insert(id, number);
+        }
+    }
+    let records: Vec<NameRecord> = keys
+        .par_iter()
+        .map(|(key, id)| {
+            let value = placed.values[id.index()];
+            let definition = symbols.key(*id);
+            let section = resolved.definitions.section(*id);
+            let is_placed = match definition.rank() {
+                rank::STRONG | rank::WEAK if section != SectionId::NONE => {
+                    places.in_section(section, 0).is_some()
+                }
+                _ => true,
+            };
+            NameRecord {
+                key: *key,
+                address: value.address,
+                flags: value.flags,
+                got: value.got,
+                slots: slots_of.get(id).copied().unwrap_or(got::NONE),
+                definer: match definition.in_object() {
+                    true => definition.file().0,
+                    false => NONE,
+                },
+                dynamic: traced
+                    .dynamic
+                    .as_ref()
+                    .map_or(0, |dynamic| dynamic.index(*id)),
+                rank: definition.rank() as u16,
+                is_placed: is_placed.into(),
+            }
+        })
+        .collect();
+    builder.table(Table::Slots, &slots);
+    builder.table(Table::Names, &records);
+    mentions(resolved, &keys, builder);
+    builder.table(Table::Groups, &groups(resolved));
+    let mut starts = vec![0u32; resolved.files.0.len() + 1];
+    let defined = || {
+        let of_file = |record: &NameRecord| (record.definer != NONE).then_some(record.definer);
+        (0u32..)
+            .zip(&records)
+            .filter_map(move |(name, record)| Some((name, of_file(record)?)))
+    };
+    defined().for_each(|(_, file)| starts[file as usize + 1] += 1);
+    for file in 1..starts.len() {
+        starts[file] += starts[file - 1];
+    }
+    let mut next = starts.clone();
+    let mut list = vec![0u32; starts.last().map_or(0, |count| *count as usize)];
+    for (name, file) in defined() {
+        list[next[file as usize] as usize] = name;
+        next[file as usize] += 1;
+    }
+    builder.table(Table::Defined, &list);
+    starts
+}
+
+/// For each name the files that mention it.
+fn mentions(resolved: &Resolved, keys: &[(NameKey, SymbolId)], builder: &mut Builder) {
+    let symbols = &resolved.symbols;
+    let mut number = vec![NONE; symbols.id_limit()];
+    for (index, (_, id)) in (0..).zip(keys) {
+        number[id.index()] = index;
+    }
+    let each = |f: &mut dyn FnMut(usize, u32)| {
+        for ((id, file), _) in linked(resolved) {
+            if file.object().is_none() {
+                continue;
+            }
+            for index in file.first_global()..file.symbol_count() {
+                let symbol = symbols.of(file, index);
+                let name = number.get(symbol.index()).copied().unwrap_or(NONE);
+                if name != NONE {
+                    f(name as usize, id.0);
+                }
+            }
+        }
+    };
+    let mut starts = vec![0u32; keys.len() + 1];
+    each(&mut |name, _| starts[name + 1] += 1);
+    for name in 0..keys.len() {
+        starts[name + 1] += starts[name];
+    }
+    let mut next = starts.clone();
+    let mut mentioning = vec![0u32; starts.last().map_or(0, |count| *count as usize)];
+    each(&mut |name, file| {
+        mentioning[next[name] as usize] = file;
+        next[name] += 1;
+    });
+    builder.table(Table::Mentions, &starts);
+    builder.table(Table::Mentioning, &mentioning);
+}
+
+/// The text of a group's signature.
+pub(super) fn signature<'a>(
+    resolved_files: &Files<'a>,
+    symbols: &crate::symbols::SymbolTable<'a>,
+    id: FileId,
+    signature: Signature<'a>,
+) -> Option<&'a [u8]> {
+    let file = resolved_files.get(id);
+    match (signature, file.object()) {
+        (Signature::Symbol(index), _) => Some(symbols.name(symbols.of(file, index))),
+        (Signature::Text(text), _) => Some(text),
+        (Signature::Name(name), Some(Object::Ticket(ticket))) => ticket.name(name).ok(),
+        (Signature::Name(_), _) => None,
+    }
+}
+
+/// Of the groups of one signature that of the first file is linked.
+fn groups(resolved: &Resolved) -> Vec<GroupRecord> {
+    let mut owners: FxHashMap<&[u8], u32> = FxHashMap::default();
+    for ((id, file), _) in linked(resolved) {
+        let groups = file.object().and_then(|object| object.groups().ok());
+        for group in groups.into_iter().flatten().filter(|group| group.comdat) {
+            let text = signature(&resolved.files, &resolved.symbols, id, group.signature);
+            if let Some(text) = text {
+                owners.entry(text).or_insert(id.0);
+            }
+        }
+    }
+    let owners: Vec<(&[u8], u32)> = owners.into_iter().collect();
+    let mut records: Vec<GroupRecord> = owners
+        .par_iter()
+        .map(|(text, owner)| GroupRecord {
+            key: key_of(text),
+            owner: *owner,
+            padding: 0,
+        })
+        .collect();
+    records.par_sort_unstable_by_key(|record| record.key);
+    records
+}
+
+fn pieces(link: &Finished) -> Vec<PieceRecord> {
+    let traced = link.traced;
+    let mut records = Vec::new();
+    for (part, class) in (0..).zip(&traced.merge_classes) {
+        let Some(class) = class else { continue };
+        traced
+            .merged
+            .for_each_piece(*class, &mut |offset, bytes, _| {
+                if let Ok(offset) = u32::try_from(offset) {
+                    records.push(PieceRecord {
+                        hash: state::hash_piece(bytes),
+                        part,
+                        offset,
+                    });
+                }
+            });
+    }
+    records.par_sort_unstable_by_key(|record| (record.hash, record.part, record.offset));
+    records
+}
+
+fn cies(link: &Finished) -> Vec<CieRecord> {
+    let frames = &link.resolved.frames;
+    let record = |cie: &crate::frames::OutputCie| CieRecord {
+        offset: cie.offset,
+        size: frames.of(cie.file).cies[cie.index as usize].size,
+    };
+    link.traced.frame_layout.cies.iter().map(record).collect()
+}
+
+fn searches(arena: &InputArena, text: &mut Vec<u8>) -> Vec<SearchRecord> {
+    let record = |searched: Searched| {
+        let name = text.len() as u64;
+        text.extend_from_slice(searched.name.as_bytes());
+        SearchRecord {
+            name,
+            name_len: searched.name.len() as u32,
+            how: searched.how,
+        }
+    };
+    arena.searched().into_iter().map(record).collect()
+}

@@ -1,0 +1,138 @@
+//! What a link was made of, and what of that has changed.
+//!
+//! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
+
+use super::Reason;
+use super::state::{InputRecord, SearchRecord, State, Table};
+use crate::args::{Args, Incremental};
+use crate::search::{Environment, Search};
+use crate::stamp::Stamp;
+use std::ffi::OsStr;
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use store::program::locate;
+
+/// The state file of an output: beside the repository that the options, the environment or the output's place name. Its
+/// folder is made.
+///
+/// # Errors
+/// If there is no such place, or it is not the user's own.
+pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
+    let environment = locate::Environment::current();
+    let places = locate::places(args.repo.as_deref(), Some(&args.output), &environment)
+        .map_err(|why| Reason::from(store::describe(&why)))?;
+    let place = places
+        .into_iter()
+        .next()
+        .ok_or("there is no place for a repository")?;
+    let mut folder = place.path.into_os_string();
+    folder.push(".links");
+    let folder = PathBuf::from(folder);
+    let failed = |why| Reason::from(format!("cannot make {}: {why}", folder.display()));
+    if !folder.is_dir() {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        made.map_err(failed)?;
+    }
+    let output = std::path::absolute(&args.output).map_err(failed)?;
+    let name = blake3::hash(output.as_os_str().as_bytes()).to_hex();
+    Ok(folder.join(&name.as_str()[..32]))
+}
+
+/// Digest of all that decides about a link beside its inputs' contents.
+pub(super) fn options_digest(args: &Args) -> [u8; 32] {
+    // What says only how the link is done, or what it says meanwhile, and what is another in each run.
+    let args = Args {
+        incremental: Incremental::Off,
+        verify_incremental: false,
+        log: None,
+        print_timing: None,
+        progress: crate::args::ProgressMode::Auto,
+        threads: None,
+        fork: true,
+        words: Vec::new(),
+        // Links with intermediate code keep no state.
+        plugins: Vec::new(),
+        plugin_options: Vec::new(),
+        ..args.clone()
+    };
+    let directory = std::env::current_dir();
+    let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+/// The program that links.
+pub(super) fn own_stamp() -> Option<Stamp> {
+    Stamp::at(Path::new("/proc/self/exe"))
+}
+
+/// The inputs that are not as they were, by number.
+///
+/// # Errors
+/// If it is another link altogether: other options, another linker, an output that somebody else has changed.
+pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
+    let header = state.header();
+    if header.options != options_digest(args) {
+        return Err("the options, the environment or the directory are others".into());
+    }
+    if own_stamp() != Some(header.linker) {
+        return Err("the linker is another".into());
+    }
+    match Stamp::at(&args.output) {
+        None => return Err("the output is gone".into()),
+        Some(now) if now != header.output => return Err("the output was changed".into()),
+        Some(_) => {}
+    }
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let mut changed = Vec::new();
+    for (number, input) in (0..).zip(inputs) {
+        let path = path_of(state, input);
+        match Stamp::at(path) {
+            None => return Err(format!("{} is gone", path.display()).into()),
+            Some(now) if now == input.stamp => {}
+            Some(_) => changed.push(number),
+        }
+    }
+    check_searches(state, args)?;
+    Ok(changed)
+}
+
+/// The path of an input.
+pub(super) fn path_of<'s>(state: &'s State, input: &InputRecord) -> &'s Path {
+    Path::new(OsStr::from_bytes(state.text(input.path, input.path_len)))
+}
+
+/// Finds out whether libraries are still found where they were.
+fn check_searches(state: &State, args: &Args) -> Result<(), Reason> {
+    let searches: &[SearchRecord] = state.table(Table::Searches);
+    if searches.is_empty() {
+        return Ok(());
+    }
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let search = Search::new(args, Environment::of_process());
+    let mut seen: Vec<(&[u8], u32)> = Vec::new();
+    for record in searches {
+        let name = state.text(record.name, record.name_len);
+        if seen.contains(&(name, record.how)) {
+            continue;
+        }
+        seen.push((name, record.how));
+        let name = OsStr::from_bytes(name);
+        let found = match record.how {
+            2 => search.library_file(name).next(),
+            how => search.library(name, how == 1).next(),
+        };
+        let is_known = |found: &Path| {
+            let mut paths = inputs.iter().map(|input| path_of(state, input));
+            paths.any(|path| path == found)
+        };
+        if !found.is_some_and(|found| is_known(&found)) {
+            return Err(format!("-l{} is found elsewhere", name.to_string_lossy()).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Changing an output that is there: its bytes, and the tables that everything shares.
+
+use super::Reason;
+use crate::build_id::{self, ChunkDigest, DigestLength, Style};
+use crate::eh_frame::TableEntry;
+use crate::elf::{Rela, Sym};
+use std::ops::Range;
+
+/// The bytes of an output that is being changed, and which of them are.
+pub(super) struct Patch<'o> {
+    pub image: &'o mut [u8],
+    /// By chunk of the build id's digests: whether it has changed.
+    touched: Vec<bool>,
+}
+
+impl<'o> Patch<'o> {
+    pub fn new(image: &'o mut [u8]) -> Patch<'o> {
+        let chunks = image.len().div_ceil(build_id::CHUNK_SIZE);
+        Patch {
+            image,
+            touched: vec![false; chunks],
+        }
+    }
+
+    /// Says that a range of the file is changed.
+    pub fn touch(&mut self, offset: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
+        let chunk = |at: u64| (at / build_id::CHUNK_SIZE as u64) as usize;
+        let last = chunk(offset + size - 1).min(self.touched.len().saturating_sub(1));
+        for touched in &mut self.touched[chunk(offset).min(last)..=last] {
+            *touched = true;
+        }
+    }
+
+    /// A range of the file, to be changed.
+    pub fn bytes(&mut self, offset: u64, size: u64) -> Option<&mut [u8]> {
+        self.touch(offset, size);
+        let start = usize::try_from(offset).ok()?;
+        self.image
+            .get_mut(start..start.checked_add(usize::try_from(size).ok()?)?)
+    }
+
+    /// Digests what has changed, and writes the build id, whose place is `at`. `digests` are those of the output as it was.
+    pub fn write_build_id(&mut self, digests: &mut [ChunkDigest], at: [u64; 2]) -> Option<()> {
+        let [offset, len] = at;
+        if len == 0 || !self.touched.contains(&true) {
+            return Some(());
+        }
+        self.bytes(offset, len)?.fill(0);
+        let size = self.image.len() as u64;
+        let chunks = self.image.chunks(build_id::CHUNK_SIZE);
+        for ((chunk, digest), _) in chunks
+            .zip(&mut *digests)
+            .zip(&self.touched)
+            .filter(|(_, touched)| **touched)
+        {
+            *digest = build_id::chunk_digest(chunk);
+        }
+        let length = match len {
+            8 => DigestLength::Bytes8,
+            16 => DigestLength::Bytes16,
+            20 => DigestLength::Bytes20,
+            _ => DigestLength::Bytes32,
+        };
+        let id = Style::Digest(length).from_chunks(digests, size).ok()?;
+        self.bytes(offset, len)?.copy_from_slice(&id);
+        Some(())
+    }
+}
+
+/// The table of frames after its header: count of rows, and the rows.
+const TABLE: usize = 8;
+
+/// Puts `new` in place of the rows of the table of frames that are about records in `of`, addresses in `.eh_frame`. `table`
+/// is `.eh_frame_hdr`, which is at `address`.
+///
+/// # Errors
+/// If there is no room, or it is no sorted table.
+pub(super) fn replace_rows(
+    table: &mut [u8],
+    address: u64,
+    of: &[Range<u64>],
+    mut new: Vec<TableEntry>,
+) -> Result<(), Reason> {
+    let damaged = || Reason::from("the table of frames cannot be changed");
+    if !table.starts_with(&[1, 0x1b, 0x03, 0x3b]) {
+        return Err(damaged());
+    }
+    let (head, body) = table.split_at_mut_checked(TABLE + 4).ok_or_else(damaged)?;
+    let count = head.get(TABLE..).and_then(|count| count.first_chunk::<4>());
+    let count = u32::from_le_bytes(*count.ok_or_else(damaged)?) as usize;
+    let (rows, _) = body.as_chunks_mut::<8>();
+    let row = |row: &[u8; 8]| {
+        let [pc, fde] = [
+            [row[0], row[1], row[2], row[3]],
+            [row[4], row[5], row[6], row[7]],
+        ];
+        let absolute = |field| address.wrapping_add(i64::from(i32::from_le_bytes(field)) as u64);
+        TableEntry {
+            pc: absolute(pc),
+            fde: absolute(fde),
+        }
+    };
+    let old = rows.get(..count).ok_or_else(damaged)?.iter().map(row);
+    new.sort_unstable();
+    new.dedup_by_key(|entry| entry.pc);
+    let is_replaced = |entry: &TableEntry| of.iter().any(|range| range.contains(&entry.fde));
+    let mut merged: Vec<TableEntry> = Vec::with_capacity(count + new.len());
+    let mut coming = new.into_iter().peekable();
+    for entry in old.filter(|entry| !is_replaced(entry)) {
+        while let Some(next) = coming.next_if(|next| *next < entry) {
+            merged.push(next);
+        }
+        merged.push(entry);
+    }
+    merged.extend(coming);
+    merged.dedup_by_key(|entry| entry.pc);
+    if merged.len() > rows.len() {
+        return Err("there is no room for more frames".into());
+    }
+    let relative = |address_of: u64| i32::try_from(address_of.wrapping_sub(address) as i64);
+    for (row, entry) in rows.iter_mut().zip(&merged) {
+        let (pc, fde) = (relative(entry.pc), relative(entry.fde));
+        let (Ok(pc), Ok(fde)) = (pc, fde) else {
+            return Err(damaged());
+        };
+        row[..4].copy_from_slice(&pc.to_le_bytes());
+        row[4..].copy_from_slice(&fde.to_le_bytes());
+    }
+    for row in rows.iter_mut().skip(merged.len()) {
+        *row = [0; 8];
+    }
+    let count = u32::try_from(merged.len()).map_err(|_| damaged())?;
+    head[TABLE..].copy_from_slice(&count.to_le_bytes());
+    Ok(())
+}
+
+/// Whether relocations that name symbols are all in the table already, which is sorted among all files.
+pub(super) fn has_all(table: &[Rela], wanted: &[Rela]) -> bool {
+    let fields = |rela: &Rela| ({ rela.r_info }, { rela.r_offset }, { rela.r_addend });
+    let known: rustc_hash::FxHashSet<_> = table.iter().map(fields).collect();
+    wanted.iter().all(|rela| known.contains(&fields(rela)))
+}
+
+/// Brings a dynamic symbol up to date. `false` if more of it has changed than where and how large it is.
+pub(super) fn update_dynamic_symbol(entry: &mut Sym, now: &Sym) -> bool {
+    let same = entry.st_info == now.st_info && entry.st_other == now.st_other && { entry.st_shndx }
+        == { now.st_shndx };
+    entry.st_value = now.st_value;
+    entry.st_size = now.st_size;
+    same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replace_rows;
+    use crate::eh_frame::{TableEntry, hdr_size, write_hdr};
+    use proptest::prelude::*;
+
+    const HDR: u64 = 0x1000;
+    const FRAMES: u64 = 0x8000;
+
+    fn entries(rows: &[(u64, u64)]) -> Vec<TableEntry> {
+        let entry = |(pc, fde): &(u64, u64)| TableEntry {
+            pc: 0x10_0000 + pc,
+            fde: FRAMES + fde,
+        };
+        rows.iter().map(entry).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_with_replaced_rows_is_as_one_that_is_made_anew(
+            rows in prop::collection::btree_map(0u64..4000, 0u64..1000, 0..40),
+            new in prop::collection::btree_map(4000u64..8000, 300u64..600, 0..20),
+        ) {
+            let rows: Vec<(u64, u64)> = rows.into_iter().collect();
+            let new: Vec<(u64, u64)> = new.into_iter().collect();
+            let size = hdr_size(80);
+            let mut table = vec![0; size];
+            write_hdr(&mut table, HDR, FRAMES, &mut entries(&rows));
+            replace_rows(&mut table, HDR, &[FRAMES + 300..FRAMES + 600], entries(&new)).unwrap();
+            let mut all = entries(&rows);
+            all.retain(|entry| !(FRAMES + 300..FRAMES + 600).contains(&entry.fde));
+            all.extend(entries(&new));
+            let mut expected = vec![0; size];
+            write_hdr(&mut expected, HDR, FRAMES, &mut all);
+            prop_assert!(table == expected);
+        }
+    }
+
+    #[test]
+    fn a_table_without_room_is_left_for_a_full_link() {
+        let mut table = vec![0; hdr_size(1)];
+        write_hdr(&mut table, HDR, FRAMES, &mut entries(&[(1, 1)]));
+        assert!(replace_rows(&mut table, HDR, &[], entries(&[(2, 2)])).is_err());
+        assert!(replace_rows(&mut [0; 64], HDR, &[], Vec::new()).is_err());
+    }
+}

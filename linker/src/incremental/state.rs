@@ -1,0 +1,661 @@
+//! The state file: what a link leaves for the next link of the same output.
+//!
+//! It is not part of the repository: it belongs to one output, is as good as the last link of it, and is changed in place,
+//! while a repository only grows. It stands beside the repository, in the folder `FILE.links`, under a digest of the output's
+//! path, and nobody needs it: without it, the next link is a full one.
+//!
+//! *Form.* A [`Header`], then tables of records of fixed size, each aligned to 16 bytes, which are mapped and used where they
+//! stand; behind them is space for what incremental links add. All numbers are of the machine's byte order: the file is for
+//! this machine, and for the very `repo-ld` that has made it.
+//!
+//! *Trust.* The file is the user's own and is made with mode 0600. It counts only if the header's digest of the options, the
+//! linker's and the output's [`Stamp`]s and the boot are what they are now, and if no link was at work on it when it ended:
+//! [`Header::clean`] is taken away before the first change of the output and put back after the last of the state. So a kill
+//! leaves a state that does not count; what a power cut leaves does not count, as the boot is another. Every offset in it is
+//! checked where it is used: a file that lies makes a full link.
+
+use crate::stamp::Stamp;
+use memmap2::{MmapMut, MmapOptions};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What the file begins with. The last byte is the version of the form.
+const MAGIC: [u8; 8] = *b"repo-ld\x01";
+
+/// No number.
+pub const NONE: u32 = u32::MAX;
+
+/// A table in the file.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Extent {
+    /// Offset of the first record.
+    pub at: u64,
+    /// Number of records.
+    pub count: u64,
+}
+
+/// What the file begins with.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Header {
+    magic: [u8; 8],
+    /// 1 if the state is that of the output; 0 while a link is at work.
+    pub clean: u64,
+    /// The boot in which it was made.
+    pub boot: [u8; 16],
+    /// Digest of options, environment and working directory.
+    pub options: [u8; 32],
+    /// The linker's program.
+    pub linker: Stamp,
+    /// The output.
+    pub output: Stamp,
+    /// The tables, by [`Table`].
+    pub tables: [Extent; TABLES],
+    /// Where there is space for more, and where that ends.
+    pub free: [u64; 2],
+    /// Names that incremental links have added: the first of a list.
+    pub new_names: u64,
+    /// Merged pieces that they have added: the first of a list.
+    pub new_pieces: u64,
+    /// Mentions of names that they have added: the first of a list.
+    pub new_mentions: u64,
+    /// How many incremental links there were.
+    pub links: u64,
+    /// See [`Facts`].
+    pub facts: Facts,
+}
+
+/// What is known of the output as a whole.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Facts {
+    /// Address of the thread-local storage's image.
+    pub tls_start: u64,
+    /// Where the thread pointer stands.
+    pub thread_pointer: u64,
+    /// Address of the file's first byte.
+    pub image_base: u64,
+    /// Number of `R_X86_64_IRELATIVE` at the end of `.rela.dyn`, in static programs.
+    pub static_irelative: u64,
+    /// File offset and length of the build id's bytes; none if it is no digest of the output.
+    pub build_id: [u64; 2],
+    /// Bits: see [`fact`].
+    pub bits: u64,
+    /// Words of `.got`.
+    pub got_words: u32,
+    /// The module's slots in it.
+    pub got_module: u32,
+    /// Files that are linked.
+    pub tickets: u32,
+    /// Files that are linked and no tickets.
+    pub objects: u32,
+}
+
+/// Bits of [`Facts::bits`].
+pub mod fact {
+    /// The output can be loaded at any address.
+    pub const PIC: u64 = 1;
+    /// It is a shared object.
+    pub const SHARED: u64 = 2;
+    /// Instructions are relaxed.
+    pub const RELAX: u64 = 4;
+    /// PLT entries begin with `endbr64`.
+    pub const IBT: u64 = 8;
+    /// What nothing refers to in tickets is left out.
+    pub const PRUNE: u64 = 16;
+    /// New definitions would have to be in the dynamic symbol table.
+    pub const EXPORTS: u64 = 32;
+    /// There is a symbol table.
+    pub const SYMTAB: u64 = 64;
+}
+
+/// The tables.
+#[derive(Clone, Copy, Debug)]
+pub enum Table {
+    /// [`InputRecord`]s.
+    Inputs,
+    /// Bytes: paths.
+    Text,
+    /// [`FileRecord`]s, by file.
+    Files,
+    /// [`ChunkRecord`]s.
+    Chunks,
+    /// [`PlaceRecord`]s.
+    Places,
+    /// [`NameRecord`]s, by key.
+    Names,
+    /// [`SlotRecord`]s.
+    Slots,
+    /// [`OutputRecord`]s.
+    Outputs,
+    /// [`PartRecord`]s.
+    Parts,
+    /// [`GroupRecord`]s, by key.
+    Groups,
+    /// `u32`: for each name, where its files begin in the next table; one more at the end.
+    Mentions,
+    /// `u32`: files that mention a name.
+    Mentioning,
+    /// [`PieceRecord`]s, by hash.
+    Pieces,
+    /// [`CieRecord`]s.
+    Cies,
+    /// 16 bytes each: digests of the output's chunks.
+    Digests,
+    /// `u32`: the names that a file defines, file after file.
+    Defined,
+    /// [`SearchRecord`]s.
+    Searches,
+}
+
+/// How many there are.
+pub const TABLES: usize = 17;
+
+/// An input file: an object, an archive, a library, a script.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct InputRecord {
+    /// Its path: where it begins in [`Table::Text`].
+    pub path: u64,
+    /// Its bytes.
+    pub path_len: u32,
+    /// The only linked file in it, if it is an object; else [`NONE`].
+    pub file: u32,
+    /// What it was like.
+    pub stamp: Stamp,
+}
+
+/// A library that was searched for. That the first file found now is one that was opened then shows that none has come
+/// before it.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct SearchRecord {
+    /// Its name: where it begins in [`Table::Text`].
+    pub name: u64,
+    /// The name's bytes.
+    pub name_len: u32,
+    /// 1: only static libraries; 2: a file of this very name.
+    pub how: u32,
+}
+
+/// A digest of a name that tells it from all others.
+pub type NameKey = [u64; 2];
+
+/// The key of a name.
+pub fn key_of(name: &[u8]) -> NameKey {
+    let digest = blake3::hash(name);
+    let [low, high, ..] = bytemuck::cast::<[u8; 32], [u64; 4]>(*digest.as_bytes());
+    [low, high]
+}
+
+/// A linked object, and where its parts of the output are.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct FileRecord {
+    /// Bits: see [`file`].
+    pub bits: u32,
+    /// The input that it is in.
+    pub input: u32,
+    /// Its bytes in that, if it is a member of an archive.
+    pub member: [u64; 2],
+    /// First and number of its [`ChunkRecord`]s.
+    pub chunks: [u32; 2],
+    /// Offset of its [`PlaceRecord`]s in the state file.
+    pub places: u64,
+    /// How many there are.
+    pub place_count: u32,
+    /// Number of its symbols in the first part of `.symtab`.
+    pub locals: u32,
+    /// Number of its symbols in the second part.
+    pub globals: u32,
+    /// `R_X86_64_RELATIVE` in its sections.
+    pub relative: u32,
+    /// Relocations of its sections that name symbols.
+    pub symbolic: u32,
+    /// `R_X86_64_IRELATIVE` in its sections.
+    pub irelative: u32,
+    /// Its frame descriptions: offset in `.eh_frame`, and size with their room.
+    pub frames: [u64; 2],
+    /// File offset of the first of its locals.
+    pub locals_at: u64,
+    /// File offset of the first of its globals.
+    pub globals_at: u64,
+    /// Its names: offset in `.strtab`, and size.
+    pub names: [u64; 2],
+    /// File offset of its first `R_X86_64_RELATIVE`.
+    pub relative_at: u64,
+    /// File offset of its first `R_X86_64_IRELATIVE`.
+    pub irelative_at: u64,
+    /// Digest of what it says beside its sections (`.note.gnu.property`).
+    pub notes: [u64; 2],
+    /// The names that it defines: first and number in [`Table::Defined`].
+    pub defined: [u32; 2],
+}
+
+/// Bits of [`FileRecord::bits`].
+pub mod file {
+    /// It is linked.
+    pub const LINKED: u32 = 1;
+    /// It is a ticket.
+    pub const TICKET: u32 = 2;
+    /// It can be linked again by itself.
+    pub const ALONE: u32 = 4;
+    /// Its note asks for an executable stack.
+    pub const EXECUTABLE_STACK: u32 = 8;
+    /// `--exclude-libs` covers it.
+    pub const EXCLUDED: u32 = 16;
+}
+
+/// What a file has in a part of the output.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct ChunkRecord {
+    /// Number in [`Table::Parts`].
+    pub part: u32,
+    /// The number of its only section, in a sorted part; else 0.
+    pub only: u32,
+    /// Offset in the output section.
+    pub offset: u64,
+    /// Bytes, with its room.
+    pub capacity: u64,
+    /// What the sections in it took, if it has no room.
+    pub size: u64,
+}
+
+/// Where a section of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct PlaceRecord {
+    /// Digest of its name, and of how many of that name are before it in the file.
+    pub section: u64,
+    /// Offset in the output section.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The chunk that it is in, counted from the file's first.
+    pub chunk: u32,
+    padding: u32,
+}
+
+impl PlaceRecord {
+    /// Makes one.
+    pub fn new(section: u64, chunk: u32, offset: u64, size: u64) -> PlaceRecord {
+        PlaceRecord {
+            section,
+            offset,
+            size,
+            chunk,
+            padding: 0,
+        }
+    }
+}
+
+/// What a name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct NameRecord {
+    /// See [`key_of`].
+    pub key: NameKey,
+    /// Its address.
+    pub address: u64,
+    /// Its flags.
+    pub flags: u32,
+    /// Its slot in `.got`.
+    pub got: u32,
+    /// Number of its slots in [`Table::Slots`].
+    pub slots: u32,
+    /// The object that defines it.
+    pub definer: u32,
+    /// Its number in `.dynsym`; 0 if it is not there.
+    pub dynamic: u32,
+    /// Kind of its definition.
+    pub rank: u16,
+    /// 1 if its section is in the output.
+    pub is_placed: u16,
+}
+
+/// A name that an incremental link has added.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct NewName {
+    /// What it means.
+    pub record: NameRecord,
+    /// The next in the list, or 0.
+    pub next: u64,
+}
+
+/// A file that mentions a name since an incremental link.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct NewMention {
+    /// The name: its index in [`Table::Names`], or the offset of its record, with [`ADDED`].
+    pub name: u64,
+    /// The next in the list, or 0.
+    pub next: u64,
+    /// The file.
+    pub file: u32,
+    /// Unused.
+    pub padding: u32,
+}
+
+/// Of a [`NewMention`]: the name's record is one that was added.
+pub const ADDED: u64 = 1 << 63;
+
+/// The slots and entries of a symbol: as [`Slots`](crate::got::Slots), without its owner.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)] // as there
+pub struct SlotRecord {
+    pub flags: u32,
+    pub got: u32,
+    pub jump: u32,
+    pub tpoff: u32,
+    pub tls_pair: u32,
+    pub descriptor: u32,
+    pub lazy: u32,
+    pub direct: u32,
+}
+
+/// An output section.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct OutputRecord {
+    /// Its name: where it begins in [`Table::Text`].
+    pub name: u64,
+    /// The name's bytes.
+    pub name_len: u32,
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Address.
+    pub address: u64,
+    /// File offset.
+    pub offset: u64,
+    /// Size.
+    pub size: u64,
+    /// Index in the section header table.
+    pub header: u32,
+    /// Number in the link's own list.
+    pub id: u32,
+}
+
+/// A part of an output section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct PartRecord {
+    /// Number in [`Table::Outputs`].
+    pub output: u32,
+    /// See [`Part::order`](crate::output::Part::order).
+    pub order: i32,
+    /// 0 if it has no merged pieces; 1 for constants, 2 for strings.
+    pub merge: u32,
+    /// Size of a piece's element.
+    pub entsize: u32,
+    /// Offset in the output section.
+    pub offset: u64,
+    /// Size, with all room.
+    pub size: u64,
+    /// Of merged pieces: where the next new one would go.
+    pub pieces_end: u64,
+    /// How it is sorted.
+    pub sort: u32,
+    /// Files may have room in it.
+    pub has_room: u32,
+}
+
+/// Who has the one group of a signature that is linked.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct GroupRecord {
+    /// [`key_of`] the signature.
+    pub key: NameKey,
+    /// The file.
+    pub owner: u32,
+    /// Unused.
+    pub padding: u32,
+}
+
+/// A merged piece.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct PieceRecord {
+    /// See [`hash_piece`].
+    pub hash: u64,
+    /// The part.
+    pub part: u32,
+    /// Offset in the part.
+    pub offset: u32,
+}
+
+/// A merged piece that an incremental link has added.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct NewPiece {
+    /// Where it is.
+    pub record: PieceRecord,
+    /// The next in the list, or 0.
+    pub next: u64,
+}
+
+/// What merged pieces are looked for by.
+pub fn hash_piece(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+/// A common information entry of the output.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct CieRecord {
+    /// Offset in `.eh_frame`.
+    pub offset: u32,
+    /// Size.
+    pub size: u32,
+}
+
+/// A state file as it is being made.
+pub struct Builder {
+    bytes: Vec<u8>,
+    header: Header,
+}
+
+impl Builder {
+    /// Nothing is in it.
+    pub fn new(facts: Facts) -> Builder {
+        Builder {
+            bytes: vec![0; size_of::<Header>().next_multiple_of(16)],
+            header: Header {
+                magic: MAGIC,
+                clean: 1,
+                boot: boot(),
+                options: [0; 32],
+                linker: Stamp::default(),
+                output: Stamp::default(),
+                tables: [Extent::default(); TABLES],
+                free: [0; 2],
+                new_names: 0,
+                new_pieces: 0,
+                new_mentions: 0,
+                links: 0,
+                facts,
+            },
+        }
+    }
+
+    /// Adds a table.
+    pub fn table<T: bytemuck::Pod>(&mut self, table: Table, records: &[T]) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
+        self.header.tables[table as usize] = Extent {
+            at: self.bytes.len() as u64,
+            count: records.len() as u64,
+        };
+        self.bytes.extend_from_slice(bytemuck::cast_slice(records));
+    }
+
+    /// Where the records of a table begin.
+    pub fn start_of(&self, table: Table) -> u64 {
+        self.header.tables[table as usize].at
+    }
+
+    /// The header, to be completed.
+    pub fn header(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    /// Writes the file, which replaces the one that is there.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn write(mut self, path: &Path) -> io::Result<()> {
+        // A tenth, and enough for small programs to be edited all day.
+        let space = self.bytes.len() as u64 / 10 + (1 << 20);
+        self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
+        let end = self.bytes.len() as u64;
+        self.header.free = [end, end + space];
+        let header = bytemuck::bytes_of(&self.header);
+        self.bytes[..header.len()].copy_from_slice(header);
+        let new = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
+            io::Write::write_all(&mut file, &self.bytes)?;
+            file.set_len(end + space)?;
+            std::fs::rename(&new, path)
+        };
+        write().inspect_err(|_| _ = std::fs::remove_file(&new))
+    }
+}
+
+/// A state file, mapped.
+pub struct State {
+    map: MmapMut,
+    /// Locked as long as it is open.
+    _file: File,
+}
+
+impl State {
+    /// Maps a state file, and locks it. `None` if there is none that counts, or another link is at work on it.
+    pub fn open(path: &Path) -> Option<State> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)
+            .ok()?;
+        let metadata = file.metadata().ok()?;
+        let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+        if !metadata.is_file() || !is_own || metadata.mode() & 0o077 != 0 {
+            return None;
+        }
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).ok()?;
+        // It may have been replaced meanwhile.
+        let now = std::fs::metadata(path).ok()?;
+        if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
+            return None;
+        }
+        // SAFETY: the file is the user's own, nobody else may write to it, and links that do are kept out by the lock.
+        let map = unsafe { MmapOptions::new().map_mut(&file) }.ok()?;
+        let state = State { map, _file: file };
+        let bytes = state.map.get(..size_of::<Header>())?;
+        let header: &Header = bytemuck::from_bytes(bytes);
+        let boot = boot();
+        let is_good =
+            header.magic == MAGIC && header.clean == 1 && header.boot == boot && boot != [0; 16];
+        is_good.then_some(state)
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        bytemuck::from_bytes(&self.map[..size_of::<Header>()])
+    }
+
+    /// The header, to be changed.
+    pub fn header_mut(&mut self) -> &mut Header {
+        bytemuck::from_bytes_mut(&mut self.map[..size_of::<Header>()])
+    }
+
+    /// A table; empty if the file lies about it.
+    pub fn table<T: bytemuck::Pod>(&self, table: Table) -> &[T] {
+        let Extent { at, count } = self.header().tables[table as usize];
+        self.records(at, count)
+    }
+
+    /// Records that stand anywhere; none if they are not in the file.
+    pub fn records<T: bytemuck::Pod>(&self, at: u64, count: u64) -> &[T] {
+        let bytes = self
+            .range::<T>(at, count)
+            .and_then(|range| self.map.get(range));
+        bytes
+            .and_then(|bytes| bytemuck::try_cast_slice(bytes).ok())
+            .unwrap_or(&[])
+    }
+
+    /// A record of a table, to be changed.
+    pub fn record_mut<T: bytemuck::Pod>(&mut self, table: Table, index: usize) -> Option<&mut T> {
+        let Extent { at, count } = self.header().tables[table as usize];
+        let range = self.range::<T>(at, count)?;
+        let records: &mut [T] = bytemuck::try_cast_slice_mut(self.map.get_mut(range)?).ok()?;
+        records.get_mut(index)
+    }
+
+    /// Changes the record of a name that was added.
+    pub fn set_new_name(&mut self, at: u64, record: NameRecord) -> Option<()> {
+        let range = self.range::<NewName>(at, 1)?;
+        let name: &mut NewName = bytemuck::try_from_bytes_mut(self.map.get_mut(range)?).ok()?;
+        name.record = record;
+        Some(())
+    }
+
+    fn range<T>(&self, at: u64, count: u64) -> Option<std::ops::Range<usize>> {
+        let start = usize::try_from(at).ok()?;
+        let len = usize::try_from(count).ok()?.checked_mul(size_of::<T>())?;
+        Some(start..start.checked_add(len)?)
+    }
+
+    /// Bytes of [`Table::Text`].
+    pub fn text(&self, at: u64, len: u32) -> &[u8] {
+        let text: &[u8] = self.table(Table::Text);
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        text.get(at..at.saturating_add(len as usize)).unwrap_or(b"")
+    }
+
+    /// Puts records in the free space; gives where. `None` if there is no more.
+    pub fn add<T: bytemuck::Pod>(&mut self, records: &[T]) -> Option<u64> {
+        let [at, end] = self.header().free;
+        let bytes: &[u8] = bytemuck::cast_slice(records);
+        let next = at.checked_add(bytes.len().next_multiple_of(16) as u64)?;
+        if next > end {
+            return None;
+        }
+        let start = usize::try_from(at).ok()?;
+        self.map
+            .get_mut(start..start.checked_add(bytes.len())?)?
+            .copy_from_slice(bytes);
+        self.header_mut().free[0] = next;
+        Some(at)
+    }
+
+    /// Bytes that are still free.
+    pub fn free(&self) -> u64 {
+        let [at, end] = self.header().free;
+        end.saturating_sub(at)
+    }
+}
+
+/// What tells this boot of the machine from all others; zeros, which are like nothing, if the system does not say.
+fn boot() -> [u8; 16] {
+    let mut boot = [0; 16];
+    let Ok(text) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else {
+        return boot;
+    };
+    let key = blake3::hash(text.as_bytes());
+    boot.copy_from_slice(&key.as_bytes()[..16]);
+    boot
+}
