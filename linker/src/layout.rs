@@ -16,7 +16,7 @@ use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::incremental::Room;
+use crate::incremental::{Kind, Room};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
@@ -272,6 +272,10 @@ pub fn place(
         for part in parts {
             let (made_size, made_align) = made[part];
             let range = &mut chunks[starts[part]..starts[part + 1]];
+            let kind = match range.is_empty() {
+                true => Kind::None,
+                false => room.kind(outputs, PartId(part as u32)),
+            };
             let part_align = range
                 .iter()
                 .map(|chunk| chunk.align)
@@ -285,10 +289,11 @@ pub fn place(
             (_, at) = append(at, made_size, 1);
             for chunk in range {
                 (chunk.offset, at) = append(at, chunk.size, chunk.align);
-                if room.is_in(outputs, chunk.part) {
-                    at = at.saturating_add(room.of_chunk(chunk.size));
+                if kind == Kind::Gaps {
+                    at = at.saturating_add(room.of_chunk(kind, chunk.size));
                 }
             }
+            at = at.saturating_add(room.of_part(kind, at.saturating_sub(start)));
             extents[part] = PartExtent {
                 offset: start,
                 size: at.saturating_sub(start),
@@ -436,11 +441,17 @@ fn place_file(
         });
         let chunk = &mut chunks[last];
         chunk.align = chunk.align.max(align);
-        let room = match room.is_in(outputs, part) {
-            true => room.of_section(size),
-            false => 0,
+        let room = match room.kind(outputs, part) {
+            Kind::Gaps => room.of_section(size),
+            _ => 0,
         };
         (*offset, chunk.size) = append(chunk.size, size.saturating_add(room), align);
+    }
+    // What fills the room of debugging information is written with it.
+    for chunk in &mut chunks {
+        if let kind @ Kind::Filled(_) = room.kind(outputs, chunk.part) {
+            chunk.size = chunk.size.saturating_add(room.of_chunk(kind, chunk.size));
+        }
     }
     chunks
 }

@@ -12,6 +12,7 @@ use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
 use crate::got::{NONE, Owner, SlotRelocation, Slots, slot_relocation};
 use crate::hash_tables;
 use crate::ids::{OutputId, SymbolId};
+use crate::incremental::Room;
 use crate::mentions::entry_name;
 use crate::output::Std;
 use crate::plan::Mode;
@@ -560,6 +561,7 @@ impl<'a> Made<'_, 'a> {
             ..bytemuck::Zeroable::zeroed()
         };
         let header = |std: Std| outputs.std(std).header;
+        let has_room = Room::of(self.args) != Room::NONE;
         for (shdr, id) in shdrs[1..].iter_mut().zip(&self.places.segments.sections) {
             let section = &outputs.sections[id.index()];
             // With a linker script a standard section is a view of the section that its contents are in.
@@ -628,7 +630,14 @@ impl<'a> Made<'_, 'a> {
                 sh_flags: flags,
                 sh_addr: section.address,
                 sh_offset: section.offset,
-                sh_size: section.size,
+                sh_size: match self.symtab {
+                    // What is behind the last symbol is room for more.
+                    Some(symtab) if has_room && *id == Std::Symtab.id() => {
+                        24 * u64::from(symtab.count)
+                    }
+                    Some(symtab) if has_room && *id == Std::Strtab.id() => symtab.names,
+                    _ => section.size,
+                },
                 sh_link: link,
                 sh_info: info,
                 sh_addralign: section.align.max(1),

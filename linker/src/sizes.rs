@@ -146,8 +146,10 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         }
     }
     if let Some(symtab) = wanted.symtab {
-        std(Std::Symtab, 24 * u64::from(symtab.count), 8);
-        std(Std::Strtab, symtab.names, 1);
+        let room = Room::of(args);
+        let count = u64::from(symtab.count) + room.of_symbols(symtab.count);
+        std(Std::Symtab, 24 * count, 8);
+        std(Std::Strtab, symtab.names + room.of_names(symtab.names), 1);
     }
     for (part, (size, align)) in [subpart::COPIES, subpart::RELRO_COPIES]
         .into_iter()

@@ -10,6 +10,7 @@ use crate::elf::{Sym, c};
 use crate::file::{Body, File, Files};
 use crate::icf::Folds;
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::incremental::Room;
 use crate::object::{Object, Place, Symbol};
 use crate::output::{Outputs, Std, shf, subpart};
 use crate::resolve::Definitions;
@@ -80,7 +81,7 @@ pub struct Chooser<'l, 'a> {
 
 impl<'a> Chooser<'_, 'a> {
     /// Counts everything. `None` with `-s`.
-    pub fn layout(&self) -> Option<SymtabLayout> {
+    pub fn layout(&self, room: Room) -> Option<SymtabLayout> {
         if self.args.strip == StripMode::All {
             return None;
         }
@@ -99,6 +100,9 @@ impl<'a> Chooser<'_, 'a> {
                     }) += 1;
                     share.names += name.len() as u64 + 1;
                 });
+                if share.names > 0 {
+                    share.locals += room.of_locals(share.locals);
+                }
                 share
             })
             .collect();
@@ -354,6 +358,32 @@ pub fn write_file<'a>(
         *slot = sym;
         *(if is_global { &mut global } else { &mut local }) += 1;
     });
+    fill_room(places, locals, local, globals, global);
+    names[at..].fill(0);
+}
+
+/// Fills the room for more symbols: that of locals with symbols of a section, which nobody shows; and where a file has had
+/// more globals in an earlier link, with its last one again.
+fn fill_room(
+    places: &Places,
+    locals: &mut [Sym],
+    local: usize,
+    globals: &mut [Sym],
+    global: usize,
+) {
+    let text = places.outputs.std(Std::Text);
+    locals[local..].fill(Sym {
+        st_name: 0,
+        st_info: c::STT_SECTION,
+        st_other: 0,
+        st_shndx: SectionIndex::of_header(text.header).st_shndx(),
+        st_value: text.address,
+        st_size: 0,
+    });
+    let (written, room) = globals.split_at_mut(global);
+    if let Some(last) = written.last() {
+        room.fill(*last);
+    }
 }
 
 /// The section of the output that a file's symbol is in.

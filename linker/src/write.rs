@@ -15,6 +15,7 @@ use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
 use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
+use crate::incremental::{Filler, Room, padding};
 use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::{Fixups, Object, Stored, Target};
@@ -613,6 +614,7 @@ impl Writer<'_, '_> {
             });
             ranges
         };
+        let has_room = Room::of(self.made.args) != Room::NONE;
         let mut rest = image;
         let mut at = 0;
         for (offset, size, piece) in pieces {
@@ -627,10 +629,17 @@ impl Writer<'_, '_> {
                 let in_code = before
                     .checked_sub(1)
                     .is_some_and(|last| offset <= code[last].1);
+                // The room at the end of code is as that within.
+                let end = match before.checked_sub(1) {
+                    Some(last) if has_room => code[last].1.clamp(at, offset),
+                    _ => at,
+                };
+                let (room, rest) = gap.split_at_mut((end - at) as usize);
+                room.fill(NOP);
                 if in_code {
-                    gap.fill(NOP);
+                    rest.fill(NOP);
                 } else if !self.zeroed {
-                    gap.fill(0);
+                    rest.fill(0);
                 }
             }
             let (bytes, tail) = tail.split_at_mut(size as usize);
@@ -832,7 +841,7 @@ impl Writer<'_, '_> {
                 // What has outgrown its place in an earlier link stands behind what comes after it in the file.
                 let (before, out) = out.split_at_mut(start);
                 if let Some(gap) = before.get_mut(ends[found]..) {
-                    gap.fill(padding(section.flags));
+                    gap.fill(padding(section.flags & shf::EXEC != 0));
                 }
                 ends[found] = ends[found].max(start + size);
                 &mut out[..size]
@@ -882,8 +891,13 @@ impl Writer<'_, '_> {
         for ((n, out), end) in chunks.iter_mut().zip(ends) {
             let part = places.placement.chunks[*n as usize].part;
             let output = places.outputs.parts[part.index()].output;
-            if let Some(room) = out.get_mut(end..) {
-                room.fill(padding(places.outputs.sections[output.index()].flags));
+            let section = &places.outputs.sections[output.index()];
+            let Some(room) = out.get_mut(end..).filter(|room| !room.is_empty()) else {
+                continue;
+            };
+            match Filler::of(&section.name) {
+                Some(filler) if !section.is_alloc() => filler.fill(room),
+                _ => room.fill(padding(section.flags & shf::EXEC != 0)),
             }
         }
     }
@@ -1036,14 +1050,6 @@ impl Writer<'_, '_> {
         if at > last && at < out.len() {
             extend_record(out, last, at);
         }
-    }
-}
-
-/// What is between the sections of an output section of these flags.
-fn padding(flags: u64) -> u8 {
-    match flags & shf::EXEC {
-        0 => 0,
-        _ => NOP,
     }
 }
 

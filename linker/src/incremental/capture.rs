@@ -6,7 +6,7 @@ use super::state::{
     NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord,
     SlotRecord, Table, fact, file, key_of,
 };
-use super::{Reason, Room};
+use super::{Kind, Reason, Room};
 use crate::args::Args;
 use crate::file::Files;
 use crate::got::{self, Owner};
@@ -86,6 +86,14 @@ fn check(link: &Finished) -> Result<(), Reason> {
         (!facts.link_order.is_empty(), "sections with SHF_LINK_ORDER"),
         (link.traced.sframe.is_some(), ".sframe"),
         (link.placed.kept.is_some(), "relocations that are kept"),
+        (
+            link.placed.outputs.std(Std::SymtabShndx).size > 0,
+            "more sections than a symbol can name",
+        ),
+        (
+            link.placed.notes.build_id == Some(crate::build_id::Style::Uuid),
+            "--build-id=uuid",
+        ),
     ];
     match against.into_iter().find(|(is, _)| *is) {
         Some((_, what)) => Err(what.into()),
@@ -135,6 +143,12 @@ fn facts(link: &Finished) -> Facts {
         static_irelative: placed.static_irelative,
         build_id: kept.build_id,
         bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
+        section_headers: segments.shoff,
+        symbols: placed
+            .symtab
+            .as_ref()
+            .map_or(0, |symtab| symtab.count.into()),
+        strings: placed.symtab.as_ref().map_or(0, |symtab| symtab.names),
         got_words: traced.got.words,
         got_module: traced.got.module,
         tickets,
@@ -258,20 +272,33 @@ pub(super) fn describe_part(part: &Part) -> PartRecord {
         entsize: part.merge.map_or(0, |merge| merge.entsize),
         offset: 0,
         size: 0,
-        pieces_end: 0,
+        next: 0,
         sort: match part.sort {
             Order::Input => 0,
             Order::Name => 1,
             Order::Priority => 2,
             Order::Linked => 3,
         },
-        has_room: 0,
+        room: 0,
     }
 }
 
 fn parts(link: &Finished) -> Vec<PartRecord> {
     let room = Room::of(link.args);
     let outputs: &Outputs = &link.placed.outputs;
+    // Where the last file's room ends, by part.
+    let mut ends: FxHashMap<PartId, u64> = FxHashMap::default();
+    for chunk in &link.placed.laid_out.placement.chunks {
+        let kind = room.kind(outputs, chunk.part);
+        let behind = match kind {
+            Kind::None => continue,
+            Kind::Gaps => room.of_chunk(kind, chunk.size),
+            Kind::Filled(_) => 0,
+        };
+        let end = chunk.offset + chunk.size + behind;
+        let last = ends.entry(chunk.part).or_insert(end);
+        *last = end.max(*last);
+    }
     let record = |(number, part): (usize, &Part)| {
         let extent = link.placed.laid_out.placement.parts.get(number);
         let extent = extent.copied().unwrap_or_default();
@@ -279,8 +306,19 @@ fn parts(link: &Finished) -> Vec<PartRecord> {
         PartRecord {
             offset: extent.offset,
             size: extent.size,
-            pieces_end: class.map_or(0, |class| link.traced.merged.size(class)),
-            has_room: room.is_in(outputs, PartId(number as u32)).into(),
+            next: class.map_or_else(
+                || {
+                    ends.get(&PartId(number as u32))
+                        .copied()
+                        .unwrap_or(u64::MAX)
+                },
+                |class| link.traced.merged.size(class),
+            ),
+            room: match room.kind(outputs, PartId(number as u32)) {
+                Kind::None => 0,
+                Kind::Gaps => 1,
+                Kind::Filled(_) => 2,
+            },
             ..describe_part(part)
         }
     };
@@ -326,9 +364,9 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
     // Where a chunk's room ends: at the next of its part, or at the part's end.
     let end_of = |number: usize| {
         let chunk = &placement.chunks[number];
-        match room.is_in(outputs, chunk.part) {
-            true => chunk.offset + chunk.size + room.of_chunk(chunk.size),
-            false => chunk.offset + chunk.size,
+        match room.kind(outputs, chunk.part) {
+            kind @ Kind::Gaps => chunk.offset + chunk.size + room.of_chunk(kind, chunk.size),
+            _ => chunk.offset + chunk.size,
         }
     };
     let executable_stack: Vec<FileId> = resolved.facts.executable_stack.clone();
@@ -363,7 +401,11 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 matches!(input.object(), Some(Object::Ticket(_))),
                 file::TICKET,
             ),
-            (is_linked && is_alone, file::ALONE),
+            (
+                // The end of all frame descriptions (crtend.o) stands where it stands.
+                is_linked && is_alone && !resolved.frames.of(id).terminator,
+                file::ALONE,
+            ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
             (input.exclude, file::EXCLUDED),
         ];
@@ -372,9 +414,8 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
             bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
             input: number,
             member: [0; 2],
-            chunks: [chunks.len() as u32, own.len() as u32],
-            places: all_places.len() as u64,
-            place_count: places.len() as u32,
+            chunks: [chunks.len() as u64, own.len() as u64],
+            places: [all_places.len() as u64, places.len() as u64],
             locals: regions.locals.1,
             globals: regions.globals.1,
             relative: regions.relative.1,
@@ -391,6 +432,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 defined[id.index()],
                 defined[id.index() + 1] - defined[id.index()],
             ],
+            ..FileRecord::default()
         });
         chunks.extend(own.iter().map(|number| {
             let chunk = &placement.chunks[*number as usize];
@@ -405,11 +447,13 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         all_places.extend_from_slice(places);
     }
     builder.table(Table::Places, &all_places);
-    let start = builder.start_of(Table::Places);
-    for record in &mut records {
-        record.places = start + record.places * size_of::<PlaceRecord>() as u64;
-    }
     builder.table(Table::Chunks, &chunks);
+    let start = builder.start_of(Table::Places);
+    let chunks_start = builder.start_of(Table::Chunks);
+    for record in &mut records {
+        record.places[0] = start + record.places[0] * size_of::<PlaceRecord>() as u64;
+        record.chunks[0] = chunks_start + record.chunks[0] * size_of::<ChunkRecord>() as u64;
+    }
     builder.table(Table::Files, &records);
 }
 

@@ -10,18 +10,21 @@
 //! definition that is gone, a slot that is missing, no room left) makes a full link of it, and the log says why.
 
 mod capture;
+mod filler;
 mod layout;
 mod manifest;
 mod names;
 mod patch;
+mod placing;
 mod relink;
 mod room;
 mod state;
 mod world;
 
 pub(crate) use capture::{Finished, capture};
-pub(crate) use relink::{Outcome, relink};
-pub use room::Room;
+pub use filler::{Filler, fill_parts, padding};
+pub(crate) use relink::{Outcome, relink, verify};
+pub use room::{Kind, Room};
 
 use crate::args::{
     Args, CompressDebug, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,

@@ -6,16 +6,16 @@
 //! address, those others are linked again, too, and all is done once more with them. Only when nothing can go wrong any more
 //! is the output taken and changed, and then the state. Whatever cannot be done so is done by a full link.
 
-use super::layout::{self, Wanted};
 use super::names::{Known, Names};
 use super::patch::{self, Patch};
+use super::placing::{PlacedAgain, Placing};
 use super::state::{
-    ADDED, ChunkRecord, CieRecord, FileRecord, InputRecord, NONE, NameRecord, NewMention, NewName,
-    NewPiece, OutputRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, fact, file,
-    hash_piece, key_of,
+    ADDED, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, InputRecord, NONE, NameRecord,
+    NewGroup, NewMention, NewName, NewPiece, OutputRecord, PartRecord, PieceRecord, PlaceRecord,
+    State, Table, fact, file, hash_piece, key_of,
 };
 use super::world::{AddedPiece, NameAt, World};
-use super::{Reason, Room, capture, manifest, wanted};
+use super::{Filler, Reason, Room, capture, manifest, wanted};
 use crate::addresses::{Places, Starts, SymbolValue};
 use crate::args::Incremental;
 use crate::build_id::ChunkDigest;
@@ -27,7 +27,7 @@ use crate::got;
 use crate::icf::Folds;
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::inputs::{self, InputArena};
-use crate::layout::{Chunk, MergedPieces, PartExtent, Placement, merge_pieces};
+use crate::layout::{MergedPieces, merge_pieces};
 use crate::link::Link;
 use crate::link::names::{self as link_names, Names as Mentioned};
 use crate::linker_symbols::LinkerSymbols;
@@ -48,7 +48,7 @@ use crate::segments::{Segments, TlsSegment};
 use crate::stamp::Stamp;
 use crate::strtab::StringTable;
 use crate::symbols::{SymbolTable, flag, rank};
-use crate::symtab::{self, Chooser};
+use crate::symtab::{self, Chooser, SymtabLayout};
 use crate::timing::Timing;
 use crate::trace::groups::Groups;
 use crate::trace::{Needs, Tracer};
@@ -97,16 +97,18 @@ fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
     // From here on the state counts again only when all is done.
     state.header_mut().clean = 0;
     let stamps = stamps(&state, &files);
-    let mut changes = loop {
-        match link_again(link, &state, &files, timing)? {
-            Step::Done(changes) => break *changes,
+    while !files.is_empty() {
+        match link_again(link, &state, &files, How::Change, timing)? {
+            Step::Done(mut changes) => {
+                changes.stamps = stamps;
+                changes.apply(&mut state).ok_or("the state file is full")?;
+                break;
+            }
             Step::More(more) => files = more,
         }
-    };
-    changes.stamps = stamps;
-    changes.apply(&mut state).ok_or("the state file is full")?;
+    }
     if link.args.verify_incremental {
-        verify(link, &state, timing)?;
+        compare(link, &state, timing);
     }
     let header = state.header_mut();
     header.output = Stamp::at(&link.args.output).ok_or("the output is gone")?;
@@ -118,7 +120,7 @@ fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
 }
 
 /// Tells who wants to know.
-fn finish(link: Link, facts: &super::state::Facts, files: usize, timing: &mut Timing) {
+fn finish(link: Link, facts: &Facts, files: usize, timing: &mut Timing) {
     log::relinked(
         link.args,
         facts.tickets as usize + facts.objects as usize,
@@ -180,10 +182,37 @@ fn stamps(state: &State, files: &[u32]) -> Vec<(u32, Stamp)> {
     files.iter().filter_map(stamp).collect()
 }
 
-/// Writes all files again that can be, and compares.
-fn verify(link: Link, state: &State, timing: &mut Timing) -> Result<(), Reason> {
-    let _ = (link, state, timing);
-    Ok(())
+/// `--verify-incremental`: writes all files again that can be, and reports an error if the output is not the same.
+pub(crate) fn verify(link: Link, timing: &mut Timing) {
+    let path = manifest::state_path(link.args);
+    if let Some(state) = path.ok().and_then(|path| State::open(&path)) {
+        compare(link, &state, timing);
+    }
+}
+
+fn compare(link: Link, state: &State, timing: &mut Timing) {
+    let files: &[FileRecord] = state.table(Table::Files);
+    let alone = (0..)
+        .zip(files)
+        .filter(|(_, file)| file.bits & file::ALONE != 0);
+    let alone: Vec<u32> = alone.map(|(number, _)| number).collect();
+    let failed = match link_again(link, state, &alone, How::Compare, timing) {
+        Ok(Step::Done(_)) => return,
+        Ok(Step::More(_)) => "something would move".into(),
+        Err(why) => why,
+    };
+    let output = link.args.output.display();
+    link.diag
+        .error(format!("{output}: --verify-incremental: {failed}"));
+}
+
+/// What is done with what the files are now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// The output is changed.
+    Change,
+    /// The output must be so already.
+    Compare,
 }
 
 /// What became of an attempt.
@@ -203,7 +232,10 @@ struct Changes {
     new_names: Vec<NameRecord>,
     mentions: Vec<(NameMention, u32)>,
     pieces: Vec<AddedPiece>,
-    groups: Vec<u32>,
+    groups: Vec<GroupRecord>,
+    /// By part that has new chunks: where the next one would go.
+    next: Vec<(u32, u64)>,
+    facts: Option<Facts>,
     digests: Vec<ChunkDigest>,
 }
 
@@ -217,6 +249,8 @@ enum NameMention {
 
 struct FileChange {
     file: u32,
+    record: FileRecord,
+    chunks: Vec<ChunkRecord>,
     places: Vec<PlaceRecord>,
 }
 
@@ -228,11 +262,22 @@ impl Changes {
                 .record_mut::<InputRecord>(Table::Inputs, input as usize)?
                 .stamp = stamp;
         }
-        for FileChange { file, places } in self.files {
-            let at = state.add(&places)?;
-            let record = state.record_mut::<FileRecord>(Table::Files, file as usize)?;
-            record.places = at;
-            record.place_count = places.len() as u32;
+        for change in self.files {
+            let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
+            let places = [state.add(&change.places)?, change.places.len() as u64];
+            let record = state.record_mut::<FileRecord>(Table::Files, change.file as usize)?;
+            *record = FileRecord {
+                chunks,
+                places,
+                ..change.record
+            };
+        }
+        for (part, next) in self.next {
+            let part = state.record_mut::<PartRecord>(Table::Parts, part as usize)?;
+            part.next = next;
+        }
+        if let Some(facts) = self.facts {
+            state.header_mut().facts = facts;
         }
         for (at, record) in self.names {
             match at {
@@ -275,25 +320,35 @@ impl Changes {
             let at = state.add(&[NewPiece { record, next }])?;
             state.header_mut().new_pieces = at;
             let part = state.record_mut::<PartRecord>(Table::Parts, piece.part as usize)?;
-            part.pieces_end = part.pieces_end.max(piece.offset + piece.bytes.len() as u64);
+            part.next = part.next.max(piece.offset + piece.bytes.len() as u64);
         }
         for (index, digest) in self.digests.into_iter().enumerate() {
             *state.record_mut::<ChunkDigest>(Table::Digests, index)? = digest;
         }
-        debug_assert!(self.groups.is_empty());
+        for record in self.groups {
+            let next = state.header().new_groups;
+            let at = state.add(&[NewGroup { record, next }])?;
+            state.header_mut().new_groups = at;
+        }
         Some(())
     }
 }
 
 /// Links some files again, given by their numbers in the state.
-fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Result<Step, Reason> {
+fn link_again(
+    link: Link,
+    state: &State,
+    ids: &[u32],
+    how: How,
+    timing: &mut Timing,
+) -> Result<Step, Reason> {
     let damaged = || Reason::from("the state is damaged");
     let args = link.args;
     let old = std::fs::File::open(&args.output).map_err(|why| Reason::from(why.to_string()))?;
     // SAFETY: the output is looked at before it is changed, and who changes it meanwhile has taken it away first.
     let old = unsafe { Mmap::map(&old) }.map_err(|why| Reason::from(why.to_string()))?;
     let world = World::new(state, &old);
-    let records = records_of(state, ids)?;
+    let mut records = records_of(state, ids)?;
     let arena = InputArena::default();
     // Messages are the full link's to give.
     let diag = Diagnostics::new(DiagOptions::from_args(args));
@@ -314,7 +369,7 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
     if symbols.has_versions() {
         return Err("a changed object has versions of symbols".into());
     }
-    let lost = lose_groups(&world, &files, &symbols, ids)?;
+    let (lost, new_groups) = lose_groups(&world, &files, &symbols, ids)?;
     link_names::complete(&mut files, &linked, &lost, &diag);
     let files = files;
     let mut outputs = Outputs::default();
@@ -409,9 +464,14 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
         return Err(why);
     }
     let part_of = take_addresses(state, &mut outputs)?;
-    let placed = place(
-        state, &files, &sections, &outputs, &part_of, &records, input_of,
-    )?;
+    let placing = Placing {
+        state,
+        files: &files,
+        sections: &sections,
+        outputs: &outputs,
+        part_of: &part_of,
+    };
+    let mut placed = placing.run(&records, input_of)?;
     let folds = Folds::new(sections.count());
     let starts = Starts::new(&sections, &placed.placement, &outputs);
     let header = state.header();
@@ -482,16 +542,13 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
     };
     let symtab = match bits & fact::SYMTAB {
         0 => None,
-        _ => chooser.layout(),
+        _ => chooser.layout(Room::NONE),
     };
-    if let Some(symtab) = &symtab {
-        for (share, record) in symtab.shares.iter().skip(1).zip(&records) {
-            let had = (record.locals, record.globals, record.names[1]);
-            if (share.locals, share.globals, share.names) != had {
-                return Err("a changed object has other symbols".into());
-            }
-        }
-    }
+    let mut facts_now = header.facts;
+    let symbols_moved = match &symtab {
+        Some(symtab) => settle_symbols(state, symtab, &mut records, &mut facts_now)?,
+        None => Vec::new(),
+    };
     let dynamic: FxHashMap<SymbolId, u32> = {
         let index = |known: &Known| Some((known.symbol, known.record?.dynamic));
         names.list.iter().filter_map(index).collect()
@@ -555,11 +612,31 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
 
     // Take the output, and change it.
     let size = old.len() as u64;
-    let mut output = OutputFile::reopen(&args.output, size)
-        .map_err(|why| Reason::from(format!("cannot change {}: {why}", args.output.display())))?;
+    let mut copy = Vec::new();
+    let mut output = match how {
+        How::Change => {
+            let output = OutputFile::reopen(&args.output, size);
+            let name = args.output.display();
+            Some(output.map_err(|why| Reason::from(format!("cannot change {name}: {why}")))?)
+        }
+        How::Compare => {
+            copy = old.to_vec();
+            None
+        }
+    };
     timing.phase("open output");
-    let mut patch = Patch::new(output.bytes());
+    let mut patch = Patch::new(match &mut output {
+        Some(output) => output.bytes(),
+        None => &mut copy,
+    });
     write(&writer, &mut patch, &placed, &records, &outputs)?;
+    for (part, offset, size) in placed.rests.values().chain(&placed.left) {
+        let output = &outputs.sections[outputs.parts[part.index()].output.index()];
+        let room = patch
+            .bytes(output.offset + offset, *size)
+            .ok_or_else(damaged)?;
+        Filler::of(&output.name).unwrap_or(Filler::Zeros).fill(room);
+    }
     for piece in &world.take_new_pieces() {
         let part = parts.get(piece.part as usize).ok_or_else(damaged)?;
         let section: &[OutputRecord] = state.table(Table::Outputs);
@@ -569,7 +646,10 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
             .bytes(at, piece.bytes.len() as u64)
             .ok_or_else(damaged)?;
         bytes.copy_from_slice(&piece.bytes);
-        placed.pieces.borrow_mut().push(piece.clone());
+        placed.pieces.push(piece.clone());
+    }
+    if bits & fact::SYMTAB != 0 {
+        finish_symbols(&mut patch, &outputs, &facts_now, &symbols_moved).ok_or_else(damaged)?;
     }
     update_dynamic(&mut patch, &outputs, &places, &values, &names)?;
     refused(&diag)?;
@@ -577,23 +657,39 @@ fn link_again(link: Link, state: &State, ids: &[u32], timing: &mut Timing) -> Re
         return Err("a section is too far away".into());
     }
     let mut digests: Vec<ChunkDigest> = state.table(Table::Digests).to_vec();
-    patch
-        .write_build_id(&mut digests, header.facts.build_id)
-        .ok_or_else(damaged)?;
+    // The id of a comparison would only say that something is not the same.
+    if how == How::Change {
+        patch
+            .write_build_id(&mut digests, header.facts.build_id)
+            .ok_or_else(damaged)?;
+    }
     timing.phase("write");
+    let Some(output) = output else {
+        return match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
+            None => Ok(Step::Done(Box::default())),
+            Some(at) => Err(format!("the output is another at {at:#x}").into()),
+        };
+    };
     output
         .commit()
         .map_err(|why| Reason::from(format!("cannot write {}: {why}", args.output.display())))?;
     timing.phase("commit output");
     let mut changes = Changes {
-        pieces: placed.pieces.take(),
+        pieces: std::mem::take(&mut placed.pieces),
         digests,
+        groups: new_groups,
         ..Changes::default()
     };
     changes.note_names(&world, &places, &names, &values, &files, ids);
-    for (index, (id, places)) in ids.iter().zip(placed.places).enumerate() {
-        let _ = index;
-        changes.files.push(FileChange { file: *id, places });
+    changes.next = placed.next.into_iter().collect();
+    changes.facts = Some(facts_now);
+    for ((id, record), of_file) in ids.iter().zip(&records).zip(placed.files) {
+        changes.files.push(FileChange {
+            file: *id,
+            record: *record,
+            chunks: of_file.chunks,
+            places: of_file.places,
+        });
     }
     Ok(Step::Done(Box::new(changes)))
 }
@@ -632,33 +728,39 @@ fn check_kinds(files: &Files, records: &[FileRecord]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Of the groups of the files those lose that are linked of another file. One that nobody had is the first file's.
+/// Of the groups of the files those lose that are linked of another file. One that nobody had is the first file's. With them
+/// come those that are new.
 fn lose_groups(
     world: &World,
     files: &Files,
     symbols: &SymbolTable,
     ids: &[u32],
-) -> Result<LostGroups, Reason> {
+) -> Result<(LostGroups, Vec<GroupRecord>), Reason> {
     let mut lost = vec![Vec::new()];
+    let mut new: FxHashMap<&[u8], u32> = FxHashMap::default();
     for (own, id) in files.ids().skip(1).zip(ids) {
         let mut of_file = Vec::new();
-        let groups = files
-            .object(own)
-            .groups()
-            .map_err(|why| Reason::from(why.to_string()))?;
+        let groups = files.object(own).groups();
+        let groups = groups.map_err(|why| Reason::from(why.to_string()))?;
         for group in groups.into_iter().filter(|group| group.comdat) {
             let text = capture::signature(files, symbols, own, group.signature)
                 .ok_or("a group has no signature")?;
-            match world.owner(text) {
-                Some(owner) if owner != *id => of_file.push(group.index),
-                Some(_) => {}
-                // Another file may come to have it as well.
-                None => return Err("there is a new group".into()),
+            let owner = world
+                .owner(text)
+                .unwrap_or_else(|| *new.entry(text).or_insert(*id));
+            if owner != *id {
+                of_file.push(group.index);
             }
         }
         lost.push(of_file);
     }
-    Ok(LostGroups::known(lost))
+    let record = |(text, owner): (&[u8], u32)| GroupRecord {
+        key: key_of(text),
+        owner,
+        padding: 0,
+    };
+    let new = new.into_iter().map(record).collect();
+    Ok((LostGroups::known(lost), new))
 }
 
 /// What is said beside the sections must be as it was.
@@ -801,8 +903,8 @@ fn settle_pieces(
         let mut is_full = false;
         merged.for_each_piece(*class, &mut |offset, bytes, align| {
             let known = world.piece(part, start, bytes, align);
-            let place = known
-                .or_else(|| world.add_piece(part, record.pieces_end, record.size, bytes, align));
+            let place =
+                known.or_else(|| world.add_piece(part, record.next, record.size, bytes, align));
             match place {
                 Some(place) => _ = moved.insert(offset, place),
                 None => is_full = true,
@@ -876,152 +978,88 @@ fn take_addresses(state: &State, outputs: &mut Outputs) -> Result<Vec<u32>, Reas
     Ok(numbers)
 }
 
-/// Where the files' sections go.
-struct PlacedAgain {
-    placement: Placement,
-    /// By file: its chunks, by number.
-    chunks: Vec<std::ops::Range<u32>>,
-    /// By file: what the state is to say.
-    places: Vec<Vec<PlaceRecord>>,
-    /// Pieces that were added.
-    pieces: std::cell::RefCell<Vec<AddedPiece>>,
-}
-
-fn place(
+/// Makes room in the symbol table for what the files have in it now. Gives the places that a file has left, each with where
+/// a symbol of that file is that may stand there instead.
+fn settle_symbols(
     state: &State,
-    files: &Files,
-    sections: &Sections,
-    outputs: &Outputs,
-    part_of: &[u32],
-    records: &[FileRecord],
-    mut offset: Vec<u64>,
-) -> Result<PlacedAgain, Reason> {
-    let parts: &[PartRecord] = state.table(Table::Parts);
-    let all_chunks: &[ChunkRecord] = state.table(Table::Chunks);
-    let mut placement = Placement {
-        offset: Vec::new(),
-        chunks: Vec::new(),
-        parts: vec![PartExtent::default(); outputs.parts.len()],
+    symtab: &SymtabLayout,
+    records: &mut [FileRecord],
+    facts: &mut Facts,
+) -> Result<Vec<LeftSymbols>, Reason> {
+    let outputs: &[OutputRecord] = state.table(Table::Outputs);
+    let find = |std: Std| {
+        let found = outputs.iter().find(|output| output.id == std.id().0);
+        found.ok_or_else(|| Reason::from("the state is damaged"))
     };
-    for (extent, number) in placement.parts.iter_mut().zip(part_of) {
-        if let Some(record) = parts.get(*number as usize) {
-            (extent.offset, extent.size) = (record.offset, record.size);
+    let (table, strings) = (find(Std::Symtab)?, find(Std::Strtab)?);
+    let mut left = Vec::new();
+    for (share, record) in symtab.shares.iter().skip(1).zip(records) {
+        if share.locals > record.locals {
+            return Err("a changed object has more local symbols than there is room for".into());
+        }
+        if share.globals == 0 && record.globals > 0 {
+            return Err("a changed object has no global symbols any more".into());
+        }
+        if share.globals > record.globals {
+            let now = table.offset + 24 * facts.symbols;
+            if record.globals > 0 {
+                left.push(LeftSymbols {
+                    at: record.globals_at,
+                    count: record.globals,
+                    now,
+                });
+            }
+            (record.globals_at, record.globals) = (now, share.globals);
+            facts.symbols += u64::from(share.globals);
+        }
+        if share.names > record.names[1] {
+            record.names = [facts.strings, share.names];
+            facts.strings += share.names;
         }
     }
-    let (mut ranges, mut places) = (Vec::new(), Vec::new());
-    for (own, record) in files.ids().skip(1).zip(records) {
-        let file = files.get(own);
-        let object = files.object(own);
-        let old: &[PlaceRecord] = state.records(record.places, record.place_count.into());
-        let [first, count] = record.chunks.map(|n| n as usize);
-        let chunks = all_chunks
-            .get(first..first.saturating_add(count))
-            .unwrap_or(&[]);
-        // By chunk of the state: the sections that want a place in it.
-        let mut wanted: Vec<Vec<(SectionId, Wanted)>> = vec![Vec::new(); chunks.len()];
-        let mut own_part: Vec<PartId> = vec![PartId::NONE; chunks.len()];
-        let mut keys = capture::SectionKeys::new();
-        for (number, section) in (0..).zip(sections.of_file(own)) {
-            let id = SectionId(section);
-            let part = sections.part[id.index()];
-            if part == PartId::NONE
-                || !sections.is_alive(id)
-                || outputs.parts[part.index()].merge.is_some()
-            {
-                continue;
-            }
-            let number_there = part_of[part.index()];
-            let is_it = |chunk: &ChunkRecord| {
-                chunk.part == number_there && (chunk.only == 0 || chunk.only == number)
-            };
-            let section = object.section(number);
-            let name = section.map_or(&b""[..], |section| section.name);
-            let Some(chunk) = chunks.iter().position(is_it) else {
-                let (size, _) = object.extent(number).unwrap_or_default();
-                if size == 0 {
-                    return Err(format!("{file} has a new, empty section").into());
-                }
-                let name = String::from_utf8_lossy(name);
-                return Err(format!("{file} had nothing in {name}").into());
-            };
-            let (size, align) = object.extent(number).unwrap_or_default();
-            own_part[chunk] = part;
-            wanted[chunk].push((
-                id,
-                Wanted {
-                    section: keys.next(object, number),
-                    size,
-                    align,
-                },
-            ));
-        }
-        let first_chunk = placement.chunks.len() as u32;
-        let mut of_file = Vec::new();
-        for (index, (chunk, wanted)) in chunks.iter().zip(&wanted).enumerate() {
-            let mut old_here: Vec<PlaceRecord> = old.to_vec();
-            old_here.retain(|place| place.chunk as usize == index);
-            let has_room = parts
-                .get(chunk.part as usize)
-                .is_some_and(|part| part.has_room != 0);
-            let list: Vec<Wanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
-            let end = chunk.offset.saturating_add(chunk.capacity);
-            let offsets = match has_room {
-                true => layout::place(&list, &old_here, chunk.offset, end),
-                false => same_places(&list, &old_here),
-            };
-            let offsets = offsets.ok_or_else(|| {
-                Reason::from(match has_room {
-                    true => format!("{file} has outgrown its room"),
-                    false => format!("{file} has another size where there is no room"),
-                })
-            })?;
-            for ((id, wanted), place) in wanted.iter().zip(offsets) {
-                offset[id.index()] = place;
-                of_file.push(PlaceRecord::new(
-                    wanted.section,
-                    index as u32,
-                    place,
-                    wanted.size,
-                ));
-            }
-            if own_part[index] == PartId::NONE {
-                // Nothing is left of it: its bytes stay, and nobody refers to them.
-                continue;
-            }
-            placement.chunks.push(Chunk {
-                file: own,
-                part: own_part[index],
-                only: chunk.only,
-                offset: chunk.offset,
-                size: match has_room {
-                    true => chunk.capacity,
-                    false => chunk.size,
-                },
-                align: 1,
-            });
-        }
-        ranges.push(first_chunk..placement.chunks.len() as u32);
-        places.push(of_file);
+    match 24 * facts.symbols > table.size || facts.strings > strings.size {
+        true => Err("there is no room for more symbols".into()),
+        false => Ok(left),
     }
-    placement.offset = offset;
-    Ok(PlacedAgain {
-        placement,
-        chunks: ranges,
-        places,
-        pieces: std::cell::RefCell::default(),
-    })
 }
 
-/// Where there is no room, sections must be what they were.
-fn same_places(wanted: &[Wanted], old: &[PlaceRecord]) -> Option<Vec<u64>> {
-    if wanted.len() != old.len() {
-        return None;
+/// Places in the symbol table that a file has left for others.
+struct LeftSymbols {
+    /// File offset.
+    at: u64,
+    count: u32,
+    /// Where the file's symbols are now.
+    now: u64,
+}
+
+/// Brings the sizes of the symbol table up to date, and fills what files have left in it.
+fn finish_symbols(
+    patch: &mut Patch,
+    outputs: &Outputs,
+    facts: &Facts,
+    left: &[LeftSymbols],
+) -> Option<()> {
+    for LeftSymbols { at, count, now } in left {
+        let symbol: [u8; 24] = (*patch.bytes(*now, 24)?).try_into().ok()?;
+        for slot in patch
+            .bytes(*at, 24 * u64::from(*count))?
+            .chunks_exact_mut(24)
+        {
+            slot.copy_from_slice(&symbol);
+        }
     }
-    let place = |(wanted, old): (&Wanted, &PlaceRecord)| {
-        let same = wanted.section == old.section && wanted.size == old.size;
-        same.then_some(old.offset)
-    };
-    wanted.iter().zip(old).map(place).collect()
+    let sizes = [
+        (Std::Symtab, 24 * facts.symbols),
+        (Std::Strtab, facts.strings),
+    ];
+    for (std, size) in sizes {
+        let header = u64::from(outputs.std(std).header);
+        if header != 0 {
+            let at = facts.section_headers + 64 * header + 32;
+            patch.bytes(at, 8)?.copy_from_slice(&size.to_le_bytes());
+        }
+    }
+    Some(())
 }
 
 /// The frame descriptions must fit in.
@@ -1157,7 +1195,7 @@ fn write(
             symbolic: record.symbolic,
             irelative: (record.irelative_at, record.irelative),
         };
-        let chunks = placed.chunks[index].clone();
+        let chunks = placed.files[index].range.clone();
         patch.touch(regions.frames.0, regions.frames.1);
         patch.touch(regions.locals.0, 24 * u64::from(regions.locals.1));
         patch.touch(regions.globals.0, 24 * u64::from(regions.globals.1));

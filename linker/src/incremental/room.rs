@@ -5,6 +5,7 @@
 //! merged pieces and the table of frames. There is none where whoever walks over a section must find one thing behind the
 //! other: in lists of functions, notes, and sections whose bounds have names.
 
+use super::filler::Filler;
 use super::wanted;
 use crate::args::Args;
 use crate::ids::PartId;
@@ -23,9 +24,12 @@ impl Room {
         Room(wanted(args).is_ok())
     }
 
-    /// Whether sections of a part may have gaps between them.
-    pub fn is_in(self, outputs: &Outputs, part: PartId) -> bool {
-        self.0 && may_have_gaps(&outputs.parts[part.index()])
+    /// The room that files may have in a part.
+    pub fn kind(self, outputs: &Outputs, part: PartId) -> Kind {
+        match self.0 {
+            true => kind(outputs, &outputs.parts[part.index()]),
+            false => Kind::None,
+        }
     }
 
     /// Bytes behind a section.
@@ -36,10 +40,45 @@ impl Room {
         }
     }
 
-    /// Bytes behind all that a file has in a part.
-    pub fn of_chunk(self, size: u64) -> u64 {
-        match self.0 && size > 0 {
-            true => size / 16 + 64,
+    /// Bytes behind all that a file has in a part of a kind.
+    pub fn of_chunk(self, kind: Kind, size: u64) -> u64 {
+        match kind {
+            Kind::Gaps if size > 0 => size / 16 + 64,
+            Kind::Filled(_) if size > 0 => (size / 8 + 96).next_multiple_of(16),
+            _ => 0,
+        }
+    }
+
+    /// Bytes behind all files' chunks in a part, for new ones.
+    pub fn of_part(self, kind: Kind, size: u64) -> u64 {
+        match kind {
+            Kind::Gaps | Kind::Filled(_) if size > 0 => {
+                (size / 32).clamp(512, 4 << 20).next_multiple_of(16)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Local symbols that a file may come to have.
+    pub fn of_locals(self, count: u32) -> u32 {
+        match self.0 {
+            true => count / 8 + 4,
+            false => 0,
+        }
+    }
+
+    /// Records at the end of the symbol table that are not used yet.
+    pub fn of_symbols(self, count: u32) -> u64 {
+        match self.0 {
+            true => u64::from(count) / 16 + 256,
+            false => 0,
+        }
+    }
+
+    /// Bytes at the end of the symbols' names that are not used yet.
+    pub fn of_names(self, size: u64) -> u64 {
+        match self.0 {
+            true => size / 16 + (8 << 10),
             false => 0,
         }
     }
@@ -69,7 +108,18 @@ impl Room {
     }
 }
 
-fn may_have_gaps(part: &Part) -> bool {
+/// What room there may be in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// None.
+    None,
+    /// Sections may have gaps between them.
+    Gaps,
+    /// A file's sections stand one behind the other, and what is behind them is filled.
+    Filled(Filler),
+}
+
+fn kind(outputs: &Outputs, part: &Part) -> Kind {
     const WITH_GAPS: [Std; 8] = [
         Std::Text,
         Std::Rodata,
@@ -80,7 +130,15 @@ fn may_have_gaps(part: &Part) -> bool {
         Std::Tdata,
         Std::Tbss,
     ];
-    part.sort == Order::Input
-        && part.merge.is_none()
-        && WITH_GAPS.iter().any(|std| std.id() == part.output)
+    if part.sort != Order::Input || part.merge.is_some() {
+        return Kind::None;
+    }
+    if WITH_GAPS.iter().any(|std| std.id() == part.output) {
+        return Kind::Gaps;
+    }
+    let output = &outputs.sections[part.output.index()];
+    match Filler::of(&output.name) {
+        Some(filler) if !output.is_alloc() => Kind::Filled(filler),
+        _ => Kind::None,
+    }
 }

@@ -60,6 +60,8 @@ pub struct Header {
     pub new_names: u64,
     /// Merged pieces that they have added: the first of a list.
     pub new_pieces: u64,
+    /// Groups that they have added: the first of a list.
+    pub new_groups: u64,
     /// Mentions of names that they have added: the first of a list.
     pub new_mentions: u64,
     /// How many incremental links there were.
@@ -84,6 +86,12 @@ pub struct Facts {
     pub build_id: [u64; 2],
     /// Bits: see [`fact`].
     pub bits: u64,
+    /// File offset of the section headers.
+    pub section_headers: u64,
+    /// Number of records of `.symtab`.
+    pub symbols: u64,
+    /// Bytes of `.strtab`.
+    pub strings: u64,
     /// Words of `.got`.
     pub got_words: u32,
     /// The module's slots in it.
@@ -201,12 +209,12 @@ pub struct FileRecord {
     pub input: u32,
     /// Its bytes in that, if it is a member of an archive.
     pub member: [u64; 2],
-    /// First and number of its [`ChunkRecord`]s.
-    pub chunks: [u32; 2],
-    /// Offset of its [`PlaceRecord`]s in the state file.
-    pub places: u64,
-    /// How many there are.
-    pub place_count: u32,
+    /// Its [`ChunkRecord`]s: offset in the state file, and number.
+    pub chunks: [u64; 2],
+    /// Its [`PlaceRecord`]s: offset in the state file, and number.
+    pub places: [u64; 2],
+    /// Unused.
+    pub padding: u32,
     /// Number of its symbols in the first part of `.symtab`.
     pub locals: u32,
     /// Number of its symbols in the second part.
@@ -399,12 +407,13 @@ pub struct PartRecord {
     pub offset: u64,
     /// Size, with all room.
     pub size: u64,
-    /// Of merged pieces: where the next new one would go.
-    pub pieces_end: u64,
+    /// Of merged pieces: where the next new one would go, in the part. Else, where the next new chunk would go, in the
+    /// output section.
+    pub next: u64,
     /// How it is sorted.
     pub sort: u32,
-    /// Files may have room in it.
-    pub has_room: u32,
+    /// What room there is in it: none, between sections, or filled.
+    pub room: u32,
 }
 
 /// Who has the one group of a signature that is linked.
@@ -417,6 +426,16 @@ pub struct GroupRecord {
     pub owner: u32,
     /// Unused.
     pub padding: u32,
+}
+
+/// A group that an incremental link has added.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct NewGroup {
+    /// Whose it is.
+    pub record: GroupRecord,
+    /// The next in the list, or 0.
+    pub next: u64,
 }
 
 /// A merged piece.
@@ -479,6 +498,7 @@ impl Builder {
                 new_names: 0,
                 new_pieces: 0,
                 new_mentions: 0,
+                new_groups: 0,
                 links: 0,
                 facts,
             },
@@ -640,12 +660,6 @@ impl State {
             .copy_from_slice(bytes);
         self.header_mut().free[0] = next;
         Some(at)
-    }
-
-    /// Bytes that are still free.
-    pub fn free(&self) -> u64 {
-        let [at, end] = self.header().free;
-        end.saturating_sub(at)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The rest of the program, as the state file has it: what names mean, who has which group, where equal pieces are.
 
 use super::state::{
-    ADDED, GroupRecord, NONE, NameKey, NameRecord, NewMention, NewName, NewPiece, PieceRecord,
-    State, Table, hash_piece, key_of,
+    ADDED, GroupRecord, NONE, NameKey, NameRecord, NewGroup, NewMention, NewName, NewPiece,
+    PieceRecord, State, Table, hash_piece, key_of,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -22,6 +22,7 @@ pub(super) struct World<'s> {
     names: &'s [NameRecord],
     added: FxHashMap<NameKey, (u64, NameRecord)>,
     groups: &'s [GroupRecord],
+    added_groups: FxHashMap<NameKey, u32>,
     pieces: &'s [PieceRecord],
     added_pieces: FxHashMap<u64, Vec<PieceRecord>>,
     added_mentions: FxHashMap<NameAt, Vec<u32>>,
@@ -74,7 +75,16 @@ impl<'s> World<'s> {
             added_mentions.entry(name).or_default().push(mention.file);
             at = if mention.next < at { mention.next } else { 0 };
         }
+        let mut added_groups: FxHashMap<NameKey, u32> = FxHashMap::default();
+        let mut at = state.header().new_groups;
+        while at != 0
+            && let Some(group) = state.records::<NewGroup>(at, 1).first()
+        {
+            added_groups.insert(group.record.key, group.record.owner);
+            at = if group.next < at { group.next } else { 0 };
+        }
         World {
+            added_groups,
             added_mentions,
             state,
             names: state.table(Table::Names),
@@ -129,11 +139,12 @@ impl<'s> World<'s> {
     /// The file whose group of a signature is linked.
     pub fn owner(&self, signature: &[u8]) -> Option<u32> {
         let key = key_of(signature);
-        let found = self
-            .groups
-            .binary_search_by_key(&key, |record| record.key)
-            .ok()?;
-        Some(self.groups[found].owner).filter(|owner| *owner != NONE)
+        let found = self.groups.binary_search_by_key(&key, |record| record.key);
+        let owner = match found {
+            Ok(found) => self.groups[found].owner,
+            Err(_) => *self.added_groups.get(&key)?,
+        };
+        Some(owner).filter(|owner| *owner != NONE)
     }
 
     /// Where in a part a piece of these bytes and alignment is. `start` is where the part begins in the output's file.

@@ -155,6 +155,9 @@ fn publish(
         Err(_) => Ok(()),
     };
     timing.phase("keep state");
+    if args.verify_incremental && kept.is_ok() {
+        incremental::verify(link, timing);
+    }
     let full = match (full, kept) {
         (full, Ok(())) => full,
         (full, Err(why)) => {

@@ -121,7 +121,7 @@ pub fn place<'r>(
     let Resolved { files, symbols, .. } = resolved;
     // How many symbols there are must be known before sizes are, and which are folded before that.
     let retained = Retained::read(args, diag);
-    let symtab = chooser(args, retained.as_ref(), resolved, traced).layout();
+    let symtab = chooser(args, retained.as_ref(), resolved, traced).layout(Room::of(args));
     if symtab
         .as_ref()
         .is_some_and(|symtab| symtab.names > u32::MAX.into())

@@ -1,0 +1,332 @@
+//! Where the sections of the files go that are linked again, part by part of the output.
+
+use super::Reason;
+use super::capture::SectionKeys;
+use super::filler::Filler;
+use super::layout::{self, Wanted};
+use super::state::{ChunkRecord, FileRecord, PartRecord, PlaceRecord, State, Table};
+use super::world::AddedPiece;
+use crate::file::Files;
+use crate::ids::{FileId, PartId, SectionId};
+use crate::layout::{Chunk, PartExtent, Placement};
+use crate::output::Outputs;
+use crate::sections::Sections;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Where the files' sections go.
+pub(super) struct PlacedAgain {
+    pub placement: Placement,
+    /// By file.
+    pub files: Vec<FilePlaces>,
+    /// By part that has new chunks: where the next one would go.
+    pub next: FxHashMap<u32, u64>,
+    /// What is left of the room of parts with debugging information that have new chunks, by part: offset in the output
+    /// section, and size.
+    pub rests: FxHashMap<u32, (PartId, u64, u64)>,
+    /// Chunks with debugging information that files have left.
+    pub left: Vec<(PartId, u64, u64)>,
+    /// Pieces that were added.
+    pub pieces: Vec<AddedPiece>,
+}
+
+/// Where one file's sections go.
+pub(super) struct FilePlaces {
+    /// Its chunks in the placement.
+    pub range: Range<u32>,
+    /// What the state is to say.
+    pub chunks: Vec<ChunkRecord>,
+    pub places: Vec<PlaceRecord>,
+}
+
+/// What placing needs to know.
+pub(super) struct Placing<'p, 'a> {
+    pub state: &'p State,
+    pub files: &'p Files<'a>,
+    pub sections: &'p Sections,
+    pub outputs: &'p Outputs<'a>,
+    /// By part, its number in the state.
+    pub part_of: &'p [u32],
+}
+
+/// A chunk of a file, and what wants to be in it.
+struct InChunk {
+    record: ChunkRecord,
+    part: PartId,
+    wanted: Vec<(SectionId, Wanted)>,
+}
+
+impl Placing<'_, '_> {
+    /// Places the sections of the files, of which `records` tell; `offset` is what merging has prepared.
+    ///
+    /// # Errors
+    /// If one has no place.
+    pub fn run(&self, records: &[FileRecord], mut offset: Vec<u64>) -> Result<PlacedAgain, Reason> {
+        let parts: &[PartRecord] = self.state.table(Table::Parts);
+        let mut placed = PlacedAgain {
+            placement: Placement {
+                offset: Vec::new(),
+                chunks: Vec::new(),
+                parts: vec![PartExtent::default(); self.outputs.parts.len()],
+            },
+            files: Vec::new(),
+            next: FxHashMap::default(),
+            rests: FxHashMap::default(),
+            left: Vec::new(),
+            pieces: Vec::new(),
+        };
+        for (extent, number) in placed.placement.parts.iter_mut().zip(self.part_of) {
+            if let Some(record) = parts.get(*number as usize) {
+                (extent.offset, extent.size) = (record.offset, record.size);
+            }
+        }
+        for (own, record) in self.files.ids().skip(1).zip(records) {
+            let of_file = self.place_file(own, record, &mut offset, &mut placed)?;
+            placed.files.push(of_file);
+        }
+        placed.placement.offset = offset;
+        Ok(placed)
+    }
+
+    fn place_file(
+        &self,
+        own: FileId,
+        record: &FileRecord,
+        offset: &mut [u64],
+        placed: &mut PlacedAgain,
+    ) -> Result<FilePlaces, Reason> {
+        let old: &[PlaceRecord] = self.state.records(record.places[0], record.places[1]);
+        let chunks = self.sort_sections(own, record, old)?;
+        let first = placed.placement.chunks.len() as u32;
+        let (mut places, mut records) = (Vec::new(), Vec::new());
+        for (index, mut chunk) in (0u32..).zip(chunks) {
+            let old_here: Vec<PlaceRecord> = old
+                .iter()
+                .filter(|place| place.chunk == index)
+                .copied()
+                .collect();
+            let list: Vec<Wanted> = chunk.wanted.iter().map(|(_, wanted)| *wanted).collect();
+            let offsets = self.place_chunk(own, &mut chunk, &list, &old_here, placed)?;
+            for ((id, wanted), place) in chunk.wanted.iter().zip(offsets) {
+                offset[id.index()] = place;
+                places.push(PlaceRecord::new(wanted.section, index, place, wanted.size));
+            }
+            records.push(chunk.record);
+            if chunk.part == PartId::NONE {
+                // Nothing is left of it: its bytes stay, and nobody refers to them.
+                continue;
+            }
+            placed.placement.chunks.push(Chunk {
+                file: own,
+                part: chunk.part,
+                // Each section finds its chunk by the part, or by this.
+                only: match chunk.record.only {
+                    0 => 0,
+                    _ => self.number_of(own, chunk.wanted.first()),
+                },
+                offset: chunk.record.offset,
+                size: chunk.record.capacity,
+                align: 1,
+            });
+        }
+        Ok(FilePlaces {
+            range: first..placed.placement.chunks.len() as u32,
+            chunks: records,
+            places,
+        })
+    }
+
+    fn number_of(&self, own: FileId, wanted: Option<&(SectionId, Wanted)>) -> u32 {
+        wanted.map_or(0, |(id, _)| id.0 - self.sections.of_file(own).start)
+    }
+
+    /// The chunks of a file, the old ones first and in order, each with the sections that want to be in it.
+    fn sort_sections(
+        &self,
+        own: FileId,
+        record: &FileRecord,
+        old: &[PlaceRecord],
+    ) -> Result<Vec<InChunk>, Reason> {
+        let parts: &[PartRecord] = self.state.table(Table::Parts);
+        let object = self.files.object(own);
+        let known: &[ChunkRecord] = self.state.records(record.chunks[0], record.chunks[1]);
+        let mut chunks: Vec<InChunk> = known
+            .iter()
+            .map(|record| InChunk {
+                record: *record,
+                part: PartId::NONE,
+                wanted: Vec::new(),
+            })
+            .collect();
+        let mut keys = SectionKeys::new();
+        for (number, section) in (0..).zip(self.sections.of_file(own)) {
+            let id = SectionId(section);
+            let part = self.sections.part[id.index()];
+            if part == PartId::NONE
+                || !self.sections.is_alive(id)
+                || self.outputs.parts[part.index()].merge.is_some()
+            {
+                continue;
+            }
+            let key = keys.next(object, number);
+            let there = self.part_of[part.index()];
+            let found = chunks.iter().enumerate().position(|(index, chunk)| {
+                let is_alone = chunk.record.only != 0;
+                let is_its =
+                    |place: &PlaceRecord| place.chunk as usize == index && place.section == key;
+                chunk.record.part == there && (!is_alone || old.iter().any(is_its))
+            });
+            let index = match (found, parts.get(there as usize)) {
+                (Some(found), _) => found,
+                (None, Some(part)) if part.room != 0 => {
+                    chunks.push(InChunk {
+                        record: ChunkRecord {
+                            part: there,
+                            only: 0,
+                            offset: 0,
+                            capacity: 0,
+                            size: 0,
+                        },
+                        part: PartId::NONE,
+                        wanted: Vec::new(),
+                    });
+                    chunks.len() - 1
+                }
+                _ => {
+                    let name = object
+                        .section(number)
+                        .map_or(&b""[..], |section| section.name);
+                    let name = String::from_utf8_lossy(name);
+                    let file = self.files.get(own);
+                    return Err(format!("{file} had no section {name}").into());
+                }
+            };
+            let (size, align) = object.extent(number).unwrap_or_default();
+            chunks[index].part = part;
+            let wanted = Wanted {
+                section: key,
+                size,
+                align,
+            };
+            chunks[index].wanted.push((id, wanted));
+        }
+        Ok(chunks)
+    }
+
+    /// Places the sections of a chunk. One that they have outgrown moves to the room at the end of its part.
+    fn place_chunk(
+        &self,
+        own: FileId,
+        chunk: &mut InChunk,
+        wanted: &[Wanted],
+        old: &[PlaceRecord],
+        placed: &mut PlacedAgain,
+    ) -> Result<Vec<u64>, Reason> {
+        let parts: &[PartRecord] = self.state.table(Table::Parts);
+        let record = &mut chunk.record;
+        let part = parts
+            .get(record.part as usize)
+            .ok_or("the state is damaged")?;
+        let end = record.offset.saturating_add(record.capacity);
+        let file = self.files.get(own);
+        let filler = self.filler(chunk.part);
+        let place = |old: &[PlaceRecord], start: u64, end: u64| match part.room {
+            1 => layout::place(wanted, old, start, end),
+            2 => one_behind_the_other(wanted, start, end, filler),
+            _ => same_places(wanted, old),
+        };
+        if (record.capacity > 0 || part.room == 0)
+            && let Some(offsets) = place(old, record.offset, end)
+        {
+            return Ok(offsets);
+        }
+        let outgrown = || {
+            let name = self.name_of(chunk.part);
+            Reason::from(format!("{file} has outgrown the room in {name}"))
+        };
+        if part.room == 0 || wanted.is_empty() {
+            return Err(outgrown());
+        }
+        // A new chunk, with room as a new one has. What is behind it must be filled again.
+        let align = wanted.iter().map(|wanted| wanted.align).max().unwrap_or(1);
+        let align = align.max(if part.room == 2 { 16 } else { 1 });
+        let sizes = wanted
+            .iter()
+            .map(|wanted| wanted.size.next_multiple_of(align));
+        let size = sizes.sum::<u64>();
+        let next = placed.next.get(&record.part).copied().unwrap_or(part.next);
+        let limit = part.offset.saturating_add(part.size);
+        let start = match part.room {
+            // Nothing may be between units.
+            2 => Some(next),
+            _ => next.checked_next_multiple_of(align),
+        };
+        let capacity = (size + size / 4 + 64).next_multiple_of(16);
+        let start = start.filter(|start| start.saturating_add(capacity) <= limit);
+        let start = start.ok_or_else(outgrown)?;
+        if part.room == 2 {
+            let rest = limit - start - capacity;
+            if !filler.fits(rest) {
+                return Err(outgrown());
+            }
+            if record.capacity > 0 {
+                placed
+                    .left
+                    .push((chunk.part, record.offset, record.capacity));
+            }
+            placed
+                .rests
+                .insert(record.part, (chunk.part, start + capacity, rest));
+        }
+        placed.next.insert(record.part, start + capacity);
+        (record.offset, record.capacity, record.size) = (start, capacity, capacity);
+        place(&[], start, start + capacity).ok_or_else(outgrown)
+    }
+
+    fn filler(&self, part: PartId) -> Filler {
+        let output = self.outputs.parts.get(part.index()).map(|part| part.output);
+        let name = output.map(|output| &self.outputs.sections[output.index()].name);
+        name.and_then(|name| Filler::of(name))
+            .unwrap_or(Filler::Zeros)
+    }
+
+    fn name_of(&self, part: PartId) -> String {
+        let output = self.outputs.parts.get(part.index()).map(|part| part.output);
+        output.map_or_else(
+            || "a section".to_owned(),
+            |output| {
+                String::from_utf8_lossy(&self.outputs.sections[output.index()].name).into_owned()
+            },
+        )
+    }
+}
+
+/// Where there is no room, sections must be what they were.
+fn same_places(wanted: &[Wanted], old: &[PlaceRecord]) -> Option<Vec<u64>> {
+    if wanted.len() != old.len() {
+        return None;
+    }
+    let place = |(wanted, old): (&Wanted, &PlaceRecord)| {
+        let same = wanted.section == old.section && wanted.size == old.size;
+        same.then_some(old.offset)
+    };
+    wanted.iter().zip(old).map(place).collect()
+}
+
+/// Debugging information stands without gaps, and what is behind it can be filled.
+fn one_behind_the_other(
+    wanted: &[Wanted],
+    start: u64,
+    end: u64,
+    filler: Filler,
+) -> Option<Vec<u64>> {
+    let mut at = start;
+    let mut offsets = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        at = at.checked_next_multiple_of(wanted.align.max(1))?;
+        offsets.push(at);
+        at = at.checked_add(wanted.size)?;
+    }
+    let room = end.checked_sub(at)?;
+    filler.fits(room).then_some(offsets)
+}
