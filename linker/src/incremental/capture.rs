@@ -8,6 +8,7 @@ use super::state::{
 };
 use super::{Kind, Reason, Room};
 use crate::args::Args;
+use crate::elf::c;
 use crate::file::Files;
 use crate::got::{self, Owner};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
@@ -17,8 +18,9 @@ use crate::link::placed::Placed;
 use crate::link::resolved::Resolved;
 use crate::link::traced::Traced;
 use crate::link::written::Kept;
-use crate::object::{Object, Signature};
+use crate::object::{Object, Place, Signature};
 use crate::output::{Order, Outputs, Part, Std};
+use crate::sections::{WARNING_PREFIX, state as section_state};
 use crate::stamp::Stamp;
 use crate::symbols::{flag, rank};
 use rayon::prelude::*;
@@ -63,6 +65,7 @@ pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> 
     files(&link, &inputs, &defined, &mut builder);
     builder.table(Table::Pieces, &pieces(&link));
     builder.table(Table::Cies, &cies(&link));
+    builder.table(Table::Warned, &warned(link.resolved));
     builder.table(Table::Digests, &link.kept.digests);
     let header = builder.header();
     header.options = manifest::options_digest(link.args);
@@ -82,7 +85,6 @@ fn check(link: &Finished) -> Result<(), Reason> {
             !link.placed.assigned.is_empty(),
             "symbols of a linker script",
         ),
-        (!facts.warnings.is_empty(), "warnings about symbols"),
         (!facts.link_order.is_empty(), "sections with SHF_LINK_ORDER"),
         (link.traced.sframe.is_some(), ".sframe"),
         (link.placed.kept.is_some(), "relocations that are kept"),
@@ -402,8 +404,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 file::TICKET,
             ),
             (
-                // The end of all frame descriptions (crtend.o) stands where it stands.
-                is_linked && is_alone && !resolved.frames.of(id).terminator,
+                is_linked && is_alone && !marks_frames(resolved, id),
                 file::ALONE,
             ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
@@ -455,6 +456,23 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         record.chunks[0] = chunks_start + record.chunks[0] * size_of::<ChunkRecord>() as u64;
     }
     builder.table(Table::Files, &records);
+}
+
+/// Whether a file marks the beginning or the end of all frame descriptions (crtbegin.o, crtend.o): where these are for it
+/// depends on the other files.
+fn marks_frames(resolved: &Resolved, id: FileId) -> bool {
+    let object = resolved.files.object(id);
+    let mut symbols = (1..object.symbol_count()).filter_map(|index| object.symbol(index));
+    resolved.frames.of(id).terminator
+        || symbols.any(|symbol| match symbol.place {
+            Place::Section(number) if symbol.kind() != c::STT_SECTION => {
+                let section = resolved.sections.get(id, number);
+                section.is_some_and(|section| {
+                    resolved.sections.state(section) & section_state::EH_FRAME != 0
+                })
+            }
+            _ => false,
+        })
 }
 
 /// Digest of a file's `.note.gnu.property`.
@@ -694,6 +712,20 @@ fn pieces(link: &Finished) -> Vec<PieceRecord> {
     }
     records.par_sort_unstable_by_key(|record| (record.hash, record.part, record.offset));
     records
+}
+
+/// Names that sections warn of (`.gnu.warning.NAME`).
+fn warned(resolved: &Resolved) -> Vec<NameKey> {
+    let key = |id: &SectionId| {
+        let (file, number) = resolved.sections.origin(*id);
+        let object = resolved.files.object(file);
+        let name = object.full_name(number, &object.section(number)?);
+        let name = name.strip_prefix(WARNING_PREFIX)?.strip_prefix(b".")?;
+        Some(key_of(name))
+    };
+    let mut keys: Vec<NameKey> = resolved.facts.warnings.iter().filter_map(key).collect();
+    keys.sort_unstable();
+    keys
 }
 
 fn cies(link: &Finished) -> Vec<CieRecord> {

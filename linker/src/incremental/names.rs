@@ -3,7 +3,7 @@
 
 use super::Reason;
 use super::state::SlotRecord;
-use super::state::{FileRecord, NONE, NameRecord, State, Table, fact};
+use super::state::{FileRecord, NONE, NameKey, NameRecord, State, Table, fact, key_of};
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
 use crate::file::Files;
@@ -14,6 +14,9 @@ use rustc_hash::FxHashMap;
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.
 const ELSEWHERE: Key = Key(rank::STRONG << 60);
+
+/// Those in shared objects have this one.
+const SHARED: Key = Key(rank::SHARED << 60);
 
 /// One of the names.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +63,15 @@ impl Names {
             by_symbol: FxHashMap::default(),
             gone: Vec::new(),
         };
+        let warned: &[NameKey] = world.state.table(Table::Warned);
         let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
         for id in (0..symbols.id_limit() as u32).map(SymbolId) {
             let name = symbols.name(id);
             if name.is_empty() {
                 continue;
+            }
+            if warned.binary_search(&key_of(name)).is_ok() {
+                return Err(format!("{} is warned of", show(name)).into());
             }
             let key = symbols.key(id);
             let own = key.in_object().then(|| key.file());
@@ -91,8 +98,12 @@ impl Names {
                 (None, None) => return Err(format!("{} is not known", show(name)).into()),
             };
             if let (None, Some((_, record))) = (own, known) {
-                let elsewhere = u64::from(record.rank) != rank::NONE;
-                symbols.set_key(id, if elsewhere { ELSEWHERE } else { Key::NONE });
+                let elsewhere = match u64::from(record.rank) {
+                    rank::NONE => Key::NONE,
+                    rank::SHARED => SHARED,
+                    _ => ELSEWHERE,
+                };
+                symbols.set_key(id, elsewhere);
             }
             names.by_symbol.insert(id, names.list.len() as u32);
             names.list.push(Known {

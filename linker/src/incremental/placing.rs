@@ -235,7 +235,9 @@ impl Placing<'_, '_> {
             2 => one_behind_the_other(wanted, start, end, filler),
             _ => same_places(wanted, old),
         };
-        if (record.capacity > 0 || part.room == 0)
+        let is_empty = wanted.iter().all(|wanted| wanted.size == 0);
+        let is_new = record.capacity == 0 && old.is_empty() && part.room != 0;
+        if (record.capacity > 0 || part.room == 0 || is_empty && !is_new)
             && let Some(offsets) = place(old, record.offset, end)
         {
             return Ok(offsets);

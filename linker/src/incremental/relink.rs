@@ -353,7 +353,10 @@ fn link_again(
     // Messages are the full link's to give.
     let diag = Diagnostics::new(DiagOptions::from_args(args));
     let refused = |diag: &Diagnostics| match diag.has_errors() || diag.warning_count() > 0 {
-        true => Err(Reason::from("a changed object is not like the others")),
+        true => Err(Reason::from(format!(
+            "a changed object has {}",
+            first_message(diag)
+        ))),
         false => Ok(()),
     };
 
@@ -667,7 +670,12 @@ fn link_again(
     let Some(output) = output else {
         return match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
             None => Ok(Step::Done(Box::default())),
-            Some(at) => Err(format!("the output is another at {at:#x}").into()),
+            Some(at) => {
+                if let Some(kept) = std::env::var_os("REPO_LD_KEEP") {
+                    let _ = std::fs::write(kept, &copy);
+                }
+                Err(format!("the output is another at {at:#x}").into())
+            }
         };
     };
     output
@@ -692,6 +700,14 @@ fn link_again(
         });
     }
     Ok(Step::Done(Box::new(changes)))
+}
+
+/// What was said first.
+fn first_message(diag: &Diagnostics) -> String {
+    let mut text = Vec::new();
+    let _ = diag.flush(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    text.lines().next().unwrap_or("an error").to_owned()
 }
 
 fn records_of(state: &State, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {

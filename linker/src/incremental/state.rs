@@ -157,10 +157,12 @@ pub enum Table {
     Defined,
     /// [`SearchRecord`]s.
     Searches,
+    /// [`NameKey`]s: names whose mention is warned of.
+    Warned,
 }
 
 /// How many there are.
-pub const TABLES: usize = 17;
+pub const TABLES: usize = 18;
 
 /// An input file: an object, an archive, a library, a script.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
