@@ -16,10 +16,10 @@ use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::icf::Folds;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::incremental::{Kind, Room};
 use crate::merge::{Contents, MergeClass, MergeError, MergeInput, Merged};
 use crate::output::{Order, Outputs};
 use crate::pieces::{PieceInputs, PiecePlaces, UsedPieces};
+use crate::room::{Kind, Room};
 use crate::sections::{Sections, state};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -197,17 +197,24 @@ pub fn report_too_large(outputs: &Outputs, diag: &Diagnostics) {
     }
 }
 
-/// Places all live input sections. `made` are the sizes and alignments of what the linker itself puts at the
-/// start of parts; `offset` is what [`merge_pieces`] has prepared.
+/// What stands beside input sections.
+#[derive(Clone, Copy)]
+pub struct Beside<'b> {
+    /// By part, size and alignment of what the linker itself puts at its start.
+    pub made: &'b [(u64, u64)],
+    /// Room for edits.
+    pub room: Room,
+}
+
+/// Places all live input sections; `offset` is what [`merge_pieces`] has prepared.
 pub fn place(
     files: &Files,
     sections: &Sections,
     folds: &Folds,
     outputs: &mut Outputs,
-    made: &[(u64, u64)],
+    Beside { made, room }: Beside,
     link_order: &[(SectionId, SectionId)],
     mut offset: Vec<u64>,
-    room: Room,
 ) -> Placement {
     let per_file: Vec<Vec<Chunk>> = sections
         .split(&mut offset)

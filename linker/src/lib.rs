@@ -63,6 +63,7 @@ pub mod remap;
 pub mod report;
 pub mod resolve;
 pub mod retain;
+mod room;
 pub mod script;
 mod script_text;
 pub mod scripting;

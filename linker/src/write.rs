@@ -15,14 +15,14 @@ use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
 use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::incremental::{Filler, Room, padding};
-use crate::layout::MergeClasses;
+use crate::layout::{MergeClasses, Placement};
 use crate::made::Made;
 use crate::object::{Fixups, Object, Stored, Target};
-use crate::output::{Std, runs_backwards, shf};
+use crate::output::{Outputs, Std, runs_backwards, shf};
 use crate::plan;
 use crate::progress::Position;
 use crate::relocate::{self, DynamicSlots, Relocator, Site};
+use crate::room::{Filler, Kind, NOP, Room, padding};
 use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
@@ -1053,6 +1053,25 @@ impl Writer<'_, '_> {
     }
 }
 
+/// Fills the room behind all files' debugging information in an image that is complete otherwise.
+pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &mut [u8]) {
+    let mut ends: Vec<u64> = vec![0; outputs.parts.len()];
+    for chunk in &placement.chunks {
+        let end = &mut ends[chunk.part.index()];
+        *end = (*end).max(chunk.offset + chunk.size);
+    }
+    for (number, end) in (0..).zip(ends).filter(|(_, end)| *end > 0) {
+        let part = PartId(number);
+        if let Kind::Filled(filler) = room.kind(outputs, part) {
+            let section = &outputs.sections[outputs.parts[part.index()].output.index()];
+            let extent = &placement.parts[part.index()];
+            let start = (section.offset + end) as usize;
+            let stop = (section.offset + extent.offset + extent.size) as usize;
+            filler.fill(&mut image[start..stop]);
+        }
+    }
+}
+
 /// Makes the last record of `frames`, which begins at `start` and ends at `end`, fill all of them: what is behind its
 /// instructions are zeros, which is `DW_CFA_nop`.
 fn extend_record(frames: &mut [u8], start: usize, end: usize) {
@@ -1100,9 +1119,6 @@ const OPENED: usize = 2;
 
 /// How many sections ahead of those the fragments are fetched.
 const PREFETCHED: u32 = 6;
-
-/// `nop`: between functions, and between the pieces of `.init`, which are run through.
-pub const NOP: u8 = 0x90;
 
 /// What stands for the address of code that is not in the output (DWARF 5, section 2.17.3, and what debuggers
 /// understand of older versions: a pair of zeros would end a list, a pair of ones is an empty range).

@@ -1,12 +1,12 @@
 //! After a full link: what the next link of the same output needs to know is written into the state file.
 
+use super::Reason;
 use super::manifest;
 use super::state::{
     self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, InputRecord, NONE,
     NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord,
     SlotRecord, Table, fact, file, key_of,
 };
-use super::{Kind, Reason, Room};
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;
@@ -20,6 +20,7 @@ use crate::link::traced::Traced;
 use crate::link::written::Kept;
 use crate::object::{Object, Place, Signature};
 use crate::output::{Order, Outputs, Part, Std};
+use crate::room::{Kind, Room};
 use crate::sections::{WARNING_PREFIX, state as section_state};
 use crate::stamp::Stamp;
 use crate::symbols::{flag, rank};

@@ -181,7 +181,7 @@ mod tests {
             let size = hdr_size(80);
             let mut table = vec![0; size];
             write_hdr(&mut table, HDR, FRAMES, &mut entries(&rows));
-            replace_rows(&mut table, HDR, &[FRAMES + 300..FRAMES + 600], entries(&new)).unwrap();
+            replace_rows(&mut table, HDR, std::slice::from_ref(&(FRAMES + 300..FRAMES + 600)), entries(&new)).unwrap();
             let mut all = entries(&rows);
             all.retain(|entry| !(FRAMES + 300..FRAMES + 600).contains(&entry.fde));
             all.extend(entries(&new));

@@ -2,7 +2,6 @@
 
 use super::Reason;
 use super::capture::SectionKeys;
-use super::filler::Filler;
 use super::layout::{self, Wanted};
 use super::state::{ChunkRecord, FileRecord, PartRecord, PlaceRecord, State, Table};
 use super::world::AddedPiece;
@@ -10,6 +9,7 @@ use crate::file::Files;
 use crate::ids::{FileId, PartId, SectionId};
 use crate::layout::{Chunk, PartExtent, Placement};
 use crate::output::Outputs;
+use crate::room::Filler;
 use crate::sections::Sections;
 use rustc_hash::FxHashMap;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use super::state::{
     State, Table, fact, file, hash_piece, key_of,
 };
 use super::world::{AddedPiece, NameAt, World};
-use super::{Filler, Reason, Room, capture, manifest, wanted};
+use super::{Reason, capture, manifest};
 use crate::addresses::{Places, Starts, SymbolValue};
 use crate::args::Incremental;
 use crate::build_id::ChunkDigest;
@@ -43,6 +43,7 @@ use crate::progress::Position;
 use crate::relocate::Relocator;
 use crate::resolve::{self, LostGroups};
 use crate::retain::Retained;
+use crate::room::{Filler, Room, wanted};
 use crate::sections::{SectionFacts, Sections, Unloaded, state as section_state};
 use crate::segments::{Segments, TlsSegment};
 use crate::stamp::Stamp;
@@ -670,12 +671,7 @@ fn link_again(
     let Some(output) = output else {
         return match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
             None => Ok(Step::Done(Box::default())),
-            Some(at) => {
-                if let Some(kept) = std::env::var_os("REPO_LD_KEEP") {
-                    let _ = std::fs::write(kept, &copy);
-                }
-                Err(format!("the output is another at {at:#x}").into())
-            }
+            Some(at) => Err(format!("the output is another at {at:#x}").into()),
         };
     };
     output

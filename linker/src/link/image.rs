@@ -30,6 +30,7 @@ use crate::log;
 use crate::map;
 use crate::object::Object;
 use crate::output_file::OutputFile;
+use crate::room;
 use crate::scripting;
 use crate::timing::Timing;
 
@@ -149,7 +150,7 @@ fn publish(
     timing.phase("record image");
     // A link that has something to say says it each time.
     let has_spoken = link.diag.has_errors() || link.diag.warning_count() > 0;
-    let kept = match incremental::wanted(args) {
+    let kept = match room::wanted(args) {
         Ok(()) if !has_spoken => incremental::capture(finished, arena),
         Ok(()) => Err("there are warnings".into()),
         Err(_) => Ok(()),

@@ -8,12 +8,12 @@ use crate::args::Args;
 use crate::build_id;
 use crate::dynamic::{Dynamic, DynamicFacts};
 use crate::emit_relocs;
-use crate::incremental::Room;
 use crate::layout;
 use crate::notes::{build_id_style, interpreter, package_note, properties};
 use crate::output::{Outputs, Std};
 use crate::relr;
 use crate::retain::Retained;
+use crate::room::Room;
 use crate::scripting::{self, Assigned, LaidOut};
 use crate::segments;
 use crate::sizes::{self, Wanted, name_sections, relocation_counts, settle_links, settle_types};
@@ -362,10 +362,12 @@ impl<'r> Layouting<'r> {
                 sections,
                 folds,
                 outputs,
-                sizes,
+                layout::Beside {
+                    made: sizes,
+                    room: Room::of(args),
+                },
                 &facts.link_order,
                 offsets,
-                Room::of(args),
             );
             settle_types(files, sections, outputs, &placement, args);
             layout::report_too_large(outputs, diag);

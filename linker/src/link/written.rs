@@ -13,11 +13,11 @@ use crate::emit_relocs;
 use crate::flat_binary;
 use crate::got::Got;
 use crate::ids::SymbolId;
-use crate::incremental::{self, Room};
 use crate::made::{self, Made};
 use crate::output::{Outputs, Std};
 use crate::output_file::{OutputFile, Use};
 use crate::relocate::Relocator;
+use crate::room::{self, Room};
 use crate::scripting;
 use crate::section_index;
 use crate::sizes::{relocation_counts, section_names_table};
@@ -77,10 +77,10 @@ pub fn write<'r>(
     };
     writer.write(output.bytes());
     let mut kept = Kept::default();
-    if incremental::wanted(args).is_ok() {
+    if room::wanted(args).is_ok() {
         kept.regions = writer.regions();
         let placement = &placed.laid_out.placement;
-        incremental::fill_parts(outputs, placement, Room::of(args), output.bytes());
+        write::fill_parts(outputs, placement, Room::of(args), output.bytes());
     }
     scripting::write_patches(&placed.laid_out.patches, output.bytes());
     // Repositories are read without errors being asked for one by one.

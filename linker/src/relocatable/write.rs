@@ -14,10 +14,11 @@ use crate::output::shf;
 use crate::relocatable::plan::{OutId, Plan};
 use crate::relocatable::references::{Needed, Reference, Referrer};
 use crate::relocatable::symtab::Symtab;
+use crate::room::NOP;
 use crate::section_index::{SectionIndex, TableFields};
 use crate::sections::is_debug;
 use crate::strtab::StringTable;
-use crate::write::{NOP, tombstone};
+use crate::write::tombstone;
 use rayon::prelude::*;
 
 /// Where a section header's contents are.

@@ -35,12 +35,12 @@ const ROOMS: &[(&str, &str)] = &[
     ("repository", "split join import"),
     (
         "input",
-        "inputs search remap stream pages file object elf_object ticket_object shared raw_input image temporary_name host",
+        "inputs search remap stream pages file object elf_object ticket_object shared raw_input image temporary_name host stamp",
     ),
     (
         "resolve",
         "symbols shared_names resolve versioning export linker_symbols mentions unique_symbols retain sections output \
-         unique context",
+         unique context room",
     ),
     ("graph", "trace plan frames sframe merge pieces icf"),
     (
@@ -55,7 +55,7 @@ const ROOMS: &[(&str, &str)] = &[
         "report",
         "report hints warnings symbol_warnings shared_checks cross_reference map source_lines dependency_file",
     ),
-    ("link", "link relocatable lto other_linker"),
+    ("link", "link relocatable lto other_linker incremental"),
     ("program", "lib main"),
 ];
 

@@ -5,9 +5,13 @@
 //! merged pieces and the table of frames. There is none where whoever walks over a section must find one thing behind the
 //! other: in lists of functions, notes, and sections whose bounds have names.
 
-use super::filler::Filler;
-use super::wanted;
-use crate::args::Args;
+mod filler;
+
+pub use filler::{Filler, NOP, padding};
+
+use crate::args::{
+    Args, CompressDebug, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,
+};
 use crate::ids::PartId;
 use crate::output::{Order, Outputs, Part, Std};
 
@@ -140,5 +144,54 @@ fn kind(outputs: &Outputs, part: &Part) -> Kind {
     match Filler::of(&output.name) {
         Some(filler) if !output.is_alloc() => Kind::Filled(filler),
         _ => Kind::None,
+    }
+}
+
+/// Whether the next link of this output shall be able to be incremental, as far as the options say.
+///
+/// # Errors
+/// The option that stands against it; nothing if it was not asked for.
+pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
+    if args.incremental == Incremental::Off {
+        return Err(None);
+    }
+    let against = [
+        (args.kind == OutputKind::Relocatable, "-r"),
+        (
+            !args.scripts.is_empty()
+                || args.default_script.is_some()
+                || !args.section_ordering.is_empty(),
+            "a linker script",
+        ),
+        (!args.defsyms.is_empty(), "--defsym"),
+        (!args.wrap.is_empty(), "--wrap"),
+        (args.emit_relocs, "--emit-relocs"),
+        (args.icf != IcfMode::None, "--icf"),
+        (
+            args.pack_dyn_relocs == PackDynRelocs::Relr,
+            "-z pack-relative-relocs",
+        ),
+        (args.gdb_index, "--gdb-index"),
+        (
+            args.compress_debug != CompressDebug::None,
+            "--compress-debug-sections",
+        ),
+        (args.output_format != OutputFormat::Elf, "--oformat"),
+        (args.retain_symbols_file.is_some(), "--retain-symbols-file"),
+        (!args.unique.is_empty() || args.unique_orphans, "--unique"),
+        (args.z.unique_symbol, "-z unique-symbol"),
+        (args.z.report_relative_reloc, "-z report-relative-reloc"),
+        (!args.remaps.is_empty(), "--remap-inputs"),
+        (args.print_map || args.map_file.is_some(), "-Map"),
+        (args.cref, "--cref"),
+        (args.dependency_file.is_some(), "--dependency-file"),
+        (args.trace > 0 || !args.trace_symbols.is_empty(), "--trace"),
+        (args.print_gc_sections, "--print-gc-sections"),
+        (args.stats.is_some(), "--stats"),
+        (args.noinhibit_exec, "--noinhibit-exec"),
+    ];
+    match against.into_iter().find(|(is, _)| *is) {
+        Some((_, option)) => Err(Some(option)),
+        None => Ok(()),
     }
 }

@@ -3,11 +3,8 @@
 //! DWARF 5, sections 7.5.1 (units), 6.2.4 (line tables), 6.1.2 (address ranges), 7.27 and 7.28 (lists). Tables of
 //! abbreviations, and the lists of DWARF 4, may be followed by zeros, which end an empty table.
 
-use super::{Kind, Room};
-use crate::ids::PartId;
-use crate::layout::Placement;
-use crate::output::Outputs;
-use crate::write::NOP;
+/// `nop`: between functions, and between the pieces of `.init`, which are run through.
+pub const NOP: u8 = 0x90;
 
 /// A kind of section with debugging information that may have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,25 +88,6 @@ impl Filler {
             Filler::Addresses => put(&[&[5, 0], &[8, 0]]),
             Filler::Offsets => put(&[&[5, 0], &[0; 2]]),
             Filler::Zeros => {}
-        }
-    }
-}
-
-/// Fills the room behind all files' debugging information in an image that is complete otherwise.
-pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &mut [u8]) {
-    let mut ends: Vec<u64> = vec![0; outputs.parts.len()];
-    for chunk in &placement.chunks {
-        let end = &mut ends[chunk.part.index()];
-        *end = (*end).max(chunk.offset + chunk.size);
-    }
-    for (number, end) in (0..).zip(ends).filter(|(_, end)| *end > 0) {
-        let part = PartId(number);
-        if let Kind::Filled(filler) = room.kind(outputs, part) {
-            let section = &outputs.sections[outputs.parts[part.index()].output.index()];
-            let extent = &placement.parts[part.index()];
-            let start = (section.offset + end) as usize;
-            let stop = (section.offset + extent.offset + extent.size) as usize;
-            filler.fill(&mut image[start..stop]);
         }
     }
 }
