@@ -11,6 +11,7 @@
 //! | [`build`] | compiling and linking such a program, in parallel |
 //! | [`process`] | running a program with a time limit, and saying what it said |
 //! | [`compare`] | the same command with and without `repo-cc` |
+//! | [`memo`] | compiles that `repo-cc` may know, compared with compiles |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
 //! Every test that builds something builds it twice: by the compiler as it is,
@@ -20,6 +21,7 @@
 pub mod binaries;
 pub mod build;
 pub mod compare;
+pub mod memo;
 pub mod process;
 pub mod programs;
 pub mod scratch;

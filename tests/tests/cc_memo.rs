@@ -3,222 +3,12 @@
 
 use repo_tests::binaries::Binaries;
 use repo_tests::compare::is_ticket;
-use repo_tests::process::{Run, run};
-use repo_tests::scratch::{Scratch, settle};
+use repo_tests::memo::{Memo, SOURCE};
+use repo_tests::process::run;
+use repo_tests::scratch::settle;
 use repo_tests::tools;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// A directory with a source in C or C++ and a compiler for it.
-struct Memo {
-    scratch: Scratch,
-    compiler: PathBuf,
-    /// `a.c` or `a.cc`.
-    source: &'static str,
-    environment: Vec<(String, String)>,
-}
-
-/// What a compile left.
-#[derive(Debug, PartialEq, Eq)]
-struct Left {
-    ticket: Vec<u8>,
-    dependencies: Option<Vec<u8>>,
-    errors: String,
-    output: String,
-}
-
-const SOURCE: &str = r#"#include <stddef.h>
-#include "first.h"
-#include <second.h>
-#if __has_include("asked.h")
-int asked = 1;
-#endif
-#ifdef EXTRA
-int extra = EXTRA;
-#endif
-int f(int x) { return x + FIRST + SECOND; }
-int g(void) { int unused; return f(1); }
-"#;
-
-impl Memo {
-    /// One for each compiler and language that there is.
-    fn each(test: impl Fn(&Memo)) {
-        Memo::of(
-            &[
-                ("gcc", "a.c"),
-                ("g++", "a.cc"),
-                ("clang", "a.c"),
-                ("clang++", "a.cc"),
-            ],
-            test,
-        );
-    }
-
-    /// One for each family of compilers, and one for each language.
-    fn two(test: impl Fn(&Memo)) {
-        Memo::of(&[("gcc", "a.c"), ("clang++", "a.cc")], test);
-    }
-
-    fn of(compilers: &[(&'static str, &'static str)], test: impl Fn(&Memo)) {
-        for (name, source) in compilers {
-            if let Some([compiler]) = tools::require([*name]) {
-                test(&Memo::new(compiler, source));
-            }
-        }
-    }
-
-    fn new(compiler: PathBuf, source: &'static str) -> Memo {
-        let scratch = Scratch::new();
-        scratch.write(source, SOURCE);
-        scratch.write("inc/first.h", "#define FIRST 1\n");
-        scratch.write(
-            "inc/second.h",
-            "#include \"third.h\"\n#define SECOND THIRD\n",
-        );
-        scratch.write("inc/third.h", "#define THIRD 3\n");
-        fs::create_dir_all(scratch.join("early")).expect("a directory");
-        Memo {
-            scratch,
-            compiler,
-            source,
-            environment: Vec::new(),
-        }
-    }
-
-    fn words<'w>(&self, more: &[&'w str]) -> Vec<&'w str>
-    where
-        'static: 'w,
-    {
-        let mut words = vec!["-Iearly", "-Iinc", "-c", self.source, "-o", "a.o"];
-        words.splice(0..0, more.iter().copied());
-        words
-    }
-
-    fn command(&self, words: &[&str], directory: &Path) -> Command {
-        let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
-        command
-            .current_dir(directory)
-            .env_remove("PWD")
-            .arg("--explain")
-            .arg("--log")
-            .arg(self.scratch.join("log"))
-            .arg(&self.compiler)
-            .args(words);
-        for (name, value) in &self.environment {
-            command.env(name, value);
-        }
-        command
-    }
-
-    /// Runs a compile; says what the log has, too.
-    fn run(&self, words: &[&str], directory: &Path, is_off: bool) -> (Run, String) {
-        settle();
-        let _ = fs::remove_file(self.scratch.join("log"));
-        let mut command = self.command(words, directory);
-        if is_off {
-            command.env("REPO_CC_DISABLE", "1");
-        }
-        let run = run(&mut command);
-        let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();
-        (run, log)
-    }
-
-    fn left(&self, run: Run, directory: &Path, words: &[&str]) -> Left {
-        let run = run.ok();
-        let object = words
-            .iter()
-            .position(|word| *word == "-o")
-            .map(|at| words[at + 1]);
-        let object = directory.join(object.unwrap_or("a.o"));
-        let file = words
-            .iter()
-            .position(|word| *word == "-MF")
-            .map(|at| words[at + 1]);
-        let dependencies = match file {
-            Some(file) => directory.join(file),
-            None => object.with_extension("d"),
-        };
-        // What we say ourselves is in the log, too.
-        let errors = run.errors();
-        let of_compiler = errors.lines().filter(|line| !line.starts_with("repo-cc: "));
-        Left {
-            ticket: fs::read(&object).expect("an output"),
-            dependencies: fs::read(dependencies).ok(),
-            errors: of_compiler.collect::<Vec<_>>().join("\n"),
-            output: run.text(),
-        }
-    }
-
-    fn clean(&self, directory: &Path) {
-        for name in ["a.o", "a.d", "b.o", "dep", "dep2", "sub/b.o", "sub/b.d"] {
-            let _ = fs::remove_file(directory.join(name));
-        }
-    }
-
-    /// Compiles in `directory`, and asserts that all is as it is without the memory; whether it was a hit.
-    #[track_caller]
-    fn compile_in(&self, words: &[&str], directory: &Path) -> bool {
-        self.compile_and_compare(words, directory, None).0
-    }
-
-    /// As `compile_in`, where it may be known what a real compile leaves; says that, too.
-    #[track_caller]
-    fn compile_and_compare(
-        &self,
-        words: &[&str],
-        directory: &Path,
-        real: Option<Left>,
-    ) -> (bool, Left) {
-        self.clean(directory);
-        let (run, log) = self.run(words, directory, false);
-        let left = self.left(run, directory, words);
-        let is_fat = self
-            .environment
-            .iter()
-            .any(|(name, _)| name == "REPO_CC_FAT");
-        assert!(is_fat || is_ticket(&left.ticket), "{log}");
-        let real = real.unwrap_or_else(|| {
-            self.clean(directory);
-            let (run, _) = self.run(words, directory, true);
-            self.left(run, directory, words)
-        });
-        assert!(
-            left.ticket == real.ticket,
-            "other tickets: {}\n{log}",
-            words.join(" ")
-        );
-        assert_eq!(left, real, "{log}");
-        (log.contains("hit: the compiler is not run"), real)
-    }
-
-    #[track_caller]
-    fn compile(&self, words: &[&str]) -> bool {
-        self.compile_in(words, self.scratch.path())
-    }
-
-    #[track_caller]
-    fn hit(&self, words: &[&str]) {
-        assert!(self.compile(words), "a miss of {}", words.join(" "));
-    }
-
-    /// A miss, and a hit afterwards.
-    #[track_caller]
-    fn miss(&self, words: &[&str]) {
-        let (is_hit, real) = self.compile_and_compare(words, self.scratch.path(), None);
-        assert!(!is_hit, "a hit of {}", words.join(" "));
-        let (is_hit, _) = self.compile_and_compare(words, self.scratch.path(), Some(real));
-        assert!(is_hit, "a miss of {}", words.join(" "));
-    }
-
-    /// Never a hit.
-    #[track_caller]
-    fn never(&self, words: &[&str]) {
-        for _ in 0..2 {
-            assert!(!self.compile(words), "a hit of {}", words.join(" "));
-        }
-    }
-}
 
 #[test]
 fn nothing_changed() {
@@ -635,7 +425,7 @@ fn what_macros_put_together() {
             }
         }
         // What is included by a macro with arguments: as if it were so under each name that leads there.
-        let text = "#define S(x) <x>\n#define N(x) S(x.h)\n#include N(second)\nint s = SECOND;\n";
+        let text = "#include \"first.h\"\n#define S(x) <x>\n#define N(x) S(x.h)\n#include N(second)\nint s = SECOND;\n";
         it.scratch.write(it.source, text);
         let words = it.words(&["-MD"]);
         it.miss(&words);
@@ -643,7 +433,7 @@ fn what_macros_put_together() {
         it.miss(&words);
         fs::remove_file(it.scratch.join("early/second.h")).expect("removed");
         it.hit(&words);
-        let text = "#define Q(x) #x\n#define N(x) Q(x.h)\n#include N(second)\nint s = SECOND;\n";
+        let text = "#include \"first.h\"\n#define Q(x) #x\n#define N(x) Q(x.h)\n#include N(second)\nint s = SECOND;\n";
         it.scratch.write(it.source, text);
         it.miss(&words);
         it.scratch.write("second.h", "#define SECOND 31\n");

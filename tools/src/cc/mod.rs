@@ -19,6 +19,7 @@ pub mod cli;
 mod compile;
 mod compiler;
 mod import;
+mod inner_options;
 mod install;
 mod invocation;
 mod linker_dir;

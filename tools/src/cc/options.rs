@@ -18,6 +18,7 @@
 //! anything. (Read in the manuals of gcc 11 to 14 and clang 14 to 20.)
 
 use super::compiler::Family;
+use super::inner_options;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -406,8 +407,8 @@ const WORDS: &[(&str, Meaning)] = {
         ("-iwithprefixbefore", Beyond("-iprefix")),
         ("-l", Nothing),
         ("-m16", Code),
-        ("-mllvm", Code),
-        ("-mmlir", Code),
+        ("-mllvm", Beyond("an option of LLVM that is not known here")),
+        ("-mmlir", Beyond("an option of MLIR")),
         ("-no-canonical-prefixes", Code),
         ("-no-integrated-cpp", OTHER_TOOLS),
         ("-no-pie", Code),
@@ -448,7 +449,7 @@ const WORDS: &[(&str, Meaning)] = {
         ("-stdlib++-isystem", Directory),
         ("-target", Code),
         ("-time", Beyond("an option that reports what it costs")),
-        ("-traditional-cpp", Code),
+        ("-traditional-cpp", Beyond("-traditional-cpp")),
         ("-trigraphs", Code),
         ("-u", Nothing),
         ("-undef", Code),
@@ -579,37 +580,6 @@ const BEGINNINGS: &[(&str, Meaning, bool)] = {
     ]
 };
 
-/// What `-Wa,` may ask of the assembler: of each of its options the beginning.
-const OF_THE_ASSEMBLER: &[&str] = &[
-    "--noexecstack",
-    "--execstack",
-    "--fatal-warnings",
-    "--no-warn",
-    "--warn",
-    "--compress-debug-sections",
-    "--nocompress-debug-sections",
-    "--gdwarf",
-    "--gen-debug",
-    "--32",
-    "--64",
-    "--keep-locals",
-    "--divide",
-    "--no-pad-sections",
-    "--size-check=",
-    "--elf-stt-common=",
-    "--generate-missing-build-notes=",
-    "-mrelax",
-    "-mbranch",
-    "-malign",
-    "-march=",
-    "-mtune=",
-    "-msse",
-    "-mno-",
-    "-g",
-    "-W",
-    "-L",
-];
-
 /// What an option is about. `option` is the word; `argument` what follows it, as far as that is its argument. An option that nobody here
 /// knows may do anything: `Beyond`.
 pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
@@ -631,8 +601,7 @@ pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
         };
     }
     if let Some(value) = text.strip_prefix("-Wa,") {
-        let is_known = |word: &str| OF_THE_ASSEMBLER.iter().any(|known| word.starts_with(known));
-        return match value.split(',').all(is_known) {
+        return match value.split(',').all(inner_options::is_of_the_assembler) {
             true => Meaning::Code,
             false => Meaning::Beyond("an option for the assembler"),
         };
@@ -643,17 +612,21 @@ pub fn meaning(option: &[u8], argument: Option<&[u8]>) -> Meaning {
     // An option for the compiler proper is the same as for the driver, where it has the same name.
     if text == "-Xclang" {
         let inner = argument.unwrap_or_default();
-        let is_plain =
-            inner.starts_with(b"-f") || inner.starts_with(b"-m") || inner.starts_with(b"-O");
         return match meaning(inner, None) {
-            code @ (Meaning::Code | Meaning::Diagnostics) if is_plain => code,
+            code @ (Meaning::Code | Meaning::Diagnostics)
+                if inner_options::is_of_clang_proper(inner) =>
+            {
+                code
+            }
             _ => Meaning::Beyond("-Xclang"),
         };
     }
-    if matches!(text, "-mllvm" | "-mmlir") {
+    if text == "-mllvm" {
         return match argument {
-            Some(argument) if !names_a_file(argument) => Meaning::Code,
-            _ => Meaning::Beyond("an option that reads other files"),
+            Some(argument) if inner_options::is_of_llvm(argument) && !names_a_file(argument) => {
+                Meaning::Code
+            }
+            _ => Meaning::Beyond("an option of LLVM that is not known here"),
         };
     }
     if let Ok(at) = WORDS.binary_search_by_key(&text, |(word, _)| *word) {
@@ -770,11 +743,19 @@ mod tests {
             );
         }
         let xclang = |inner: &str| meaning(b"-Xclang", Some(inner.as_bytes()));
-        assert_eq!(xclang("-fno-pch-timestamp"), Code);
+        assert_eq!(xclang("-fmerge-functions"), Code);
+        assert!(matches!(xclang("-fno-something-new"), Beyond(_)));
         assert!(matches!(xclang("-load"), Beyond(_)));
         assert!(matches!(xclang("x.so"), Beyond(_)));
         assert!(matches!(meaning(b"-mllvm", Some(b"-list=a/b")), Beyond(_)));
         assert_eq!(meaning(b"-mllvm", Some(b"-inline-threshold=5")), Code);
+        for option in [
+            &b"-info-output-file=x"[..],
+            b"-stats",
+            b"-inline-threshold=./x",
+        ] {
+            assert!(matches!(meaning(b"-mllvm", Some(option)), Beyond(_)));
+        }
     }
 
     #[test]

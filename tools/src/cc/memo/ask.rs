@@ -3,11 +3,14 @@
 //! It is asked once for each set of options that the answer may depend on, and the answer is kept in a file. An answer is right
 //! while all files and directories that it was made of are as they were (size, both times, inode), which is looked up each time.
 
+use super::driver::{self, Searched};
 use super::inputs::{self, Inputs, State};
+use super::places::is_absence;
 use crate::cc::classify::{Language, Word};
 use crate::cc::compiler::{Compiler, Family, Program};
 use crate::cc::options::Meaning;
 use format_spec::digest::Digest;
+use memchr::memmem;
 use object::Endianness;
 use object::read::ReadCache;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -16,12 +19,13 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use store::guard::Temporary;
 
-const VERSION: &str = "repo-cc answer 1";
+const VERSION: &str = "repo-cc answer 2";
 
 /// What a compiler has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +38,13 @@ pub struct Answer {
     pub search: Vec<Vec<u8>>,
     /// How many of them are for `"…"` only.
     pub quoted: usize,
-    /// Directories that would be searched, too, if there were such.
-    pub missing: Vec<Vec<u8>>,
+    /// Places at which there is nothing, and which would count if there were something: directories that would be searched,
+    /// too, and parts of the compiler that would be found earlier.
+    missing: Vec<PathBuf>,
+    /// What was to be searched for headers and is a file: the compiler warns of it.
+    pub files: Vec<Vec<u8>>,
+    /// Device and inode of the directories that are searched: two names of one are searched once.
+    ids: Vec<(u64, u64)>,
 }
 
 /// The question.
@@ -136,7 +145,9 @@ impl Question<'_> {
             add(name.as_bytes());
             add(value.as_bytes());
         }
-        add(env::var_os("PATH").unwrap_or_default().as_bytes());
+        for name in ["PATH", "HOME", "LPATH"] {
+            add(env::var_os(name).unwrap_or_default().as_bytes());
+        }
         format!("compiler-{}", &hasher.finalize().to_hex()[..32])
     }
 
@@ -192,48 +203,65 @@ impl Question<'_> {
         if !output.status.success() {
             return Err(SILENT);
         }
-        let mut answer = Answer {
-            identity: Digest([0; 32]),
-            parts: Vec::new(),
-            search: Vec::new(),
-            quoted: 0,
-            missing: Vec::new(),
-        };
+        let mut answer = Answer::empty();
         let said = answer.read_search(&output.stderr, self.language)?;
         for program in &said.programs {
             parts.program(program)?;
         }
-        let integrated = self.compiler.family == Family::Clang
-            && !options.iter().any(|option| *option == "-fno-integrated-as");
-        if !integrated {
-            parts.program(&self.assembler(&options)?)?;
+        match self.compiler.family {
+            Family::Clang => {
+                if options.iter().any(|it| *it == "-fno-integrated-as") {
+                    return Err("clang with another assembler than its own");
+                }
+                driver::add_of_clang(&self.program.path, &options, &mut parts)?;
+            }
+            Family::Gcc => self.ask_driver(&options, &said.programs, &mut parts)?,
         }
         for directory in said.directories {
             parts.state(&directory);
         }
-        (answer.identity, answer.parts) = parts.finish();
+        for directory in &said.not_searched {
+            if directory.is_dir() {
+                return Err("a directory of headers came just now");
+            }
+            parts.perhaps(directory)?;
+        }
+        for directory in &answer.search {
+            answer.ids.push(id_of(directory).ok_or(SILENT)?);
+        }
+        (answer.identity, answer.parts, answer.missing) = parts.finish();
         Ok(answer)
     }
 
-    /// The assembler that will be run.
-    fn assembler(&self, options: &[&OsStr]) -> Result<PathBuf, &'static str> {
+    /// Asks a driver of gcc for its programs, and where it looks for them.
+    fn ask_driver(
+        &self,
+        options: &[&OsStr],
+        programs: &[PathBuf],
+        parts: &mut Parts<'_>,
+    ) -> Result<(), &'static str> {
         const NONE: &str = "the compiler does not say what its assembler is";
-        let mut command = self.command(options);
-        let output = command
-            .arg("-print-prog-name=as")
-            .output()
-            .map_err(|_| NONE)?;
-        let name = OsString::from_vec(output.stdout.trim_ascii().to_vec());
-        if name.is_empty() {
-            return Err(NONE);
+        let print = |what: &str| {
+            let mut command = self.command(options);
+            let output = command.arg(what).output().map_err(|_| NONE)?;
+            Ok::<_, &'static str>(output.stdout)
+        };
+        let searched = Searched::read(&print("-print-search-dirs")?)?;
+        searched.add(programs, parts)?;
+        let name = driver::printed(&print("-print-prog-name=as")?).ok_or(NONE)?;
+        let assembler = searched.assembler(&name, parts)?;
+        parts.program(&assembler)?;
+        // It is asked what it reads, by an option that others do not have.
+        let mut version = Command::new(&assembler);
+        let version = version.arg("--version").stdin(Stdio::null()).output();
+        match version
+            .map_err(|_| NONE)?
+            .stdout
+            .starts_with(b"GNU assembler")
+        {
+            true => Ok(()),
+            false => Err("an assembler that is not GNU's"),
         }
-        if name.as_bytes().contains(&b'/') {
-            return Ok(name.into());
-        }
-        env::split_paths(&env::var_os("PATH").unwrap_or_default())
-            .map(|directory| directory.join(&name))
-            .find(|path| path.is_file())
-            .ok_or(NONE)
     }
 }
 
@@ -242,9 +270,23 @@ impl Question<'_> {
 struct Said {
     programs: Vec<PathBuf>,
     directories: Vec<PathBuf>,
+    /// What was to be searched for headers, and is no directory.
+    not_searched: Vec<PathBuf>,
 }
 
 impl Answer {
+    fn empty() -> Answer {
+        Answer {
+            identity: Digest([0; 32]),
+            parts: Vec::new(),
+            search: Vec::new(),
+            quoted: 0,
+            missing: Vec::new(),
+            files: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+
     /// Reads what `-v` has written.
     fn read_search(&mut self, text: &[u8], language: Language) -> Result<Said, &'static str> {
         const STRANGE: &str = "the compiler says what is not understood here";
@@ -275,7 +317,14 @@ impl Answer {
                 self.quoted += usize::from(state == 1);
                 self.search.push(directory.to_vec());
             } else if let Some(directory) = in_quotes("ignoring nonexistent directory \"") {
-                self.missing.push(directory.to_vec());
+                said.not_searched.push(inputs::path(directory).to_owned());
+            } else if let Some((start, file)) = line
+                .strip_suffix(b": not a directory")
+                .and_then(|rest| Some(rest.split_at(memmem::find(rest, b": warning: ")? + 11)))
+                && start.starts_with(b"cc1")
+            {
+                said.not_searched.push(inputs::path(file).to_owned());
+                self.files.push(file.to_vec());
             } else if let Some(directory) = in_quotes("ignoring duplicate directory \"") {
                 // Elsewhere tomorrow, if a link is another one.
                 let path = inputs::path(directory);
@@ -329,13 +378,7 @@ impl Answer {
         if lines.next()? != VERSION.as_bytes() {
             return None;
         }
-        let mut answer = Answer {
-            identity: Digest([0; 32]),
-            parts: Vec::new(),
-            search: Vec::new(),
-            quoted: 0,
-            missing: Vec::new(),
-        };
+        let mut answer = Answer::empty();
         for line in lines {
             let (kind, rest) = line.split_at_checked(2)?;
             match kind {
@@ -352,14 +395,25 @@ impl Answer {
                     }
                     answer.parts.push((path, found));
                 }
-                b"q " => {
-                    answer.search.push(rest.to_vec());
-                    answer.quoted += 1;
+                b"q " | b"a " => {
+                    let (id, directory) = rest.split_at_checked(34)?;
+                    let found = id_of(directory)?;
+                    if id != hex_of_id(found).as_bytes() {
+                        return None;
+                    }
+                    answer.ids.push(found);
+                    answer.search.push(directory.to_vec());
+                    answer.quoted += usize::from(kind == b"q ");
                 }
-                b"a " => answer.search.push(rest.to_vec()),
-                // Directories that are there by now are searched.
-                b"m " if fs::symlink_metadata(inputs::path(rest)).is_ok() => return None,
-                b"m " => answer.missing.push(rest.to_vec()),
+                b"f " => answer.files.push(rest.to_vec()),
+                b"m " => {
+                    let place = inputs::path(rest);
+                    // What is there by now counts.
+                    if !fs::symlink_metadata(place).is_err_and(|error| is_absence(&error)) {
+                        return None;
+                    }
+                    answer.missing.push(place.to_owned());
+                }
                 b"e " => {
                     return Some(answer);
                 }
@@ -386,14 +440,17 @@ impl Answer {
                 &[hex_of(state).as_bytes(), path.as_os_str().as_bytes()],
             );
         }
-        for (number, directory) in self.search.iter().enumerate() {
+        for (number, (directory, id)) in self.search.iter().zip(&self.ids).enumerate() {
             line(
                 if number < self.quoted { b"q " } else { b"a " },
-                &[directory],
+                &[hex_of_id(*id).as_bytes(), directory],
             );
         }
-        for directory in &self.missing {
-            line(b"m ", &[directory]);
+        for file in &self.files {
+            line(b"f ", &[file]);
+        }
+        for place in &self.missing {
+            line(b"m ", &[place.as_os_str().as_bytes()]);
         }
         line(b"e ", &[]);
         // Without it the compiler is asked again.
@@ -413,7 +470,7 @@ impl Answer {
 const MOST_ANSWERS: usize = 1000;
 
 /// Beginnings of names: of answers, and of dependency files that a killed process has left.
-const SWEPT: [&[u8]; 2] = [b"compiler-", b"inputs-of-"];
+const SWEPT: [&[u8]; 3] = [b"compiler-", b"inputs-of-", b"assembled-of-"];
 
 /// Removes the older half of what is in a directory of ours, if that is more than `most`. What was needed is made again.
 fn sweep(directory: &Path, most: usize) {
@@ -453,6 +510,17 @@ fn hex_of(state: &State) -> String {
     text
 }
 
+/// Device and inode of a directory.
+fn id_of(directory: &[u8]) -> Option<(u64, u64)> {
+    let found = fs::metadata(inputs::path(directory)).ok()?;
+    found.is_dir().then(|| (found.dev(), found.ino()))
+}
+
+/// 34 characters: device and inode, and a blank behind each.
+fn hex_of_id((device, inode): (u64, u64)) -> String {
+    format!("{device:016x} {inode:016x} ")
+}
+
 /// A path without `.` and `..`, as far as that can be told from its words.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
@@ -483,9 +551,10 @@ fn loader_of(path: &Path) -> Option<Option<Vec<u8>>> {
 }
 
 /// The files that a compiler consists of.
-struct Parts<'a> {
+pub struct Parts<'a> {
     inputs: &'a Inputs,
     states: Vec<(PathBuf, State)>,
+    missing: BTreeSet<PathBuf>,
     digests: BTreeSet<Digest>,
 }
 
@@ -494,6 +563,7 @@ impl<'a> Parts<'a> {
         Parts {
             inputs,
             states: Vec::new(),
+            missing: BTreeSet::new(),
             digests: BTreeSet::new(),
         }
     }
@@ -530,6 +600,7 @@ impl<'a> Parts<'a> {
             };
             let library = rest.rsplit_once(" (").map_or(rest, |(path, _)| path);
             if !PLAIN_LIBRARIES.iter().any(|plain| name.starts_with(plain)) {
+                driver::add_libraries(OsStr::new(name), self)?;
                 self.file(Path::new(library)).ok_or(UNREADABLE)?;
             }
         }
@@ -546,6 +617,23 @@ impl<'a> Parts<'a> {
         Some(())
     }
 
+    /// What is not there, or is there and does not count: neither may change.
+    pub fn perhaps(&mut self, path: &Path) -> Result<(), &'static str> {
+        const UNCLEAR: &str = "a place for parts of the compiler cannot be looked at";
+        if path.as_os_str().as_bytes().contains(&b'\n') {
+            return Err(UNCLEAR);
+        }
+        match fs::metadata(path) {
+            Ok(metadata) => self.push(path, State::of(&metadata)),
+            Err(error) if is_absence(&error) => {
+                // A link that leads nowhere yet is looked at each time, and never the same.
+                self.missing.insert(path.to_owned());
+            }
+            Err(_) => return Err(UNCLEAR),
+        }
+        Ok(())
+    }
+
     /// What is not of the compiler, but may get something that is.
     fn state(&mut self, path: &Path) {
         if let Some(state) = state_of(path) {
@@ -559,9 +647,10 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn finish(self) -> (Digest, Vec<(PathBuf, State)>) {
+    fn finish(self) -> (Digest, Vec<(PathBuf, State)>, Vec<PathBuf>) {
         let all: Vec<u8> = self.digests.iter().flat_map(|digest| digest.0).collect();
-        (Digest::of(&all), self.states)
+        let missing = self.missing.into_iter().collect();
+        (Digest::of(&all), self.states, missing)
     }
 }
 

@@ -6,10 +6,12 @@
 //! compile began, or where the text asks for what cannot be followed.
 
 use super::ask::Answer;
+use super::assembly::Assembly;
 use super::inputs::{self, Inputs, Listing};
 use super::pasting::Pastes;
 use super::places::{Places, is_absence};
 use super::scan::{self, Form, Lookup};
+use super::tokens;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
 use memchr::memmem;
@@ -39,6 +41,12 @@ pub struct Question<'a> {
     pub macros: &'a [Vec<u8>],
     /// Whether what may be included counts as an input, because the compiler did not say.
     pub closure: bool,
+    /// Whether a precompiled header is taken where a source includes one.
+    pub takes_precompiled: bool,
+    /// How it is known what assembly reads.
+    pub assembly: Assembly,
+    /// What the assembler has read, as far as it says so.
+    pub assembled: &'a [Vec<u8>],
 }
 
 /// More names than this are not looked at each time.
@@ -62,8 +70,11 @@ struct Finder<'q> {
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
     /// What macros may put together.
     pastes: Pastes,
+    /// Whether what the source includes first is named there.
+    is_plain: bool,
 }
 
+const PRECOMPILED_USED: &str = "a precompiled header";
 const UNREADABLE: &str = "an input cannot be read";
 const CHANGED: &str = "an input was changed just now";
 const BY_MACRO: &str = "an #include of a macro that cannot be followed";
@@ -85,10 +96,12 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         texts: Vec::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
+        is_plain: false,
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
         finder.input(path)?;
     }
+    finder.no_precompiled(question.source)?;
     // gcc reads this one before all others, where it is there.
     let implicit = Lookup {
         form: Form::Angled,
@@ -126,10 +139,11 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
             finder.follow(&directory, &name)?;
         }
     }
-    if let Some(reason) = finder.pastes.reason() {
+    if let Some(reason) = finder.pastes.reason(question.assembly) {
         return Err(reason);
     }
     finder.opaque_names(&followed)?;
+    finder.check_assembled()?;
     if finder.conditions.len() > MOST_CONDITIONS {
         return Err("too many headers");
     }
@@ -148,6 +162,9 @@ impl Finder<'_> {
     fn input(&mut self, path: Vec<u8>) -> Result<(), &'static str> {
         if self.seen.contains(&path) {
             return Ok(());
+        }
+        if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
+            return Err(PRECOMPILED_USED);
         }
         let metadata = fs::metadata(inputs::path(&path)).map_err(|_| UNREADABLE)?;
         if !metadata.is_file() || path.first() == Some(&1) {
@@ -206,19 +223,42 @@ impl Finder<'_> {
         }
         self.conditions
             .insert(Condition::File(digest, path).encode());
+        let text = scan::joined(text)?;
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path[..=slash].to_vec(),
             None => Vec::new(),
         };
-        self.text(&directory, &text, path == self.question.source)?;
+        let is_source = path == self.question.source;
+        self.is_plain |= is_source && tokens::includes_plainly(&text);
+        self.text(&directory, &text, is_source)?;
         self.texts.push(text);
+        Ok(())
+    }
+
+    /// Whether all that the assembler has read is known: the inputs, under their own names, and what the compiler has written for it.
+    fn check_assembled(&self) -> Result<(), &'static str> {
+        const OTHER: &str = "assembly reads another file";
+        let source = inputs::path(self.question.source).file_name();
+        for name in self.question.assembled {
+            let path = inputs::path(name);
+            let is_known = match fs::metadata(path) {
+                Ok(found) => self.known.contains(&(found.dev(), found.ino())),
+                Err(_) => {
+                    let file = path.file_name().unwrap_or_default().as_bytes();
+                    file.starts_with(b"cc") && file.ends_with(b".s")
+                }
+            };
+            if !is_known && source != Some(path.as_os_str()) {
+                return Err(OTHER);
+            }
+        }
         Ok(())
     }
 
     /// What a text looks for that is in a file of this directory.
     fn text(&mut self, directory: &[u8], text: &[u8], is_source: bool) -> Result<(), &'static str> {
         let found = scan::scan(text);
-        if let Some(reason) = found.beyond {
+        if let Some(reason) = found.beyond.or_else(|| self.question.assembly.doubt(text)) {
             return Err(reason);
         }
         if found.has_date {
@@ -278,6 +318,10 @@ impl Finder<'_> {
         // Nobody says what it was.
         if self.question.closure {
             return Err(BY_MACRO);
+        }
+        // In place of what is included first gcc takes a precompiled header, and does not say so.
+        if self.question.takes_precompiled && self.question.headers.is_empty() && !self.is_plain {
+            return Err("perhaps a precompiled header");
         }
         let inputs: Vec<Vec<u8>> = self.seen.iter().cloned().collect();
         for path in &inputs {
@@ -392,6 +436,19 @@ impl Finder<'_> {
         }
     }
 
+    /// Nothing is there that compilers take in place of what is at this path.
+    fn no_precompiled(&mut self, path: &[u8]) -> Result<(), &'static str> {
+        for end in PRECOMPILED {
+            let precompiled = [path, end].concat();
+            if fs::symlink_metadata(inputs::path(&precompiled)).is_ok() {
+                return Err(PRECOMPILED_USED);
+            }
+            self.conditions
+                .insert(Condition::Absent(&precompiled).encode());
+        }
+        Ok(())
+    }
+
     /// Whether there is a file at a place where one is looked for.
     fn place(
         &mut self,
@@ -400,14 +457,7 @@ impl Finder<'_> {
         is_first: bool,
     ) -> Result<bool, &'static str> {
         if is_first {
-            for end in PRECOMPILED {
-                let precompiled = [path, end].concat();
-                if fs::symlink_metadata(inputs::path(&precompiled)).is_ok() {
-                    return Err("a precompiled header");
-                }
-                self.conditions
-                    .insert(Condition::Absent(&precompiled).encode());
-            }
+            self.no_precompiled(path)?;
         }
         let Some(metadata) = file_at(path)? else {
             if lookup.only_asks && !self.is_settled(path) {

@@ -152,6 +152,7 @@ pub fn make(question: &Question<'_>) -> (Digest, Vec<Vec<u8>>) {
         marked(question.directory.as_os_str().as_bytes()),
         marked(&logical),
         answer.search.join(&0),
+        answer.files.join(&0),
         vec![
             u8::from(terminal.is_some()),
             u8::from(compile.split_sections),
@@ -218,7 +219,7 @@ fn without_effect(compile: &Compile) -> Vec<usize> {
 }
 
 /// The name of the working directory that compilers take from the environment, if it is one.
-fn logical_directory() -> Vec<u8> {
+pub fn logical_directory() -> Vec<u8> {
     let id = |path: &Path| {
         let found = fs::metadata(path).ok()?;
         Some((found.dev(), found.ino()))

@@ -11,23 +11,28 @@
 //! nothing recorded. A reason is counted for each, and is in the log.
 
 mod ask;
+mod assembly;
 mod base;
 pub mod bundle;
 pub mod conditions;
 pub mod counts;
 pub mod depfile;
+mod driver;
 pub mod explain;
 pub mod inputs;
 pub mod key;
 mod pasting;
+mod place;
 mod places;
 mod scan;
 pub mod shared;
 mod statistics;
+mod tokens;
 
 pub use statistics::{Wishes, statistics};
 
 use super::classify::{Compile, Language, Word};
+use super::compiler::Family;
 use super::import::{Importer, Made};
 use super::invocation::{Asked, Invocation};
 use super::log::Log;
@@ -35,14 +40,16 @@ use super::options::Meaning;
 use super::run::{self, Captured, HeldSignals};
 use super::{publish, response};
 use ask::{Answer, Question};
+use assembly::Assembly;
 use base::Base;
 use conditions::{Checker, Listings};
 use counts::Counts;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
+use place::Place;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -88,9 +95,12 @@ pub struct Memo<'a> {
     dependency_file: Option<PathBuf>,
     /// The one that only we want.
     own_dependency_file: Option<PathBuf>,
+    /// Where gcc's assembler says what it reads.
+    assembled_file: Option<PathBuf>,
     /// When the compile began.
     start: u64,
     before: Listings,
+    place: Option<Place>,
 }
 
 impl<'a> Memo<'a> {
@@ -160,6 +170,8 @@ impl<'a> Memo<'a> {
         };
         let own_dependency_file = (dependency_file.is_none() && is_preprocessed)
             .then(|| own.join(format!("inputs-of-{}-{start}", std::process::id())));
+        let assembled_file = (compiler.family == Family::Gcc)
+            .then(|| own.join(format!("assembled-of-{}-{start}", std::process::id())));
         let (key, parts) = key::make(&key::Question {
             invocation,
             compile,
@@ -187,8 +199,10 @@ impl<'a> Memo<'a> {
             key,
             dependency_file,
             own_dependency_file,
+            assembled_file,
             start,
             before: Listings::new(),
+            place: None,
         })
     }
 
@@ -370,6 +384,7 @@ impl<'a> Memo<'a> {
 
     /// To be called right before the compiler is run: what it is asked for besides, before and after the build's own words.
     pub fn before_compile(&mut self) -> Vec<OsString> {
+        self.place = Some(Place::watch(&self.directory));
         let source = inputs::path(self.source());
         let directories = (self.answer.search.iter())
             .map(|directory| inputs::path(directory).to_owned())
@@ -383,6 +398,12 @@ impl<'a> Memo<'a> {
             words.push("-MD".into());
             words.push("-MF".into());
             words.push(file.into());
+        }
+        if let Some(file) = &self.assembled_file {
+            for word in [OsStr::new("--MD"), file.as_os_str()] {
+                words.push("-Xassembler".into());
+                words.push(word.into());
+            }
         }
         words
     }
@@ -454,7 +475,23 @@ impl<'a> Memo<'a> {
         };
         let headers = of(Meaning::Header, &["-include", "-imacros"]);
         let macros = of(Meaning::Macro, &["-D", "-U", "-A"]);
+        let compiler = self.invocation.compiler.as_ref().ok_or("no compiler")?;
+        let assembled = match &self.assembled_file {
+            Some(path) => {
+                let list = fs::read(path).map_err(|_| "the assembler wrote no list")?;
+                depfile::prerequisites(&list).ok_or("the assembler's list is none")?
+            }
+            None => Vec::new(),
+        };
+        let assembled: Vec<_> = assembled.into_iter().map(OsString::into_vec).collect();
         let question = conditions::Question {
+            takes_precompiled: compiler.family == Family::Gcc,
+            assembly: match self.language {
+                _ if self.assembled_file.is_some() => Assembly::Listed,
+                Language::Assembly | Language::RawAssembly => Assembly::Alone,
+                _ => Assembly::Written,
+            },
+            assembled: &assembled,
             answer: &self.answer,
             inputs: &self.inputs,
             start: self.start,
@@ -467,11 +504,12 @@ impl<'a> Memo<'a> {
         let named = named.into_iter().map(OsString::into_vec).collect();
         let conditions = conditions::find(&question, named)?;
         // What the key is of must still be so.
+        let place = self.place.as_ref().ok_or("no working directory")?;
+        place.check(self.start)?;
         let args = all_words(self.invocation, self.compile, self.base.as_ref())?;
         if args != self.args {
             return Err("a response file was changed just now".into());
         }
-        let compiler = self.invocation.compiler.as_ref().ok_or("no compiler")?;
         let again = Question {
             program: &self.invocation.program,
             compiler,
@@ -549,7 +587,8 @@ fn reworded(compile: &Compile, args: &[OsString]) -> Vec<Word> {
 
 impl Drop for Memo<'_> {
     fn drop(&mut self) {
-        if let Some(file) = &self.own_dependency_file {
+        let files = [&self.own_dependency_file, &self.assembled_file];
+        for file in files.into_iter().flatten() {
             let _ = fs::remove_file(file);
         }
     }

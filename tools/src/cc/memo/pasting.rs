@@ -5,19 +5,38 @@
 //! of them; so all that can be made is found by trying the rows on the parts of the names until nothing new comes. That is too much
 //! rather than too little.
 
+use super::assembly::Assembly;
+use super::tokens::{Lexer, Token};
 use std::collections::BTreeSet;
 
+/// In which sources something must not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    All,
+    /// Where assembly in C is only known as it is written.
+    Written,
+    /// In assembly that only we look through.
+    Alone,
+}
+
 /// What must not be made, as it would not be seen; and what to say then.
-const NOT_TO_BE_MADE: [(&[u8], &str); 6] = {
+const NOT_TO_BE_MADE: [(&[u8], &str, Where); 11] = {
+    use Where::*;
     const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
+    const ASSEMBLY: &str = "assembly, perhaps put together by ##";
     const QUESTION: &str = "__has_include, perhaps put together by ##";
     [
-        (b"__DATE__", DATE),
-        (b"__TIME__", DATE),
-        (b"__TIMESTAMP__", DATE),
-        (b"__has_include", QUESTION),
-        (b"__has_include_next", QUESTION),
-        (b"__has_embed", QUESTION),
+        (b"__DATE__", DATE, All),
+        (b"__TIME__", DATE, All),
+        (b"__TIMESTAMP__", DATE, All),
+        (b"__has_include", QUESTION, All),
+        (b"__has_include_next", QUESTION, All),
+        (b"__has_embed", QUESTION, All),
+        (b"asm", ASSEMBLY, Written),
+        (b"__asm", ASSEMBLY, Written),
+        (b"__asm__", ASSEMBLY, Written),
+        (b"incbin", ASSEMBLY, Alone),
+        (b"include", ASSEMBLY, Alone),
     ]
 };
 
@@ -34,19 +53,10 @@ pub struct Pastes {
     rows: BTreeSet<Vec<Operand>>,
 }
 
-/// A token, as far as it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'t> {
-    Word(&'t [u8]),
-    /// `##`.
-    Paste,
-    Other(u8),
-}
-
 fn is_part_of_name(word: &[u8]) -> bool {
     // (Most words are told by their first letter.)
     word.len() <= LONGEST
-        && NOT_TO_BE_MADE.iter().any(|(name, _)| {
+        && NOT_TO_BE_MADE.iter().any(|(name, _, _)| {
             word.len() < name.len() && name.windows(word.len()).any(|part| part == word)
         })
 }
@@ -54,7 +64,7 @@ fn is_part_of_name(word: &[u8]) -> bool {
 impl Pastes {
     /// Reads a text.
     pub fn read(&mut self, text: &[u8]) {
-        let mut lexer = Lexer { text, at: 0 };
+        let mut lexer = Lexer::new(text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
             self.read_line(&line);
@@ -81,12 +91,24 @@ impl Pastes {
             }
             let before = at.checked_sub(1).map(|before| line[before]);
             let behind = line.get(at + 1).copied();
-            // So short that it is everywhere: only as an argument.
-            let is_plain = word.len() < 3 || word.iter().all(|byte| *byte == b'_');
-            let is_argument = matches!(before, Some(Token::Other(b'(' | b',')))
-                && matches!(behind, Some(Token::Other(b')' | b',')));
-            let is_pasted = before == Some(Token::Paste) || behind == Some(Token::Paste);
-            if is_pasted || (is_plain && !is_argument) {
+            if before == Some(Token::Paste) || behind == Some(Token::Paste) {
+                continue;
+            }
+            // What is pasted is the first or last word of an argument, or of what a macro is.
+            let begins = matches!(before, Some(Token::Other(b'(' | b',')));
+            let ends = matches!(behind, Some(Token::Other(b')' | b',')));
+            let is_definition = directive == b"define"
+                && (at + 1 == line.len() || at == 3 || before == Some(Token::Other(b')')));
+            // So short that they are everywhere.
+            let counts = match word.len() {
+                _ if word.iter().all(|byte| *byte == b'_') => true,
+                1 => begins && ends,
+                2 => begins || ends || is_definition,
+                // What is followed by a parenthesis is seen as what it is.
+                _ if matches!(*word, b"asm" | b"__asm") => begins && ends,
+                _ => true,
+            };
+            if !counts {
                 continue;
             }
             if !self.words.contains(*word) {
@@ -97,7 +119,7 @@ impl Pastes {
 
     /// Reads the definition of a macro, from its name on.
     fn read_definition(&mut self, line: &[Token<'_>]) {
-        let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__"];
+        let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
         let mut start = 1;
         if line.get(1) == Some(&Token::Other(b'(')) {
             let end = line.iter().position(|token| *token == Token::Other(b')'));
@@ -133,14 +155,30 @@ impl Pastes {
     }
 
     /// Why something that must not be made may be; `None` if it cannot.
-    pub fn reason(&self) -> Option<&'static str> {
-        let found = NOT_TO_BE_MADE.iter().find(|(name, _)| self.can_make(name));
-        found.map(|(_, reason)| *reason)
+    pub fn reason(&self, assembly: Assembly) -> Option<&'static str> {
+        let matters = |place: Where| match place {
+            Where::All => true,
+            Where::Written => assembly == Assembly::Written,
+            Where::Alone => assembly == Assembly::Alone,
+        };
+        let found = NOT_TO_BE_MADE
+            .iter()
+            .find(|(name, _, place)| matters(*place) && self.can_make(name));
+        found.map(|(_, reason, _)| *reason)
     }
 
     fn can_make(&self, name: &[u8]) -> bool {
         // By start and end: whether this part of the name can be made.
         let size = name.len();
+        // Of single letters alone nobody makes this.
+        let is_piece = |word: &[u8]| word == b"as" || word == b"sm";
+        let mut of_rows = self.rows.iter().flatten().flatten();
+        if name == b"asm"
+            && !self.words.iter().any(|word| is_piece(word))
+            && !of_rows.any(|word| is_piece(word))
+        {
+            return false;
+        }
         let mut made = vec![[false; LONGEST + 1]; size + 1];
         for start in 0..size {
             for end in start + 1..=size {
@@ -190,137 +228,6 @@ impl Pastes {
     }
 }
 
-/// Reads tokens: without comments, and without what is in literals.
-struct Lexer<'t> {
-    text: &'t [u8],
-    at: usize,
-}
-
-impl<'t> Lexer<'t> {
-    fn starts_with(&self, what: &[u8]) -> bool {
-        self.text[self.at..].starts_with(what)
-    }
-
-    /// Over a backslash at the end of a line.
-    fn splice(&mut self) -> bool {
-        let size = match &self.text[self.at..] {
-            [b'\\', b'\n', ..] => 2,
-            [b'\\', b'\r', b'\n', ..] => 3,
-            _ => return false,
-        };
-        self.at += size;
-        true
-    }
-
-    /// Reads a line, with those that it goes on in; `false` at the end.
-    fn line(&mut self, line: &mut Vec<Token<'t>>) -> bool {
-        line.clear();
-        while let Some(&byte) = self.text.get(self.at) {
-            if self.splice() {
-                continue;
-            }
-            match byte {
-                b'\n' => {
-                    self.at += 1;
-                    if !line.is_empty() {
-                        return true;
-                    }
-                }
-                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
-                b'/' if self.starts_with(b"//") => self.skip_to_end_of_line(),
-                b'/' if self.starts_with(b"/*") => {
-                    let rest = &self.text[self.at + 2..];
-                    let end = memchr::memmem::find(rest, b"*/");
-                    self.at += end.map_or(rest.len() + 2, |end| end + 4);
-                }
-                b'"' => self.skip_literal(b'"'),
-                b'\'' => self.skip_literal(b'\''),
-                _ if super::scan::is_part(byte) => line.extend(self.word()),
-                _ => line.push(self.punctuator(byte)),
-            }
-        }
-        !line.is_empty()
-    }
-
-    fn word(&mut self) -> Option<Token<'t>> {
-        let start = self.at;
-        let is_number = self.text[start].is_ascii_digit();
-        while let Some(&byte) = self.text.get(self.at) {
-            let is_separator = is_number
-                && byte == b'\''
-                && self
-                    .text
-                    .get(self.at + 1)
-                    .is_some_and(|next| super::scan::is_part(*next));
-            if !super::scan::is_part(byte) && !is_separator {
-                break;
-            }
-            self.at += 1;
-        }
-        let word = &self.text[start..self.at];
-        if self.text.get(self.at) == Some(&b'"') && word.ends_with(b"R") && word.len() <= 3 {
-            self.skip_raw_literal();
-            return None;
-        }
-        Some(Token::Word(word))
-    }
-
-    fn punctuator(&mut self, byte: u8) -> Token<'t> {
-        for (text, token) in [
-            (&b"##"[..], Token::Paste),
-            (b"%:%:", Token::Paste),
-            (b"??=??=", Token::Paste),
-            (b"%:", Token::Other(b'#')),
-            (b"??=", Token::Other(b'#')),
-        ] {
-            if self.starts_with(text) {
-                self.at += text.len();
-                return token;
-            }
-        }
-        self.at += 1;
-        Token::Other(byte)
-    }
-
-    fn skip_to_end_of_line(&mut self) {
-        while self.text.get(self.at).is_some_and(|byte| *byte != b'\n') {
-            if !self.splice() {
-                self.at += 1;
-            }
-        }
-    }
-
-    /// To the quote that ends it, or the end of the line: not everything that looks like one is a literal.
-    fn skip_literal(&mut self, quote: u8) {
-        self.at += 1;
-        while let Some(&byte) = self.text.get(self.at) {
-            if byte == b'\n' {
-                return;
-            }
-            if self.splice() {
-                continue;
-            }
-            self.at += if byte == b'\\' { 2 } else { 1 };
-            if byte == quote {
-                return;
-            }
-        }
-    }
-
-    fn skip_raw_literal(&mut self) {
-        let rest = &self.text[self.at + 1..];
-        let Some(open) = rest.iter().take(17).position(|byte| *byte == b'(') else {
-            return self.skip_literal(b'"');
-        };
-        let close = [b")", &rest[..open], b"\""].concat();
-        let end = memchr::memmem::find(&rest[open..], &close);
-        self.at += match end {
-            Some(end) => 1 + open + end + close.len(),
-            None => 1,
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,7 +235,7 @@ mod tests {
     fn reason(text: &str) -> Option<&'static str> {
         let mut pastes = Pastes::default();
         pastes.read(text.as_bytes());
-        pastes.reason()
+        pastes.reason(Assembly::Written)
     }
 
     #[test]
@@ -343,6 +250,11 @@ mod tests {
             "#define D __TI ## ME__\nchar *d = D;",
             "#define HAS(x) __has_##x\n#if HAS(include)(<a.h>)\n#endif",
             "char *s = R\"x(\n\" ' /* )x\";\n#define D __DA ## TE__\n",
+            "#define U __\n#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\nchar *d = C(C(U, DATE), U);",
+            "#define E\n#define C(a, b, c) a##b##c\nchar *d = C(E __ E, DATE, __);",
+            "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
+            "#define F(x) __##x##__\n#define G F(asm)(\"nop\")",
+            "#define C(a, b) a##b\nC(a, sm)(\"nop\");",
             "int i = 1'000; char c = '\"';\n#define D __DA ## TE__\n",
         ] {
             assert!(reason(text).is_some(), "{text}");
@@ -354,6 +266,8 @@ mod tests {
             "#define _GLIBCXX_HAS_NESTED_TYPE(x) struct __has_##x\nint include;",
             "#define __CONCAT(x, y) x ## y\n# include <a.h>\nint DATE;",
             "char *s = \"\\\n __DA ## TE__\";\n",
+            "#define C(x, y) __##x##y\nint x __asm (\"y\");",
+            "#define C(x, y) x##y\n#define asm __asm__\nint f(int a, int s, int m) { asm (\"nop\"); g(a, s, m); }",
         ] {
             assert_eq!(reason(text), None, "{text}");
         }

@@ -107,14 +107,15 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
         scan.beyond = Some("__TIMESTAMP__ in an input");
     }
     scan.directives_of_assemblers(text);
-    for (words, reason) in [
-        (&b"GCC dependency"[..], "#pragma GCC dependency in an input"),
-        (b"GCC pch_preprocess", "a precompiled header"),
-        (b"\"include_alias", "#pragma include_alias in an input"),
-    ] {
-        if memmem::find(text, words).is_some() {
-            scan.beyond = Some(reason);
+    for word in [&b"dependency"[..], b"pch_preprocess"] {
+        // Also as an argument of a macro that makes a `_Pragma` of it.
+        let is_of_gcc = |at: usize| text[..at].trim_ascii_end().ends_with(b"GCC");
+        if memmem::find_iter(text, word).any(is_of_gcc) {
+            scan.beyond = Some("#pragma GCC dependency in an input");
         }
+    }
+    if has_word(b"include_alias") {
+        scan.beyond = Some("#pragma include_alias in an input");
     }
 }
 
@@ -182,17 +183,11 @@ impl Scan {
             b"embed" => (false, true),
             b"pragma" => {
                 cursor.skip_blanks();
-                match cursor.identifier() {
-                    b"include_alias" => {
-                        self.beyond = Some("#pragma include_alias in an input");
+                if cursor.identifier() == b"GCC" {
+                    cursor.skip_blanks();
+                    if matches!(cursor.identifier(), b"dependency" | b"pch_preprocess") {
+                        self.beyond = Some("#pragma GCC dependency in an input");
                     }
-                    b"GCC" => {
-                        cursor.skip_blanks();
-                        if matches!(cursor.identifier(), b"dependency" | b"pch_preprocess") {
-                            self.beyond = Some("#pragma GCC dependency in an input");
-                        }
-                    }
-                    _ => {}
                 }
                 return;
             }
@@ -335,33 +330,57 @@ fn begins_line(before: &[u8]) -> bool {
         || before == b"\xef\xbb\xbf"
 }
 
-/// Whether a word goes on in the next line.
+const BLANKS: [u8; 5] = [b' ', b'\t', b'\r', 0x0b, 0x0c];
+
+/// Where the backslash is by which the line that ends at `end` goes on in the next one: compilers take it for one also with blanks
+/// behind it.
+fn splice(text: &[u8], end: usize) -> Option<usize> {
+    let last = text[..end]
+        .iter()
+        .rposition(|byte| !BLANKS.contains(byte))?;
+    (text[last] == b'\\').then_some(last)
+}
+
+/// Whether lines go on in a way that what is read here would not be seen as one: without blanks around, or with blanks behind the
+/// backslash.
 fn splices_words(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', text).any(|at| {
-        let before = text[..at].strip_suffix(b"\r").unwrap_or(&text[..at]);
-        let Some(before) = before.strip_suffix(b"\\") else {
+    memchr::memchr_iter(b'\n', text).any(|end| {
+        let Some(backslash) = splice(text, end) else {
             return false;
         };
-        let goes_on = |byte: u8| is_part(byte) || byte == b'.';
-        before.last().copied().is_some_and(goes_on)
-            && text.get(at + 1).copied().is_some_and(goes_on)
+        let is_tight =
+            |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'\n' && !BLANKS.contains(byte));
+        let before = backslash.checked_sub(1).map(|before| &text[before]);
+        let has_blanks = !matches!(text[backslash + 1..end], [] | [b'\r']);
+        has_blanks || (is_tight(before) && is_tight(text.get(end + 1)))
     })
 }
 
 fn without_splices(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        at += match &text[at..] {
-            [b'\\', b'\n', ..] => 2,
-            [b'\\', b'\r', b'\n', ..] => 3,
-            _ => {
-                out.push(byte);
-                1
-            }
-        };
+    let mut from = 0;
+    for end in memchr::memchr_iter(b'\n', text) {
+        if let Some(backslash) = splice(text, end) {
+            out.extend_from_slice(&text[from..backslash.max(from)]);
+            from = end + 1;
+        }
     }
+    out.extend_from_slice(&text[from..]);
     out
+}
+
+/// A text in which no word goes on in the next line.
+///
+/// # Errors
+/// If it has a trigraph for a backslash, which may end a line or begin an escape, or not.
+pub fn joined(text: Vec<u8>) -> Result<Vec<u8>, &'static str> {
+    if memmem::find(&text, b"??/").is_some() {
+        return Err("a trigraph in an input");
+    }
+    Ok(match splices_words(&text) {
+        true => without_splices(&text),
+        false => text,
+    })
 }
 
 #[cfg(test)]
@@ -477,6 +496,22 @@ mod tests {
         ] {
             assert_eq!(scan(text.as_bytes()).beyond, None, "{text}");
         }
+    }
+
+    #[test]
+    fn words_are_joined() {
+        let is = |text: &str, expected: &str| {
+            let joined = joined(text.as_bytes().to_vec()).expect("no trigraph");
+            assert_eq!(String::from_utf8_lossy(&joined), expected, "{text:?}");
+        };
+        is("__DA\\\nTE__", "__DATE__");
+        is("__DA\\\n\\\nTE__", "__DATE__");
+        is("__DA\\ \t\nTE__", "__DATE__");
+        is("a \\ \n b", "a  b");
+        is("%\\\r\n: x", "%: x");
+        is("\\\n\\\n", "\\\n\\\n");
+        is("f(a, \\\n  b)", "f(a, \\\n  b)");
+        assert!(joined(b"__DA??/\nTE__".to_vec()).is_err());
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! Compiles that depend on more than can be seen at once: the date in parts, files that assembly reads, directories that are renamed
+//! meanwhile. What cannot be shown to be harmless is compiled each time.
+
+use repo_tests::memo::Memo;
+use repo_tests::process::run;
+use repo_tests::scratch::settle;
+use repo_tests::tools;
+use std::fs;
+use std::process::Stdio;
+
+/// A compile of this text is never a hit, although nothing changes.
+fn never(it: &Memo, text: &str, more: &[&str]) {
+    it.scratch.write(it.source, text);
+    for _ in 0..2 {
+        let (run, log) = it.run(&it.words(more), it.scratch.path(), false);
+        run.ok();
+        assert!(
+            log.contains("not recorded") || log.contains("ordinary"),
+            "{text}: {log}"
+        );
+        assert!(!log.contains("hit: "), "{text}: {log}");
+    }
+}
+
+#[test]
+fn the_date_in_parts() {
+    Memo::two(|it| {
+        for text in [
+            "const char *t = __DA\\\n\\\nTE__;\n",
+            "const char *t = __DA\\ \nTE__;\n",
+            "#define U __\n#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\nconst char *t = C(C(U, TIME), U);\n",
+            "#define M(x) \\ \n  __##x##__\nconst char *t = M(DATE);\n",
+            "#define E\n#define C(a, b) a##b##__\nconst char *t = C(E __, TIMESTAMP);\n",
+        ] {
+            never(it, text, &["-w"]);
+        }
+        never(
+            it,
+            "const char *t = __DA??/\nTE__;\n",
+            &["-trigraphs", "-w"],
+        );
+    });
+}
+
+/// Runs with assembly that reads `inc/data.s`, which then changes.
+fn reads(it: &Memo, text: &str) {
+    it.scratch.write("inc/data.s", ".byte 1\n");
+    it.scratch.write(it.source, text);
+    let words = it.words(&["-w"]);
+    it.compile(&words);
+    it.scratch.write("inc/data.s", ".byte 2\n");
+    assert!(!it.compile(&words), "a hit of {text}");
+}
+
+#[test]
+fn files_that_assembly_reads() {
+    Memo::two(|it| {
+        for text in [
+            "__asm__(\".in\" \"cbin \\\"inc/data.s\\\"\");\n",
+            "__asm__(\"\\x2eincbin \\\"inc/data.s\\\"\");\n",
+            "__asm__(\".\\151ncbin \\\"inc/data.s\\\"\");\n",
+            "__asm__(\".in\\\n\\\ncbin \\\"inc/data.s\\\"\");\n",
+            "#define D(a, b, f) __asm__(#a #b \" \\\"\" f \"\\\"\");\nD(.inc, bin, \"inc/data.s\")\n",
+            "#define A \"clude \"\n__asm__(\".in\" A \"\\\"inc/data.s\\\"\");\n",
+            "__asm__(\".macro m a b\\n.\\\\a\\\\b \\\"inc/data.s\\\"\\n.endm\\nm inc bin\");\n",
+            "__asm__(\".irp x, include\\n.\\\\x \\\"inc/data.s\\\"\\n.endr\");\n",
+            "#define K(a, b) a##b\nK(__as, m__)(\".inc\" \"bin \\\"inc/data.s\\\"\");\n",
+        ] {
+            reads(it, text);
+        }
+        // What reads nothing is known.
+        it.scratch.write(
+            it.source,
+            "#include <stdio.h>\n#include \"first.h\"\nint f(int x) { __asm__ volatile (\"nop\\n\\tmov %0, %0\" : \"+r\" (x)); \
+             return x + FIRST; }\n__asm__(\".section .x\\n.long 1, 2 - .\\n.previous\");\n",
+        );
+        it.miss(&it.words(&[]));
+        it.miss(&it.words(&["-g", "-MD"]));
+    });
+    for name in ["gcc", "clang"] {
+        let Some([compiler]) = tools::require([name]) else {
+            continue;
+        };
+        let it = Memo::new(compiler, "a.S");
+        for text in [
+            ".macro m a b\n.\\a\\b \"inc/data.s\"\n.endm\nm inc bin\n",
+            "#define C(a, b) a##b\n.C(inc,bin) \"inc/data.s\"\n",
+            "#define I include\n.I \"inc/data.s\"\n",
+        ] {
+            reads(&it, text);
+        }
+    }
+    // gcc's says that it reads nothing.
+    Memo::of(&[("gcc", "a.c")], |it| {
+        for text in [
+            "#define N(x) __asm__(\".globl \" #x);\nN(f)\n",
+            "__asm__(\".macro m a\\nnop\\n.endm\\nm 1\");\n",
+            "#line 7 \"other.y\"\nint f(void) { return 1; }\n",
+        ] {
+            it.scratch.write(it.source, text);
+            it.miss(&it.words(&["-g"]));
+            it.miss(&it.words(&["-pipe"]));
+        }
+        reads(it, "__asm__(\".in\" \"cbin \\\"inc/data.s\\\"\");\n");
+        it.never(&it.words(&["-pipe", "-w"]));
+    });
+}
+
+#[test]
+fn a_precompiled_header_behind_a_macro() {
+    Memo::of(&[("gcc", "a.c"), ("g++", "a.cc")], |it| {
+        let text = "#define S(x) <x>\n#define N(x) S(x.h)\n#include N(second)\nint s = SECOND;\n";
+        it.scratch.write(it.source, text);
+        let words = it.words(&[]);
+        // gcc takes it without saying so.
+        it.never(&words);
+        // One that was made of another header.
+        let old = fs::read(it.scratch.join("inc/second.h")).expect("there");
+        it.scratch.write("inc/second.h", "#define SECOND 33\n");
+        let header = match it.source {
+            "a.c" => "c-header",
+            _ => "c++-header",
+        };
+        let mut command = it.scratch.command(&it.compiler);
+        command.args(["-x", header, "inc/second.h", "-o", "inc/second.h.gch"]);
+        run(&mut command).ok();
+        it.scratch.write("inc/second.h", old);
+        it.never(&words);
+        // It is not taken where there is something before it.
+        it.scratch
+            .write(it.source, format!("#include \"first.h\"\n{text}"));
+        it.miss(&words);
+    });
+}
+
+#[test]
+fn options_behind_the_driver() {
+    Memo::of(&[("clang", "a.c")], |it| {
+        it.miss(&it.words(&["-mllvm", "-inline-threshold=100"]));
+        it.miss(&it.words(&["-O2", "-Xclang", "-fmerge-functions"]));
+        let words = it.words(&["-mllvm", "-stats", "-mllvm", "-info-output-file=out"]);
+        let out = it.scratch.join("out");
+        for _ in 0..2 {
+            let (run, log) = it.run(&words, it.scratch.path(), false);
+            run.ok();
+            assert!(!log.contains("hit: "), "{log}");
+            assert!(out.exists());
+            fs::remove_file(&out).expect("removed");
+        }
+        it.never(&it.words(&["-mllvm", "-print-changed=quiet"]));
+    });
+}
+
+#[test]
+fn a_working_directory_that_is_renamed_meanwhile() {
+    Memo::two(|it| {
+        let (one, two) = (it.scratch.join("one"), it.scratch.join("two"));
+        let functions: String = (0..1500)
+            .map(|number| format!("int f{number}(int x) {{ return x * {number} + x / 3; }}\n"))
+            .collect();
+        it.scratch.write(format!("one/{}", it.source), functions);
+        settle();
+        let log = it.scratch.join("log");
+        let words = ["-g", "-O1", "-c", it.source, "-o", "a.o"];
+        let mut command = it.command(&words, &one);
+        let mut child = command.stderr(Stdio::null()).spawn().expect("run");
+        let mut count = 0;
+        while child.try_wait().expect("waited for").is_none() {
+            fs::rename(&one, &two).expect("renamed");
+            fs::rename(&two, &one).expect("renamed back");
+            count += 1;
+        }
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        assert!(count > 1, "{said}");
+        assert!(
+            !said.contains("recorded") || said.contains("not recorded"),
+            "{said}"
+        );
+        // And then it is a compile as any other.
+        assert!(!it.compile_in(&words, &one));
+        assert!(it.compile_in(&words, &one));
+    });
+}

@@ -1,0 +1,215 @@
+//! The tokens of a source, as far as it matters here: in lines, with those that they go on in.
+
+use super::scan::is_part;
+
+/// A token, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'t> {
+    /// An identifier or a number.
+    Word(&'t [u8]),
+    /// `##`.
+    Paste,
+    /// What is between the quotes of a literal, escapes as they are written; and whether escapes are any.
+    Literal(&'t [u8], bool),
+    /// A character of punctuation.
+    Other(u8),
+}
+
+/// Reads tokens, without comments.
+#[derive(Debug)]
+pub struct Lexer<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Lexer<'t> {
+    /// Of a text, from its start.
+    pub fn new(text: &'t [u8]) -> Lexer<'t> {
+        Lexer { text, at: 0 }
+    }
+
+    fn starts_with(&self, what: &[u8]) -> bool {
+        self.text[self.at..].starts_with(what)
+    }
+
+    /// Over a backslash at the end of a line.
+    fn splice(&mut self) -> bool {
+        let size = match &self.text[self.at..] {
+            [b'\\', b'\n', ..] => 2,
+            [b'\\', b'\r', b'\n', ..] => 3,
+            _ => return false,
+        };
+        self.at += size;
+        true
+    }
+
+    /// Reads a line, with those that it goes on in; `false` at the end.
+    pub fn line(&mut self, line: &mut Vec<Token<'t>>) -> bool {
+        line.clear();
+        while let Some(&byte) = self.text.get(self.at) {
+            if self.splice() {
+                continue;
+            }
+            match byte {
+                b'\n' => {
+                    self.at += 1;
+                    if !line.is_empty() {
+                        return true;
+                    }
+                }
+                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
+                b'/' if self.starts_with(b"//") => self.skip_to_end_of_line(),
+                b'/' if self.starts_with(b"/*") => {
+                    let rest = &self.text[self.at + 2..];
+                    let end = memchr::memmem::find(rest, b"*/");
+                    self.at += end.map_or(rest.len() + 2, |end| end + 4);
+                }
+                b'"' => line.push(self.literal()),
+                b'\'' => self.skip_literal(b'\''),
+                _ if is_part(byte) => line.push(self.word()),
+                _ => line.push(self.punctuator(byte)),
+            }
+        }
+        !line.is_empty()
+    }
+
+    fn word(&mut self) -> Token<'t> {
+        let start = self.at;
+        let is_number = self.text[start].is_ascii_digit();
+        while let Some(&byte) = self.text.get(self.at) {
+            let is_separator = is_number
+                && byte == b'\''
+                && self
+                    .text
+                    .get(self.at + 1)
+                    .is_some_and(|next| is_part(*next));
+            if !is_part(byte) && !is_separator {
+                break;
+            }
+            self.at += 1;
+        }
+        let word = &self.text[start..self.at];
+        if self.text.get(self.at) == Some(&b'"') && word.ends_with(b"R") && word.len() <= 3 {
+            return self.raw_literal();
+        }
+        Token::Word(word)
+    }
+
+    fn punctuator(&mut self, byte: u8) -> Token<'t> {
+        for (text, token) in [
+            (&b"##"[..], Token::Paste),
+            (b"%:%:", Token::Paste),
+            (b"??=??=", Token::Paste),
+            (b"%:", Token::Other(b'#')),
+            (b"??=", Token::Other(b'#')),
+        ] {
+            if self.starts_with(text) {
+                self.at += text.len();
+                return token;
+            }
+        }
+        self.at += 1;
+        Token::Other(byte)
+    }
+
+    fn skip_to_end_of_line(&mut self) {
+        while self.text.get(self.at).is_some_and(|byte| *byte != b'\n') {
+            if !self.splice() {
+                self.at += 1;
+            }
+        }
+    }
+
+    /// To the quote that ends it, or the end of the line: not everything that looks like one is a literal.
+    fn skip_literal(&mut self, quote: u8) {
+        self.at += 1;
+        while let Some(&byte) = self.text.get(self.at) {
+            if byte == b'\n' {
+                return;
+            }
+            if self.splice() {
+                continue;
+            }
+            self.at += if byte == b'\\' { 2 } else { 1 };
+            if byte == quote {
+                return;
+            }
+        }
+    }
+
+    fn literal(&mut self) -> Token<'t> {
+        let start = self.at + 1;
+        self.skip_literal(b'"');
+        let text = &self.text[start..self.at.clamp(start, self.text.len())];
+        Token::Literal(text.strip_suffix(b"\"").unwrap_or(text), true)
+    }
+
+    fn raw_literal(&mut self) -> Token<'t> {
+        let rest = &self.text[self.at + 1..];
+        let Some(open) = rest.iter().take(17).position(|byte| *byte == b'(') else {
+            return self.literal();
+        };
+        let close = [b")", &rest[..open], b"\""].concat();
+        let inside = &rest[open + 1..];
+        let Some(end) = memchr::memmem::find(inside, &close) else {
+            self.at += 1;
+            return Token::Literal(b"", false);
+        };
+        self.at += 1 + open + 1 + end + close.len();
+        Token::Literal(&inside[..end], false)
+    }
+}
+
+/// Whether the first file that a source includes is one that it names, whatever is defined.
+pub fn includes_plainly(text: &[u8]) -> bool {
+    let mut lexer = Lexer::new(text);
+    let mut line = Vec::new();
+    while lexer.line(&mut line) {
+        let [Token::Other(b'#'), Token::Word(name), rest @ ..] = &line[..] else {
+            continue;
+        };
+        if matches!(*name, b"include" | b"import") {
+            return matches!(rest.first(), Some(Token::Literal(..) | Token::Other(b'<')));
+        }
+        if name.starts_with(b"if") || *name == b"include_next" {
+            return false;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_included_first() {
+        for text in [
+            "#include <a.h>\n#include B",
+            "// x\n#define X 1\n # include /* y */ \"a.h\"\n",
+        ] {
+            assert!(includes_plainly(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "",
+            "/*\n#include <a.h>\n*/\n#include B\n#include <a.h>",
+            "#ifdef X\n#include <a.h>\n#endif\n#include B",
+            "#define B <a.h>\n%:include B\n#include <a.h>\n",
+        ] {
+            assert!(!includes_plainly(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_are_read() {
+        let read = |text: &'static str| {
+            let mut line = Vec::new();
+            Lexer::new(text.as_bytes()).line(&mut line);
+            line
+        };
+        assert_eq!(read("\"a\\\"b\""), [Token::Literal(b"a\\\"b", true)]);
+        assert_eq!(read("R\"x(a\")x\""), [Token::Literal(b"a\"", false)]);
+        assert_eq!(read("\"a"), [Token::Literal(b"a", true)]);
+        assert_eq!(read("f'x'"), [Token::Word(b"f")]);
+    }
+}
