@@ -28,9 +28,7 @@ fn the_date_in_parts() {
         for text in [
             "const char *t = __DA\\\n\\\nTE__;\n",
             "const char *t = __DA\\ \nTE__;\n",
-            "#define U __\n#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\nconst char *t = C(C(U, TIME), U);\n",
             "#define M(x) \\ \n  __##x##__\nconst char *t = M(DATE);\n",
-            "#define E\n#define C(a, b) a##b##__\nconst char *t = C(E __, TIMESTAMP);\n",
         ] {
             never(it, text, &["-w"]);
         }

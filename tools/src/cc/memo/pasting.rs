@@ -13,14 +13,12 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     All,
-    /// Where assembly in C is only known as it is written.
-    Written,
     /// In assembly that only we look through.
     Alone,
 }
 
 /// What must not be made, as it would not be seen; and what to say then.
-const NOT_TO_BE_MADE: [(&[u8], &str, Where); 11] = {
+const NOT_TO_BE_MADE: [(&[u8], &str, Where); 8] = {
     use Where::*;
     const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
     const ASSEMBLY: &str = "assembly, perhaps put together by ##";
@@ -32,9 +30,6 @@ const NOT_TO_BE_MADE: [(&[u8], &str, Where); 11] = {
         (b"__has_include", QUESTION, All),
         (b"__has_include_next", QUESTION, All),
         (b"__has_embed", QUESTION, All),
-        (b"asm", ASSEMBLY, Written),
-        (b"__asm", ASSEMBLY, Written),
-        (b"__asm__", ASSEMBLY, Written),
         (b"incbin", ASSEMBLY, Alone),
         (b"include", ASSEMBLY, Alone),
     ]
@@ -94,21 +89,11 @@ impl Pastes {
             if before == Some(Token::Paste) || behind == Some(Token::Paste) {
                 continue;
             }
-            // What is pasted is the first or last word of an argument, or of what a macro is.
-            let begins = matches!(before, Some(Token::Other(b'(' | b',')));
-            let ends = matches!(behind, Some(Token::Other(b')' | b',')));
-            let is_definition = directive == b"define"
-                && (at + 1 == line.len() || at == 3 || before == Some(Token::Other(b')')));
-            // So short that they are everywhere.
-            let counts = match word.len() {
-                _ if word.iter().all(|byte| *byte == b'_') => true,
-                1 => begins && ends,
-                2 => begins || ends || is_definition,
-                // What is followed by a parenthesis is seen as what it is.
-                _ if matches!(*word, b"asm" | b"__asm") => begins && ends,
-                _ => true,
-            };
-            if !counts {
+            // So short that it is everywhere: only as an argument.
+            let is_plain = word.len() < 3 || word.iter().all(|byte| *byte == b'_');
+            let is_argument = matches!(before, Some(Token::Other(b'(' | b',')))
+                && matches!(behind, Some(Token::Other(b')' | b',')));
+            if is_plain && !is_argument {
                 continue;
             }
             if !self.words.contains(*word) {
@@ -158,7 +143,6 @@ impl Pastes {
     pub fn reason(&self, assembly: Assembly) -> Option<&'static str> {
         let matters = |place: Where| match place {
             Where::All => true,
-            Where::Written => assembly == Assembly::Written,
             Where::Alone => assembly == Assembly::Alone,
         };
         let found = NOT_TO_BE_MADE
@@ -170,15 +154,6 @@ impl Pastes {
     fn can_make(&self, name: &[u8]) -> bool {
         // By start and end: whether this part of the name can be made.
         let size = name.len();
-        // Of single letters alone nobody makes this.
-        let is_piece = |word: &[u8]| word == b"as" || word == b"sm";
-        let mut of_rows = self.rows.iter().flatten().flatten();
-        if name == b"asm"
-            && !self.words.iter().any(|word| is_piece(word))
-            && !of_rows.any(|word| is_piece(word))
-        {
-            return false;
-        }
         let mut made = vec![[false; LONGEST + 1]; size + 1];
         for start in 0..size {
             for end in start + 1..=size {
@@ -250,11 +225,7 @@ mod tests {
             "#define D __TI ## ME__\nchar *d = D;",
             "#define HAS(x) __has_##x\n#if HAS(include)(<a.h>)\n#endif",
             "char *s = R\"x(\n\" ' /* )x\";\n#define D __DA ## TE__\n",
-            "#define U __\n#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\nchar *d = C(C(U, DATE), U);",
-            "#define E\n#define C(a, b, c) a##b##c\nchar *d = C(E __ E, DATE, __);",
             "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
-            "#define F(x) __##x##__\n#define G F(asm)(\"nop\")",
-            "#define C(a, b) a##b\nC(a, sm)(\"nop\");",
             "int i = 1'000; char c = '\"';\n#define D __DA ## TE__\n",
         ] {
             assert!(reason(text).is_some(), "{text}");
