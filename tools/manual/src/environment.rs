@@ -251,6 +251,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: OF_COMPILERS,
     },
     Variable {
+        name: "LPATH",
+        readers: &["cc"],
+        meaning: OF_COMPILERS,
+    },
+    Variable {
         name: "OBJC_INCLUDE_PATH",
         readers: &["cc"],
         meaning: OF_COMPILERS,
