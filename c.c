@@ -1,2 +1,0 @@
-const char *name(void) { return "hallo, Welt"; }
-int (*pointer)(int);
