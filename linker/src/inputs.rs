@@ -22,114 +22,26 @@ use crate::script::{self, Command, FileRef};
 use crate::scripting::{self, Includes, Scripts};
 use crate::search::{Environment, Search};
 use crate::shared::Shared;
-use crate::stamp::Stamp;
-use crate::stream;
 use crate::ticket_object::{RepositoryId, TicketObject};
 use crate::version_script::VersionScript;
-use memmap2::{Mmap, MmapOptions};
 use rayon::prelude::*;
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::engine::OpenOptions;
-use store::guard::Guarded;
 use store::program::{ProgramError, Programs, Repository, locate, waiting};
 use tickets::archive::{Archive, ArchiveError, MemberBody};
 use tickets::{Ticket, TicketError, edits, is_fat, is_ticket};
-use typed_arena::Arena;
 
+mod alone;
+mod arena;
 mod candidates;
 mod lost;
 
+pub use alone::open_alone;
+use arena::Content;
+pub use arena::{InputArena, Searched};
 use lost::Lost;
-
-/// What inputs borrow from: lives as long as the link.
-#[derive(Default)]
-pub struct InputArena {
-    maps: Arena<Guarded<Mmap>>,
-    paths: Arena<PathBuf>,
-    bytes: Arena<Vec<u8>>,
-    opened: RefCell<Vec<(PathBuf, Option<Stamp>)>>,
-    searched: RefCell<Vec<Searched>>,
-    repositories: Arena<Repository>,
-}
-
-/// A library that was searched for.
-#[derive(Clone, Debug)]
-pub struct Searched {
-    /// What follows `-l` or `-l:`.
-    pub name: std::ffi::OsString,
-    /// 1: only static libraries; 2: a file of this very name; 0: any library.
-    pub how: u32,
-}
-
-impl InputArena {
-    /// Keeps bytes for as long as the inputs.
-    pub fn bytes(&self, bytes: Vec<u8>) -> &[u8] {
-        self.bytes.alloc(bytes)
-    }
-
-    fn map(&self, path: &Path) -> std::io::Result<Content<'_>> {
-        let in_memory = |bytes| Content {
-            bytes: self.bytes(bytes),
-            mapped: None,
-        };
-        let opened = |stamp| self.opened.borrow_mut().push((path.to_path_buf(), stamp));
-        if let Some(bytes) = stream::said(path) {
-            opened(None);
-            return Ok(in_memory(bytes));
-        }
-        let mut file = std::fs::File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            // A pipe or `/dev/null`; a directory says so itself.
-            let bytes = stream::read_open(path, &mut file)?;
-            opened(None);
-            return Ok(in_memory(bytes));
-        }
-        let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
-        // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
-        // is with every linker; inputs are complete when the linker is started.
-        let map = unsafe { MmapOptions::new().len(len).map(&file)? };
-        opened(Some(Stamp::of(&metadata).settled()));
-        let bytes: &[u8] = self.maps.alloc(Guarded::new(map, path));
-        // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
-        let mapped = Some(unsafe { MappedBytes::new(bytes) });
-        Ok(Content { bytes, mapped })
-    }
-
-    /// The files that were opened, in order.
-    pub fn opened(&self) -> Vec<PathBuf> {
-        let opened = self.opened.borrow();
-        opened.iter().map(|(path, _)| path.clone()).collect()
-    }
-
-    /// The libraries that were searched for, in order.
-    pub fn searched(&self) -> Vec<Searched> {
-        self.searched.borrow().clone()
-    }
-
-    fn searches(&self, name: &std::ffi::OsStr, how: u32) {
-        self.searched.borrow_mut().push(Searched {
-            name: name.to_owned(),
-            how,
-        });
-    }
-
-    /// The same, each with what it was like; nothing if it was no file.
-    pub fn stamps(&self) -> Vec<(PathBuf, Option<Stamp>)> {
-        self.opened.borrow().clone()
-    }
-}
-
-/// What is in a file.
-#[derive(Clone, Copy)]
-struct Content<'a> {
-    bytes: &'a [u8],
-    /// All of the file, if it is mapped. What a pipe has said is in memory that nobody may give back.
-    mapped: Option<MappedBytes<'a>>,
-}
 
 /// A file or member that is to be parsed.
 struct Found<'a> {
@@ -333,44 +245,6 @@ pub fn open_produced<'a>(
     let objects = opening.parse_all(None, objects);
     lost::report(&opening.lost, diag);
     (objects, libraries)
-}
-
-/// Opens single objects, each of which was an input of an earlier link by its path: the linker itself comes first, and then
-/// they, in order. `exclude` says which of them `--exclude-libs` covers.
-pub fn open_alone<'a>(
-    arena: &'a InputArena,
-    args: &Args,
-    paths: &[(PathBuf, bool)],
-    diag: &Diagnostics,
-) -> Files<'a> {
-    let search = Search::new(args, Environment::of_process());
-    let mut opener = Opener::new(arena, args, search, Scripts::default(), diag);
-    for (path, exclude) in paths {
-        let first = opener.found.len();
-        opener.open(path.clone(), InputState::default());
-        for input in &mut opener.found[first..] {
-            if let Input::Found(found) = input {
-                found.exclude = *exclude;
-            }
-        }
-    }
-    let linker = File {
-        path: Path::new(""),
-        member: None,
-        body: Body::Linker(Vec::new()),
-        lazy: false,
-        as_needed: false,
-        exclude: false,
-        slot_base: 0,
-        mapped: None,
-    };
-    let found = list_archives(opener.found, diag);
-    let mut opening = Opening::new(arena, args, diag);
-    let files = opening.parse_all(Some(linker), found);
-    if !opening.lost.is_empty() {
-        diag.error("a ticket is lost");
-    }
-    Files(files)
 }
 
 /// Finds out where in which file the bytes of inputs lie.

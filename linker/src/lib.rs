@@ -30,7 +30,6 @@ mod icf;
 mod ids;
 pub mod image;
 pub mod import;
-mod incremental;
 pub mod inputs;
 pub mod join;
 pub mod layout;

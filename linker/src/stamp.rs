@@ -1,8 +1,8 @@
 //! What tells one content of a file from another without reading it.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 /// What tells one content of a file from another without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -32,21 +32,16 @@ impl Stamp {
         }
     }
 
-    /// The same if a change that comes later is sure to give another one: the last change was long enough ago for the file
-    /// system's clock to have gone on. If not, what is like nothing.
-    pub fn settled(self) -> Stamp {
-        // Clocks of file systems go on with the kernel's timer, by a hundredth of a second at most; some know seconds only,
-        // or pairs of them.
-        let tick = match self.changed[1] | self.modified[1] {
-            0 => Duration::from_secs(3),
-            _ => Duration::from_millis(30),
+    /// The same if whatever changes the file after `since` gives it another one: its last change was before the file system's
+    /// clock came there. If not, what is like nothing.
+    pub fn settled(self, since: Moment) -> Stamp {
+        let Moment([seconds, nanoseconds]) = since;
+        let before = match self.changed[1] | self.modified[1] {
+            // There are clocks that know seconds only, or pairs of them.
+            0 => [seconds - 3, nanoseconds],
+            _ => [seconds, nanoseconds],
         };
-        let since_epoch = Duration::new(
-            u64::try_from(self.changed[0]).unwrap_or(0),
-            u32::try_from(self.changed[1]).unwrap_or(0),
-        );
-        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch);
-        match age.is_ok_and(|age| age > tick) {
+        match self.changed < before {
             true => self,
             false => Stamp {
                 size: u64::MAX,
@@ -58,5 +53,39 @@ impl Stamp {
     /// Of what stands at a path, by way of links; `None` if there is nothing.
     pub fn at(path: &Path) -> Option<Stamp> {
         Some(Stamp::of(&std::fs::metadata(path).ok()?))
+    }
+}
+
+/// A time by the clock that file systems take theirs from: seconds and nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment([i64; 2]);
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Moment {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        Moment([now.tv_sec, now.tv_nsec])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Moment, Stamp};
+
+    #[test]
+    fn what_has_just_changed_is_like_nothing() {
+        let of = |seconds, nanoseconds| Stamp {
+            size: 5,
+            modified: [seconds, nanoseconds],
+            changed: [seconds, nanoseconds],
+            ..Stamp::default()
+        };
+        assert_eq!(of(100, 1).settled(Moment([100, 2])), of(100, 1));
+        assert_ne!(of(100, 1).settled(Moment([100, 1])), of(100, 1));
+        // Of a clock that knows seconds only.
+        assert_ne!(of(100, 0).settled(Moment([102, 500])), of(100, 0));
+        assert_eq!(of(100, 0).settled(Moment([103, 1])), of(100, 0));
+        // From the future.
+        assert_ne!(of(200, 1).settled(Moment([100, 0])), of(200, 1));
     }
 }

@@ -8,6 +8,10 @@
 //! the others have nothing to do any more. No two tasks have the
 //! same bytes, and the compiler knows it.
 
+mod again;
+
+pub use again::{Regions, fill_parts};
+
 use crate::addresses::Places;
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym};
@@ -15,14 +19,14 @@ use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
 use crate::icf::thunks;
 use crate::ids::{FileId, OutputId, PartId, SectionId};
-use crate::layout::{MergeClasses, Placement};
+use crate::layout::MergeClasses;
 use crate::made::Made;
 use crate::object::{Fixups, Object, Stored, Target};
-use crate::output::{Outputs, Std, runs_backwards, shf};
+use crate::output::{Std, runs_backwards, shf};
 use crate::plan;
 use crate::progress::Position;
 use crate::relocate::{self, DynamicSlots, Relocator, Site};
-use crate::room::{Filler, Kind, NOP, Room, padding};
+use crate::room::{Filler, NOP, Room, padding};
 use crate::sections::state;
 use crate::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
 use crate::trace::{DynamicCounts, Needs};
@@ -154,25 +158,6 @@ impl ChunkOf {
         let alone = || self.known.get(&(part, number));
         self.known.get(&(part, 0)).or_else(alone).copied()
     }
-}
-
-/// Where what one file writes is in the output's file.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Regions {
-    /// Its frame descriptions: file offset and size.
-    pub frames: (u64, u64),
-    /// The first of its locals in `.symtab`, and their number.
-    pub locals: (u64, u32),
-    /// The same of its globals.
-    pub globals: (u64, u32),
-    /// Its names: file offset and size.
-    pub names: (u64, u64),
-    /// Its first `R_X86_64_RELATIVE`, and their number.
-    pub relative: (u64, u32),
-    /// How many of its relocations name symbols. They are sorted among all.
-    pub symbolic: u32,
-    /// Its first `R_X86_64_IRELATIVE`, and their number.
-    pub irelative: (u64, u32),
 }
 
 /// Something large that one thread writes at once.
@@ -316,93 +301,6 @@ impl Writer<'_, '_> {
             );
             crate::eh_frame::write_hdr(header_table, hdr, frames, &mut entries);
         }
-    }
-
-    /// Where each file writes what is not in chunks.
-    pub fn regions(&self) -> Vec<Regions> {
-        let mut regions = vec![Regions::default(); self.places.files.0.len()];
-        for (offset, size, piece) in self.pieces().in_file {
-            let count = |record: u64| (offset, (size / record) as u32);
-            match piece {
-                Piece::Frames(file) => regions[file as usize].frames = (offset, size),
-                Piece::Locals(file) => regions[file as usize].locals = count(24),
-                Piece::Globals(file) => regions[file as usize].globals = count(24),
-                Piece::Names(file) => regions[file as usize].names = (offset, size),
-                Piece::Relative(file) => regions[file as usize].relative = count(24),
-                Piece::Symbolic(file) => regions[file as usize].symbolic = count(24).1,
-                Piece::Irelative(file) => regions[file as usize].irelative = count(24),
-                _ => {}
-            }
-        }
-        regions
-    }
-
-    /// Writes all that one file writes into an image that is complete otherwise. `chunks` are the numbers of its chunks, and
-    /// `symbolic` takes its relocations that name symbols. Gives its rows of the table of frames; nothing if two of its
-    /// regions overlap or are not in the image.
-    pub fn write_again(
-        &self,
-        file: FileId,
-        regions: &Regions,
-        chunks: std::ops::Range<u32>,
-        symbolic: &mut [Rela],
-        image: &mut [u8],
-    ) -> Option<Vec<TableEntry>> {
-        let number = file.0;
-        let records =
-            |(offset, count): (u64, u32), piece: Piece| (offset, 24 * u64::from(count), piece);
-        let mut pieces = vec![
-            (regions.frames.0, regions.frames.1, Piece::Frames(number)),
-            records(regions.locals, Piece::Locals(number)),
-            records(regions.globals, Piece::Globals(number)),
-            (regions.names.0, regions.names.1, Piece::Names(number)),
-            records(regions.relative, Piece::Relative(number)),
-            records(regions.irelative, Piece::Irelative(number)),
-        ];
-        let outputs = self.places.outputs;
-        for number in chunks {
-            let chunk = &self.places.placement.chunks[number as usize];
-            let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
-            if !section.is_nobits() {
-                let offset = section.offset + chunk.offset;
-                pieces.push((offset, chunk.size, Piece::Chunk(number)));
-            }
-        }
-        pieces.retain(|(_, size, _)| *size > 0);
-        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
-        let names = outputs.std(Std::Strtab).offset;
-        let mut job = Job {
-            file: number,
-            names_offset: regions.names.0.wrapping_sub(names),
-            ..Job::default()
-        };
-        job.dynamic.symbolic = symbolic;
-        let (mut rest, mut at) = (image, 0u64);
-        for (offset, size, piece) in pieces {
-            let gap = usize::try_from(offset.checked_sub(at)?).ok()?;
-            let (bytes, tail) = rest.get_mut(gap..)?.split_at_mut_checked(size as usize)?;
-            (rest, at) = (tail, offset + size);
-            match piece {
-                Piece::Frames(_) => job.frames = bytes,
-                Piece::Locals(_) => job.locals = bytemuck::try_cast_slice_mut(bytes).ok()?,
-                Piece::Globals(_) => job.globals = bytemuck::try_cast_slice_mut(bytes).ok()?,
-                Piece::Names(_) => job.names = bytes,
-                Piece::Relative(_) => {
-                    job.dynamic.relative = bytemuck::try_cast_slice_mut(bytes).ok()?;
-                }
-                Piece::Irelative(_) => {
-                    job.dynamic.irelative = bytemuck::try_cast_slice_mut(bytes).ok()?;
-                }
-                Piece::Chunk(number) => job.chunks.push((number, bytes)),
-                _ => {}
-            }
-        }
-        let counts = &self.frame_layout.fde_counts;
-        let count = counts[file.index() + 1] - counts[file.index()];
-        let mut table = vec![TableEntry { pc: 0, fde: 0 }; count as usize];
-        job.table = &mut table;
-        self.write_file(job);
-        Some(table)
     }
 
     /// Gives each job its part of the table of frames, and the offset of its names.
@@ -682,20 +580,6 @@ impl Writer<'_, '_> {
             packs: false,
             reversed: None,
         }
-    }
-
-    /// A common information entry as it stands, or would stand, at an offset in `.eh_frame`.
-    pub fn cie_bytes(&self, cie: &crate::frames::OutputCie, offset: u32) -> Vec<u8> {
-        let input = &self.frames.of(cie.file).cies[cie.index as usize];
-        let bytes = self
-            .places
-            .files
-            .object(cie.file)
-            .section_bytes(input.section);
-        let bytes = bytes.get(input.offset as usize..(input.offset + input.size) as usize);
-        let mut out = bytes.map_or_else(Vec::new, <[u8]>::to_vec);
-        self.write_cie(cie, offset, &mut out);
-        out
     }
 
     /// Writes a common information entry that stands at an offset in `.eh_frame`.
@@ -1049,25 +933,6 @@ impl Writer<'_, '_> {
         }
         if at > last && at < out.len() {
             extend_record(out, last, at);
-        }
-    }
-}
-
-/// Fills the room behind all files' debugging information in an image that is complete otherwise.
-pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &mut [u8]) {
-    let mut ends: Vec<u64> = vec![0; outputs.parts.len()];
-    for chunk in &placement.chunks {
-        let end = &mut ends[chunk.part.index()];
-        *end = (*end).max(chunk.offset + chunk.size);
-    }
-    for (number, end) in (0..).zip(ends).filter(|(_, end)| *end > 0) {
-        let part = PartId(number);
-        if let Kind::Filled(filler) = room.kind(outputs, part) {
-            let section = &outputs.sections[outputs.parts[part.index()].output.index()];
-            let extent = &placement.parts[part.index()];
-            let start = (section.offset + end) as usize;
-            let stop = (section.offset + extent.offset + extent.size) as usize;
-            filler.fill(&mut image[start..stop]);
         }
     }
 }

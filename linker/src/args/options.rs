@@ -283,7 +283,7 @@ options! {
         Incremental ["incremental"] Nothing, "keep what the next link of this output needs to change only what was edited";
         IncrementalFull ["incremental-full"] Nothing, "the same, but link in full this time";
         NoIncremental ["no-incremental"] Nothing, "keep nothing, and link in full (default)";
-        VerifyIncremental ["verify-incremental"] Nothing, "after an incremental link, write every file's part again and compare";
+        VerifyIncremental ["verify-incremental"] Nothing, "with --incremental, write every object's part again afterwards and compare";
         Threads ["threads", "thread-count"] Optional("N"), "use at most N threads (default: all processors)";
         NoThreads ["no-threads"] Nothing, "use one thread";
         Fork ["fork"] Nothing, "return when the output is complete, before the memory is free again (default)";

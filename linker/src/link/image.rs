@@ -15,6 +15,7 @@
 //! in stages yet, what tracing still changes of symbols and definitions: common symbols get their places and lose those that
 //! nothing reaches.
 
+use super::incremental::{self, Finished, Outcome, Reason};
 use super::opened::{Opened, open};
 use super::placed::{Placed, place};
 use super::resolved::{Resolved, resolve};
@@ -24,14 +25,13 @@ use super::{Failed, Link, check, check_inputs};
 use crate::dependency_file;
 use crate::file::Files;
 use crate::image;
-use crate::incremental::{self, Finished, Outcome, Reason};
 use crate::inputs::InputArena;
 use crate::log;
 use crate::map;
 use crate::object::Object;
 use crate::output_file::OutputFile;
-use crate::room;
 use crate::scripting;
+use crate::stamp::Moment;
 use crate::timing::Timing;
 
 /// Links into an executable or shared object.
@@ -39,6 +39,7 @@ use crate::timing::Timing;
 /// # Errors
 /// If there was an error; there is no output then.
 pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
+    let started = Moment::now();
     // Often only little has changed since the link before.
     let full = match incremental::relink(link, timing) {
         Outcome::Done => return Ok(()),
@@ -83,6 +84,7 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         resolved: &resolved,
         traced: &traced,
         placed: &placed,
+        started,
         kept: &kept,
     };
     publish(link, &arena, finished, output, full, timing)?;
@@ -148,24 +150,7 @@ fn publish(
         image::tell_unrecorded(args, why);
     }
     timing.phase("record image");
-    // A link that has something to say says it each time.
-    let has_spoken = link.diag.has_errors() || link.diag.warning_count() > 0;
-    let kept = match room::wanted(args) {
-        Ok(()) if !has_spoken => incremental::capture(finished, arena),
-        Ok(()) => Err("there are warnings".into()),
-        Err(_) => Ok(()),
-    };
-    timing.phase("keep state");
-    if args.verify_incremental && kept.is_ok() {
-        incremental::verify(link, timing);
-    }
-    let full = match (full, kept) {
-        (full, Ok(())) => full,
-        (full, Err(why)) => {
-            let full = full.unwrap_or_default();
-            Some(format!("{full}; the next one will be full, too: {why}").into())
-        }
-    };
+    let full = incremental::keep(link, finished, arena, full, timing);
     let (tickets, objects) = count_objects(files, linked);
     log::linked(
         args,

@@ -4,6 +4,7 @@
 //! This folder knows all others; none but the program itself knows it.
 
 mod image;
+mod incremental;
 pub(crate) mod names;
 pub(crate) mod opened;
 pub mod placed;

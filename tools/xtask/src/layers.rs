@@ -55,7 +55,7 @@ const ROOMS: &[(&str, &str)] = &[
         "report",
         "report hints warnings symbol_warnings shared_checks cross_reference map source_lines dependency_file",
     ),
-    ("link", "link relocatable lto other_linker incremental"),
+    ("link", "link relocatable lto other_linker"),
     ("program", "lib main"),
 ];
 

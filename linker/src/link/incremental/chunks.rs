@@ -2,9 +2,8 @@
 
 use super::Reason;
 use super::capture::SectionKeys;
-use super::layout::{self, Wanted};
-use super::state::{ChunkRecord, FileRecord, PartRecord, PlaceRecord, State, Table};
-use super::world::AddedPiece;
+use super::gaps::{self, Wanted};
+use super::state::{ChunkRecord, DAMAGED, FileRecord, PartRecord, PlaceRecord, State, Table};
 use crate::file::Files;
 use crate::ids::{FileId, PartId, SectionId};
 use crate::layout::{Chunk, PartExtent, Placement};
@@ -26,8 +25,6 @@ pub(super) struct PlacedAgain {
     pub rests: FxHashMap<u32, (PartId, u64, u64)>,
     /// Chunks with debugging information that files have left.
     pub left: Vec<(PartId, u64, u64)>,
-    /// Pieces that were added.
-    pub pieces: Vec<AddedPiece>,
 }
 
 /// Where one file's sections go.
@@ -73,7 +70,6 @@ impl Placing<'_, '_> {
             next: FxHashMap::default(),
             rests: FxHashMap::default(),
             left: Vec::new(),
-            pieces: Vec::new(),
         };
         for (extent, number) in placed.placement.parts.iter_mut().zip(self.part_of) {
             if let Some(record) = parts.get(*number as usize) {
@@ -185,7 +181,6 @@ impl Placing<'_, '_> {
                             only: 0,
                             offset: 0,
                             capacity: 0,
-                            size: 0,
                         },
                         part: PartId::NONE,
                         wanted: Vec::new(),
@@ -224,14 +219,12 @@ impl Placing<'_, '_> {
     ) -> Result<Vec<u64>, Reason> {
         let parts: &[PartRecord] = self.state.table(Table::Parts);
         let record = &mut chunk.record;
-        let part = parts
-            .get(record.part as usize)
-            .ok_or("the state is damaged")?;
+        let part = parts.get(record.part as usize).ok_or(DAMAGED)?;
         let end = record.offset.saturating_add(record.capacity);
         let file = self.files.get(own);
         let filler = self.filler(chunk.part);
         let place = |old: &[PlaceRecord], start: u64, end: u64| match part.room {
-            1 => layout::place(wanted, old, start, end),
+            1 => gaps::place(wanted, old, start, end),
             2 => one_behind_the_other(wanted, start, end, filler),
             _ => same_places(wanted, old),
         };
@@ -281,7 +274,7 @@ impl Placing<'_, '_> {
                 .insert(record.part, (chunk.part, start + capacity, rest));
         }
         placed.next.insert(record.part, start + capacity);
-        (record.offset, record.capacity, record.size) = (start, capacity, capacity);
+        (record.offset, record.capacity) = (start, capacity);
         place(&[], start, start + capacity).ok_or_else(outgrown)
     }
 

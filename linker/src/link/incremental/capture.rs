@@ -22,7 +22,7 @@ use crate::object::{Object, Place, Signature};
 use crate::output::{Order, Outputs, Part, Std};
 use crate::room::{Kind, Room};
 use crate::sections::{WARNING_PREFIX, state as section_state};
-use crate::stamp::Stamp;
+use crate::stamp::{Moment, Stamp};
 use crate::symbols::{flag, rank};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -40,11 +40,14 @@ pub(crate) struct Finished<'f, 'r> {
     pub resolved: &'f Resolved<'r, 'r>,
     pub traced: &'f Traced<'r>,
     pub placed: &'f Placed<'r>,
+    /// When it began.
+    pub started: Moment,
     /// What the writer knew.
     pub kept: &'f Kept,
 }
 
-/// Writes the state of an output that stands under its name.
+/// Writes the state of an output that stands under its name. Of inputs that have changed since the link began, or
+/// just before, it is not known what was read.
 ///
 /// # Errors
 /// Why there is none; the next link will be a full one.
@@ -54,7 +57,7 @@ pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> 
     let mut builder = Builder::new(facts(&link));
     let inputs = Inputs::new(link.resolved, arena.stamps())?;
     let mut text = Vec::new();
-    let records = inputs.records(&mut text);
+    let records = inputs.records(&mut text, link.started);
     let outputs = outputs(link.placed, &mut text);
     let searches = searches(arena, &mut text);
     builder.table(Table::Inputs, &records);
@@ -225,7 +228,7 @@ impl<'a> Inputs<'a> {
         self.index.get(path).copied().unwrap_or(NONE)
     }
 
-    fn records(&self, text: &mut Vec<u8>) -> Vec<InputRecord> {
+    fn records(&self, text: &mut Vec<u8>, started: Moment) -> Vec<InputRecord> {
         let record = |((path, stamp), file): (&(PathBuf, Stamp), &u32)| {
             let path = path.as_os_str().as_bytes();
             let at = text.len() as u64;
@@ -234,7 +237,7 @@ impl<'a> Inputs<'a> {
                 path: at,
                 path_len: path.len() as u32,
                 file: *file,
-                stamp: *stamp,
+                stamp: stamp.settled(started),
             }
         };
         self.stamps.iter().zip(&self.file).map(record).collect()
@@ -443,7 +446,6 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 only: chunk.only,
                 offset: chunk.offset,
                 capacity: end_of(*number as usize) - chunk.offset,
-                size: chunk.size,
             }
         }));
         all_places.extend_from_slice(places);

@@ -11,8 +11,8 @@
 //! *Trust.* The file is the user's own and is made with mode 0600. It counts only if the header's digest of the options, the
 //! linker's and the output's [`Stamp`]s and the boot are what they are now, and if no link was at work on it when it ended:
 //! [`Header::clean`] is taken away before the first change of the output and put back after the last of the state. So a kill
-//! leaves a state that does not count; what a power cut leaves does not count, as the boot is another. Every offset in it is
-//! checked where it is used: a file that lies makes a full link.
+//! leaves a state that does not count; what a power cut leaves does not count, as the boot is another. Its numbers are believed
+//! as those of the output are, which the same user may change as well; but no offset leads outside of the file.
 
 use crate::stamp::Stamp;
 use memmap2::{MmapMut, MmapOptions};
@@ -56,16 +56,8 @@ pub struct Header {
     pub tables: [Extent; TABLES],
     /// Where there is space for more, and where that ends.
     pub free: [u64; 2],
-    /// Names that incremental links have added: the first of a list.
-    pub new_names: u64,
-    /// Merged pieces that they have added: the first of a list.
-    pub new_pieces: u64,
-    /// Groups that they have added: the first of a list.
-    pub new_groups: u64,
-    /// Mentions of names that they have added: the first of a list.
-    pub new_mentions: u64,
-    /// How many incremental links there were.
-    pub links: u64,
+    /// What incremental links have added: by [`List`], the last record, or 0.
+    pub lists: [u64; LISTS],
     /// See [`Facts`].
     pub facts: Facts,
 }
@@ -163,6 +155,25 @@ pub enum Table {
 
 /// How many there are.
 pub const TABLES: usize = 18;
+
+/// What incremental links add, each a list from the last record to the first.
+#[derive(Clone, Copy, Debug)]
+pub enum List {
+    /// [`NameRecord`]s.
+    Names,
+    /// [`PieceRecord`]s.
+    Pieces,
+    /// [`GroupRecord`]s.
+    Groups,
+    /// [`MentionRecord`]s.
+    Mentions,
+}
+
+/// How many there are.
+const LISTS: usize = 4;
+
+/// Why a state cannot be used whose offsets lead nowhere.
+pub const DAMAGED: &str = "the state of the earlier link is damaged";
 
 /// An input file: an object, an archive, a library, a script.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -271,8 +282,6 @@ pub struct ChunkRecord {
     pub offset: u64,
     /// Bytes, with its room.
     pub capacity: u64,
-    /// What the sections in it took, if it has no room.
-    pub size: u64,
 }
 
 /// Where a section of a file is.
@@ -327,31 +336,19 @@ pub struct NameRecord {
     pub is_placed: u16,
 }
 
-/// A name that an incremental link has added.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub struct NewName {
-    /// What it means.
-    pub record: NameRecord,
-    /// The next in the list, or 0.
-    pub next: u64,
-}
-
 /// A file that mentions a name since an incremental link.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
-pub struct NewMention {
+pub struct MentionRecord {
     /// The name: its index in [`Table::Names`], or the offset of its record, with [`ADDED`].
     pub name: u64,
-    /// The next in the list, or 0.
-    pub next: u64,
     /// The file.
     pub file: u32,
     /// Unused.
     pub padding: u32,
 }
 
-/// Of a [`NewMention`]: the name's record is one that was added.
+/// Of a [`MentionRecord`]: the name's record is one that was added.
 pub const ADDED: u64 = 1 << 63;
 
 /// The slots and entries of a symbol: as [`Slots`](crate::got::Slots), without its owner.
@@ -430,16 +427,6 @@ pub struct GroupRecord {
     pub padding: u32,
 }
 
-/// A group that an incremental link has added.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub struct NewGroup {
-    /// Whose it is.
-    pub record: GroupRecord,
-    /// The next in the list, or 0.
-    pub next: u64,
-}
-
 /// A merged piece.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -450,16 +437,6 @@ pub struct PieceRecord {
     pub part: u32,
     /// Offset in the part.
     pub offset: u32,
-}
-
-/// A merged piece that an incremental link has added.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub struct NewPiece {
-    /// Where it is.
-    pub record: PieceRecord,
-    /// The next in the list, or 0.
-    pub next: u64,
 }
 
 /// What merged pieces are looked for by.
@@ -497,11 +474,7 @@ impl Builder {
                 output: Stamp::default(),
                 tables: [Extent::default(); TABLES],
                 free: [0; 2],
-                new_names: 0,
-                new_pieces: 0,
-                new_mentions: 0,
-                new_groups: 0,
-                links: 0,
+                lists: [0; LISTS],
                 facts,
             },
         }
@@ -627,12 +600,36 @@ impl State {
         records.get_mut(index)
     }
 
-    /// Changes the record of a name that was added.
-    pub fn set_new_name(&mut self, at: u64, record: NameRecord) -> Option<()> {
-        let range = self.range::<NewName>(at, 1)?;
-        let name: &mut NewName = bytemuck::try_from_bytes_mut(self.map.get_mut(range)?).ok()?;
-        name.record = record;
-        Some(())
+    /// Adds a record to a list; gives where it is. `None` if there is no space.
+    pub fn push<T: bytemuck::Pod>(&mut self, list: List, record: T) -> Option<u64> {
+        // Before each record stands where the one before it is.
+        self.add(&[self.header().lists[list as usize], 0])?;
+        let at = self.add(&[record])?;
+        self.header_mut().lists[list as usize] = at;
+        Some(at)
+    }
+
+    /// The records of a list, each with its place, the last one first.
+    pub fn list<T: bytemuck::Pod>(&self, list: List) -> Vec<(u64, T)> {
+        let mut found = Vec::new();
+        let mut at = self.header().lists[list as usize];
+        while let Some(link) = at.checked_sub(LINK_SIZE)
+            && let (Some(next), Some(record)) = (
+                self.records::<u64>(link, 1).first(),
+                self.records::<T>(at, 1).first(),
+            )
+        {
+            found.push((at, *record));
+            // Each is behind the one that was added before it, so that the list ends.
+            at = if *next < at { *next } else { 0 };
+        }
+        found
+    }
+
+    /// A record anywhere, to be changed.
+    pub fn record_at<T: bytemuck::Pod>(&mut self, at: u64) -> Option<&mut T> {
+        let range = self.range::<T>(at, 1)?;
+        bytemuck::try_from_bytes_mut(self.map.get_mut(range)?).ok()
     }
 
     fn range<T>(&self, at: u64, count: u64) -> Option<std::ops::Range<usize>> {
@@ -664,6 +661,9 @@ impl State {
         Some(at)
     }
 }
+
+/// Bytes before each record of a list.
+const LINK_SIZE: u64 = 16;
 
 /// What tells this boot of the machine from all others; zeros, which are like nothing, if the system does not say.
 fn boot() -> [u8; 16] {

@@ -93,8 +93,8 @@ pub(super) fn place(
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::PlaceRecord;
     use super::{Wanted, place};
-    use crate::incremental::state::PlaceRecord;
     use proptest::prelude::*;
 
     fn wanted(section: u64, size: u64) -> Wanted {

@@ -2,8 +2,9 @@
 //! program does.
 
 use super::Reason;
-use super::state::SlotRecord;
-use super::state::{FileRecord, NONE, NameKey, NameRecord, State, Table, fact, key_of};
+use super::state::{
+    DAMAGED, FileRecord, NONE, NameKey, NameRecord, SlotRecord, State, Table, fact, key_of,
+};
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
 use crate::file::Files;
@@ -127,7 +128,7 @@ impl Names {
         let records: &[FileRecord] = world.state.table(Table::Files);
         let defined: &[u32] = world.state.table(Table::Defined);
         for (own, id) in files.ids().skip(1).zip(ids) {
-            let record = records.get(*id as usize).ok_or("the state is damaged")?;
+            let record = records.get(*id as usize).ok_or(DAMAGED)?;
             let [first, count] = record.defined.map(|n| n as usize);
             let in_table = defined
                 .get(first..first.saturating_add(count))

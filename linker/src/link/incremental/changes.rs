@@ -1,0 +1,215 @@
+//! What an incremental link tells the state.
+
+use super::names::Names;
+use super::pieces::AddedPiece;
+use super::state::{
+    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, InputRecord, List, MentionRecord, NONE,
+    NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
+};
+use super::world::{NameAt, World};
+use crate::addresses::{Places, SymbolValue};
+use crate::build_id::ChunkDigest;
+use crate::got;
+use crate::ids::{SectionId, SymbolId};
+use crate::stamp::Stamp;
+use crate::symbols::{flag, rank};
+use rustc_hash::FxHashMap;
+
+/// What the state must be told.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// What inputs are like, by number.
+    pub stamps: Vec<(u32, Stamp)>,
+    pub files: Vec<FileChange>,
+    /// What known names mean now.
+    pub names: Vec<(NameAt, NameRecord)>,
+    pub new_names: Vec<NameRecord>,
+    /// The files that newly mention a name.
+    pub mentions: Vec<(NameMention, u32)>,
+    pub pieces: Vec<AddedPiece>,
+    pub groups: Vec<GroupRecord>,
+    /// By part that has new chunks: where the next one would go.
+    pub next: Vec<(u32, u64)>,
+    pub facts: Option<Facts>,
+    pub digests: Vec<ChunkDigest>,
+}
+
+/// Of which name there is a new mention.
+#[derive(Clone, Copy)]
+pub(super) enum NameMention {
+    Known(NameAt),
+    /// Index among the new names.
+    New(usize),
+}
+
+/// What is new of a file.
+pub(super) struct FileChange {
+    pub file: u32,
+    pub record: FileRecord,
+    pub chunks: Vec<ChunkRecord>,
+    pub places: Vec<PlaceRecord>,
+}
+
+impl Changes {
+    /// Writes it down. `None` if there is no space.
+    pub fn apply(self, state: &mut State) -> Option<()> {
+        for (input, stamp) in self.stamps {
+            state
+                .record_mut::<InputRecord>(Table::Inputs, input as usize)?
+                .stamp = stamp;
+        }
+        for change in self.files {
+            let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
+            let places = [state.add(&change.places)?, change.places.len() as u64];
+            let record = state.record_mut::<FileRecord>(Table::Files, change.file as usize)?;
+            *record = FileRecord {
+                chunks,
+                places,
+                ..change.record
+            };
+        }
+        for (part, next) in self.next {
+            let part = state.record_mut::<PartRecord>(Table::Parts, part as usize)?;
+            part.next = next;
+        }
+        if let Some(facts) = self.facts {
+            state.header_mut().facts = facts;
+        }
+        for (at, record) in self.names {
+            *match at {
+                NameAt::Table(index) => state.record_mut(Table::Names, index as usize)?,
+                NameAt::Added(at) => state.record_at(at)?,
+            } = record;
+        }
+        let new = self.new_names.into_iter();
+        let new: Option<Vec<u64>> = new.map(|record| state.push(List::Names, record)).collect();
+        let new = new?;
+        for (name, file) in self.mentions {
+            let name = match name {
+                NameMention::Known(NameAt::Table(index)) => index.into(),
+                NameMention::Known(NameAt::Added(at)) => at | ADDED,
+                NameMention::New(index) => new.get(index)? | ADDED,
+            };
+            let mention = MentionRecord {
+                name,
+                file,
+                padding: 0,
+            };
+            state.push(List::Mentions, mention)?;
+        }
+        for piece in self.pieces {
+            let record = PieceRecord {
+                hash: hash_piece(&piece.bytes),
+                part: piece.part,
+                offset: u32::try_from(piece.offset).ok()?,
+            };
+            state.push(List::Pieces, record)?;
+            let part = state.record_mut::<PartRecord>(Table::Parts, piece.part as usize)?;
+            part.next = part.next.max(piece.offset + piece.bytes.len() as u64);
+        }
+        for (index, digest) in self.digests.into_iter().enumerate() {
+            *state.record_mut::<ChunkDigest>(Table::Digests, index)? = digest;
+        }
+        for record in self.groups {
+            state.push(List::Groups, record)?;
+        }
+        Some(())
+    }
+}
+
+impl Changes {
+    /// What the names of the files mean now, and who mentions them newly. `ids` are the files' numbers in the state.
+    pub fn note_names(
+        &mut self,
+        world: &World,
+        places: &Places,
+        names: &Names,
+        values: &[SymbolValue],
+        ids: &[u32],
+    ) {
+        let mut new_at: FxHashMap<SymbolId, usize> = FxHashMap::default();
+        for known in &names.list {
+            let value = values[known.symbol.index()];
+            match (known.at, known.record) {
+                (Some(at), Some(old)) => {
+                    let mut record = old;
+                    if known.own.is_some() {
+                        record.address = value.address;
+                    }
+                    record.flags |= value.flags & (flag::REFERENCED | flag::REFERENCED_STRONGLY);
+                    if known.own.is_some() {
+                        record.is_placed = is_placed(places, known.symbol).into();
+                    }
+                    if record != old {
+                        self.names.push((at, record));
+                    }
+                }
+                _ => {
+                    let Some(own) = known.own else { continue };
+                    new_at.insert(known.symbol, self.new_names.len());
+                    self.new_names.push(NameRecord {
+                        key: key_of(places.symbols.name(known.symbol)),
+                        address: value.address,
+                        flags: value.flags,
+                        got: got::NONE,
+                        slots: got::NONE,
+                        definer: ids[own.index() - 1],
+                        dynamic: 0,
+                        rank: places.symbols.key(known.symbol).rank() as u16,
+                        is_placed: is_placed(places, known.symbol).into(),
+                    });
+                }
+            }
+        }
+        for at in &names.gone {
+            if let NameAt::Table(index) = at
+                && let Some(record) = world.name_at(*index)
+            {
+                let record = NameRecord {
+                    definer: NONE,
+                    rank: rank::NONE as u16,
+                    is_placed: 0,
+                    ..*record
+                };
+                self.names.push((*at, record));
+            }
+        }
+        self.note_mentions(world, places, names, &new_at, ids);
+    }
+
+    fn note_mentions(
+        &mut self,
+        world: &World,
+        places: &Places,
+        names: &Names,
+        new_at: &FxHashMap<SymbolId, usize>,
+        ids: &[u32],
+    ) {
+        for ((_, file), id) in places.files.iter().skip(1).zip(ids) {
+            for index in file.first_global()..file.symbol_count() {
+                let symbol = places.symbols.of(file, index);
+                let Some(known) = names.of(symbol) else {
+                    continue;
+                };
+                match known.at {
+                    Some(at) if !world.mentioning(at).contains(id) => {
+                        self.mentions.push((NameMention::Known(at), *id));
+                    }
+                    Some(_) => {}
+                    None => {
+                        if let Some(new) = new_at.get(&symbol) {
+                            self.mentions.push((NameMention::New(*new), *id));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_placed(places: &Places, symbol: SymbolId) -> bool {
+    match places.definitions.section(symbol) {
+        SectionId::NONE => true,
+        section => places.in_section(section, 0).is_some(),
+    }
+}

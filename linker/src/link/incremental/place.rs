@@ -1,0 +1,203 @@
+//! The third step of an incremental link: where everything is, and who refers to what has moved.
+
+use super::chunks::{PlacedAgain, Placing};
+use super::names::Names;
+use super::parts::take_addresses;
+use super::read::Read;
+use super::state::{FileRecord, fact};
+use super::trace::{Settled, Traced};
+use super::{Again, Reason};
+use crate::addresses::{Places, Starts, SymbolValue};
+use crate::frames::{FrameLayout, Frames};
+use crate::got;
+use crate::icf::Folds;
+use crate::ids::FileId;
+use crate::linker_symbols::LinkerSymbols;
+use crate::mentions::entry_name;
+use crate::output::Outputs;
+use crate::room::Room;
+use crate::segments::{Segments, TlsSegment};
+use crate::symbols::flag;
+
+/// Where everything of the objects is.
+pub(super) struct Placed<'r> {
+    /// The output sections, as they are in the output.
+    pub outputs: Outputs<'r>,
+    /// The objects' sections.
+    pub again: PlacedAgain,
+    /// Their frame descriptions. The CIEs have places of their own still, as if there were no others.
+    pub frame_layout: FrameLayout,
+    folds: Folds,
+    starts: Starts,
+    segments: Segments,
+    linker_symbols: LinkerSymbols,
+    ibt: bool,
+    static_irelative: u64,
+}
+
+impl Placed<'_> {
+    /// Addresses of everything.
+    pub fn places<'p>(
+        &'p self,
+        read: &'p Read<'p>,
+        settled: &'p Settled,
+        traced: &'p Traced<'p>,
+    ) -> Places<'p, 'p> {
+        Places {
+            files: &read.files,
+            symbols: &read.symbols,
+            definitions: &settled.definitions,
+            sections: &read.sections,
+            folds: &self.folds,
+            placement: &self.again.placement,
+            starts: &self.starts,
+            outputs: &self.outputs,
+            merged: &traced.merged,
+            pieces: &traced.pieces,
+            got: &traced.got,
+            linker_symbols: &self.linker_symbols,
+            assigned: &[],
+            segments: &self.segments,
+            frame_offsets: &self.frame_layout.file_offsets,
+            ibt: self.ibt,
+            static_irelative: self.static_irelative,
+        }
+    }
+}
+
+/// Places the objects, of which `records` tell. `offsets` is what [`trace`](super::trace::trace) has prepared.
+///
+/// # Errors
+/// If there is no room.
+pub(super) fn place<'r>(
+    again: Again,
+    read: &'r Read<'r>,
+    settled: &Settled,
+    traced: &Traced<'r>,
+    records: &[FileRecord],
+    offsets: Vec<u64>,
+) -> Result<Placed<'r>, Reason> {
+    let Read {
+        files,
+        symbols,
+        sections,
+        ..
+    } = read;
+    let mut outputs = traced.outputs.clone();
+    let part_of = take_addresses(again.state, &mut outputs)?;
+    let placing = Placing {
+        state: again.state,
+        files,
+        sections,
+        outputs: &outputs,
+        part_of: &part_of,
+    };
+    let placed = placing.run(records, offsets)?;
+    let frames = &settled.frames;
+    let mut frame_layout = frames.layout(files, symbols, sections, Room::NONE);
+    check_frames(frames, &frame_layout, records)?;
+    for (offset, record) in frame_layout.file_offsets.iter_mut().skip(1).zip(records) {
+        *offset = record.frames[0];
+    }
+    let facts = &again.state.header().facts;
+    Ok(Placed {
+        starts: Starts::new(sections, &placed.placement, &outputs),
+        outputs,
+        again: placed,
+        frame_layout,
+        folds: Folds::new(sections.count()),
+        segments: Segments {
+            phdrs: Vec::new(),
+            sections: Vec::new(),
+            shoff: 0,
+            file_size: 0,
+            tls: Some(TlsSegment {
+                start: facts.tls_start,
+                thread_pointer: facts.thread_pointer,
+            }),
+            image_base: facts.image_base,
+            wrapped: None,
+        },
+        linker_symbols: LinkerSymbols::new(),
+        ibt: facts.bits & fact::IBT != 0,
+        static_irelative: facts.static_irelative,
+    })
+}
+
+/// The frame descriptions must fit in.
+fn check_frames(
+    frames: &Frames,
+    layout: &FrameLayout,
+    records: &[FileRecord],
+) -> Result<(), Reason> {
+    let offsets = &layout.file_offsets;
+    for (index, record) in records.iter().enumerate() {
+        let file = index + 1;
+        let end = offsets.get(file + 1).copied().unwrap_or(layout.end);
+        let size = end.saturating_sub(offsets[file]);
+        if size > record.frames[1] || (size == 0) != (record.frames[1] == 0) {
+            return Err("the frame descriptions have outgrown their room".into());
+        }
+        if frames.of(FileId(file as u32)).terminator {
+            return Err("a changed object ends all frame descriptions".into());
+        }
+    }
+    Ok(())
+}
+
+/// All symbols as references see them.
+pub(super) fn values(places: &Places, names: &Names) -> Vec<SymbolValue> {
+    let mut values = places.symbol_values();
+    for known in &names.list {
+        let value = &mut values[known.symbol.index()];
+        match (known.own, known.record) {
+            (None, Some(record)) => {
+                *value = SymbolValue {
+                    address: record.address,
+                    flags: record.flags,
+                    got: record.got,
+                };
+            }
+            (Some(_), Some(record)) if record.flags & flag::CANONICAL_PLT != 0 => {
+                value.address = record.address;
+            }
+            _ => {}
+        }
+    }
+    values
+}
+
+/// All files that must be linked again because what they refer to has moved, if there are more of them than these.
+pub(super) fn referrers(
+    again: Again,
+    places: &Places,
+    names: &Names,
+    values: &[SymbolValue],
+) -> Result<Option<Vec<u32>>, Reason> {
+    let mut more: Vec<u32> = Vec::new();
+    let args = again.link.args;
+    let special = [entry_name(args), &args.init[..], &args.fini[..]];
+    for known in names.list.iter().filter(|known| known.own.is_some()) {
+        let (Some(record), Some(at)) = (known.record, known.at) else {
+            continue;
+        };
+        let now = values[known.symbol.index()].address;
+        if now == record.address {
+            continue;
+        }
+        let name = places.symbols.name(known.symbol);
+        if record.slots != got::NONE || special.contains(&name) || record.flags & flag::IFUNC != 0 {
+            let name = again.link.diag.show_name(name);
+            return Err(format!("{name} has moved, and has slots or entries of tables").into());
+        }
+        more.extend(again.world.mentioning(at));
+    }
+    more.retain(|file| !again.ids.contains(file));
+    if more.is_empty() {
+        return Ok(None);
+    }
+    more.extend_from_slice(again.ids);
+    more.sort_unstable();
+    more.dedup();
+    Ok(Some(more))
+}

@@ -1,0 +1,275 @@
+//! The incremental link: the recipe.
+//!
+//! What has changed is found by time stamps; what has not is never opened. The changed objects are read
+//! ([`read`](super::read)), their names settled against the state and their relocations traced ([`trace`](super::trace)), their
+//! sections placed where they were ([`place`](super::place)), and their parts written ([`write`](super::write)), by the
+//! functions that do it in a full link. If a definition that others mention gets another address, those others are linked
+//! again, too, and all is done once more with them. Whatever cannot be done so is done by a full link; also what turns out
+//! when the output is changed already, as a full link writes all of it.
+
+use super::changes::{Changes, FileChange};
+use super::place::{place, referrers, values};
+use super::read::read;
+use super::state::{DAMAGED, Facts, FileRecord, InputRecord, State, Table, file};
+use super::trace::{settle, trace};
+use super::world::World;
+use super::write::{self, Linked, Written};
+use super::{Again, How, Reason, manifest};
+use crate::args::Incremental;
+use crate::diag::{DiagOptions, Diagnostics};
+use crate::inputs::InputArena;
+use crate::link::Link;
+use crate::log;
+use crate::room::wanted;
+use crate::stamp::{Moment, Stamp};
+use crate::timing::Timing;
+use memmap2::Mmap;
+use std::fs::File;
+
+/// How an incremental link went.
+pub(crate) enum Outcome {
+    /// The output is up to date.
+    Done,
+    /// A full link is to be made, and why; nothing is said where none was asked for.
+    Full(Option<Reason>),
+}
+
+/// Brings the output up to date, if that can be done by changing only what has changed.
+pub(crate) fn relink(link: Link, timing: &mut Timing) -> Outcome {
+    match wanted(link.args) {
+        Ok(()) => {}
+        Err(None) => return Outcome::Full(None),
+        Err(Some(option)) => return Outcome::Full(Some(option.into())),
+    }
+    if link.args.incremental == Incremental::Anew {
+        return Outcome::Full(Some("--incremental-full".into()));
+    }
+    match attempt(link, timing) {
+        Ok(()) => Outcome::Done,
+        Err(why) => Outcome::Full(Some(why)),
+    }
+}
+
+fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
+    let path = manifest::state_path(link.args)?;
+    let mut state = State::open(&path).ok_or("there is no state of an earlier link")?;
+    let changed = manifest::changed(&state, link.args)?;
+    timing.phase("look for changes");
+    let facts = state.header().facts;
+    if changed.is_empty() && !link.args.verify_incremental {
+        finish(link, &facts, 0, timing);
+        return Ok(());
+    }
+    let mut files = changed_files(&state, &changed)?;
+
+    let since = Moment::now();
+
+    // From here on the state counts again only when all is done.
+    state.header_mut().clean = 0;
+    let stamps = stamps(&state, &files, since);
+    while !files.is_empty() {
+        match link_again(link, &state, &files, How::Change, timing)? {
+            Step::Done(mut changes) => {
+                changes.stamps = stamps;
+                changes.apply(&mut state).ok_or("the state file is full")?;
+                break;
+            }
+            Step::More(more) => files = more,
+        }
+    }
+    if link.args.verify_incremental {
+        compare(link, &state, timing);
+    }
+    let header = state.header_mut();
+    header.output = Stamp::at(&link.args.output).ok_or("the output is gone")?;
+    header.clean = 1;
+    timing.phase("keep state");
+    finish(link, &facts, files.len(), timing);
+    Ok(())
+}
+
+/// Tells who wants to know.
+fn finish(link: Link, facts: &Facts, files: usize, timing: &mut Timing) {
+    log::relinked(
+        link.args,
+        facts.tickets as usize + facts.objects as usize,
+        files,
+        timing.total(),
+    );
+    timing.finish();
+    link.host.finished();
+}
+
+/// The objects that have changed, by their numbers in the state.
+fn changed_files(state: &State, inputs: &[u32]) -> Result<Vec<u32>, Reason> {
+    let records: &[InputRecord] = state.table(Table::Inputs);
+    let files: &[FileRecord] = state.table(Table::Files);
+    let mut changed = Vec::new();
+    for input in inputs {
+        let record = records.get(*input as usize).ok_or(DAMAGED)?;
+        match Some(record.file).filter(|file| is_alone(files, *file)) {
+            Some(file) => changed.push(file),
+            None => {
+                let path = manifest::path_of(state, record);
+                return Err(
+                    format!("{} has changed, and is no single object", path.display()).into(),
+                );
+            }
+        }
+    }
+    enough(files, &changed)?;
+    Ok(changed)
+}
+
+/// Refuses to link most of the program again.
+fn enough(files: &[FileRecord], changed: &[u32]) -> Result<(), Reason> {
+    let linked = files
+        .iter()
+        .filter(|file| file.bits & file::LINKED != 0)
+        .count();
+    match changed.len() > 8 && changed.len() > linked / 2 {
+        true => Err("most of the program has changed".into()),
+        false => Ok(()),
+    }
+}
+
+/// What the files are like now, before they are read.
+fn stamps(state: &State, files: &[u32], since: Moment) -> Vec<(u32, Stamp)> {
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let records: &[FileRecord] = state.table(Table::Files);
+    let stamp = |file: &u32| {
+        let number = records.get(*file as usize)?.input;
+        let input = inputs.get(number as usize)?;
+        let stamp = Stamp::at(manifest::path_of(state, input))?.settled(since);
+        Some((number, stamp))
+    };
+    files.iter().filter_map(stamp).collect()
+}
+
+/// `--verify-incremental`: writes all files again that can be, and reports an error if the output is not the same.
+pub(crate) fn verify(link: Link, timing: &mut Timing) {
+    let path = manifest::state_path(link.args);
+    if let Some(state) = path.ok().and_then(|path| State::open(&path)) {
+        compare(link, &state, timing);
+    }
+}
+
+/// Whether a file of this number can be linked again by itself.
+fn is_alone(files: &[FileRecord], number: u32) -> bool {
+    let file = files.get(number as usize);
+    file.is_some_and(|file| file.bits & file::ALONE != 0)
+}
+
+fn compare(link: Link, state: &State, timing: &mut Timing) {
+    let files: &[FileRecord] = state.table(Table::Files);
+    let all = 0..files.len() as u32;
+    let alone: Vec<u32> = all.filter(|file| is_alone(files, *file)).collect();
+    let failed = match link_again(link, state, &alone, How::Compare, timing) {
+        Ok(Step::Done(_)) => return,
+        Ok(Step::More(_)) => "something would move".into(),
+        Err(why) => why,
+    };
+    let output = link.args.output.display();
+    link.diag
+        .error(format!("{output}: --verify-incremental: {failed}"));
+}
+
+/// What became of an attempt.
+enum Step {
+    /// Others must be linked again, too: all of them.
+    More(Vec<u32>),
+    /// The output is changed.
+    Done(Box<Changes>),
+}
+
+/// Links some files again, given by their numbers in the state.
+fn link_again(
+    link: Link,
+    state: &State,
+    ids: &[u32],
+    how: How,
+    timing: &mut Timing,
+) -> Result<Step, Reason> {
+    let old = map_output(link)?;
+    let arena = InputArena::default();
+    let again = Again {
+        link,
+        state,
+        world: &World::new(state),
+        ids,
+        // Messages are the full link's to give.
+        diag: &Diagnostics::new(DiagOptions::from_args(link.args)),
+    };
+    let mut records = records_of(state, ids)?;
+    // A full link may come yet, and there is one choice of how many threads there are.
+    link.host.opened(old.len() as u64);
+
+    // As in any link: read, settle what names mean, find out what is needed, and where it goes.
+    let read = read(again, &arena, &records)?;
+    let settled = settle(again, &read)?;
+    let (traced, offsets) = trace(again, &read, &settled, &records, &old)?;
+    let placed = place(again, &read, &settled, &traced, &records, offsets)?;
+    let places = placed.places(&read, &settled, &traced);
+    let values = values(&places, &settled.names);
+
+    // Whoever refers to what has moved is linked again with it.
+    if let Some(more) = referrers(again, &places, &settled.names, &values)? {
+        let all: &[FileRecord] = state.table(Table::Files);
+        enough(all, &more)?;
+        return match more.iter().all(|file| is_alone(all, *file)) {
+            true => Ok(Step::More(more)),
+            false => Err("a member of an archive refers to what has moved".into()),
+        };
+    }
+
+    // Everything is known.
+    let linked = Linked {
+        read: &read,
+        settled: &settled,
+        traced: &traced,
+        placed: &placed,
+        values: &values,
+    };
+    let Written { facts, digests } = write::write(again, linked, &mut records, old, how, timing)?;
+    let mut changes = Changes {
+        digests,
+        facts: Some(facts),
+        ..Changes::default()
+    };
+    changes.note_names(again.world, &places, &settled.names, &values, ids);
+    changes.pieces = traced.added;
+    changes.groups = read.new_groups.clone();
+    changes.next = placed
+        .again
+        .next
+        .iter()
+        .map(|(part, next)| (*part, *next))
+        .collect();
+    for ((id, record), of_file) in ids.iter().zip(&records).zip(&placed.again.files) {
+        changes.files.push(FileChange {
+            file: *id,
+            record: *record,
+            chunks: of_file.chunks.clone(),
+            places: of_file.places.clone(),
+        });
+    }
+    Ok(Step::Done(Box::new(changes)))
+}
+
+/// The output as it is.
+fn map_output(link: Link) -> Result<Mmap, Reason> {
+    let output = &link.args.output;
+    let map = || {
+        let file = File::open(output)?;
+        // SAFETY: it is looked at before it is changed, and who changes it meanwhile has taken it away first.
+        unsafe { Mmap::map(&file) }
+    };
+    map().map_err(|why| Reason::from(format!("cannot read {}: {why}", output.display())))
+}
+
+fn records_of(state: &State, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {
+    let records: &[FileRecord] = state.table(Table::Files);
+    let record = |id: &u32| records.get(*id as usize).copied();
+    let found: Option<Vec<FileRecord>> = ids.iter().map(record).collect();
+    found.ok_or_else(|| DAMAGED.into())
+}

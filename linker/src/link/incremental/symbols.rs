@@ -1,0 +1,124 @@
+//! The output's symbol tables, in which the files that are linked again have places.
+
+use super::Reason;
+use super::names::Names;
+use super::patch::{self, Patch};
+use super::state::{DAMAGED, Facts, FileRecord, OutputRecord, State, Table};
+use crate::addresses::{Places, SymbolValue};
+use crate::elf::Sym;
+use crate::output::{Outputs, Std};
+use crate::symtab::{self, SymtabLayout};
+
+/// Makes room in the symbol table for what the files have in it now. Gives the places that a file has left, each with where
+/// a symbol of that file is that may stand there instead.
+pub(super) fn settle_symbols(
+    state: &State,
+    symtab: &SymtabLayout,
+    records: &mut [FileRecord],
+    facts: &mut Facts,
+) -> Result<Vec<LeftSymbols>, Reason> {
+    let outputs: &[OutputRecord] = state.table(Table::Outputs);
+    let find = |std: Std| {
+        let found = outputs.iter().find(|output| output.id == std.id().0);
+        found.ok_or_else(|| Reason::from(DAMAGED))
+    };
+    let (table, strings) = (find(Std::Symtab)?, find(Std::Strtab)?);
+    let mut left = Vec::new();
+    for (share, record) in symtab.shares.iter().skip(1).zip(records) {
+        if share.locals > record.locals {
+            return Err("a changed object has more local symbols than there is room for".into());
+        }
+        if share.globals == 0 && record.globals > 0 {
+            return Err("a changed object has no global symbols any more".into());
+        }
+        if share.globals > record.globals {
+            let now = table.offset + 24 * facts.symbols;
+            if record.globals > 0 {
+                left.push(LeftSymbols {
+                    at: record.globals_at,
+                    count: record.globals,
+                    now,
+                });
+            }
+            (record.globals_at, record.globals) = (now, share.globals);
+            facts.symbols += u64::from(share.globals);
+        }
+        if share.names > record.names[1] {
+            record.names = [facts.strings, share.names];
+            facts.strings += share.names;
+        }
+    }
+    match 24 * facts.symbols > table.size || facts.strings > strings.size {
+        true => Err("there is no room for more symbols".into()),
+        false => Ok(left),
+    }
+}
+
+/// Places in the symbol table that a file has left for others.
+pub(super) struct LeftSymbols {
+    /// File offset.
+    at: u64,
+    count: u32,
+    /// Where the file's symbols are now.
+    now: u64,
+}
+
+/// Brings the sizes of the symbol table up to date, and fills what files have left in it.
+pub(super) fn finish_symbols(
+    patch: &mut Patch,
+    outputs: &Outputs,
+    facts: &Facts,
+    left: &[LeftSymbols],
+) -> Option<()> {
+    for LeftSymbols { at, count, now } in left {
+        let symbol: [u8; 24] = (*patch.bytes(*now, 24)?).try_into().ok()?;
+        for slot in patch
+            .bytes(*at, 24 * u64::from(*count))?
+            .chunks_exact_mut(24)
+        {
+            slot.copy_from_slice(&symbol);
+        }
+    }
+    let sizes = [
+        (Std::Symtab, 24 * facts.symbols),
+        (Std::Strtab, facts.strings),
+    ];
+    for (std, size) in sizes {
+        let header = u64::from(outputs.std(std).header);
+        if header != 0 {
+            let at = facts.section_headers + 64 * header + 32;
+            patch.bytes(at, 8)?.copy_from_slice(&size.to_le_bytes());
+        }
+    }
+    Some(())
+}
+
+/// Brings the dynamic symbols up to date that the files define.
+pub(super) fn update_dynamic(
+    patch: &mut Patch,
+    places: &Places,
+    values: &[SymbolValue],
+    names: &Names,
+) -> Result<(), Reason> {
+    let table = places.outputs.std(Std::DynSym);
+    for known in names.list.iter().filter(|known| known.own.is_some()) {
+        let Some(index) = known
+            .record
+            .map(|record| record.dynamic)
+            .filter(|index| *index != 0)
+        else {
+            continue;
+        };
+        let now = symtab::defined_symbol(places, values, known.symbol);
+        let entry = patch.bytes(table.offset + 24 * u64::from(index), 24);
+        let entry: Option<&mut Sym> =
+            entry.and_then(|entry| bytemuck::try_from_bytes_mut(entry).ok());
+        let (Some(now), Some(entry)) = (now, entry) else {
+            return Err(DAMAGED.into());
+        };
+        if !patch::update_dynamic_symbol(entry, &now) {
+            return Err("a dynamic symbol is of another kind".into());
+        }
+    }
+    Ok(())
+}

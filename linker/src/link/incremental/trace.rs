@@ -1,0 +1,270 @@
+//! The second step of an incremental link: what the names of the changed objects mean, what of these is in the output, and
+//! what that needs. Nothing may be needed that is not there.
+
+use super::names::{Known, Names};
+use super::pieces::{AddedPiece, settle_pieces};
+use super::read::Read;
+use super::state::{FileRecord, State, fact};
+use super::world::World;
+use super::{Again, Reason};
+use crate::diag::Diagnostics;
+use crate::file::Files;
+use crate::frames::Frames;
+use crate::got::{self, Got};
+use crate::ids::{SectionId, SymbolId};
+use crate::layout::{MergeClasses, MergedPieces, merge_pieces};
+use crate::merge::Merged;
+use crate::object::Target;
+use crate::output::{Outputs, Part, Std};
+use crate::pieces::{PiecePlaces, UsedPieces};
+use crate::plan::Mode;
+use crate::resolve::{self, Definitions};
+use crate::sections::{Sections, state as section_state};
+use crate::symbols::SymbolTable;
+use crate::trace::groups::Groups;
+use crate::trace::{Needs, Tracer};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the changed objects mean.
+pub(super) struct Settled {
+    /// Their names, with those elsewhere.
+    pub names: Names,
+    /// Where their own definitions are.
+    pub definitions: Definitions,
+    /// Their frame descriptions.
+    pub frames: Frames,
+}
+
+/// Settles the names of the objects against the rest of the program.
+///
+/// # Errors
+/// If that is not known to be harmless.
+pub(super) fn settle(again: Again, read: &Read) -> Result<Settled, Reason> {
+    let Read {
+        files,
+        symbols,
+        sections,
+        ..
+    } = read;
+    let diag = again.diag;
+    let names = Names::settle(again.world, files, symbols, again.ids, diag)?;
+    let (definitions, duplicates) = resolve::publish(files, symbols, sections, diag);
+    if !duplicates.is_empty() || !definitions.commons.is_empty() {
+        return Err("a definition is there twice".into());
+    }
+    names.add_flags(symbols, diag)?;
+    let frames = Frames::parse(files, sections, &read.facts.frames, diag);
+    again.refuse()?;
+    Ok(Settled {
+        names,
+        definitions,
+        frames,
+    })
+}
+
+/// What of the objects is in the output.
+pub(super) struct Traced<'r> {
+    /// The output's kind.
+    pub mode: Mode,
+    /// What sections need.
+    pub needs: Needs,
+    /// The slots that symbols have.
+    pub got: Got,
+    /// The output sections, with those of pieces.
+    pub outputs: Outputs<'r>,
+    /// The merged pieces, in their places among all.
+    pub merged: Merged<'r>,
+    /// Which parts hold them.
+    pub classes: MergeClasses,
+    /// Where the repositories' pieces are.
+    pub pieces: PiecePlaces,
+    /// Pieces that are new.
+    pub added: Vec<AddedPiece>,
+}
+
+/// Traces the objects; `old` is the output. With what was found goes, by section, the index of the merge input.
+///
+/// # Errors
+/// If something is needed that is not there.
+pub(super) fn trace<'r>(
+    again: Again,
+    read: &'r Read<'r>,
+    settled: &Settled,
+    records: &[FileRecord],
+    old: &[u8],
+) -> Result<(Traced<'r>, Vec<u64>), Reason> {
+    let Read {
+        files,
+        symbols,
+        sections,
+        facts,
+        ..
+    } = read;
+    let args = again.link.args;
+    let bits = again.state.header().facts.bits;
+    let mode = Mode {
+        pic: bits & fact::PIC != 0,
+        shared: bits & fact::SHARED != 0,
+        relax: bits & fact::RELAX != 0,
+        pack: false,
+    };
+    let used = UsedPieces::new(files);
+    let tracer = Tracer {
+        pieces: &used,
+        files,
+        symbols,
+        definitions: &settled.definitions,
+        sections,
+        frames: &settled.frames,
+        mode,
+        gc: args.gc_sections,
+        groups: match args.gc_sections {
+            true => Groups::find(files, sections),
+            false => Groups::default(),
+        },
+        prune: bits & fact::PRUNE != 0,
+        link_order: &facts.link_order,
+        bounded: &bounded(again.world, &read.outputs),
+        text: args.z.text,
+        allow_copies: args.z.copyreloc,
+        allow_protected_copies: args.z.extern_protected_data,
+        report_relative: false,
+        diag: again.diag,
+    };
+    let needs = tracer.run(&roots(&settled.names));
+    again.refuse()?;
+    check_needs(&needs, records, again.state)?;
+    settled.names.check_needs(symbols, again.diag)?;
+    check_references(files, sections, symbols, &settled.names, again.diag)?;
+
+    // Pieces go to their like before anybody asks where they are.
+    let mut outputs = read.outputs.clone();
+    let mut added = Ok(Vec::new());
+    let pieces = merge_pieces(
+        files,
+        sections,
+        &mut outputs,
+        &used,
+        &mut |merged, classes, outputs| {
+            added = settle_pieces(again.world, old, merged, classes, outputs);
+        },
+    );
+    let MergedPieces {
+        merged,
+        classes,
+        repository: pieces,
+        input_of,
+    } = pieces.map_err(|_| "pieces cannot be merged")?;
+    let traced = Traced {
+        mode,
+        needs,
+        got: settled.names.got(again.state, symbols),
+        outputs,
+        merged,
+        classes,
+        pieces,
+        added: added?,
+    };
+    Ok((traced, input_of))
+}
+
+/// The definitions that were in the output stay there: somebody may refer to them.
+fn roots(names: &Names) -> Vec<SymbolId> {
+    let is_root = |known: &&Known| {
+        known.own.is_some() && known.record.is_some_and(|record| record.is_placed != 0)
+    };
+    names
+        .list
+        .iter()
+        .filter(is_root)
+        .map(|known| known.symbol)
+        .collect()
+}
+
+/// By part: whether somebody walks over all sections in it.
+fn bounded(world: &World, outputs: &Outputs) -> Vec<bool> {
+    let walked = [Std::PreinitArray, Std::InitArray, Std::FiniArray];
+    let is_bounded = |part: &Part| {
+        let name = &outputs.sections[part.output.index()].name;
+        walked.iter().any(|std| std.id() == part.output)
+            || [&b"__start_"[..], b"__stop_"]
+                .iter()
+                .any(|prefix| world.name(&[prefix, &name[..]].concat()).is_some())
+    };
+    outputs.parts.iter().map(is_bounded).collect()
+}
+
+/// Sections need as many dynamic relocations as before, and nothing that was not there.
+fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(), Reason> {
+    let facts = &state.header().facts;
+    let is_missing = !needs.undefined.is_empty()
+        || !needs.locals.is_empty()
+        || !needs.packed.is_empty()
+        || needs.text_relocations.load(Relaxed)
+        || needs.tls_module.load(Relaxed) && facts.got_module == got::NONE
+        || needs.static_tls.load(Relaxed) && facts.bits & fact::SHARED != 0
+        || needs.got_base.load(Relaxed);
+    if is_missing {
+        return Err("a changed object needs what only a full link makes".into());
+    }
+    for (counts, record) in needs.dynamic.iter().skip(1).zip(records) {
+        let now = [
+            counts.relative.load(Relaxed),
+            counts.symbolic.load(Relaxed),
+            counts.irelative.load(Relaxed),
+        ];
+        if now != [record.relative, record.symbolic, record.irelative] {
+            return Err("a changed object has another number of dynamic relocations".into());
+        }
+    }
+    Ok(())
+}
+
+/// What is in the output may only refer to what is, too.
+fn check_references(
+    files: &Files,
+    sections: &Sections,
+    symbols: &SymbolTable,
+    names: &Names,
+    diag: &Diagnostics,
+) -> Result<(), Reason> {
+    use crate::arch::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
+    for (own, file) in files.iter().skip(1) {
+        let object = files.object(own);
+        for (number, section) in (0..).zip(sections.of_file(own)) {
+            let id = SectionId(section);
+            let relocations = sections.relocations[id.index()];
+            let is_read =
+                sections.is_alive(id) || sections.state(id) & section_state::EH_FRAME != 0;
+            if relocations == 0 || !is_read {
+                continue;
+            }
+            let mut why = None;
+            object.fixups(number, relocations).for_each(|fixup| {
+                if matches!(fixup.r_type, R_X86_64_SIZE32 | R_X86_64_SIZE64) {
+                    why = Some("the size of a symbol is asked for".to_owned());
+                }
+                let Target::Symbol(index) = fixup.target else {
+                    return;
+                };
+                if index < object.first_global() {
+                    return;
+                }
+                let symbol = symbols.of(file, index);
+                let Some(known) = names.of(symbol) else {
+                    return;
+                };
+                let is_there =
+                    known.own.is_some() || known.record.is_some_and(|record| record.is_placed != 0);
+                if !is_there {
+                    let name = diag.show_name(symbols.name(symbol));
+                    why = Some(format!("{name} was left out"));
+                }
+            });
+            if let Some(why) = why {
+                return Err(why.into());
+            }
+        }
+    }
+    Ok(())
+}

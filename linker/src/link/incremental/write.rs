@@ -1,0 +1,339 @@
+//! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
+
+use super::chunks::PlacedAgain;
+use super::names::Known;
+use super::patch::{self, Patch};
+use super::place::Placed;
+use super::read::Read;
+use super::state::{
+    CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
+};
+use super::symbols::{finish_symbols, settle_symbols, update_dynamic};
+use super::trace::{Settled, Traced};
+use super::{Again, How, Reason};
+use crate::addresses::SymbolValue;
+use crate::build_id::ChunkDigest;
+use crate::elf::Rela;
+use crate::frames::FrameLayout;
+use crate::ids::{FileId, SymbolId};
+use crate::made::Made;
+use crate::output::{Outputs, Std};
+use crate::output_file::OutputFile;
+use crate::progress::Position;
+use crate::relocate::Relocator;
+use crate::retain::Retained;
+use crate::room::{Filler, Room};
+use crate::strtab::StringTable;
+use crate::symtab::Chooser;
+use crate::timing::Timing;
+use crate::write::{Regions, Writer};
+use memmap2::Mmap;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The objects, as the steps before have made them.
+#[derive(Clone, Copy)]
+pub(super) struct Linked<'l> {
+    pub read: &'l Read<'l>,
+    pub settled: &'l Settled,
+    pub traced: &'l Traced<'l>,
+    pub placed: &'l Placed<'l>,
+    /// All symbols as references see them.
+    pub values: &'l [SymbolValue],
+}
+
+/// What an output is after it was changed.
+pub(super) struct Written {
+    pub facts: Facts,
+    pub digests: Vec<ChunkDigest>,
+}
+
+/// Changes the output, or compares with it; `old` are its bytes. `records` get the places that files have in tables.
+///
+/// # Errors
+/// If it cannot be done, or the comparison fails. The output may be gone then.
+pub(super) fn write(
+    again: Again,
+    linked: Linked,
+    records: &mut [FileRecord],
+    old: Mmap,
+    how: How,
+    timing: &mut Timing,
+) -> Result<Written, Reason> {
+    let Linked {
+        read,
+        settled,
+        traced,
+        placed,
+        values,
+    } = linked;
+    let (args, diag) = (again.link.args, again.diag);
+    let places = placed.places(read, settled, traced);
+    let retained = Retained::read(args, diag);
+    let chooser = Chooser {
+        files: &read.files,
+        symbols: &read.symbols,
+        definitions: &settled.definitions,
+        sections: &read.sections,
+        folds: places.folds,
+        args,
+        retained: retained.as_ref(),
+    };
+    let mut facts = again.state.header().facts;
+    let has_symbols = facts.bits & fact::SYMTAB != 0;
+    let symtab = has_symbols.then(|| chooser.layout(Room::NONE)).flatten();
+    let left = match &symtab {
+        Some(symtab) => settle_symbols(again.state, symtab, records, &mut facts)?,
+        None => Vec::new(),
+    };
+    let dynamic: FxHashMap<SymbolId, u32> = {
+        let index = |known: &Known| Some((known.symbol, known.record?.dynamic));
+        settled.names.list.iter().filter_map(index).collect()
+    };
+    let too_far = AtomicBool::new(false);
+    // Only what it is told of messages and options is asked for: what the linker makes itself stays.
+    let made = Made {
+        places: &places,
+        values,
+        mode: traced.mode,
+        args,
+        dynamic: None,
+        dynamic_entries: Vec::new(),
+        interpreter: b"",
+        properties: b"",
+        package: b"",
+        build_id_len: None,
+        section_names: StringTable::new(),
+        sframe: None,
+        relr_table: &[],
+        symtab: symtab.as_ref(),
+        entry: 0,
+        sizes: Vec::new(),
+        joined_strings: b"",
+        diag,
+    };
+    let position = Position::default();
+    let mut writer = Writer {
+        places: &places,
+        relocator: Relocator {
+            places: &places,
+            values,
+            mode: traced.mode,
+            dynamic_index: &|id: SymbolId| dynamic.get(&id).copied().unwrap_or(0),
+            check_overflow: args.z.reloc_overflow_check,
+            too_far: &too_far,
+            diag,
+        },
+        frames: &settled.frames,
+        frame_layout: &placed.frame_layout,
+        merge_classes: &traced.classes,
+        needs: &traced.needs,
+        made: &made,
+        symtab: symtab.as_ref(),
+        chooser,
+        zeroed: false,
+        position: &position,
+    };
+    let frame_layout = find_cies(again.state, &old, &placed.outputs, &writer)?;
+    writer.frame_layout = &frame_layout;
+    timing.phase("link again");
+
+    let mut image = Image::open(again, old, how)?;
+    timing.phase("open output");
+    let mut patch = Patch::new(image.bytes());
+    write_files(&writer, &mut patch, &placed.again, records, &placed.outputs)?;
+    fill(&mut patch, again.state, traced, placed).ok_or(DAMAGED)?;
+    if has_symbols {
+        finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
+    }
+    update_dynamic(&mut patch, &places, values, &settled.names)?;
+    again.refuse()?;
+    if too_far.load(Relaxed) {
+        return Err("a section is too far away".into());
+    }
+    let mut digests: Vec<ChunkDigest> = again.state.table(Table::Digests).to_vec();
+    // The id of a comparison would only say that something is not the same.
+    if how == How::Change {
+        patch
+            .write_build_id(&mut digests, facts.build_id)
+            .ok_or(DAMAGED)?;
+    }
+    timing.phase("write");
+    image.finish()?;
+    timing.phase("commit output");
+    Ok(Written { facts, digests })
+}
+
+/// What is written to.
+enum Image {
+    /// The output.
+    Output(OutputFile),
+    /// A copy, and what it must be equal to.
+    Copy(Vec<u8>, Mmap),
+}
+
+impl Image {
+    /// Opens it; `old` are the output's bytes.
+    fn open(again: Again, old: Mmap, how: How) -> Result<Image, Reason> {
+        if how == How::Compare {
+            return Ok(Image::Copy(old.to_vec(), old));
+        }
+        let size = old.len() as u64;
+        // What somebody has mapped is not written over, but copied.
+        drop(old);
+        let output = &again.link.args.output;
+        let opened = OutputFile::reopen(output, size);
+        let failed = |why| Reason::from(format!("cannot change {}: {why}", output.display()));
+        opened.map(Image::Output).map_err(failed)
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Image::Output(output) => output.bytes(),
+            Image::Copy(copy, _) => copy,
+        }
+    }
+
+    /// Puts the output under its name, or compares.
+    fn finish(self) -> Result<(), Reason> {
+        match self {
+            Image::Output(output) => {
+                let failed = |why| Reason::from(format!("cannot write the output: {why}"));
+                output.commit().map_err(failed)
+            }
+            Image::Copy(copy, old) => {
+                match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
+                    None => Ok(()),
+                    Some(at) => Err(format!("the output is another at {at:#x}").into()),
+                }
+            }
+        }
+    }
+}
+
+/// Writes new pieces, and fills room that chunks with debugging information have taken or left.
+fn fill(patch: &mut Patch, state: &State, traced: &Traced, placed: &Placed) -> Option<()> {
+    let (outputs, again) = (&placed.outputs, &placed.again);
+    for (part, offset, size) in again.rests.values().chain(&again.left) {
+        let output = &outputs.sections[outputs.parts[part.index()].output.index()];
+        let room = patch.bytes(output.offset.checked_add(*offset)?, *size)?;
+        Filler::of(&output.name).unwrap_or(Filler::Zeros).fill(room);
+    }
+    let parts: &[PartRecord] = state.table(Table::Parts);
+    let sections: &[OutputRecord] = state.table(Table::Outputs);
+    for piece in &traced.added {
+        let part = parts.get(piece.part as usize)?;
+        let section = sections.get(part.output as usize)?;
+        let at = section.offset + part.offset + piece.offset;
+        let bytes = patch.bytes(at, piece.bytes.len() as u64)?;
+        bytes.copy_from_slice(&piece.bytes);
+    }
+    Some(())
+}
+
+/// The layout of the frames with the common information entries where they are in the output.
+fn find_cies(
+    state: &State,
+    old: &[u8],
+    outputs: &Outputs,
+    writer: &Writer,
+) -> Result<FrameLayout, Reason> {
+    let known: &[CieRecord] = state.table(Table::Cies);
+    let section = outputs.std(Std::EhFrame);
+    let mut found: FxHashMap<u32, u32> = FxHashMap::default();
+    for cie in &writer.frame_layout.cies {
+        let is_it = |record: &&CieRecord| {
+            let start = (section.offset + u64::from(record.offset)) as usize;
+            let there = old.get(start..start.saturating_add(record.size as usize));
+            there.is_some_and(|there| there == writer.cie_bytes(cie, record.offset))
+        };
+        let there = known.iter().find(is_it);
+        let there = there.ok_or("a changed object has frame descriptions of a new kind")?;
+        found.insert(cie.offset, there.offset);
+    }
+    let mut layout = FrameLayout {
+        cies: Vec::new(),
+        ..writer.frame_layout.clone()
+    };
+    // Those that nobody uses have no place.
+    let offsets = layout.cie_offsets.iter_mut().flatten();
+    for offset in offsets.filter(|offset| **offset != u32::MAX) {
+        *offset = *found.get(offset).ok_or(DAMAGED)?;
+    }
+    Ok(layout)
+}
+
+/// Writes the files' parts of the output, and their rows of the table of frames.
+fn write_files(
+    writer: &Writer,
+    patch: &mut Patch,
+    placed: &PlacedAgain,
+    records: &[FileRecord],
+    outputs: &Outputs,
+) -> Result<(), Reason> {
+    let damaged = || Reason::from(DAMAGED);
+    let frames = outputs.std(Std::EhFrame);
+    let strings = outputs.std(Std::Strtab);
+    let relocations = outputs.std(Std::RelaDyn);
+    let (mut rows, mut ranges) = (Vec::new(), Vec::new());
+    for (index, record) in records.iter().enumerate() {
+        let regions = Regions {
+            frames: (
+                frames.offset.wrapping_add(record.frames[0]),
+                record.frames[1],
+            ),
+            locals: (record.locals_at, record.locals),
+            globals: (record.globals_at, record.globals),
+            names: (
+                strings.offset.wrapping_add(record.names[0]),
+                record.names[1],
+            ),
+            relative: (record.relative_at, record.relative),
+            symbolic: record.symbolic,
+            irelative: (record.irelative_at, record.irelative),
+        };
+        let chunks = placed.files[index].range.clone();
+        patch.touch(regions.frames.0, regions.frames.1);
+        patch.touch(regions.locals.0, 24 * u64::from(regions.locals.1));
+        patch.touch(regions.globals.0, 24 * u64::from(regions.globals.1));
+        patch.touch(regions.names.0, regions.names.1);
+        patch.touch(regions.relative.0, 24 * u64::from(regions.relative.1));
+        patch.touch(regions.irelative.0, 24 * u64::from(regions.irelative.1));
+        for number in chunks.clone() {
+            let chunk = &placed.placement.chunks[number as usize];
+            let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
+            if !section.is_nobits() {
+                patch.touch(section.offset + chunk.offset, chunk.size);
+            }
+        }
+        let mut symbolic = vec![Rela::new(0, 0, 0, 0); record.symbolic as usize];
+        let file = FileId(index as u32 + 1);
+        let table = writer
+            .write_again(file, &regions, chunks, &mut symbolic, patch.image)
+            .ok_or_else(damaged)?;
+        rows.extend(table);
+        let start = frames.address.wrapping_add(record.frames[0]);
+        ranges.push(start..start.wrapping_add(record.frames[1]));
+        if !symbolic.is_empty() {
+            let range =
+                relocations.offset as usize..(relocations.offset + relocations.size) as usize;
+            let table: &[Rela] = patch
+                .image
+                .get(range)
+                .and_then(|bytes| bytemuck::try_cast_slice(bytes).ok())
+                .ok_or_else(damaged)?;
+            if !patch::has_all(table, &symbolic) {
+                return Err("a changed object has other dynamic relocations".into());
+            }
+        }
+    }
+    let header = outputs.std(Std::EhFrameHdr);
+    if header.size > 0 && writer.made.args.eh_frame_hdr {
+        let address = header.address;
+        let table = patch
+            .bytes(header.offset, header.size)
+            .ok_or_else(damaged)?;
+        patch::replace_rows(table, address, &ranges, rows)?;
+    }
+    Ok(())
+}
