@@ -12,6 +12,7 @@
 //! | [`process`] | running a program with a time limit, and saying what it said |
 //! | [`compare`] | the same command with and without `repo-cc` |
 //! | [`memo`] | compiles that `repo-cc` may know, compared with compiles |
+//! | [`draw`] | numbers as good as random |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
 //! Every test that builds something builds it twice: by the compiler as it is,
@@ -21,6 +22,7 @@
 pub mod binaries;
 pub mod build;
 pub mod compare;
+pub mod draw;
 pub mod memo;
 pub mod process;
 pub mod programs;

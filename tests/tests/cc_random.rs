@@ -6,24 +6,8 @@
 
 use repo_tests::build::Family;
 use repo_tests::compare::{Comparison, Outcome, SECTION_OPTIONS, is_ticket};
+use repo_tests::draw::{Draw, setting};
 use repo_tests::programs::Language;
-
-/// Numbers as good as random (SplitMix64).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len())]
-    }
-}
 
 /// What a command line is to make; never a link, which has tests of its own.
 const MODES: &[&str] = &[
@@ -217,13 +201,6 @@ fn assert_like(plain: &Outcome, sections: &Outcome, through: &Outcome) {
     }
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
 fn random_lines(family: Family) {
     let Some(it) = Comparison::new(family, Language::C) else {
         return;
@@ -245,9 +222,9 @@ fn random_lines(family: Family) {
     it.then_plain(&["-c", "b.c", "-o", "old.o"]).run.ok();
     let old = std::fs::read(it.directory().join("old.o")).expect("an object");
     let it = it.source("old.o", &old).source("libold.a", "!<arch>\n");
-    let mut draw = Draw(number("REPO_TESTS_SEED", 1));
+    let mut draw = Draw(setting("REPO_TESTS_SEED", 1));
     let mut tickets = 0;
-    for _ in 0..number("REPO_TESTS_LINES", 40) {
+    for _ in 0..setting("REPO_TESTS_LINES", 40) {
         let words = line(&mut draw);
         let with_sections: Vec<&str> = SECTION_OPTIONS.iter().chain(&words).copied().collect();
         let plain = it.plain(&words);

@@ -4,28 +4,11 @@
 //! The draw is the same at every run. `$REPO_TESTS_STEPS` sets the number of edits (30), `$REPO_TESTS_SEED` where the draw begins.
 
 use repo_tests::binaries::Binaries;
-use repo_tests::process::run;
+use repo_tests::draw::{Draw, setting};
+use repo_tests::process::{Run, run};
 use repo_tests::scratch::{Scratch, settle};
 use repo_tests::tools;
 use std::fmt::Write as _;
-
-/// Numbers as good as random (SplitMix64).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-}
-
-fn setting(name: &str, otherwise: usize) -> usize {
-    let set = std::env::var(name).ok();
-    set.map_or(otherwise, |text| text.parse().expect("a number"))
-}
 
 /// A function of a unit.
 #[derive(Clone)]
@@ -59,11 +42,11 @@ struct Program {
 }
 
 impl Program {
-    fn new(seed: usize, units: usize) -> Program {
+    fn new(seed: u64, units: usize) -> Program {
         let mut program = Program {
             units: vec![Unit::default(); units],
             next_name: 0,
-            draw: Draw(seed as u64),
+            draw: Draw(seed),
         };
         for unit in 0..units {
             program.units[unit].data = vec![1, 2, 3];
@@ -274,72 +257,128 @@ struct Form {
     link: &'static [&'static str],
     /// Units.
     units: usize,
-    seed: usize,
+    seed: u64,
+    /// The units are compiled to tickets.
+    tickets: bool,
+    /// They become a shared object, which the program loads.
+    shared: bool,
 }
 
-fn edits(form: &Form) {
-    if tools::require(["g++"]).is_none() {
-        return;
+/// A directory in which compilers find this linker.
+struct Place {
+    scratch: Scratch,
+    through: String,
+}
+
+impl Place {
+    /// Nothing where there is no compiler.
+    fn new() -> Option<Place> {
+        tools::require(["g++"])?;
+        let scratch = Scratch::new();
+        let links = scratch.join("bin");
+        std::fs::create_dir_all(&links).unwrap();
+        let linker = Binaries::get().path("repo-ld");
+        std::os::unix::fs::symlink(linker, links.join("ld")).unwrap();
+        let through = format!("-B{}", links.display());
+        Some(Place { scratch, through })
     }
-    let binaries = Binaries::get();
-    let scratch = Scratch::new();
+
+    fn compile(&self, name: &str, text: &str, options: &[&str], tickets: bool) {
+        let source = self.scratch.write(format!("{name}.cpp"), text);
+        let mut command = match tickets {
+            false => self.scratch.command("g++"),
+            true => {
+                let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
+                command.arg("g++");
+                command
+            }
+        };
+        command.args(["-c", "-ffunction-sections", "-fdata-sections", "-w"]);
+        run(command.args(options).arg(source)).ok();
+    }
+
+    fn link(&self, output: &str, words: &[&str]) -> Run {
+        let mut command = self.scratch.command("g++");
+        command.env("REPO_LOG", self.scratch.join("log"));
+        command.arg(&self.through).args(["-o", output]);
+        run(command.args(words))
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.join("log")).unwrap()
+    }
+
+    /// What the log says of the last link.
+    fn last(&self) -> String {
+        self.log().lines().last().unwrap_or_default().to_owned()
+    }
+}
+
+const INCREMENTAL: &str = "-Wl,--incremental,--verify-incremental";
+
+fn edits(form: &Form) {
+    let Some(place) = Place::new() else { return };
+    let scratch = &place.scratch;
     let seed = setting("REPO_TESTS_SEED", 0) * 1000 + form.seed;
     let mut program = Program::new(seed, form.units);
-    let links = scratch.join("bin");
-    std::fs::create_dir_all(&links).unwrap();
-    std::os::unix::fs::symlink(binaries.path("repo-ld"), links.join("ld")).unwrap();
-    let through = format!("-B{}", links.display());
-    let compile = |name: &str, text: &str| {
-        let source = scratch.write(format!("{name}.cpp"), text);
-        let mut command = scratch.command("g++");
-        command.args(["-c", "-ffunction-sections", "-fdata-sections", "-w"]);
-        run(command.args(form.compile).arg(source)).ok();
+    let compile = |program: &Program, unit: usize| {
+        let name = format!("unit{unit}");
+        place.compile(&name, &program.source(unit), form.compile, form.tickets);
     };
     let objects: Vec<String> = (0..form.units)
         .map(|unit| format!("unit{unit}.o"))
         .collect();
-    let link = |output: &str, options: &[&str]| {
-        let mut command = scratch.command("g++");
-        command.env("REPO_LOG", scratch.join("log")).arg(&through);
-        command
-            .args(form.link)
-            .args(options)
-            .args(["-o", output, "main.o"]);
-        run(command.args(&objects)).ok();
+    let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+    let link = |name: &str, options: &[&str]| {
+        if !form.shared {
+            place
+                .link(name, &[form.link, options, &["main.o"], &objects].concat())
+                .ok();
+            return;
+        }
+        let library = format!("{name}.so");
+        let shared = [form.link, options, &["-shared"], &objects].concat();
+        place.link(&library, &shared).ok();
+        if !scratch.join(name).exists() {
+            let library = format!("./{library}");
+            place.link(name, &["main.o", &library]).ok();
+        }
     };
-    compile("main", &program.main_source());
+    place.compile("main", &program.main_source(), form.compile, form.tickets);
     for unit in 0..form.units {
-        compile(&format!("unit{unit}"), &program.source(unit));
+        compile(&program, unit);
     }
     settle();
-    let incremental = ["-Wl,--incremental,--verify-incremental"];
-    link("grown", &incremental);
+    link("grown", &[INCREMENTAL]);
     let steps = setting("REPO_TESTS_STEPS", 30);
     for step in 0..steps {
         let (unit, what) = program.edit();
-        compile(&format!("unit{unit}"), &program.source(unit));
-        link("grown", &incremental);
+        compile(&program, unit);
+        link("grown", &[INCREMENTAL]);
         link("made", &[]);
         let [grown, made] = ["grown", "made"].map(|name| {
             let mut command = scratch.command(scratch.join(name));
             run(&mut command)
         });
+        assert!(made.status.success(), "{}", made.report());
         assert_eq!(
             (grown.stdout, grown.status),
             (made.stdout, made.status),
             "seed {seed}, step {step}: {what}"
         );
         if step % 10 == 9 && tools::require(["readelf"]).is_some() {
-            let read = run(scratch.command("readelf").args(["-a", "grown"])).ok();
+            let output = if form.shared { "grown.so" } else { "grown" };
+            let read = run(scratch.command("readelf").args(["-a", output])).ok();
             assert_eq!(read.errors(), "", "seed {seed}, step {step}: {what}");
         }
     }
-    let log = std::fs::read_to_string(scratch.join("log")).unwrap();
-    let count = |what: &str| log.lines().filter(|line| line.contains(what)).count();
-    // Most edits are small.
-    let incremental = count("grown: incremental link");
+    let log = place.log();
+    let count = |what: &str| log.lines().filter(|line| line.contains(what)).count() as u64;
+    // Most edits are small; but whatever a shared object comes to export is for a full link.
+    let incremental = count("incremental link: ");
     println!("{incremental} of {steps} steps were incremental");
-    assert!(incremental * 2 > steps, "{incremental} of {steps}\n{log}");
+    let least = if form.shared { steps / 4 } else { steps / 2 };
+    assert!(incremental > least, "{incremental} of {steps}\n{log}");
 }
 
 #[test]
@@ -349,6 +388,8 @@ fn of_a_position_independent_program() {
         link: &[],
         units: 6,
         seed: 1,
+        tickets: false,
+        shared: false,
     });
 }
 
@@ -359,6 +400,8 @@ fn of_a_program_at_a_fixed_place_with_debugging_information() {
         link: &["-no-pie"],
         units: 5,
         seed: 2,
+        tickets: false,
+        shared: false,
     });
 }
 
@@ -369,6 +412,8 @@ fn of_a_program_that_is_collected() {
         link: &["-Wl,--gc-sections"],
         units: 7,
         seed: 3,
+        tickets: false,
+        shared: false,
     });
 }
 
@@ -379,5 +424,198 @@ fn of_a_static_program() {
         link: &["-static"],
         units: 4,
         seed: 4,
+        tickets: false,
+        shared: false,
     });
+}
+
+#[test]
+fn of_tickets() {
+    edits(&Form {
+        compile: &["-O2", "-g"],
+        link: &[],
+        units: 5,
+        seed: 5,
+        tickets: true,
+        shared: false,
+    });
+}
+
+#[test]
+fn of_a_shared_object() {
+    edits(&Form {
+        compile: &["-O1", "-fPIC"],
+        link: &[],
+        units: 5,
+        seed: 6,
+        tickets: false,
+        shared: true,
+    });
+}
+
+/// Two units, linked, and linked again without a change.
+fn two() -> Option<Place> {
+    let place = Place::new()?;
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    place.compile("f", "int f() { return 3; }", &[], false);
+    settle();
+    place.link("a", &[INCREMENTAL, "main.o", "f.o"]).ok();
+    assert!(
+        place.last().contains("there is no state"),
+        "{}",
+        place.last()
+    );
+    place.link("a", &[INCREMENTAL, "main.o", "f.o"]).ok();
+    assert!(
+        place.last().contains("incremental link: 0 of"),
+        "{}",
+        place.last()
+    );
+    Some(place)
+}
+
+/// The program is `expected` after a link that was full, for a reason.
+fn is_full(place: &Place, words: &[&str], reason: &str, expected: i32) {
+    place.link("a", words).ok();
+    let last = place.last();
+    assert!(
+        last.contains("full link") && last.contains(reason),
+        "{last}"
+    );
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(expected);
+}
+
+#[test]
+fn what_is_another_link_is_full() {
+    let Some(place) = two() else { return };
+    let plain = [INCREMENTAL, "main.o", "f.o"];
+    is_full(
+        &place,
+        &["-Wl,--incremental-full", "main.o", "f.o"],
+        "--incremental-full",
+        3,
+    );
+    is_full(
+        &place,
+        &[INCREMENTAL, "-s", "main.o", "f.o"],
+        "the options",
+        3,
+    );
+    is_full(&place, &plain, "the options", 3);
+    is_full(
+        &place,
+        &[INCREMENTAL, "-Wl,--icf=all", "main.o", "f.o"],
+        "--icf",
+        3,
+    );
+    // Somebody else has changed or taken the output.
+    let output = place.scratch.join("a");
+    let mut bytes = std::fs::read(&output).unwrap();
+    bytes.push(0);
+    std::fs::write(&output, bytes).unwrap();
+    is_full(&place, &plain, "the output was changed", 3);
+    std::fs::remove_file(&output).unwrap();
+    is_full(&place, &plain, "the output is gone", 3);
+    // An object that is none any more, and one that is missing: the messages are those of any link.
+    place.scratch.write("f.o", "text");
+    place.link("a", &plain).failed();
+    std::fs::remove_file(place.scratch.join("f.o")).unwrap();
+    let failed = place.link("a", &plain).failed();
+    assert!(failed.errors().contains("f.o"), "{}", failed.errors());
+    place.compile("f", "int f() { return 5; }", &[], false);
+    is_full(&place, &plain, "", 5);
+}
+
+#[test]
+fn a_name_that_nobody_defines_is_reported_and_mended() {
+    let Some(place) = two() else { return };
+    let words = [INCREMENTAL, "main.o", "f.o"];
+    place.compile("f", "int g(); int f() { return g(); }", &[], false);
+    let failed = place.link("a", &words).failed();
+    assert!(failed.errors().contains("undefined"), "{}", failed.errors());
+    place.compile("f", "int f() { return 7; }", &[], false);
+    is_full(&place, &words, "", 7);
+    settle();
+    place.compile("f", "int f() { return 8; }", &[], false);
+    place.link("a", &words).ok();
+    assert!(
+        place.last().contains("incremental link"),
+        "{}",
+        place.last()
+    );
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(8);
+}
+
+#[test]
+fn a_library_that_comes_earlier_is_found() {
+    let Some(place) = Place::new() else { return };
+    let archive = |directory: &str, value: i32| {
+        std::fs::create_dir_all(place.scratch.join(directory)).unwrap();
+        let text = format!("int f() {{ return {value}; }}");
+        place.compile("f", &text, &[], false);
+        let archive = format!("{directory}/libf.a");
+        run(place.scratch.command("ar").args(["rc", &archive, "f.o"])).ok();
+    };
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    archive("two", 2);
+    settle();
+    let words = [INCREMENTAL, "main.o", "-Lone", "-Ltwo", "-lf"];
+    is_full(&place, &words, "", 2);
+    place.link("a", &words).ok();
+    assert!(
+        place.last().contains("incremental link: 0 of"),
+        "{}",
+        place.last()
+    );
+    archive("one", 1);
+    is_full(&place, &words, "-lf is found elsewhere", 1);
+    archive("one", 4);
+    is_full(&place, &words, "libf.a has changed", 4);
+}
+
+#[test]
+fn a_damaged_state_is_none() {
+    let Some(place) = two() else { return };
+    let words = [INCREMENTAL, "main.o", "f.o"];
+    let folder = place.scratch.join("program.repo.links");
+    let states = || {
+        let entries = folder.read_dir().unwrap();
+        entries
+            .map(|entry| entry.unwrap().path())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states().len(), 1);
+    for bytes in [&b""[..], b"text", &[0xff; 5000]] {
+        std::fs::write(&states()[0], bytes).unwrap();
+        place.compile("f", "int f() { return 4; }", &[], false);
+        is_full(&place, &words, "there is no state", 4);
+    }
+    // Others may not have written to it.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(&states()[0], open).unwrap();
+    is_full(&place, &words, "there is no state", 4);
+}
+
+#[test]
+fn a_running_program_is_left_alone() {
+    let Some(place) = Place::new() else { return };
+    let text = |value: i32| {
+        format!("#include <unistd.h>\nint main() {{ char c; read(0, &c, 1); return {value}; }}")
+    };
+    place.compile("main", &text(1), &[], false);
+    settle();
+    let words = [INCREMENTAL, "main.o"];
+    place.link("a", &words).ok();
+    let mut first = place.scratch.command(place.scratch.join("a"));
+    let mut first = first.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    place.compile("main", &text(2), &[], false);
+    place.link("a", &words).ok();
+    assert!(
+        place.last().contains("incremental link: 1 of"),
+        "{}",
+        place.last()
+    );
+    drop(first.stdin.take());
+    assert_eq!(first.wait().unwrap().code(), Some(1));
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(2);
 }

@@ -1,6 +1,7 @@
 //! The links of the corpus: each program as each kind of output, each of many options by itself, and random combinations.
 
 use super::inputs::Inputs;
+use repo_tests::draw::Draw;
 
 /// One link.
 pub struct Case {
@@ -192,14 +193,14 @@ pub fn all(inputs: &Inputs, random: usize) -> Vec<Case> {
         }
     }
     for number in 0..random {
-        let mut dice = Dice(number as u64);
-        let quick = dice.below(12) != 0;
+        let mut draw = Draw(number as u64);
+        let quick = draw.below(12) != 0;
         let among: Vec<&Subject> = programs.iter().filter(|p| p.quick == quick).collect();
-        let program = among[dice.below(among.len())];
-        let kind = &KINDS[dice.below(KINDS.len())];
-        let count = 2 + dice.below(6);
+        let program = among[draw.below(among.len())];
+        let kind = &KINDS[draw.below(KINDS.len())];
+        let count = 2 + draw.below(6);
         let options: Vec<&str> = (0..count)
-            .map(|_| OPTIONS[dice.below(OPTIONS.len())])
+            .map(|_| OPTIONS[draw.below(OPTIONS.len())])
             .collect();
         let name = format!("random-{number}.{}.{}", program.name, kind.0);
         cases.push(program.link(inputs, name, kind, &options));
@@ -352,18 +353,5 @@ impl Subject {
             name,
             arguments: words,
         }
-    }
-}
-
-/// A stream of numbers that a seed decides (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
     }
 }
