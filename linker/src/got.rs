@@ -13,6 +13,7 @@ use crate::symbols::{SymbolTable, flag, rank};
 use crate::trace::Needs;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whose an entry is.
@@ -27,11 +28,27 @@ pub enum Owner {
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
-/// The slots and entries of one symbol. GOT slots are counted in words from the start of `.got`.
+/// A symbol with slots or entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots {
+pub struct Entry {
     /// Whose they are.
     pub owner: Owner,
+    /// Which they are.
+    pub slots: Slots,
+}
+
+impl Deref for Entry {
+    type Target = Slots;
+
+    fn deref(&self) -> &Slots {
+        &self.slots
+    }
+}
+
+/// The slots and entries of one symbol. GOT slots are counted in words from the start of `.got`.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Slots {
     /// The symbol's [`flag`]s.
     pub flags: u32,
     /// Slot with the address.
@@ -81,7 +98,7 @@ impl Copied {
 /// All slots, entries and copies.
 pub struct Got {
     /// Symbols with slots.
-    pub entries: Vec<Slots>,
+    pub entries: Vec<Entry>,
     by_symbol: Vec<u32>,
     by_local: FxHashMap<(FileId, u32), u32>,
     /// Words of `.got`.
@@ -194,10 +211,10 @@ impl Got {
     }
 
     /// Slots and entries that an earlier link has handed out: of some symbols, of `ids`.
-    pub(crate) fn known(entries: Vec<Slots>, ids: usize, words: u32, module: u32) -> Got {
+    pub(crate) fn known(entries: Vec<Entry>, ids: usize, words: u32, module: u32) -> Got {
         let mut by_symbol = vec![NONE; ids];
-        for (number, slots) in (0..).zip(&entries) {
-            if let Owner::Global(id) = slots.owner {
+        for (number, entry) in (0..).zip(&entries) {
+            if let Owner::Global(id) = entry.owner {
                 by_symbol[id.index()] = number;
             }
         }
@@ -224,7 +241,6 @@ impl Got {
         let index = self.entries.len() as u32;
         let imported = flags & flag::IMPORTED != 0;
         let mut slots = Slots {
-            owner,
             flags,
             got: NONE,
             jump: NONE,
@@ -272,7 +288,7 @@ impl Got {
             slots.descriptor = self.take(2);
             self.counts.symbolic += 1;
         }
-        self.entries.push(slots);
+        self.entries.push(Entry { owner, slots });
     }
 
     /// Whether there are TLS descriptors.
@@ -348,7 +364,7 @@ impl Got {
     #[inline]
     pub fn of_global(&self, id: SymbolId) -> Option<&Slots> {
         let index = *self.by_symbol.get(id.index())?;
-        self.entries.get(index as usize)
+        self.entries.get(index as usize).map(Deref::deref)
     }
 
     /// The slots of a local symbol.
@@ -356,6 +372,7 @@ impl Got {
     pub fn of_local(&self, file: FileId, index: u32) -> Option<&Slots> {
         self.entries
             .get(*self.by_local.get(&(file, index))? as usize)
+            .map(Deref::deref)
     }
 
     /// Size of a direct PLT entry.

@@ -9,7 +9,7 @@ use crate::build_id;
 use crate::diag::Diagnostics;
 use crate::dynamic::Dynamic;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
-use crate::got::{NONE, Owner, SlotRelocation, Slots, slot_relocation};
+use crate::got::{Entry, NONE, Owner, SlotRelocation, slot_relocation};
 use crate::hash_tables;
 use crate::ids::{OutputId, SymbolId};
 use crate::mentions::entry_name;
@@ -223,7 +223,7 @@ impl<'a> Made<'_, 'a> {
     }
 
     /// The address that a GOT slot holds before relocation.
-    fn slot_value(&self, slots: &Slots) -> u64 {
+    fn slot_value(&self, slots: &Entry) -> u64 {
         match slots.owner {
             _ if slots.flags & flag::IMPORTED != 0 => 0,
             Owner::Global(id) if slots.flags & flag::CANONICAL_PLT != 0 => {

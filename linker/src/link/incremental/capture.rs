@@ -4,13 +4,13 @@ use super::Reason;
 use super::manifest;
 use super::state::{
     self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, InputRecord, NONE,
-    NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord,
-    SlotRecord, Table, fact, file, key_of,
+    NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table,
+    fact, file, key_of,
 };
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;
-use crate::got::{self, Owner};
+use crate::got::{self, Owner, Slots};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::inputs::{InputArena, Searched};
 use crate::link::opened::Opened;
@@ -418,7 +418,6 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         records.push(FileRecord {
             bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
             input: number,
-            member: [0; 2],
             chunks: [chunks.len() as u64, own.len() as u64],
             places: [all_places.len() as u64, places.len() as u64],
             locals: regions.locals.1,
@@ -542,21 +541,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
         .collect();
     let mut keys = keys;
     keys.par_sort_unstable();
-    let slots: Vec<SlotRecord> = traced
-        .got
-        .entries
-        .iter()
-        .map(|slots| SlotRecord {
-            flags: slots.flags,
-            got: slots.got,
-            jump: slots.jump,
-            tpoff: slots.tpoff,
-            tls_pair: slots.tls_pair,
-            descriptor: slots.descriptor,
-            lazy: slots.lazy,
-            direct: slots.direct,
-        })
-        .collect();
+    let slots: Vec<Slots> = traced.got.entries.iter().map(|entry| entry.slots).collect();
     let mut slots_of: FxHashMap<SymbolId, u32> = FxHashMap::default();
     for (number, entry) in (0..).zip(&traced.got.entries) {
         if let Owner::Global(id) = entry.owner {
@@ -579,7 +564,6 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
                 key: *key,
                 address: value.address,
                 flags: value.flags,
-                got: value.got,
                 slots: slots_of.get(id).copied().unwrap_or(got::NONE),
                 definer: match definition.in_object() {
                     true => definition.file().0,
@@ -591,6 +575,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
                     .map_or(0, |dynamic| dynamic.index(*id)),
                 rank: definition.rank() as u16,
                 is_placed: is_placed.into(),
+                padding: 0,
             }
         })
         .collect();

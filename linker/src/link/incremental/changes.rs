@@ -151,12 +151,12 @@ impl Changes {
                         key: key_of(places.symbols.name(known.symbol)),
                         address: value.address,
                         flags: value.flags,
-                        got: got::NONE,
                         slots: got::NONE,
                         definer: ids[own.index() - 1],
                         dynamic: 0,
                         rank: places.symbols.key(known.symbol).rank() as u16,
                         is_placed: is_placed(places, known.symbol).into(),
+                        padding: 0,
                     });
                 }
             }

@@ -7,6 +7,7 @@ use super::state::{InputRecord, SearchRecord, State, Table};
 use crate::args::{Args, Incremental};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
+use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
@@ -39,8 +40,8 @@ pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
         made.map_err(failed)?;
     }
     let output = std::path::absolute(&args.output).map_err(failed)?;
-    let name = blake3::hash(output.as_os_str().as_bytes()).to_hex();
-    Ok(folder.join(&name.as_str()[..32]))
+    let name = Digest::of(output.as_os_str().as_bytes());
+    Ok(folder.join(format!("{name:.32}")))
 }
 
 /// Digest of all that decides about a link beside its inputs' contents.
@@ -62,7 +63,7 @@ pub(super) fn options_digest(args: &Args) -> [u8; 32] {
     };
     let directory = std::env::current_dir();
     let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
-    *blake3::hash(text.as_bytes()).as_bytes()
+    Digest::of(text.as_bytes()).0
 }
 
 /// The program that links.

@@ -2,13 +2,11 @@
 //! program does.
 
 use super::Reason;
-use super::state::{
-    DAMAGED, FileRecord, NONE, NameKey, NameRecord, SlotRecord, State, Table, fact, key_of,
-};
+use super::state::{DAMAGED, FileRecord, NONE, NameKey, NameRecord, State, Table, fact, key_of};
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
 use crate::file::Files;
-use crate::got::{self, Got, Owner, Slots};
+use crate::got::{self, Entry, Got, Owner, Slots};
 use crate::ids::{FileId, SymbolId};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use rustc_hash::FxHashMap;
@@ -207,19 +205,12 @@ impl Names {
 
     /// The slots of the symbols.
     pub fn got(&self, state: &State, symbols: &SymbolTable) -> Got {
-        let records: &[SlotRecord] = state.table(Table::Slots);
+        let records: &[Slots] = state.table(Table::Slots);
         let slots = |known: &Known| {
-            let record = records.get(known.record?.slots as usize)?;
-            Some(Slots {
+            let slots = records.get(known.record?.slots as usize)?;
+            Some(Entry {
                 owner: Owner::Global(known.symbol),
-                flags: record.flags,
-                got: record.got,
-                jump: record.jump,
-                tpoff: record.tpoff,
-                tls_pair: record.tls_pair,
-                descriptor: record.descriptor,
-                lazy: record.lazy,
-                direct: record.direct,
+                slots: *slots,
             })
         };
         let entries = self.list.iter().filter_map(slots).collect();

@@ -151,13 +151,7 @@ pub(super) fn values(places: &Places, names: &Names) -> Vec<SymbolValue> {
     for known in &names.list {
         let value = &mut values[known.symbol.index()];
         match (known.own, known.record) {
-            (None, Some(record)) => {
-                *value = SymbolValue {
-                    address: record.address,
-                    flags: record.flags,
-                    got: record.got,
-                };
-            }
+            (None, Some(record)) => (value.address, value.flags) = (record.address, record.flags),
             (Some(_), Some(record)) if record.flags & flag::CANONICAL_PLT != 0 => {
                 value.address = record.address;
             }

@@ -15,11 +15,13 @@
 //! as those of the output are, which the same user may change as well; but no offset leads outside of the file.
 
 use crate::stamp::Stamp;
+use format_spec::digest::Digest;
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use store::engine::{Linux, System};
 
 /// What the file begins with. The last byte is the version of the form.
 const MAGIC: [u8; 8] = *b"repo-ld\x01";
@@ -127,7 +129,7 @@ pub enum Table {
     Places,
     /// [`NameRecord`]s, by key.
     Names,
-    /// [`SlotRecord`]s.
+    /// [`Slots`](crate::got::Slots).
     Slots,
     /// [`OutputRecord`]s.
     Outputs,
@@ -207,8 +209,7 @@ pub type NameKey = [u64; 2];
 
 /// The key of a name.
 pub fn key_of(name: &[u8]) -> NameKey {
-    let digest = blake3::hash(name);
-    let [low, high, ..] = bytemuck::cast::<[u8; 32], [u64; 4]>(*digest.as_bytes());
+    let [low, high, ..] = bytemuck::cast::<[u8; 32], [u64; 4]>(Digest::of(name).0);
     [low, high]
 }
 
@@ -220,8 +221,6 @@ pub struct FileRecord {
     pub bits: u32,
     /// The input that it is in.
     pub input: u32,
-    /// Its bytes in that, if it is a member of an archive.
-    pub member: [u64; 2],
     /// Its [`ChunkRecord`]s: offset in the state file, and number.
     pub chunks: [u64; 2],
     /// Its [`PlaceRecord`]s: offset in the state file, and number.
@@ -322,8 +321,6 @@ pub struct NameRecord {
     pub address: u64,
     /// Its flags.
     pub flags: u32,
-    /// Its slot in `.got`.
-    pub got: u32,
     /// Number of its slots in [`Table::Slots`].
     pub slots: u32,
     /// The object that defines it.
@@ -334,6 +331,8 @@ pub struct NameRecord {
     pub rank: u16,
     /// 1 if its section is in the output.
     pub is_placed: u16,
+    /// Unused.
+    pub padding: u32,
 }
 
 /// A file that mentions a name since an incremental link.
@@ -350,21 +349,6 @@ pub struct MentionRecord {
 
 /// Of a [`MentionRecord`]: the name's record is one that was added.
 pub const ADDED: u64 = 1 << 63;
-
-/// The slots and entries of a symbol: as [`Slots`](crate::got::Slots), without its owner.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-#[allow(missing_docs)] // as there
-pub struct SlotRecord {
-    pub flags: u32,
-    pub got: u32,
-    pub jump: u32,
-    pub tpoff: u32,
-    pub tls_pair: u32,
-    pub descriptor: u32,
-    pub lazy: u32,
-    pub direct: u32,
-}
 
 /// An output section.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -665,13 +649,7 @@ impl State {
 /// Bytes before each record of a list.
 const LINK_SIZE: u64 = 16;
 
-/// What tells this boot of the machine from all others; zeros, which are like nothing, if the system does not say.
+/// What tells this boot of the machine from all others; zeros, which count for none, if the system does not say.
 fn boot() -> [u8; 16] {
-    let mut boot = [0; 16];
-    let Ok(text) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else {
-        return boot;
-    };
-    let key = blake3::hash(text.as_bytes());
-    boot.copy_from_slice(&key.as_bytes()[..16]);
-    boot
+    Linux.boot_id()
 }
