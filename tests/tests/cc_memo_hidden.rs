@@ -40,6 +40,122 @@ fn the_date_in_parts() {
     });
 }
 
+#[test]
+fn a_date_that_only_the_preprocessor_sees() {
+    const CAT: &str = "#define CAT(a, b) a##b\n#define CAT2(a, b) CAT(a, b)\n";
+    Memo::each(|it| {
+        let date = |text: &str| format!("{CAT}{text}\n");
+        for text in [
+            "const char *t = CAT(__DA, TE__);",
+            "const char *t = CAT2(CAT(__, TIME), __);",
+            "#define S(x) #x\n#define T(x) S(x)\nconst char *t = T(CAT(__TIME, STAMP__));",
+            "int t = sizeof(CAT(__DA, TE__)) > 3;",
+            "#pragma message(CAT(__DA, TE__))",
+            "_Pragma(\"message(CAT(__DA, TE__))\")",
+            "#ifdef EXTRA\nconst char *t = CAT(__DA, TE__);\n#endif",
+        ] {
+            never(it, &date(text), &["-w", "-DEXTRA=1"]);
+        }
+        // Words that could be put together, and are not.
+        for text in [
+            "enum { TIME, DATE };\nint f(int); int __(int x) { return f(TIME); }",
+            "int t = sizeof(CAT(lo, ng)); enum { E, __DA, TE__ }; int g(int); int h(void) { return g(__DA); }",
+            "#ifdef EXTRA\nconst char *t = CAT(__DA, TE__);\n#endif",
+            "#define F(x)\nF(CAT(__DA, TE__))\nint t;",
+            "#include \"first.h\"\n#pragma GCC diagnostic push\nint t = CAT2(FIR, ST); enum { TIME };",
+        ] {
+            it.scratch.write(it.source, date(text));
+            it.miss(&it.words(&["-w"]));
+            it.miss(&it.words(&["-w", "-MD", "-MF", "dep"]));
+            it.miss(&it.words(&["-w", "-g", "-MMD", "-O2", "-DX=1"]));
+        }
+        // A header that changes has the date at last.
+        it.scratch.write(
+            it.source,
+            date("#include \"first.h\"\nenum { TIME, DATE }; CAT(in, t) t = FIRST, u = (TIME);"),
+        );
+        let words = it.words(&["-w"]);
+        it.miss(&words);
+        let other = "#define FIRST sizeof(CAT2(CAT(__, TI), ME__))\n";
+        it.scratch.write("inc/first.h", other);
+        it.never(&words);
+        it.scratch.write("inc/first.h", "#define FIRST 1\n");
+        it.hit(&words);
+    });
+}
+
+#[test]
+fn a_question_in_parts() {
+    Memo::each(|it| {
+        for text in [
+            "#define C(a, b) a##b\n#if C(__has_, include)(\"asked.h\")\nint t;\n#endif\n",
+            "#define C(a, b) a##b\n#define H C(__has_, include)\n#if H(\"asked.h\")\nint t;\n#endif\n",
+            "#define C(a, b) a##b\n#define B(a, b) C(a, b)\n#if B(B, C)(__has_, include)(\"asked.h\")\n#endif\n\
+             #define BC(a, b) a##b\n#if C(B, C)(__has_, include)(\"asked.h\")\nint t;\n#endif\n",
+            "#define H __has_include(\"asked.h\")\n#if H\nint t;\n#endif\n",
+        ] {
+            // (Some of them are errors to some compilers.)
+            it.scratch.write(it.source, text);
+            for _ in 0..2 {
+                let (_, log) = it.run(&it.words(&["-w"]), it.scratch.path(), false);
+                assert!(
+                    !log.contains(": recorded") && !log.contains("hit: "),
+                    "{text}: {log}"
+                );
+            }
+        }
+        // Only outside of directives is anything put together.
+        it.scratch.write(
+            it.source,
+            "#define C(a, b) a##b\n#define N(a) 1##a\n#if N(0) && __has_include(\"asked.h\")\nint t;\n#endif\n\
+             int C(__has_, x), C(include, s), __has_; int f(int include) { return (include); }\n",
+        );
+        let words = it.words(&["-w"]);
+        it.miss(&words);
+        it.scratch.write("inc/asked.h", "");
+        assert!(!it.compile(&words));
+        it.hit(&words);
+        fs::remove_file(it.scratch.join("inc/asked.h")).expect("removed");
+        it.hit(&words);
+    });
+}
+
+#[test]
+fn a_question_by_another_name() {
+    Memo::each(|it| {
+        it.scratch.write(
+            "inc/has.h",
+            "/* HAS(x) is a question. */\n#ifndef HAS\n#  ifdef __has_include\n#    define HAS __has_include\n#  else\n\
+             #    define HAS(x) 0\n#  endif\n#endif\n#define ASKS HAS\n",
+        );
+        for question in ["HAS(<asked.h>)", "defined(HAS) && ASKS(\"asked.h\")"] {
+            it.scratch.write(
+                it.source,
+                format!("#include <has.h>\n#if {question}\nint t;\n#endif\nint u;\n"),
+            );
+            let words = it.words(&["-w", "-MD"]);
+            it.miss(&words);
+            it.scratch.write("early/asked.h", "");
+            assert!(!it.compile(&words), "a hit of {question}");
+            it.hit(&words);
+            fs::remove_file(it.scratch.join("early/asked.h")).expect("removed");
+            it.hit(&words);
+        }
+        // What cannot be followed.
+        for text in [
+            "#define A \"asked.h\"\n#if HAS(A)\nint t;\n#endif\n",
+            "#define F(x) HAS(x)\n#if F(<asked.h>)\nint t;\n#endif\n",
+            "#define H HAS(\"asked.h\")\n#if H\nint t;\n#endif\n",
+            "#define C(a, b) a##b\n#if C(HA, S)(<asked.h>)\nint t;\n#endif\n",
+        ] {
+            never(it, &format!("#include <has.h>\n{text}"), &["-w"]);
+        }
+        it.scratch
+            .write(it.source, "#include <has.h>\n#if H(<asked.h>)\n#endif\n");
+        it.never(&it.words(&["-DH=HAS"]));
+    });
+}
+
 /// Runs with assembly that reads `inc/data.s`, which then changes.
 fn reads(it: &Memo, text: &str) {
     it.scratch.write("inc/data.s", ".byte 1\n");

@@ -10,6 +10,7 @@ use super::assembly::Assembly;
 use super::inputs::{self, Inputs, Listing};
 use super::pasting::Pastes;
 use super::places::{Places, is_absence};
+use super::questions;
 use super::scan::{self, Form, Lookup};
 use super::tokens;
 use format_spec::digest::Digest;
@@ -47,6 +48,8 @@ pub struct Question<'a> {
     pub assembly: Assembly,
     /// What the assembler has read, as far as it says so.
     pub assembled: &'a [Vec<u8>],
+    /// Whether the preprocessor has said that no date is put together.
+    pub is_dateless: bool,
 }
 
 /// More names than this are not looked at each time.
@@ -65,7 +68,10 @@ struct Finder<'q> {
     /// Links and directories on the way to inputs that were found unchanged.
     ways: HashSet<PathBuf>,
     contents: HashSet<Digest>,
-    texts: Vec<Vec<u8>>,
+    /// The texts of the inputs, with their directories.
+    texts: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Other names of `__has_include`.
+    questions: BTreeSet<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
     /// What macros may put together.
@@ -94,6 +100,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         ways: HashSet::new(),
         contents: HashSet::new(),
         texts: Vec::new(),
+        questions: BTreeSet::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
         is_plain: false,
@@ -139,9 +146,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
             finder.follow(&directory, &name)?;
         }
     }
-    if let Some(reason) = finder.pastes.reason(question.assembly) {
-        return Err(reason);
-    }
+    finder.questions_by_other_names()?;
+    finder.no_pastes()?;
     finder.opaque_names(&followed)?;
     finder.check_assembled()?;
     if finder.conditions.len() > MOST_CONDITIONS {
@@ -213,17 +219,13 @@ impl Finder<'_> {
             .inputs
             .read(place, &metadata)
             .ok_or(UNREADABLE)?;
-        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
-        let is_once = || {
-            let has = |word: &[u8]| memmem::find(&text, word).is_some();
-            has(b"once") || has(b"import")
-        };
-        if !self.contents.insert(digest) && is_once() {
-            return Err("two equal inputs that are to be read once");
-        }
         self.conditions
             .insert(Condition::File(digest, path).encode());
         let text = scan::joined(text)?;
+        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
+        if !self.contents.insert(digest) && tokens::may_be_once(&text) {
+            return Err("two equal inputs that are to be read once");
+        }
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path[..=slash].to_vec(),
             None => Vec::new(),
@@ -231,7 +233,7 @@ impl Finder<'_> {
         let is_source = path == self.question.source;
         self.is_plain |= is_source && tokens::includes_plainly(&text);
         self.text(&directory, &text, is_source)?;
-        self.texts.push(text);
+        self.texts.push((directory, text));
         Ok(())
     }
 
@@ -267,6 +269,7 @@ impl Finder<'_> {
         for lookup in &found.lookups {
             self.look_up(directory, lookup, is_source)?;
         }
+        self.questions.extend(found.questions);
         self.pastes.read(text);
         let names = found.by_macro.into_iter();
         self.by_macro
@@ -274,10 +277,60 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// What is asked by other names of `__has_include`.
+    fn questions_by_other_names(&mut self) -> Result<(), &'static str> {
+        let mut todo: Vec<Vec<u8>> = self.questions.iter().cloned().collect();
+        let texts = std::mem::take(&mut self.texts);
+        while let Some(name) = todo.pop() {
+            let is_in_option = |text: &Vec<u8>| memmem::find(text, &name).is_some();
+            if self.question.macros.iter().any(is_in_option) {
+                return Err(questions::BY_ANOTHER_NAME);
+            }
+            for (directory, text) in &texts {
+                let found = questions::by_name(text, &name)?;
+                for lookup in &found.lookups {
+                    self.look_up(directory, lookup, false)?;
+                }
+                let new = (found.names.into_iter()).filter(|it| self.questions.insert(it.clone()));
+                todo.extend(new);
+            }
+        }
+        self.texts = texts;
+        Ok(())
+    }
+
+    /// Nothing is put together by `##` that would matter.
+    fn no_pastes(&mut self) -> Result<(), &'static str> {
+        // As definitions in a source.
+        let macros: Vec<Vec<u8>> = (self.question.macros.iter())
+            .map(|text| {
+                let mut line = [b"#define ", &text[..]].concat();
+                if let Some(at) = memchr::memchr(b'=', &line) {
+                    line[at] = b' ';
+                }
+                line
+            })
+            .collect();
+        let texts = || (self.texts.iter().map(|(_, text)| text)).chain(&macros);
+        if !self.questions.is_empty() {
+            self.pastes = Pastes::new(&self.questions);
+            texts().for_each(|text| self.pastes.read(text));
+        }
+        let Question {
+            assembly,
+            is_dateless,
+            ..
+        } = *self.question;
+        match (self.pastes).reason(assembly, is_dateless, texts().map(Vec::as_slice)) {
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
     /// All that a macro may be.
     fn definitions(&self, name: &[u8]) -> Vec<Option<Vec<u8>>> {
         let mut found: Vec<Option<Vec<u8>>> = (self.texts.iter())
-            .flat_map(|text| scan::definitions(text, name))
+            .flat_map(|(_, text)| scan::definitions(text, name))
             .map(|text| text.map(<[u8]>::to_vec))
             .collect();
         for text in self.question.macros {

@@ -16,6 +16,7 @@ mod base;
 pub mod bundle;
 pub mod conditions;
 pub mod counts;
+mod dates;
 pub mod depfile;
 mod driver;
 pub mod explain;
@@ -24,6 +25,8 @@ pub mod key;
 mod pasting;
 mod place;
 mod places;
+mod questions;
+mod reach;
 mod scan;
 pub mod shared;
 mod statistics;
@@ -484,7 +487,7 @@ impl<'a> Memo<'a> {
             None => Vec::new(),
         };
         let assembled: Vec<_> = assembled.into_iter().map(OsString::into_vec).collect();
-        let question = conditions::Question {
+        let mut question = conditions::Question {
             takes_precompiled: compiler.family == Family::Gcc,
             assembly: match self.language {
                 _ if self.assembled_file.is_some() => Assembly::Listed,
@@ -500,9 +503,26 @@ impl<'a> Memo<'a> {
             headers: &headers,
             macros: &macros,
             closure: self.compile.dependencies.without_system,
+            is_dateless: false,
         };
-        let named = named.into_iter().map(OsString::into_vec).collect();
-        let conditions = conditions::find(&question, named)?;
+        let named: Vec<_> = named.into_iter().map(OsString::into_vec).collect();
+        let mut conditions = conditions::find(&question, named.clone());
+        if conditions
+            .as_ref()
+            .is_err_and(|reason| *reason == pasting::DATE)
+        {
+            dates::check(&dates::Question {
+                program: &self.invocation.program,
+                family: compiler.family,
+                args: &self.args,
+                words: &words,
+                unique: self.start,
+            })?;
+            question.is_dateless = true;
+            // The preprocessor has read what the compiler had, if that is so still.
+            conditions = conditions::find(&question, named);
+        }
+        let conditions = conditions?;
         // What the key is of must still be so.
         let place = self.place.as_ref().ok_or("no working directory")?;
         place.check(self.start)?;

@@ -6,6 +6,7 @@
 //! rather than too little.
 
 use super::assembly::Assembly;
+use super::reach;
 use super::tokens::{Lexer, Token};
 use std::collections::BTreeSet;
 
@@ -17,49 +18,100 @@ enum Where {
     Alone,
 }
 
+/// `__DATE__` and its like: the preprocessor can be asked whether they are there.
+pub const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
+const ASSEMBLY: &str = "assembly, perhaps put together by ##";
+/// Only in directives this is more than an error.
+const QUESTION: &str = "__has_include, perhaps put together by ##";
+
 /// What must not be made, as it would not be seen; and what to say then.
 const NOT_TO_BE_MADE: [(&[u8], &str, Where); 8] = {
     use Where::*;
-    const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
-    const ASSEMBLY: &str = "assembly, perhaps put together by ##";
-    const QUESTION: &str = "__has_include, perhaps put together by ##";
     [
-        (b"__DATE__", DATE, All),
-        (b"__TIME__", DATE, All),
-        (b"__TIMESTAMP__", DATE, All),
         (b"__has_include", QUESTION, All),
         (b"__has_include_next", QUESTION, All),
         (b"__has_embed", QUESTION, All),
         (b"incbin", ASSEMBLY, Alone),
         (b"include", ASSEMBLY, Alone),
+        (b"__DATE__", DATE, All),
+        (b"__TIME__", DATE, All),
+        (b"__TIMESTAMP__", DATE, All),
     ]
 };
 
-/// The longest of the names.
-const LONGEST: usize = 18;
-
 /// An operand of `##`: a word, or a parameter.
-type Operand = Option<Vec<u8>>;
+pub type Operand = Option<Vec<u8>>;
+
+/// Something that must not be made.
+#[derive(Clone, Debug)]
+struct Secret {
+    name: Vec<u8>,
+    reason: &'static str,
+    place: Where,
+}
 
 /// What was found in the texts of a compile.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pastes {
+    secrets: Vec<Secret>,
     words: BTreeSet<Vec<u8>>,
     rows: BTreeSet<Vec<Operand>>,
 }
 
-fn is_part_of_name(word: &[u8]) -> bool {
-    // (Most words are told by their first letter.)
-    word.len() <= LONGEST
-        && NOT_TO_BE_MADE.iter().any(|(name, _, _)| {
-            word.len() < name.len() && name.windows(word.len()).any(|part| part == word)
-        })
+impl Default for Pastes {
+    fn default() -> Pastes {
+        Pastes::new(&BTreeSet::new())
+    }
 }
 
 impl Pastes {
+    /// Of no text yet. `questions`: other names of `__has_include`.
+    pub fn new(questions: &BTreeSet<Vec<u8>>) -> Pastes {
+        let known = NOT_TO_BE_MADE.map(|(name, reason, place)| Secret {
+            name: name.to_vec(),
+            reason,
+            place,
+        });
+        let questions = questions.iter().map(|name| Secret {
+            name: name.clone(),
+            reason: QUESTION,
+            place: Where::All,
+        });
+        Pastes {
+            secrets: questions.chain(known).collect(),
+            words: BTreeSet::new(),
+            rows: BTreeSet::new(),
+        }
+    }
+
+    fn is_part_of_name(&self, word: &[u8]) -> bool {
+        self.secrets.iter().any(|Secret { name, .. }| {
+            word.len() < name.len() && name.windows(word.len()).any(|part| part == word)
+        })
+    }
+
     /// Reads a text.
     pub fn read(&mut self, text: &[u8]) {
         let mut lexer = Lexer::new(text);
+        let mut line = Vec::new();
+        while lexer.line(&mut line) {
+            self.read_line(&line);
+            for token in &line {
+                match token {
+                    // A literal may be that of a `_Pragma`, in which macros are replaced.
+                    Token::Literal(inside, _) if inside.contains(&b'(') => {
+                        self.read_literal(inside)
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn read_literal(&mut self, inside: &[u8]) {
+        let is_plain = |byte: &u8| !matches!(byte, b'\\' | b'"' | b'\'');
+        let text: Vec<u8> = inside.iter().copied().filter(is_plain).collect();
+        let mut lexer = Lexer::new(&text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
             self.read_line(&line);
@@ -81,7 +133,7 @@ impl Pastes {
             let Token::Word(word) = token else {
                 continue;
             };
-            if !is_part_of_name(word) {
+            if !self.is_part_of_name(word) {
                 continue;
             }
             let before = at.checked_sub(1).map(|before| line[before]);
@@ -104,103 +156,146 @@ impl Pastes {
 
     /// Reads the definition of a macro, from its name on.
     fn read_definition(&mut self, line: &[Token<'_>]) {
-        let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
-        let mut start = 1;
-        if line.get(1) == Some(&Token::Other(b'(')) {
-            let end = line.iter().position(|token| *token == Token::Other(b')'));
-            start = end.unwrap_or(line.len());
-            parameters.extend(line[..start].iter().filter_map(|token| match token {
-                Token::Word(word) => Some(*word),
-                _ => None,
-            }));
-        }
-        let body = line.get(start..).unwrap_or_default();
-        let mut at = 0;
-        while at < body.len() {
-            let first = at;
-            let mut row: Vec<Operand> = Vec::new();
-            while let Some(Token::Word(word)) = body.get(at) {
-                row.push((!parameters.contains(word)).then(|| word.to_vec()));
-                if body.get(at + 1) != Some(&Token::Paste) {
-                    break;
-                }
-                at += 2;
-            }
-            at += 1;
-            // What follows such a word is the name of a type.
-            let before = first.checked_sub(1).map(|before| body[before]);
-            let keywords = [&b"struct"[..], b"class", b"union", b"enum", b"typename"];
-            let is_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
-            let can_fit =
-                |operand: &Operand| operand.as_ref().is_none_or(|word| is_part_of_name(word));
-            if row.len() > 1 && !is_type && row.iter().all(can_fit) {
-                self.rows.insert(row);
+        for row in rows(line) {
+            let can_fit = |operand: &Operand| {
+                (operand.as_ref()).is_none_or(|word| self.is_part_of_name(word))
+            };
+            if row.operands.iter().all(can_fit) && !row.is_type {
+                self.rows.insert(row.operands);
             }
         }
     }
 
-    /// Why something that must not be made may be; `None` if it cannot.
-    pub fn reason(&self, assembly: Assembly) -> Option<&'static str> {
+    /// Why something that must not be made may be; `None` if it cannot. `texts` are all that was read. `is_dateless`: no date is made,
+    /// as is known.
+    pub fn reason<'t>(
+        &self,
+        assembly: Assembly,
+        is_dateless: bool,
+        texts: impl Iterator<Item = &'t [u8]>,
+    ) -> Option<&'static str> {
         let matters = |place: Where| match place {
             Where::All => true,
             Where::Alone => assembly == Assembly::Alone,
         };
-        let found = NOT_TO_BE_MADE
-            .iter()
-            .find(|(name, _, place)| matters(*place) && self.can_make(name));
-        found.map(|(_, reason, _)| *reason)
-    }
-
-    fn can_make(&self, name: &[u8]) -> bool {
-        // By start and end: whether this part of the name can be made.
-        let size = name.len();
-        let mut made = vec![[false; LONGEST + 1]; size + 1];
-        for start in 0..size {
-            for end in start + 1..=size {
-                // (What stands there as a whole is seen elsewhere.)
-                let is_whole = end - start == size;
-                made[start][end] = !is_whole && self.words.contains(&name[start..end]);
-            }
-        }
-        loop {
-            let mut is_new = false;
-            for row in &self.rows {
-                for start in 0..size {
-                    // Where the operands so far may end.
-                    let mut ends = vec![false; size + 1];
-                    ends[start] = true;
-                    for operand in row {
-                        let mut next = vec![false; size + 1];
-                        for from in (start..=size).filter(|from| ends[*from]) {
-                            match operand {
-                                Some(word) if name[from..].starts_with(word) => {
-                                    next[from + word.len()] = true;
-                                }
-                                Some(_) => {}
-                                None => {
-                                    next[from] = true;
-                                    (from + 1..=size)
-                                        .filter(|end| made[from][*end])
-                                        .for_each(|end| next[end] = true);
-                                }
-                            }
-                        }
-                        ends = next;
-                    }
-                    for end in (start + 1..=size).filter(|end| ends[*end]) {
-                        is_new |= !made[start][end];
-                        made[start][end] = true;
-                    }
-                }
-            }
-            if made[0][size] {
-                return true;
-            }
-            if !is_new {
+        let mut texts = Some(texts);
+        let mut in_directives = None;
+        let can_be = |it: &&Secret| {
+            if !matters(it.place) || (is_dateless && it.reason == DATE) {
                 return false;
             }
+            if !can_make(&it.name, &self.words, &self.rows) {
+                return false;
+            }
+            if it.reason != QUESTION {
+                return true;
+            }
+            // Elsewhere it is an error.
+            if let Some(texts) = texts.take() {
+                in_directives = Some(reach::in_directives(texts));
+            }
+            (in_directives.as_ref())
+                .is_none_or(|it_is| can_make(&it.name, &it_is.words, &it_is.rows))
+        };
+        self.secrets.iter().find(can_be).map(|it| it.reason)
+    }
+}
+
+/// Whether a name can be made of these words by these rows.
+fn can_make(name: &[u8], words: &BTreeSet<Vec<u8>>, rows: &BTreeSet<Vec<Operand>>) -> bool {
+    // By start and end: whether this part of the name can be made.
+    let size = name.len();
+    let mut made = vec![vec![false; size + 1]; size + 1];
+    for start in 0..size {
+        for end in start + 1..=size {
+            // (What stands there as a whole is seen elsewhere.)
+            let is_whole = end - start == size;
+            made[start][end] = !is_whole && words.contains(&name[start..end]);
         }
     }
+    loop {
+        let mut is_new = false;
+        for row in rows {
+            for start in 0..size {
+                // Where the operands so far may end.
+                let mut ends = vec![false; size + 1];
+                ends[start] = true;
+                for operand in row {
+                    let mut next = vec![false; size + 1];
+                    for from in (start..=size).filter(|from| ends[*from]) {
+                        match operand {
+                            Some(word) if name[from..].starts_with(word) => {
+                                next[from + word.len()] = true;
+                            }
+                            Some(_) => {}
+                            None => {
+                                next[from] = true;
+                                (from + 1..=size)
+                                    .filter(|end| made[from][*end])
+                                    .for_each(|end| next[end] = true);
+                            }
+                        }
+                    }
+                    ends = next;
+                }
+                for end in (start + 1..=size).filter(|end| ends[*end]) {
+                    is_new |= !made[start][end];
+                    made[start][end] = true;
+                }
+            }
+        }
+        if made[0][size] {
+            return true;
+        }
+        if !is_new {
+            return false;
+        }
+    }
+}
+
+/// Words that are put together, in a row.
+pub struct Row {
+    /// What is between the `##`.
+    pub operands: Vec<Operand>,
+    /// It is the name of a type.
+    pub is_type: bool,
+}
+
+/// The rows in the definition of a macro, from its name on.
+pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
+    let mut found = Vec::new();
+    let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
+    let mut start = 1;
+    if line.get(1) == Some(&Token::Other(b'(')) {
+        let end = line.iter().position(|token| *token == Token::Other(b')'));
+        start = end.unwrap_or(line.len());
+        parameters.extend(line[1..start].iter().filter_map(|token| match token {
+            Token::Word(word) => Some(*word),
+            _ => None,
+        }));
+    }
+    let body = line.get(start..).unwrap_or_default();
+    let mut at = 0;
+    while at < body.len() {
+        let first = at;
+        let mut operands: Vec<Operand> = Vec::new();
+        while let Some(Token::Word(word)) = body.get(at) {
+            operands.push((!parameters.contains(word)).then(|| word.to_vec()));
+            if body.get(at + 1) != Some(&Token::Paste) {
+                break;
+            }
+            at += 2;
+        }
+        at += 1;
+        // What follows such a word is the name of a type.
+        let before = first.checked_sub(1).map(|before| body[before]);
+        let keywords = [&b"struct"[..], b"class", b"union", b"enum", b"typename"];
+        let is_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
+        if operands.len() > 1 {
+            found.push(Row { operands, is_type });
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -210,7 +305,7 @@ mod tests {
     fn reason(text: &str) -> Option<&'static str> {
         let mut pastes = Pastes::default();
         pastes.read(text.as_bytes());
-        pastes.reason(Assembly::Written)
+        pastes.reason(Assembly::Written, false, std::iter::once(text.as_bytes()))
     }
 
     #[test]
@@ -224,6 +319,9 @@ mod tests {
             "#define CAT(a, b) a##b\nchar *d = CAT(_, _TIMESTAMP__);",
             "#define D __TI ## ME__\nchar *d = D;",
             "#define HAS(x) __has_##x\n#if HAS(include)(<a.h>)\n#endif",
+            "#define A(x, y) B##x(y)\n#define BC(x) __has_##x\n#if A(C, include)(<a.h>)\n#endif",
+            "#define H G(__has_, include)\n#define G(x, y) x##y\n#define I H\n#if X\n#elif I(<a.h>)\n#endif",
+            "#define CAT(a, b) a##b\n_Pragma(\"message(\\\"x\\\" CAT(__DA, TE__))\")",
             "char *s = R\"x(\n\" ' /* )x\";\n#define D __DA ## TE__\n",
             "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
             "int i = 1'000; char c = '\"';\n#define D __DA ## TE__\n",
@@ -234,9 +332,12 @@ mod tests {
             "#define CAT(a, b) a##b\n// TIME and DATE, __TI ME__\n_(\"text\"); f(_, x); char *s = \"TIME__\";",
             "#define X(f, x) __ ## f ## _alias\nint TIME, DATE; /* __TIME*_T */ int __; f(__);",
             "#if __has_include(<a.h>) && defined __has_include_next\n#endif\n#define C(a, b) a##b\n",
+            "#define __(x) __ ## x\nenum { TIME, DATE_, TIME__x };",
             "#define _GLIBCXX_HAS_NESTED_TYPE(x) struct __has_##x\nint include;",
             "#define __CONCAT(x, y) x ## y\n# include <a.h>\nint DATE;",
             "char *s = \"\\\n __DA ## TE__\";\n",
+            "#define C(x, y) x##y\nint a, b = C(__has_, include);\n#if A(b)\n#endif\n",
+            "#define C(x, y) x##y\n#define A(x, y) B_##x##y\nint a, b = C(__has_, include);\n#if A(a, b)\n#endif\n",
             "#define C(x, y) __##x##y\nint x __asm (\"y\");",
             "#define C(x, y) x##y\n#define asm __asm__\nint f(int a, int s, int m) { asm (\"nop\"); g(a, s, m); }",
         ] {

@@ -4,6 +4,7 @@
 //! Nothing is preprocessed: a directive counts also where a condition leaves it out, and in a comment. So there is rather too much than
 //! too little, and too much costs a compile that was not needed.
 
+use super::questions;
 use memchr::memmem;
 use std::ops::Range;
 
@@ -36,6 +37,8 @@ pub struct Scan {
     pub lookups: Vec<Lookup>,
     /// Macros that are to be the name.
     pub by_macro: Vec<Vec<u8>>,
+    /// Macros that are other names of `__has_include`.
+    pub questions: Vec<Vec<u8>>,
     /// Why nothing can be known.
     pub beyond: Option<&'static str>,
     /// `__DATE__` or `__TIME__`.
@@ -235,10 +238,17 @@ impl Scan {
         cursor.at += usize::from(is_call);
         cursor.skip_blanks();
         match literal(&text[cursor.at..]) {
+            // It is asked where the macro is used.
+            Some((Form::Quoted, _)) if is_in_definition(&text[..at]) => {
+                self.beyond = Some(questions::IN_DEFINITION);
+            }
             Some((form, name)) => self.look_up(form, name, is_next, true),
             // `defined(__has_include)`, `#ifdef __has_include`.
             None if !is_call && !is_in_definition(&text[..at]) => {}
-            None if !is_call => self.beyond = Some("__has_include by another name in an input"),
+            None if !is_call => match questions::other_name(&text[..at], &text[cursor.at..]) {
+                Some(name) if !is_next => self.questions.push(name.to_vec()),
+                _ => self.beyond = Some(questions::BY_ANOTHER_NAME),
+            },
             None => self.beyond = Some("__has_include of a macro in an input"),
         }
     }
@@ -254,7 +264,7 @@ impl Scan {
 }
 
 /// Whether a macro is being defined where this text ends.
-fn is_in_definition(before: &[u8]) -> bool {
+pub fn is_in_definition(before: &[u8]) -> bool {
     let mut lines = before.rsplit(|byte| *byte == b'\n');
     let mut line = lines.next().unwrap_or_default();
     // Lines that go on.
@@ -269,14 +279,16 @@ fn is_in_definition(before: &[u8]) -> bool {
 }
 
 /// A place in a text.
-struct Cursor<'t> {
-    text: &'t [u8],
-    at: usize,
+pub struct Cursor<'t> {
+    /// The text.
+    pub text: &'t [u8],
+    /// The place.
+    pub at: usize,
 }
 
 impl<'t> Cursor<'t> {
     /// Over blanks, comments, and ends of lines behind a backslash.
-    fn skip_blanks(&mut self) {
+    pub fn skip_blanks(&mut self) {
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             self.at += match rest {
@@ -292,7 +304,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn identifier(&mut self) -> &'t [u8] {
+    /// Reads an identifier, which may be empty.
+    pub fn identifier(&mut self) -> &'t [u8] {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let end = rest
             .iter()
@@ -445,7 +458,9 @@ mod tests {
         assert!(scan(b"#define X(y) __has_include(y)").beyond.is_some());
         // (libstdc++ names types so.)
         assert!(scan(b"#define X(y) struct __has_##y").beyond.is_none());
-        assert!(scan(b"#define X __has_include\n").beyond.is_some());
+        assert!(scan(b"#define X(x) __has_include\n").beyond.is_some());
+        assert_eq!(scan(b"#define X __has_include\n").questions, [b"X"]);
+        assert!(scan(b"#define X __has_include(\"a.h\")\n").beyond.is_some());
         assert!(scan(b"#define __has_include(x) 0\n").beyond.is_none());
         assert!(scan(b"#if __has_embed(\"x\")").beyond.is_some());
         assert!(scan(b"#ifdef __has_embed").beyond.is_none());

@@ -160,6 +160,27 @@ impl<'t> Lexer<'t> {
     }
 }
 
+/// Whether a file may say that it is to be read once only: by a word of its own, or in a text that becomes one.
+pub fn may_be_once(text: &[u8]) -> bool {
+    let has = |text: &[u8], word: &[u8]| memchr::memmem::find(text, word).is_some();
+    if !has(text, b"once") && !has(text, b"import") {
+        return false;
+    }
+    let mut lexer = Lexer::new(text);
+    let mut line = Vec::new();
+    while lexer.line(&mut line) {
+        let is_it = |token: &Token<'_>| match token {
+            Token::Word(word) => matches!(*word, b"once" | b"import"),
+            Token::Literal(text, _) => has(text, b"once"),
+            _ => false,
+        };
+        if line.iter().any(is_it) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Whether the first file that a source includes is one that it names, whatever is defined.
 pub fn includes_plainly(text: &[u8]) -> bool {
     let mut lexer = Lexer::new(text);

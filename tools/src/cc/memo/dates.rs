@@ -1,0 +1,133 @@
+//! Whether a date is in what a compiler reads, as its own preprocessor says: where `##` might put `__DATE__` together, and nobody can
+//! say from the texts alone.
+//!
+//! The preprocessor is run again, with all that the compile was given, and with another word for the dates: where that word
+//! comes out, or the preprocessor does not like it, there is one. In directives a date is an error, but for some pragmas, which the
+//! preprocessor may leave as they are; so only those are let through that take none.
+
+use super::pasting;
+use crate::cc::classify::Word;
+use crate::cc::compiler::{Family, Program};
+use crate::cc::options::Meaning;
+use memchr::memmem;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+const NAMES: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
+
+/// Options of the preprocessor's output, and what is handed on past the driver.
+const OTHERS: [&str; 4] = ["-d", "-P", "-Xclang", "-frewrite"];
+
+/// Pragmas that take no text that is replaced, by their first words.
+const PLAIN: [&str; 10] = [
+    "GCC diagnostic",
+    "GCC visibility",
+    "GCC system_header",
+    "GCC poison",
+    "clang diagnostic",
+    "once",
+    "pop_macro",
+    "push_macro",
+    "redefine_extname",
+    "weak",
+];
+
+/// The compile of which it is asked.
+pub struct Question<'a> {
+    pub program: &'a Program,
+    pub family: Family,
+    /// All arguments.
+    pub args: &'a [OsString],
+    /// The options among them.
+    pub words: &'a [Word],
+    /// A number that no other process has now.
+    pub unique: u64,
+}
+
+/// Sees to it that there is no date.
+///
+/// # Errors
+/// If there may be.
+pub fn check(question: &Question<'_>) -> Result<(), &'static str> {
+    let is_other = |word: &Word| {
+        let option = word.option.as_bytes();
+        OTHERS.iter().any(|it| option.starts_with(it.as_bytes()))
+    };
+    if question.words.iter().any(is_other) {
+        return Err(pasting::DATE);
+    }
+    // What says where something is written.
+    let writes = |word: &&Word| matches!(word.meaning, Meaning::Output | Meaning::Dependencies);
+    let without: HashSet<usize> = (question.words.iter())
+        .filter(writes)
+        .flat_map(|word| word.position..=word.position + word.arguments.len())
+        .collect();
+    let marker = format!("repo_date_{:x}_{:x}", std::process::id(), question.unique);
+    let mut command = Command::new(&question.program.path);
+    command.arg0(&question.program.argv0);
+    let args = question.args.iter().enumerate();
+    command.args(args.filter(|(at, _)| !without.contains(at)).map(|it| it.1));
+    command.args(NAMES.map(|name| format!("-D{name}={marker}")));
+    command.args(["-w", "-E", "-o", "-"]);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().map_err(|_| pasting::DATE)?;
+    let is_dateless = output.status.success()
+        && !output.stdout.is_empty()
+        && memmem::find(&output.stdout, marker.as_bytes()).is_none()
+        && are_plain(&output.stdout, question.family);
+    is_dateless.then_some(()).ok_or(pasting::DATE)
+}
+
+/// Whether no pragma in what was preprocessed can have a date, or change what the preprocessor does in the compile and not here.
+fn are_plain(text: &[u8], family: Family) -> bool {
+    // Left as it was written.
+    if memmem::find(text, b"_Pragma").is_some() || memmem::find(text, b"__pragma").is_some() {
+        return false;
+    }
+    memmem::find_iter(text, b"#pragma").all(|at| {
+        let rest = &text[at + 7..];
+        let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+        let line = line.trim_ascii_start();
+        // gcc has replaced all that it does replace.
+        let is_gcc = family == Family::Gcc;
+        let is_packing = line.starts_with(b"pack") || line.starts_with(b"STDC");
+        let is_plain = |it: &str| {
+            let rest = line.strip_prefix(it.as_bytes());
+            rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
+        };
+        (is_gcc && is_packing) || PLAIN.iter().any(|it| is_plain(it))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pragmas() {
+        let plain = |text: &str, family| are_plain(text.as_bytes(), family);
+        for text in [
+            "",
+            "#pragma once\nint x;\n#pragma GCC diagnostic push\n",
+            "#pragma GCC visibility push(default)\n # 1 \"x\"\n",
+            "#pragma weak x\n#pragma push_macro(\"x\")",
+        ] {
+            assert!(plain(text, Family::Gcc) && plain(text, Family::Clang));
+        }
+        for text in [
+            "#pragma GCC target(\"avx\")\n",
+            "#pragma GCC pop_options\n",
+            "#pragma\n",
+            "#pragma onceover\n",
+            "#pragma clang attribute push(__attribute__((annotate(X))))",
+            "__pragma(message(X))",
+            "int x;\n#pragma comment(user, X)\n",
+        ] {
+            assert!(!plain(text, Family::Gcc) && !plain(text, Family::Clang));
+        }
+        assert!(plain("#pragma pack(4)\n", Family::Gcc));
+    }
+}
