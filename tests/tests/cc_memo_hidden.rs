@@ -48,6 +48,7 @@ fn a_date_that_only_the_preprocessor_sees() {
         for text in [
             "const char *t = CAT(__DA, TE__);",
             "const char *t = CAT2(CAT(__, TIME), __);",
+            "#define U __\n#define D DA\nconst char *t = CAT2(CAT2(CAT2(U, D), TE), U);",
             "#define S(x) #x\n#define T(x) S(x)\nconst char *t = T(CAT(__TIME, STAMP__));",
             "int t = sizeof(CAT(__DA, TE__)) > 3;",
             "#pragma message(CAT(__DA, TE__))",

@@ -55,6 +55,8 @@ struct Secret {
 pub struct Pastes {
     secrets: Vec<Secret>,
     words: BTreeSet<Vec<u8>>,
+    /// Those that are so short that they are everywhere, and never an argument.
+    plain: BTreeSet<Vec<u8>>,
     rows: BTreeSet<Vec<Operand>>,
 }
 
@@ -80,6 +82,7 @@ impl Pastes {
         Pastes {
             secrets: questions.chain(known).collect(),
             words: BTreeSet::new(),
+            plain: BTreeSet::new(),
             rows: BTreeSet::new(),
         }
     }
@@ -145,11 +148,12 @@ impl Pastes {
             let is_plain = word.len() < 3 || word.iter().all(|byte| *byte == b'_');
             let is_argument = matches!(before, Some(Token::Other(b'(' | b',')))
                 && matches!(behind, Some(Token::Other(b')' | b',')));
-            if is_plain && !is_argument {
-                continue;
-            }
-            if !self.words.contains(*word) {
-                self.words.insert(word.to_vec());
+            let words = match is_plain && !is_argument {
+                true => &mut self.plain,
+                false => &mut self.words,
+            };
+            if !words.contains(*word) {
+                words.insert(word.to_vec());
             }
         }
     }
@@ -178,13 +182,19 @@ impl Pastes {
             Where::All => true,
             Where::Alone => assembly == Assembly::Alone,
         };
+        let all = self.words.union(&self.plain).cloned().collect();
         let mut texts = Some(texts);
         let mut in_directives = None;
         let can_be = |it: &&Secret| {
             if !matters(it.place) || (is_dateless && it.reason == DATE) {
                 return false;
             }
-            if !can_make(&it.name, &self.words, &self.rows) {
+            // A macro may stand for a plain word. What is only for assembly has nobody to be asked afterwards.
+            let words = match it.reason {
+                ASSEMBLY => &self.words,
+                _ => &all,
+            };
+            if !can_make(&it.name, words, &self.rows) {
                 return false;
             }
             if it.reason != QUESTION {
@@ -318,6 +328,7 @@ mod tests {
             "%:define M(x) __##x\n#define N(x) x##__\nchar *d = M(N(TIME));",
             "#define CAT(a, b) a##b\nchar *d = CAT(_, _TIMESTAMP__);",
             "#define D __TI ## ME__\nchar *d = D;",
+            "#define CAT(a, b) a##b\n#define C(a, b) CAT(a, b)\n#define U __\nchar *d = C(C(U, DATE), U);",
             "#define HAS(x) __has_##x\n#if HAS(include)(<a.h>)\n#endif",
             "#define A(x, y) B##x(y)\n#define BC(x) __has_##x\n#if A(C, include)(<a.h>)\n#endif",
             "#define H G(__has_, include)\n#define G(x, y) x##y\n#define I H\n#if X\n#elif I(<a.h>)\n#endif",
