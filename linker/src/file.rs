@@ -37,7 +37,9 @@ pub struct File<'a> {
     /// Where its globals start in the table of all files' globals (see
     /// [`SymbolTable`](crate::symbols::SymbolTable)).
     pub slot_base: u32,
-    /// All its bytes, if they are in the mapping of a file.
+    /// Its own bytes: those of the file, or of the member of the archive.
+    pub data: &'a [u8],
+    /// The bytes of the whole file or archive, if they are in a mapping.
     pub mapped: Option<MappedBytes<'a>>,
 }
 

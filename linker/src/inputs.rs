@@ -38,9 +38,9 @@ mod arena;
 mod candidates;
 mod lost;
 
-pub use alone::open_alone;
+pub use alone::{Known, open_alone};
 use arena::Content;
-pub use arena::{InputArena, Searched};
+pub use arena::{InputArena, OpenedFile, Searched};
 use lost::Lost;
 
 /// A file or member that is to be parsed.
@@ -166,6 +166,7 @@ pub fn open<'a>(
         as_needed: false,
         exclude: false,
         slot_base: 0,
+        data: b"",
         mapped: None,
     };
     let mut opening = Opening::new(arena, args, diag);
@@ -1176,6 +1177,7 @@ impl<'a> Found<'a> {
             as_needed: self.as_needed,
             exclude: self.exclude,
             slot_base: 0,
+            data: self.data,
             mapped: self.mapped,
         }
     }

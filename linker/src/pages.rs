@@ -20,6 +20,11 @@ impl<'a> MappedBytes<'a> {
         MappedBytes(bytes)
     }
 
+    /// All of them.
+    pub fn whole(self) -> &'a [u8] {
+        self.0
+    }
+
     /// Gives the memory of a part of these bytes back. They can still be read: the kernel then looks for their pages again.
     /// What is no part of them is left alone.
     pub fn release(self, part: &[u8]) {

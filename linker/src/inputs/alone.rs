@@ -1,30 +1,43 @@
 //! Opening objects again that were inputs of an earlier link.
 
-use super::Input;
-use super::{InputArena, Opener, Opening, list_archives};
+use super::{Found, Input, InputArena, Opener, Opening, list_archives};
 use crate::args::{Args, InputState};
 use crate::diag::Diagnostics;
 use crate::file::{Body, File, Files};
 use crate::scripting::Scripts;
 use crate::search::{Environment, Search};
 use std::path::{Path, PathBuf};
+use tickets::archive::Archive;
 
-/// Opens single objects, each of which was an input of an earlier link by its path: the linker itself comes first, and then
-/// they, in order. `exclude` says which of them `--exclude-libs` covers.
+/// An object that was an input of an earlier link.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Its path, or its archive's.
+    pub path: PathBuf,
+    /// Which member of the archive it is.
+    pub member: Option<usize>,
+    /// `--exclude-libs` covers it.
+    pub exclude: bool,
+}
+
+/// Opens single objects: the linker itself comes first, and then they, in order.
 pub fn open_alone<'a>(
     arena: &'a InputArena,
     args: &Args,
-    paths: &[(PathBuf, bool)],
+    known: &[Known],
     diag: &Diagnostics,
 ) -> Files<'a> {
     let search = Search::new(args, Environment::of_process());
     let mut opener = Opener::new(arena, args, search, Scripts::default(), diag);
-    for (path, exclude) in paths {
+    for known in known {
         let first = opener.found.len();
-        opener.open(path.clone(), InputState::default());
+        match known.member {
+            None => opener.open(known.path.clone(), InputState::default()),
+            Some(member) => opener.member(&known.path, member),
+        }
         for input in &mut opener.found[first..] {
             if let Input::Found(found) = input {
-                found.exclude = *exclude;
+                (found.exclude, found.lazy) = (known.exclude, false);
             }
         }
     }
@@ -36,6 +49,7 @@ pub fn open_alone<'a>(
         as_needed: false,
         exclude: false,
         slot_base: 0,
+        data: b"",
         mapped: None,
     };
     let found = list_archives(opener.found, diag);
@@ -45,4 +59,33 @@ pub fn open_alone<'a>(
         diag.error("a ticket is lost");
     }
     Files(files)
+}
+
+impl Opener<'_, '_> {
+    /// One member of an archive that holds its members.
+    fn member(&mut self, path: &Path, number: usize) {
+        let Some(content) = self.map(path) else {
+            return;
+        };
+        let found = Archive::parse(content.bytes).ok().and_then(|archive| {
+            let member = archive.members().nth(number)?.ok()?;
+            Some((member.name, archive.inline_data(&member)?))
+        });
+        let Some((name, data)) = found else {
+            let path = path.display();
+            self.diag
+                .error(format!("{path}: there is no member {number}"));
+            return;
+        };
+        self.found.push(Input::Found(Found {
+            path: self.arena.paths.alloc(path.to_owned()),
+            member: Some(name),
+            data,
+            lazy: false,
+            as_needed: false,
+            exclude: false,
+            by_path: false,
+            mapped: content.mapped,
+        }));
+    }
 }

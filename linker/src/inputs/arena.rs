@@ -17,9 +17,27 @@ pub struct InputArena {
     maps: Arena<Guarded<Mmap>>,
     pub(super) paths: Arena<PathBuf>,
     bytes: Arena<Vec<u8>>,
-    opened: RefCell<Vec<(PathBuf, Option<Stamp>)>>,
+    opened: RefCell<Vec<OpenedFile>>,
     searched: RefCell<Vec<Searched>>,
     pub(super) repositories: Arena<Repository>,
+}
+
+/// A file that was opened.
+#[derive(Clone, Debug)]
+pub struct OpenedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it was like; nothing if it is no file that can be looked at again.
+    pub stamp: Option<Stamp>,
+    /// Where its bytes begin, which are the arena's.
+    start: usize,
+}
+
+impl OpenedFile {
+    /// Address of the file's first byte in memory.
+    pub fn start(&self) -> usize {
+        self.start
+    }
 }
 
 /// A library that was searched for.
@@ -42,9 +60,15 @@ impl InputArena {
             bytes: self.bytes(bytes),
             mapped: None,
         };
-        let opened = |stamp| self.opened.borrow_mut().push((path.to_path_buf(), stamp));
+        let opened = |stamp, bytes: &[u8]| {
+            self.opened.borrow_mut().push(OpenedFile {
+                path: path.to_path_buf(),
+                stamp,
+                start: bytes.as_ptr() as usize,
+            });
+        };
         if let Some(bytes) = stream::said(path) {
-            opened(None);
+            opened(None, b"");
             return Ok(in_memory(bytes));
         }
         let mut file = std::fs::File::open(path)?;
@@ -52,15 +76,15 @@ impl InputArena {
         if !metadata.is_file() {
             // A pipe or `/dev/null`; a directory says so itself.
             let bytes = stream::read_open(path, &mut file)?;
-            opened(None);
+            opened(None, b"");
             return Ok(in_memory(bytes));
         }
         let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
         // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
         // is with every linker; inputs are complete when the linker is started.
         let map = unsafe { MmapOptions::new().len(len).map(&file)? };
-        opened(Some(Stamp::of(&metadata)));
         let bytes: &[u8] = self.maps.alloc(Guarded::new(map, path));
+        opened(Some(Stamp::of(&metadata)), bytes);
         // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
         let mapped = Some(unsafe { MappedBytes::new(bytes) });
         Ok(Content { bytes, mapped })
@@ -69,7 +93,7 @@ impl InputArena {
     /// The files that were opened, in order.
     pub fn opened(&self) -> Vec<PathBuf> {
         let opened = self.opened.borrow();
-        opened.iter().map(|(path, _)| path.clone()).collect()
+        opened.iter().map(|file| file.path.clone()).collect()
     }
 
     /// The libraries that were searched for, in order.
@@ -84,8 +108,8 @@ impl InputArena {
         });
     }
 
-    /// The same, each with what it was like; nothing if it was no file.
-    pub fn stamps(&self) -> Vec<(PathBuf, Option<Stamp>)> {
+    /// The same, with what they were like.
+    pub fn opened_files(&self) -> Vec<OpenedFile> {
         self.opened.borrow().clone()
     }
 }

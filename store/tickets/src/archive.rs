@@ -497,6 +497,15 @@ impl<'a> Symbols<'a> {
         self.left
     }
 
+    /// The names that are left, each with a zero behind it, one member's after the other's; `None` of a BSD index, whose names
+    /// have no such order.
+    pub fn names(&self) -> Option<&'a [u8]> {
+        match self.kind {
+            IndexKind::SysV | IndexKind::SysV64 => self.data.get(self.name..),
+            IndexKind::Bsd => None,
+        }
+    }
+
     /// Whether there is none left.
     pub fn is_empty(&self) -> bool {
         self.left == 0

@@ -1,11 +1,12 @@
 //! After a full link: what the next link of the same output needs to know is written into the state file.
 
 use super::Reason;
+use super::inputs::Inputs;
 use super::manifest;
 use super::state::{
-    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, InputRecord, NONE,
-    NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table,
-    fact, file, key_of,
+    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, NONE, NameKey,
+    NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
+    file, key_of,
 };
 use crate::args::Args;
 use crate::elf::c;
@@ -25,10 +26,9 @@ use crate::sections::{WARNING_PREFIX, state as section_state};
 use crate::stamp::{Moment, Stamp};
 use crate::symbols::{flag, rank};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 /// What is written down of a link.
 #[derive(Clone, Copy)]
@@ -55,12 +55,11 @@ pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> 
     check(&link)?;
     let path = manifest::state_path(link.args)?;
     let mut builder = Builder::new(facts(&link));
-    let inputs = Inputs::new(link.resolved, arena.stamps())?;
+    let inputs = Inputs::new(link.resolved, arena)?;
     let mut text = Vec::new();
-    let records = inputs.records(&mut text, link.started);
+    let free = inputs.write(link.args, link.started, &mut text, &mut builder);
     let outputs = outputs(link.placed, &mut text);
     let searches = searches(arena, &mut text);
-    builder.table(Table::Inputs, &records);
     builder.table(Table::Text, &text);
     builder.table(Table::Searches, &searches);
     builder.table(Table::Outputs, &outputs);
@@ -72,7 +71,7 @@ pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> 
     builder.table(Table::Warned, &warned(link.resolved));
     builder.table(Table::Digests, &link.kept.digests);
     let header = builder.header();
-    header.options = manifest::options_digest(link.args);
+    header.options = manifest::options_digest(link.args, &free);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
     header.output = Stamp::at(&link.args.output).ok_or("the output is not there")?;
     let written = builder.write(&path);
@@ -168,80 +167,6 @@ fn linked<'f, 'a>(
 ) -> impl Iterator<Item = ((FileId, &'f crate::file::File<'a>), &'f bool)> {
     let files = resolved.files.iter().zip(&resolved.linked);
     files.filter(|(_, linked)| **linked)
-}
-
-/// The files that were opened.
-struct Inputs<'a> {
-    stamps: Vec<(PathBuf, Stamp)>,
-    /// By path.
-    index: HashMap<&'a Path, u32>,
-    /// By input: the object in it, if it is one.
-    file: Vec<u32>,
-}
-
-impl<'a> Inputs<'a> {
-    fn new(
-        resolved: &'a Resolved,
-        opened: Vec<(PathBuf, Option<Stamp>)>,
-    ) -> Result<Inputs<'a>, Reason> {
-        let mut stamps: Vec<(PathBuf, Stamp)> = Vec::with_capacity(opened.len());
-        let mut known: HashMap<PathBuf, ()> = HashMap::with_capacity(opened.len());
-        for (path, stamp) in opened {
-            let Some(stamp) = stamp else {
-                return Err(
-                    format!("{} is no file that can be looked at again", path.display()).into(),
-                );
-            };
-            if known.insert(path.clone(), ()).is_none() {
-                stamps.push((path, stamp));
-            }
-        }
-        let mut numbers: HashMap<&Path, u32> = HashMap::new();
-        for (number, (path, _)) in (0..).zip(&stamps) {
-            numbers.insert(path, number);
-        }
-        let mut index: HashMap<&'a Path, u32> = HashMap::new();
-        let mut file = vec![NONE; stamps.len()];
-        let mut seen = vec![false; stamps.len()];
-        for (id, input) in resolved.files.iter() {
-            let Some(number) = numbers.get(input.path).copied() else {
-                continue;
-            };
-            index.insert(input.path, number);
-            let is_alone = input.member.is_none() && input.object().is_some();
-            let first = !std::mem::replace(&mut seen[number as usize], true);
-            // What is linked twice is not linked again by itself.
-            file[number as usize] = match is_alone && first && resolved.linked[id.index()] {
-                true => id.0,
-                false => NONE,
-            };
-        }
-        drop(numbers);
-        Ok(Inputs {
-            stamps,
-            index,
-            file,
-        })
-    }
-
-    fn of(&self, path: &Path) -> u32 {
-        self.index.get(path).copied().unwrap_or(NONE)
-    }
-
-    fn records(&self, text: &mut Vec<u8>, started: Moment) -> Vec<InputRecord> {
-        let record = |((path, stamp), file): (&(PathBuf, Stamp), &u32)| {
-            let path = path.as_os_str().as_bytes();
-            let at = text.len() as u64;
-            text.extend_from_slice(path);
-            InputRecord {
-                path: at,
-                path_len: path.len() as u32,
-                file: *file,
-                stamp: stamp.settled(started),
-            }
-        };
-        self.stamps.iter().zip(&self.file).map(record).collect()
-    }
 }
 
 fn outputs(placed: &Placed, text: &mut Vec<u8>) -> Vec<OutputRecord> {
@@ -376,6 +301,13 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         }
     };
     let executable_stack: Vec<FileId> = resolved.facts.executable_stack.clone();
+    let facts = &resolved.facts;
+    // Sections that only a full link places.
+    let special = facts.warnings.iter().chain(&facts.sframes);
+    let special = special.chain(facts.link_order.iter().map(|(section, _)| section));
+    let special: FxHashSet<FileId> = special
+        .map(|section| resolved.sections.origin(*section).0)
+        .collect();
     let mut notes: HashMap<FileId, &Vec<u32>> = HashMap::new();
     for (id, sections) in &resolved.facts.properties {
         notes.insert(*id, sections);
@@ -399,8 +331,8 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         let own = &by_file[id.index()];
         let regions = &kept.regions[id.index()];
         let is_linked = resolved.linked[id.index()] && input.object().is_some();
-        let number = inputs.of(input.path);
-        let is_alone = number != NONE && inputs.file[number as usize] == id.0;
+        let mut record = FileRecord::default();
+        let is_alone = inputs.place(id.0, &mut record);
         let bits = [
             (is_linked, file::LINKED),
             (
@@ -408,7 +340,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 file::TICKET,
             ),
             (
-                is_linked && is_alone && !marks_frames(resolved, id),
+                is_linked && is_alone && !special.contains(&id) && !marks_frames(resolved, id),
                 file::ALONE,
             ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
@@ -417,7 +349,6 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         let note = notes.get(&id).copied();
         records.push(FileRecord {
             bits: bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum(),
-            input: number,
             chunks: [chunks.len() as u64, own.len() as u64],
             places: [all_places.len() as u64, places.len() as u64],
             locals: regions.locals.1,
@@ -436,7 +367,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 defined[id.index()],
                 defined[id.index() + 1] - defined[id.index()],
             ],
-            ..FileRecord::default()
+            ..record
         });
         chunks.extend(own.iter().map(|number| {
             let chunk = &placement.chunks[*number as usize];

@@ -3,23 +3,20 @@
 use super::names::Names;
 use super::pieces::AddedPiece;
 use super::state::{
-    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, InputRecord, List, MentionRecord, NONE,
-    NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
+    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MentionRecord, NONE, NameRecord,
+    PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
 };
 use super::world::{NameAt, World};
 use crate::addresses::{Places, SymbolValue};
 use crate::build_id::ChunkDigest;
 use crate::got;
 use crate::ids::{SectionId, SymbolId};
-use crate::stamp::Stamp;
 use crate::symbols::{flag, rank};
 use rustc_hash::FxHashMap;
 
 /// What the state must be told.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// What inputs are like, by number.
-    pub stamps: Vec<(u32, Stamp)>,
     pub files: Vec<FileChange>,
     /// What known names mean now.
     pub names: Vec<(NameAt, NameRecord)>,
@@ -53,11 +50,6 @@ pub(super) struct FileChange {
 impl Changes {
     /// Writes it down. `None` if there is no space.
     pub fn apply(self, state: &mut State) -> Option<()> {
-        for (input, stamp) in self.stamps {
-            state
-                .record_mut::<InputRecord>(Table::Inputs, input as usize)?
-                .stamp = stamp;
-        }
         for change in self.files {
             let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
             let places = [state.add(&change.places)?, change.places.len() as u64];

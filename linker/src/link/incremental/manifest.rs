@@ -3,8 +3,8 @@
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
 use super::Reason;
-use super::state::{InputRecord, SearchRecord, State, Table};
-use crate::args::{Args, Incremental};
+use super::state::{InputRecord, NONE, SearchRecord, State, Table};
+use crate::args::{Args, Incremental, InputKind};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
 use format_spec::digest::Digest;
@@ -44,8 +44,28 @@ pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
     Ok(folder.join(format!("{name:.32}")))
 }
 
-/// Digest of all that decides about a link beside its inputs' contents.
-pub(super) fn options_digest(args: &Args) -> [u8; 32] {
+/// The places on the command line that may name another file next time: what is in it counts.
+pub(super) fn free_arguments(inputs: &[InputRecord]) -> Vec<u32> {
+    let arguments = inputs.iter().map(|input| input.argument);
+    arguments.filter(|argument| *argument != NONE).collect()
+}
+
+/// Digest of all that decides about a link beside its inputs' contents. `free` are the inputs of the command line whose paths do
+/// not count.
+pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
+    let mut inputs = args.inputs.clone();
+    for index in free {
+        let Some(input) = inputs.get(*index as usize) else {
+            continue;
+        };
+        // That a file is named twice counts.
+        let first = args
+            .inputs
+            .iter()
+            .position(|other| other.kind == input.kind);
+        inputs[*index as usize].kind =
+            InputKind::File(first.unwrap_or_default().to_string().into());
+    }
     // What says only how the link is done, or what it says meanwhile, and what is another in each run.
     let args = Args {
         incremental: Incremental::Off,
@@ -56,6 +76,14 @@ pub(super) fn options_digest(args: &Args) -> [u8; 32] {
         threads: None,
         fork: true,
         words: Vec::new(),
+        inputs,
+        // Compilers make directories for the link alone, and find nothing to put into them.
+        library_paths: args
+            .library_paths
+            .iter()
+            .filter(|path| !holds_nothing(path))
+            .cloned()
+            .collect(),
         // Links with intermediate code keep no state.
         plugins: Vec::new(),
         plugin_options: Vec::new(),
@@ -64,6 +92,17 @@ pub(super) fn options_digest(args: &Args) -> [u8; 32] {
     let directory = std::env::current_dir();
     let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
     Digest::of(text.as_bytes()).0
+}
+
+/// Whether there is no file in a directory, or no directory.
+fn holds_nothing(path: &Path) -> bool {
+    // It may stand for another (`=` means the root of the system for which is linked).
+    let is_plain = path.is_absolute();
+    is_plain
+        && match path.read_dir() {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(why) => why.kind() == std::io::ErrorKind::NotFound,
+        }
 }
 
 /// The program that links.
@@ -77,7 +116,8 @@ pub(super) fn own_stamp() -> Option<Stamp> {
 /// If it is another link altogether: other options, another linker, an output that somebody else has changed.
 pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
     let header = state.header();
-    if header.options != options_digest(args) {
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    if header.options != options_digest(args, &free_arguments(inputs)) {
         return Err("the options, the environment or the directory are others".into());
     }
     if own_stamp() != Some(header.linker) {
@@ -88,10 +128,9 @@ pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
         Some(now) if now != header.output => return Err("the output was changed".into()),
         Some(_) => {}
     }
-    let inputs: &[InputRecord] = state.table(Table::Inputs);
     let mut changed = Vec::new();
     for (number, input) in (0..).zip(inputs) {
-        let path = path_of(state, input);
+        let path = path_of(state, args, input);
         match Stamp::at(path) {
             None => return Err(format!("{} is gone", path.display()).into()),
             Some(now) if now == input.stamp => {}
@@ -103,7 +142,11 @@ pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
 }
 
 /// The path of an input.
-pub(super) fn path_of<'s>(state: &'s State, input: &InputRecord) -> &'s Path {
+pub(super) fn path_of<'s>(state: &'s State, args: &'s Args, input: &InputRecord) -> &'s Path {
+    let argument = args.inputs.get(input.argument as usize);
+    if let Some(InputKind::File(path)) = argument.map(|argument| &argument.kind) {
+        return path;
+    }
     Path::new(OsStr::from_bytes(state.text(input.path, input.path_len)))
 }
 
@@ -128,7 +171,7 @@ fn check_searches(state: &State, args: &Args) -> Result<(), Reason> {
             how => search.library(name, how == 1).next(),
         };
         let is_known = |found: &Path| {
-            let mut paths = inputs.iter().map(|input| path_of(state, input));
+            let mut paths = inputs.iter().map(|input| path_of(state, args, input));
             paths.any(|path| path == found)
         };
         if !found.is_some_and(|found| is_known(&found)) {

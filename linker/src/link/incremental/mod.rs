@@ -12,7 +12,9 @@
 mod capture;
 mod changes;
 mod chunks;
+mod edited;
 mod gaps;
+mod inputs;
 mod manifest;
 mod names;
 mod parts;

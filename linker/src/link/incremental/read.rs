@@ -1,11 +1,11 @@
 //! The first step of an incremental link: the changed objects are opened, and their sections and names numbered as in any
 //! link.
 
-use super::state::{FileRecord, GroupRecord, InputRecord, State, Table, file, key_of};
+use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
 use super::{Again, Reason, capture, manifest};
 use crate::file::Files;
-use crate::inputs::{self, InputArena};
+use crate::inputs::{self, InputArena, Known};
 use crate::link::names::{self as link_names, Names};
 use crate::object::Object;
 use crate::output::Outputs;
@@ -13,7 +13,6 @@ use crate::resolve::{self, LostGroups};
 use crate::sections::{SectionFacts, Sections, Unloaded};
 use crate::symbols::SymbolTable;
 use rustc_hash::FxHashMap;
-use std::path::PathBuf;
 
 /// The objects that are linked again.
 pub(super) struct Read<'a> {
@@ -41,7 +40,7 @@ pub(super) fn read<'a>(
     records: &[FileRecord],
 ) -> Result<Read<'a>, Reason> {
     let (args, diag) = (again.link.args, again.diag);
-    let mut files = inputs::open_alone(arena, args, &paths(again.state, records), diag);
+    let mut files = inputs::open_alone(arena, args, &known(again, records), diag);
     again.refuse()?;
     check_kinds(&files, records)?;
     let linked = vec![true; files.0.len()];
@@ -76,14 +75,20 @@ pub(super) fn read<'a>(
     })
 }
 
-fn paths(state: &State, records: &[FileRecord]) -> Vec<(PathBuf, bool)> {
+/// Where the objects are.
+fn known(again: Again, records: &[FileRecord]) -> Vec<Known> {
+    let (state, args) = (again.state, again.link.args);
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let path = |record: &FileRecord| {
+    let known = |record: &FileRecord| {
         let input = inputs.get(record.input as usize);
-        let path = input.map(|input| manifest::path_of(state, input).to_owned());
-        (path.unwrap_or_default(), record.bits & file::EXCLUDED != 0)
+        let path = input.map(|input| manifest::path_of(state, args, input).to_owned());
+        Known {
+            path: path.unwrap_or_default(),
+            member: (record.member as usize).checked_sub(1),
+            exclude: record.bits & file::EXCLUDED != 0,
+        }
     };
-    records.iter().map(path).collect()
+    records.iter().map(known).collect()
 }
 
 /// Each must be an object, as it was.

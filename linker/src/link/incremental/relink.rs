@@ -8,13 +8,14 @@
 //! when the output is changed already, as a full link writes all of it.
 
 use super::changes::{Changes, FileChange};
+use super::edited::is_alone;
 use super::place::{place, referrers, values};
 use super::read::read;
-use super::state::{DAMAGED, Facts, FileRecord, InputRecord, State, Table, file};
+use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
 use super::trace::{settle, trace};
 use super::world::World;
 use super::write::{self, Linked, Written};
-use super::{Again, How, Reason, manifest};
+use super::{Again, How, Reason, edited, manifest};
 use crate::args::Incremental;
 use crate::diag::{DiagOptions, Diagnostics};
 use crate::inputs::InputArena;
@@ -50,6 +51,9 @@ pub(crate) fn relink(link: Link, timing: &mut Timing) -> Outcome {
     }
 }
 
+/// Why a state cannot be changed any more.
+const FULL: &str = "the state file is full";
+
 fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
     let path = manifest::state_path(link.args)?;
     let mut state = State::open(&path).ok_or("there is no state of an earlier link")?;
@@ -60,18 +64,18 @@ fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
         finish(link, &facts, 0, timing);
         return Ok(());
     }
-    let mut files = changed_files(&state, &changed)?;
-
-    let since = Moment::now();
+    let edited = edited::look(&state, link.args, &changed, Moment::now())?;
+    enough(state.table(Table::Files), &edited.files)?;
+    timing.phase("compare contents");
 
     // From here on the state counts again only when all is done.
     state.header_mut().clean = 0;
-    let stamps = stamps(&state, &files, since);
+    edited.apply(&mut state).ok_or(FULL)?;
+    let mut files = edited.files;
     while !files.is_empty() {
         match link_again(link, &state, &files, How::Change, timing)? {
-            Step::Done(mut changes) => {
-                changes.stamps = stamps;
-                changes.apply(&mut state).ok_or("the state file is full")?;
+            Step::Done(changes) => {
+                changes.apply(&mut state).ok_or(FULL)?;
                 break;
             }
             Step::More(more) => files = more,
@@ -100,27 +104,6 @@ fn finish(link: Link, facts: &Facts, files: usize, timing: &mut Timing) {
     link.host.finished();
 }
 
-/// The objects that have changed, by their numbers in the state.
-fn changed_files(state: &State, inputs: &[u32]) -> Result<Vec<u32>, Reason> {
-    let records: &[InputRecord] = state.table(Table::Inputs);
-    let files: &[FileRecord] = state.table(Table::Files);
-    let mut changed = Vec::new();
-    for input in inputs {
-        let record = records.get(*input as usize).ok_or(DAMAGED)?;
-        match Some(record.file).filter(|file| is_alone(files, *file)) {
-            Some(file) => changed.push(file),
-            None => {
-                let path = manifest::path_of(state, record);
-                return Err(
-                    format!("{} has changed, and is no single object", path.display()).into(),
-                );
-            }
-        }
-    }
-    enough(files, &changed)?;
-    Ok(changed)
-}
-
 /// Refuses to link most of the program again.
 fn enough(files: &[FileRecord], changed: &[u32]) -> Result<(), Reason> {
     let linked = files
@@ -133,31 +116,12 @@ fn enough(files: &[FileRecord], changed: &[u32]) -> Result<(), Reason> {
     }
 }
 
-/// What the files are like now, before they are read.
-fn stamps(state: &State, files: &[u32], since: Moment) -> Vec<(u32, Stamp)> {
-    let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let records: &[FileRecord] = state.table(Table::Files);
-    let stamp = |file: &u32| {
-        let number = records.get(*file as usize)?.input;
-        let input = inputs.get(number as usize)?;
-        let stamp = Stamp::at(manifest::path_of(state, input))?.settled(since);
-        Some((number, stamp))
-    };
-    files.iter().filter_map(stamp).collect()
-}
-
 /// `--verify-incremental`: writes all files again that can be, and reports an error if the output is not the same.
 pub(crate) fn verify(link: Link, timing: &mut Timing) {
     let path = manifest::state_path(link.args);
     if let Some(state) = path.ok().and_then(|path| State::open(&path)) {
         compare(link, &state, timing);
     }
-}
-
-/// Whether a file of this number can be linked again by itself.
-fn is_alone(files: &[FileRecord], number: u32) -> bool {
-    let file = files.get(number as usize);
-    file.is_some_and(|file| file.bits & file::ALONE != 0)
 }
 
 fn compare(link: Link, state: &State, timing: &mut Timing) {
@@ -218,7 +182,9 @@ fn link_again(
         enough(all, &more)?;
         return match more.iter().all(|file| is_alone(all, *file)) {
             true => Ok(Step::More(more)),
-            false => Err("a member of an archive refers to what has moved".into()),
+            false => {
+                Err("a file refers to what has moved that cannot be linked again by itself".into())
+            }
         };
     }
 

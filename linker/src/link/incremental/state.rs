@@ -151,12 +151,14 @@ pub enum Table {
     Defined,
     /// [`SearchRecord`]s.
     Searches,
+    /// [`MemberRecord`]s, archive after archive.
+    Members,
     /// [`NameKey`]s: names whose mention is warned of.
     Warned,
 }
 
 /// How many there are.
-pub const TABLES: usize = 18;
+pub const TABLES: usize = 19;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +191,47 @@ pub struct InputRecord {
     pub file: u32,
     /// What it was like.
     pub stamp: Stamp,
+    /// Of an archive that holds its members: its [`MemberRecord`]s' offset in the state file, and number.
+    pub members: [u64; 2],
+    /// [`content_key`] of its bytes; of an archive with members here, of the names in its index. Zeros, which are like nothing,
+    /// if there is none.
+    pub content: [u64; 2],
+    /// The place among the inputs of the command line that names a linked object by its path; else [`NONE`]. What compilers
+    /// make for the link alone is called otherwise each time.
+    pub argument: u32,
+    /// What it is: see [`input`].
+    pub kind: u32,
+}
+
+/// Kinds of [`InputRecord`]s.
+pub mod input {
+    /// A script, a shared object, or an object that is not linked.
+    pub const OTHER: u32 = 0;
+    /// An object that is linked.
+    pub const OBJECT: u32 = 1;
+    /// An archive whose members are listed.
+    pub const ARCHIVE: u32 = 2;
+}
+
+/// A member of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct MemberRecord {
+    /// [`content_key`] of a linked one.
+    pub content: [u64; 2],
+    /// Hash of its name.
+    pub name: u64,
+    /// Its number among the files, if it is linked; else [`NONE`].
+    pub file: u32,
+    /// Unused.
+    pub padding: u32,
+}
+
+/// What tells contents apart. (Nobody gains by having two of one key: these are the user's own files, and the time stamps have
+/// said already that they differ.)
+pub fn content_key(bytes: &[u8]) -> [u64; 2] {
+    let hash = xxhash_rust::xxh3::xxh3_128(bytes);
+    [hash as u64, (hash >> 64) as u64]
 }
 
 /// A library that was searched for. That the first file found now is one that was opened then shows that none has come
@@ -225,8 +268,8 @@ pub struct FileRecord {
     pub chunks: [u64; 2],
     /// Its [`PlaceRecord`]s: offset in the state file, and number.
     pub places: [u64; 2],
-    /// Unused.
-    pub padding: u32,
+    /// Which member of the input it is, counted from 1; 0 if it is the whole.
+    pub member: u32,
     /// Number of its symbols in the first part of `.symtab`.
     pub locals: u32,
     /// Number of its symbols in the second part.
