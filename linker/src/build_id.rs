@@ -57,7 +57,7 @@ pub type ChunkDigest = [u8; 16];
 
 /// Digests one chunk of the output: [`CHUNK_SIZE`] bytes, or fewer at the end.
 pub fn chunk_digest(chunk: &[u8]) -> ChunkDigest {
-    xxhash_rust::xxh3::xxh3_128(chunk).to_le_bytes()
+    twox_hash::XxHash3_128::oneshot(chunk).to_le_bytes()
 }
 
 /// Digests all chunks, in parallel.

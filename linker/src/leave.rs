@@ -14,6 +14,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, Write as _};
+use std::os::fd::RawFd;
 
 /// Resident bytes for which the second process is worth its while.
 const WORTH_WHILE: u64 = 24 << 20;
@@ -30,6 +31,45 @@ pub fn leave(code: u8, hand_over: bool) -> ! {
     }
     // SAFETY: it does not return.
     unsafe { libc::_exit(code.into()) }
+}
+
+/// Does what nobody need wait for. Where that is worth while and `may_fork` permits it, in a process of its own, which goes on when
+/// this one has ended, and which holds no descriptor but `kept`: whoever reads a pipe until its end waits for no one.
+pub fn apart(kept: RawFd, may_fork: bool, work: &mut (dyn FnMut() + Send)) {
+    if !may_fork || peak_of_resident_memory() < WORTH_WHILE {
+        work();
+        return;
+    }
+    // SAFETY: of the threads only this one is in the child. That uses no lock that another one may have held: the allocator
+    // takes care of its own at a fork, and work is shared among new threads, not those of the pool that is gone.
+    match unsafe { libc::fork() } {
+        -1 => work(),
+        0 => {
+            keep_only(kept);
+            let pool = rayon::ThreadPoolBuilder::new().build();
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                if let Ok(pool) = pool {
+                    pool.install(work);
+                }
+            }));
+            // SAFETY: it does not return.
+            unsafe { libc::_exit(done.is_err().into()) }
+        }
+        _ => {}
+    }
+}
+
+/// Closes all descriptors but one; the standard ones lead nowhere.
+fn keep_only(kept: RawFd) {
+    let kept = kept.unsigned_abs();
+    // SAFETY: nothing of what is closed is used again in this process.
+    unsafe {
+        if kept > 0 {
+            libc::syscall(libc::SYS_close_range, 0, kept - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
+        while (0..=2).contains(&libc::open(c"/dev/null".as_ptr(), libc::O_RDWR)) {}
+    }
 }
 
 /// The most memory that the process has had, in bytes.

@@ -55,6 +55,11 @@ pub fn relinked(args: &Args, linked: usize, again: usize, time: Duration) {
     );
 }
 
+/// Appends why a full link has left nothing for the next one.
+pub fn not_kept(args: &Args, why: &str) {
+    append(args, format_args!("no state for the next link: {why}"));
+}
+
 /// Appends the line of a link that failed.
 pub fn failed(args: &Args) {
     append(args, format_args!("failed"));

@@ -3,9 +3,10 @@
 use linker::args::{Args, ArgsError, help};
 use linker::diag::{DiagOptions, Diagnostics};
 use linker::host::Host;
-use linker::leave::leave;
+use linker::leave::{apart, leave};
 use linker::other_linker;
 use linker::printing;
+use std::os::fd::RawFd;
 use std::process::ExitCode;
 use std::sync::Once;
 
@@ -42,6 +43,10 @@ impl Host for Process<'_> {
                 .build_global();
             debug_assert!(built.is_ok(), "threads were used before they were counted");
         });
+    }
+
+    fn apart(&self, kept: RawFd, work: &mut (dyn FnMut() + Send)) {
+        apart(kept, self.args.fork, work);
     }
 
     fn finished(&self) {

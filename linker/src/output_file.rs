@@ -77,14 +77,23 @@ impl OutputFile {
     /// # Errors
     /// Of the file system, a full disk among them.
     pub fn create(path: &Path, size: u64, used_as: Use) -> io::Result<OutputFile> {
+        Self::create_in(path, size, used_as, path)
+    }
+
+    /// As [`OutputFile::create`], but what stands at `path` is there until the new one is; another file `old`, if there is one,
+    /// may be gone, and is written over.
+    ///
+    /// # Errors
+    /// Of the file system, a full disk among them.
+    pub fn create_in(path: &Path, size: u64, used_as: Use, old: &Path) -> io::Result<OutputFile> {
         let len =
             usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if path.as_os_str() == "-" {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
             return Ok(Self::stream(path, file, len));
         }
-        let old = fs::symlink_metadata(path).ok();
-        if old.as_ref().is_some_and(fs::Metadata::is_symlink)
+        let is = fs::symlink_metadata(path).ok();
+        if is.as_ref().is_some_and(fs::Metadata::is_symlink)
             && let Some(file) = descriptor(path)?
         {
             return Ok(Self::stream(path, file, len));
@@ -103,10 +112,12 @@ impl OutputFile {
         }
         let mode = if used_as == Use::Data { 0o666 } else { 0o777 };
         let (temporary, file) = Temporary::create(PREFIX, path, mode)?;
-        if used_as != Use::Executable || !old.is_some_and(|old| old.is_file()) {
+        let may_be_mapped = used_as != Use::Executable && old == path;
+        let is_file = || fs::symlink_metadata(old).is_ok_and(|old| old.is_file());
+        if may_be_mapped || !is_file() {
             return Self::prepare(path, temporary, file, len, true);
         }
-        match take_old(path, temporary, &file)? {
+        match take_old(old, temporary, &file)? {
             Taken::Old(temporary, old) => Self::prepare(path, temporary, old, len, false),
             Taken::Nothing(temporary) => Self::prepare(path, temporary, file, len, true),
             Taken::Lost => {
@@ -116,8 +127,7 @@ impl OutputFile {
         }
     }
 
-    /// Prepares to change an output that is there and has `size` bytes: what [`OutputFile::bytes`] gives is what stands
-    /// there. Where it may not be written over, it is a copy.
+    /// Prepares to change an output that is there and has `size` bytes: what [`OutputFile::bytes`] gives is a copy of it.
     ///
     /// # Errors
     /// Of the file system.
@@ -130,19 +140,7 @@ impl OutputFile {
         }
         let mode = old.mode() & 0o777;
         let (temporary, file) = Temporary::create(PREFIX, path, mode)?;
-        // A shared object may be mapped by who does not have it open any more.
-        let (temporary, file) = match take_old(path, temporary, &file)? {
-            Taken::Old(temporary, old) => (temporary, old),
-            Taken::Nothing(temporary) => {
-                io::copy(&mut File::open(path)?, &mut &file)?;
-                (temporary, file)
-            }
-            Taken::Lost => {
-                let (temporary, file) = Temporary::create(PREFIX, path, mode)?;
-                io::copy(&mut File::open(path)?, &mut &file)?;
-                (temporary, file)
-            }
-        };
+        io::copy(&mut File::open(path)?, &mut &file)?;
         let mut output = OutputFile {
             path: path.into(),
             temporary: Some(temporary),
@@ -353,6 +351,12 @@ fn take_old(path: &Path, mut temporary: Temporary, new: &File) -> io::Result<Tak
     Ok(Taken::Lost)
 }
 
+/// Whether a file has no extended attributes: capabilities and access control lists are such.
+pub(crate) fn has_no_attributes(file: &File) -> bool {
+    // SAFETY: a system call that is given no place to write to, and only counts.
+    unsafe { libc::flistxattr(file.as_raw_fd(), std::ptr::null_mut(), 0) <= 0 }
+}
+
 /// Whether a file has the owner, group, mode and attributes of a new one, and none of what is never written over.
 fn is_like(old: &File, new: &File) -> io::Result<bool> {
     let attributes = |file: &File| {
@@ -378,7 +382,7 @@ fn is_like(old: &File, new: &File) -> io::Result<bool> {
 }
 
 /// Asks for the only right to have a file open; until it is closed.
-fn lease(file: &File) -> bool {
+pub(crate) fn lease(file: &File) -> bool {
     let fd = file.as_raw_fd();
     // The signal that tells of somebody who waits would end the process; SIGURG is ignored unless asked for.
     // SAFETY: system calls on an open descriptor, no memory involved.
@@ -414,7 +418,7 @@ fn is_cached(file: &File) -> bool {
 }
 
 /// Reserves the blocks of a file. `false` if the file system cannot.
-fn reserve(file: &File, len: usize) -> io::Result<bool> {
+pub(crate) fn reserve(file: &File, len: usize) -> io::Result<bool> {
     let Ok(len) = libc::off_t::try_from(len) else {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     };

@@ -50,6 +50,15 @@ impl Stamp {
         }
     }
 
+    /// Whether this is of the same content as another one: a name more or less has changed nothing else than the time of the last
+    /// change of anything.
+    pub fn is_content_of(&self, other: &Stamp) -> bool {
+        Stamp {
+            changed: other.changed,
+            ..*self
+        } == *other
+    }
+
     /// Of what stands at a path, by way of links; `None` if there is nothing.
     pub fn at(path: &Path) -> Option<Stamp> {
         Some(Stamp::of(&std::fs::metadata(path).ok()?))

@@ -13,6 +13,7 @@
 //! | [`compare`] | the same command with and without `repo-cc` |
 //! | [`memo`] | compiles that `repo-cc` may know, compared with compiles |
 //! | [`draw`] | numbers as good as random |
+//! | [`relink`] | a directory in which programs are linked again and again |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
 //! Every test that builds something builds it twice: by the compiler as it is,
@@ -26,6 +27,7 @@ pub mod draw;
 pub mod memo;
 pub mod process;
 pub mod programs;
+pub mod relink;
 pub mod scratch;
 pub mod sources;
 pub mod tools;

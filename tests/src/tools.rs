@@ -58,6 +58,7 @@ pub const TOOLS: &[Tool] = &[
     tool("ccache", &["ccache"], &["ccache"]),
     tool("cargo", &["cargo"], &["cargo"]),
     tool("file", &["file"], &["file"]),
+    tool("strace", &["strace"], &["strace"]),
     tool("gdb", &["gdb"], &["gdb"]),
     tool("script", &["script"], &["bsdutils"]),
     tool("unshare", &["unshare"], &["util-linux"]),

@@ -3,10 +3,10 @@
 //!
 //! The draw is the same at every run. `$REPO_TESTS_STEPS` sets the number of edits (30), `$REPO_TESTS_SEED` where the draw begins.
 
-use repo_tests::binaries::Binaries;
 use repo_tests::draw::{Draw, setting};
-use repo_tests::process::{Run, run};
-use repo_tests::scratch::{Scratch, settle};
+use repo_tests::process::run;
+use repo_tests::relink::{INCREMENTAL, Place};
+use repo_tests::scratch::settle;
 use repo_tests::tools;
 use std::fmt::Write as _;
 
@@ -263,58 +263,6 @@ struct Form {
     /// They become a shared object, which the program loads.
     shared: bool,
 }
-
-/// A directory in which compilers find this linker.
-struct Place {
-    scratch: Scratch,
-    through: String,
-}
-
-impl Place {
-    /// Nothing where there is no compiler.
-    fn new() -> Option<Place> {
-        tools::require(["g++"])?;
-        let scratch = Scratch::new();
-        let links = scratch.join("bin");
-        std::fs::create_dir_all(&links).unwrap();
-        let linker = Binaries::get().path("repo-ld");
-        std::os::unix::fs::symlink(linker, links.join("ld")).unwrap();
-        let through = format!("-B{}", links.display());
-        Some(Place { scratch, through })
-    }
-
-    fn compile(&self, name: &str, text: &str, options: &[&str], tickets: bool) {
-        let source = self.scratch.write(format!("{name}.cpp"), text);
-        let mut command = match tickets {
-            false => self.scratch.command("g++"),
-            true => {
-                let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
-                command.arg("g++");
-                command
-            }
-        };
-        command.args(["-c", "-ffunction-sections", "-fdata-sections", "-w"]);
-        run(command.args(options).arg(source)).ok();
-    }
-
-    fn link(&self, output: &str, words: &[&str]) -> Run {
-        let mut command = self.scratch.command("g++");
-        command.env("REPO_LOG", self.scratch.join("log"));
-        command.arg(&self.through).args(["-o", output]);
-        run(command.args(words))
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.scratch.join("log")).unwrap()
-    }
-
-    /// What the log says of the last link.
-    fn last(&self) -> String {
-        self.log().lines().last().unwrap_or_default().to_owned()
-    }
-}
-
-const INCREMENTAL: &str = "-Wl,--incremental,--verify-incremental";
 
 fn edits(form: &Form) {
     let Some(place) = Place::new() else { return };
@@ -587,8 +535,10 @@ fn a_damaged_state_is_none() {
     let folder = place.scratch.join("program.repo.links");
     let states = || {
         let entries = folder.read_dir().unwrap();
+        // Beside them are the locks.
         entries
             .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_none())
             .collect::<Vec<_>>()
     };
     assert_eq!(states().len(), 1);

@@ -15,7 +15,7 @@
 //! in stages yet, what tracing still changes of symbols and definitions: common symbols get their places and lose those that
 //! nothing reaches.
 
-use super::incremental::{self, Finished, Outcome, Reason};
+use super::incremental::{self, Finished, Full, Outcome};
 use super::opened::{Opened, open};
 use super::placed::{Placed, place};
 use super::resolved::{Resolved, resolve};
@@ -31,7 +31,7 @@ use crate::map;
 use crate::object::Object;
 use crate::output_file::OutputFile;
 use crate::scripting;
-use crate::stamp::Moment;
+use crate::stamp::{Moment, Stamp};
 use crate::timing::Timing;
 
 /// Links into an executable or shared object.
@@ -43,7 +43,7 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     // Often only little has changed since the link before.
     let full = match incremental::relink(link, timing) {
         Outcome::Done => return Ok(()),
-        Outcome::Full(why) => why,
+        Outcome::Full(full) => full,
     };
 
     // Everything borrows from the inputs' bytes, so they come first and go last.
@@ -75,9 +75,20 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     report_map(link, &opened, &resolved, &traced, &placed);
 
     // Everything has its place: write.
-    let (output, kept) = write(link, &resolved, &traced, &placed, timing)?;
+    let (output, kept) = write(
+        link,
+        &resolved,
+        &traced,
+        &placed,
+        full.held.as_ref(),
+        timing,
+    )?;
     // Also a warning of the last steps can be an error (`--fatal-warnings`).
     check(link.diag)?;
+    let (opened_files, searched) = match full.held {
+        Some(_) => (arena.opened_files(), arena.searched()),
+        None => (Vec::new(), Vec::new()),
+    };
     let finished = Finished {
         args: link.args,
         opened: &opened,
@@ -86,6 +97,9 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         placed: &placed,
         started,
         kept: &kept,
+        files: &opened_files,
+        searched: &searched,
+        output: None,
     };
     publish(link, &arena, finished, output, full, timing)?;
 
@@ -120,9 +134,9 @@ fn report_map(link: Link, opened: &Opened, resolved: &Resolved, traced: &Traced,
 fn publish(
     link: Link,
     arena: &InputArena,
-    finished: Finished,
+    mut finished: Finished,
     mut output: OutputFile,
-    full: Option<Reason>,
+    full: Full,
     timing: &mut Timing,
 ) -> Result<(), Failed> {
     let args = link.args;
@@ -142,6 +156,7 @@ fn publish(
         dependency_file::remove(args);
         cannot_write(link, why)
     })?;
+    finished.output = full.held.as_ref().and_then(|_| Stamp::at(&args.output));
     timing.phase("commit output");
 
     // The output is there; what is left is for the compactor and for whoever wants to know. From here on nothing fails.
@@ -150,7 +165,27 @@ fn publish(
         image::tell_unrecorded(args, why);
     }
     timing.phase("record image");
-    let full = incremental::keep(link, finished, arena, full, timing);
+    let Full { mut why, held } = full;
+    let mut held = held;
+    if held.is_some()
+        && let Some(refused) = incremental::refuses(link, &finished)
+    {
+        let reason = why.unwrap_or_default();
+        why = Some(format!("{reason}; the next one will be full, too: {refused}").into());
+        held = None;
+    }
+    // Nobody need wait for the state, unless something may be said of it.
+    if let Some(held) = held.take_if(|_| args.verify_incremental || !args.fork) {
+        let kept = incremental::keep(&held, finished);
+        timing.phase("keep state");
+        match kept {
+            Ok(()) if args.verify_incremental => incremental::verify(link, &held, timing),
+            Ok(()) => {}
+            Err(failed) => {
+                why = Some(format!("{}; no state: {failed}", why.unwrap_or_default()).into());
+            }
+        }
+    }
     let (tickets, objects) = count_objects(files, linked);
     log::linked(
         args,
@@ -159,7 +194,7 @@ fn publish(
             objects,
             output_size: size,
             time: timing.total(),
-            full: full.as_deref(),
+            full: why.as_deref(),
             remark: unrecorded.as_ref().map(|why| why as &dyn std::fmt::Display),
         },
     );
@@ -173,6 +208,13 @@ fn publish(
                 file.display()
             );
         }
+    }
+    if let Some(held) = held {
+        link.host.apart(held.descriptor(), &mut || {
+            if let Err(why) = incremental::keep(&held, finished) {
+                log::not_kept(args, &why);
+            }
+        });
     }
     Ok(())
 }

@@ -43,6 +43,8 @@ pub struct Resolved<'l, 'a> {
     pub frames: Frames,
     /// Which files are linked.
     pub linked: Vec<bool>,
+    /// The groups of these that another one has, too, and that are linked of that.
+    pub lost_groups: LostGroups,
     /// Symbols that options need, whoever refers to them.
     pub required: Vec<SymbolId>,
     /// The layout of scripts, if there is one.
@@ -133,6 +135,7 @@ pub fn resolve<'l, 'a>(
         facts,
         frames,
         linked,
+        lost_groups,
         required,
         plan,
         outputs,

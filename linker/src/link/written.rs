@@ -1,5 +1,6 @@
 //! The fifth stage: the file.
 
+use super::incremental::Held;
 use super::placed::Placed;
 use super::resolved::Resolved;
 use super::traced::Traced;
@@ -27,7 +28,7 @@ use crate::write::{self, Writer};
 use std::io;
 use std::ops::Range;
 
-/// Writes the output, which stands under its name only when it is committed.
+/// Writes the output, which stands under its name only when it is committed. With `held`, what is there now stays until then.
 ///
 /// # Errors
 /// If there was an error.
@@ -36,21 +37,21 @@ pub fn write<'r>(
     resolved: &'r Resolved<'r, 'r>,
     traced: &'r Traced<'r>,
     placed: &'r Placed<'r>,
+    held: Option<&Held>,
     timing: &mut Timing,
 ) -> Result<(OutputFile, Kept), Failed> {
     let Link { args, diag, .. } = link;
     let outputs = &placed.outputs;
     let places = placed.places(resolved, traced);
     let made = made(link, traced, placed, &places)?;
-    let mut output = OutputFile::create(
-        &args.output,
-        placed.laid_out.segments.file_size,
-        match args.kind {
-            OutputKind::Shared => Use::Shared,
-            _ => Use::Executable,
-        },
-    )
-    .map_err(|why| cannot_write(link, why))?;
+    let used_as = match args.kind {
+        OutputKind::Shared => Use::Shared,
+        _ => Use::Executable,
+    };
+    let old = held.map_or_else(|| args.output.clone(), Held::spare);
+    let size = placed.laid_out.segments.file_size;
+    let mut output = OutputFile::create_in(&args.output, size, used_as, &old)
+        .map_err(|why| cannot_write(link, why))?;
     timing.phase("create output");
     let dynamic = traced.dynamic.as_ref();
     let chooser = placed.chooser(args, resolved, traced);

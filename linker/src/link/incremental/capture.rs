@@ -1,6 +1,5 @@
 //! After a full link: what the next link of the same output needs to know is written into the state file.
 
-use super::Reason;
 use super::inputs::Inputs;
 use super::manifest;
 use super::state::{
@@ -8,12 +7,13 @@ use super::state::{
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
     file, key_of,
 };
+use super::{Held, Reason};
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;
 use crate::got::{self, Owner, Slots};
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
-use crate::inputs::{InputArena, Searched};
+use crate::inputs::{OpenedFile, Searched};
 use crate::link::opened::Opened;
 use crate::link::placed::Placed;
 use crate::link::resolved::Resolved;
@@ -29,6 +29,8 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What is written down of a link.
 #[derive(Clone, Copy)]
@@ -44,6 +46,12 @@ pub(crate) struct Finished<'f, 'r> {
     pub started: Moment,
     /// What the writer knew.
     pub kept: &'f Kept,
+    /// The files that were opened.
+    pub files: &'f [OpenedFile],
+    /// The libraries that were searched for.
+    pub searched: &'f [Searched],
+    /// What the output was like when it got its name.
+    pub output: Option<Stamp>,
 }
 
 /// Writes the state of an output that stands under its name. Of inputs that have changed since the link began, or
@@ -51,15 +59,13 @@ pub(crate) struct Finished<'f, 'r> {
 ///
 /// # Errors
 /// Why there is none; the next link will be a full one.
-pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> {
-    check(&link)?;
-    let path = manifest::state_path(link.args)?;
+pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     let mut builder = Builder::new(facts(&link));
-    let inputs = Inputs::new(link.resolved, arena)?;
+    let inputs = Inputs::new(link.resolved, link.files)?;
     let mut text = Vec::new();
     let free = inputs.write(link.args, link.started, &mut text, &mut builder);
     let outputs = outputs(link.placed, &mut text);
-    let searches = searches(arena, &mut text);
+    let searches = searches(link.searched, &mut text);
     builder.table(Table::Text, &text);
     builder.table(Table::Searches, &searches);
     builder.table(Table::Outputs, &outputs);
@@ -73,13 +79,20 @@ pub(crate) fn capture(link: Finished, arena: &InputArena) -> Result<(), Reason> 
     let header = builder.header();
     header.options = manifest::options_digest(link.args, &free);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
-    header.output = Stamp::at(&link.args.output).ok_or("the output is not there")?;
-    let written = builder.write(&path);
+    let output = &link.args.output;
+    let metadata = std::fs::metadata(output).map_err(|_| "the output is not there")?;
+    // Somebody else's may stand there by now.
+    if Stamp::of(&metadata) != link.output.ok_or("the output was not there")? {
+        return Err("the output was changed at once".into());
+    }
+    (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
+    let path = held.state();
+    let written = builder.write(path);
     written.map_err(|why| Reason::from(format!("cannot write {}: {why}", path.display())))
 }
 
 /// Refuses what is found in inputs and cannot be linked again in part.
-fn check(link: &Finished) -> Result<(), Reason> {
+pub(super) fn check(link: &Finished) -> Result<(), Reason> {
     let facts = &link.resolved.facts;
     let against = [
         (link.opened.compiled.is_some(), "link-time optimisation"),
@@ -542,10 +555,11 @@ fn mentions(resolved: &Resolved, keys: &[(NameKey, SymbolId)], builder: &mut Bui
     for (index, (_, id)) in (0..).zip(keys) {
         number[id.index()] = index;
     }
-    let each = |f: &mut dyn FnMut(usize, u32)| {
-        for ((id, file), _) in linked(resolved) {
+    let each = |f: &(dyn Fn(usize, u32) + Sync)| {
+        let linked: Vec<_> = linked(resolved).collect();
+        linked.par_iter().for_each(|((id, file), _)| {
             if file.object().is_none() {
-                continue;
+                return;
             }
             for index in file.first_global()..file.symbol_count() {
                 let symbol = symbols.of(file, index);
@@ -554,19 +568,31 @@ fn mentions(resolved: &Resolved, keys: &[(NameKey, SymbolId)], builder: &mut Bui
                     f(name as usize, id.0);
                 }
             }
-        }
+        });
     };
+    let counts: Vec<AtomicU32> = keys.iter().map(|_| AtomicU32::new(0)).collect();
+    each(&|name, _| _ = counts[name].fetch_add(1, Relaxed));
     let mut starts = vec![0u32; keys.len() + 1];
-    each(&mut |name, _| starts[name + 1] += 1);
-    for name in 0..keys.len() {
-        starts[name + 1] += starts[name];
+    for (name, count) in counts.iter().enumerate() {
+        starts[name + 1] = starts[name] + count.load(Relaxed);
     }
-    let mut next = starts.clone();
-    let mut mentioning = vec![0u32; starts.last().map_or(0, |count| *count as usize)];
-    each(&mut |name, file| {
-        mentioning[next[name] as usize] = file;
-        next[name] += 1;
+    let count = starts.last().copied().unwrap_or(0);
+    let mentioning: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(NONE)).collect();
+    // Each name's own are filled from behind, in any order.
+    each(&|name, file| {
+        let left = counts[name].fetch_sub(1, Relaxed);
+        mentioning[(starts[name] + left - 1) as usize].store(file, Relaxed);
     });
+    let mut mentioning: Vec<u32> = mentioning.into_iter().map(AtomicU32::into_inner).collect();
+    // The state is the same whoever came first.
+    let mut rest = &mut mentioning[..];
+    let mut slices = Vec::with_capacity(keys.len());
+    for counted in starts.windows(2) {
+        let (own, others) = rest.split_at_mut((counted[1] - counted[0]) as usize);
+        slices.push(own);
+        rest = others;
+    }
+    slices.par_iter_mut().for_each(|own| own.sort_unstable());
     builder.table(Table::Mentions, &starts);
     builder.table(Table::Mentioning, &mentioning);
 }
@@ -587,28 +613,27 @@ pub(super) fn signature<'a>(
     }
 }
 
-/// Of the groups of one signature that of the first file is linked.
+/// Who has the groups that are linked.
 fn groups(resolved: &Resolved) -> Vec<GroupRecord> {
-    let mut owners: FxHashMap<&[u8], u32> = FxHashMap::default();
-    for ((id, file), _) in linked(resolved) {
+    let linked: Vec<_> = linked(resolved).collect();
+    let of_file = |((id, file), _): &((FileId, &crate::file::File), &bool)| {
+        let lost = resolved.lost_groups.of(*id);
         let groups = file.object().and_then(|object| object.groups().ok());
-        for group in groups.into_iter().flatten().filter(|group| group.comdat) {
-            let text = signature(&resolved.files, &resolved.symbols, id, group.signature);
-            if let Some(text) = text {
-                owners.entry(text).or_insert(id.0);
-            }
-        }
-    }
-    let owners: Vec<(&[u8], u32)> = owners.into_iter().collect();
-    let mut records: Vec<GroupRecord> = owners
-        .par_iter()
-        .map(|(text, owner)| GroupRecord {
-            key: key_of(text),
-            owner: *owner,
-            padding: 0,
-        })
-        .collect();
-    records.par_sort_unstable_by_key(|record| record.key);
+        let own = groups.into_iter().flatten();
+        let own = own.filter(|group| group.comdat && lost.binary_search(&group.index).is_err());
+        let record = |group: crate::object::Group| {
+            let text = signature(&resolved.files, &resolved.symbols, *id, group.signature)?;
+            Some(GroupRecord {
+                key: key_of(text),
+                owner: id.0,
+                padding: 0,
+            })
+        };
+        own.filter_map(record).collect::<Vec<_>>()
+    };
+    let mut records: Vec<GroupRecord> = linked.par_iter().flat_map_iter(of_file).collect();
+    records.par_sort_unstable_by_key(|record| (record.key, record.owner));
+    records.dedup_by_key(|record| record.key);
     records
 }
 
@@ -656,8 +681,8 @@ fn cies(link: &Finished) -> Vec<CieRecord> {
     link.traced.frame_layout.cies.iter().map(record).collect()
 }
 
-fn searches(arena: &InputArena, text: &mut Vec<u8>) -> Vec<SearchRecord> {
-    let record = |searched: Searched| {
+fn searches(searched: &[Searched], text: &mut Vec<u8>) -> Vec<SearchRecord> {
+    let record = |searched: &Searched| {
         let name = text.len() as u64;
         text.extend_from_slice(searched.name.as_bytes());
         SearchRecord {
@@ -666,5 +691,5 @@ fn searches(arena: &InputArena, text: &mut Vec<u8>) -> Vec<SearchRecord> {
             how: searched.how,
         }
     };
-    arena.searched().into_iter().map(record).collect()
+    searched.iter().map(record).collect()
 }

@@ -78,7 +78,7 @@ pub(super) fn look(
                 let archive = Library {
                     state,
                     path,
-                    number: *number,
+                    may_be_whole: args.inputs.iter().any(|input| input.state.whole_archive),
                     old: state.records(record.members[0], record.members[1]),
                 };
                 (edit.content, edit.members) = archive.look(&bytes, record, &mut edited.files)?;
@@ -152,7 +152,8 @@ fn map(path: &Path) -> Result<Guarded<Mmap>, Reason> {
 struct Library<'l> {
     state: &'l State,
     path: &'l Path,
-    number: u32,
+    /// Some archive is under `--whole-archive`.
+    may_be_whole: bool,
     /// Its members, as they were.
     old: &'l [MemberRecord],
 }
@@ -215,8 +216,8 @@ impl Library<'_> {
     fn check_index(&self, bytes: &[u8], members: &[MemberRecord]) -> Result<(), Reason> {
         let path = self.path.display();
         let unreadable = || Reason::from(format!("{path} cannot be read"));
-        if self.old.iter().all(|member| member.file != NONE) {
-            // All of it may be wanted (--whole-archive).
+        if self.may_be_whole && self.old.iter().all(|member| member.file != NONE) {
+            // All of it may be wanted.
             return match members.iter().all(|member| member.file != NONE) {
                 true => Ok(()),
                 false => Err(format!("{path} has a new member").into()),
@@ -254,11 +255,9 @@ impl Library<'_> {
             };
             if !is_harmless {
                 let name = String::from_utf8_lossy(name);
-                return Err(format!(
-                    "a member of {path} that is not linked defines {name} now (input {})",
-                    self.number
-                )
-                .into());
+                return Err(
+                    format!("a member of {path} that is not linked defines {name} now").into(),
+                );
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::state::{
 use super::{Reason, manifest};
 use crate::args::{Args, InputKind};
 use crate::file::File;
-use crate::inputs::{InputArena, OpenedFile};
+use crate::inputs::OpenedFile;
 use crate::link::resolved::Resolved;
 use crate::stamp::Moment;
 use rayon::prelude::*;
@@ -62,16 +62,16 @@ impl Inputs {
     ///
     /// # Errors
     /// If something was no file that can be looked at again.
-    pub fn new(resolved: &Resolved, arena: &InputArena) -> Result<Inputs, Reason> {
+    pub fn new(resolved: &Resolved, files: &[OpenedFile]) -> Result<Inputs, Reason> {
         let mut opened: Vec<OpenedFile> = Vec::new();
         let mut known: FxHashMap<std::path::PathBuf, ()> = FxHashMap::default();
-        for file in arena.opened_files() {
+        for file in files {
             if file.stamp.is_none() {
                 let path = file.path.display();
                 return Err(format!("{path} is no file that can be looked at again").into());
             }
             if known.insert(file.path.clone(), ()).is_none() {
-                opened.push(file);
+                opened.push(file.clone());
             }
         }
         let objects = Objects::new(resolved);

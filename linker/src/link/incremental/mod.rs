@@ -14,6 +14,7 @@ mod changes;
 mod chunks;
 mod edited;
 mod gaps;
+mod held;
 mod inputs;
 mod manifest;
 mod names;
@@ -23,6 +24,7 @@ mod pieces;
 mod place;
 mod read;
 mod relink;
+mod spare;
 mod state;
 mod symbols;
 mod trace;
@@ -30,13 +32,11 @@ mod world;
 mod write;
 
 pub(crate) use capture::Finished;
-pub(crate) use relink::{Outcome, relink};
+pub(crate) use held::Held;
+pub(crate) use relink::{Full, Outcome, relink, verify};
 
 use super::Link;
 use crate::diag::Diagnostics;
-use crate::inputs::InputArena;
-use crate::room::wanted;
-use crate::timing::Timing;
 use state::State;
 use std::borrow::Cow;
 use world::World;
@@ -44,34 +44,23 @@ use world::World;
 /// Why a link is not incremental.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// After a full link, and if the options ask for it: keeps what the next one needs. `full` is why this one was, and what is
-/// returned says also why the next one will be, if so.
-pub(crate) fn keep(
-    link: Link,
-    finished: Finished,
-    arena: &InputArena,
-    full: Option<Reason>,
-    timing: &mut Timing,
-) -> Option<Reason> {
-    if wanted(link.args).is_err() {
-        return full;
-    }
+/// After a full link that is to leave a state: why it leaves none, if that is known already.
+pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
     // A link that has something to say says it each time.
-    let has_spoken = link.diag.has_errors() || link.diag.warning_count() > 0;
-    let kept = match has_spoken {
-        false => capture::capture(finished, arena),
-        true => Err("there are warnings".into()),
-    };
-    timing.phase("keep state");
-    match kept {
-        Ok(()) if link.args.verify_incremental => relink::verify(link, timing),
-        Ok(()) => {}
-        Err(why) => {
-            let full = full.unwrap_or_default();
-            return Some(format!("{full}; the next one will be full, too: {why}").into());
-        }
+    match link.diag.has_errors() || link.diag.warning_count() > 0 {
+        true => Some("there are warnings".into()),
+        false => capture::check(finished).err(),
     }
-    full
+}
+
+/// After a full link: keeps what the next one needs.
+///
+/// # Errors
+/// Why it is not kept.
+pub(crate) fn keep(held: &Held, finished: Finished) -> Result<(), Reason> {
+    // The spare image is of another output now.
+    let _ = std::fs::remove_file(held.spare());
+    capture::capture(finished, held)
 }
 
 /// What every step of an incremental link is told.
@@ -104,10 +93,10 @@ impl Again<'_> {
 }
 
 /// What is done with what the objects are now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+#[derive(Clone, Copy)]
+enum How<'h> {
     /// The output is changed.
-    Change,
+    Change(&'h Held),
     /// The output must be so already.
     Compare,
 }

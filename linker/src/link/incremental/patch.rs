@@ -1,6 +1,6 @@
 //! Changing an output that is there: its bytes, and the tables that everything shares.
 
-use super::Reason;
+use super::{Reason, spare};
 use crate::build_id::{self, ChunkDigest, DigestLength, Style};
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym};
@@ -11,6 +11,8 @@ pub(super) struct Patch<'o> {
     pub image: &'o mut [u8],
     /// By chunk of the build id's digests: whether it has changed.
     touched: Vec<bool>,
+    /// What has changed.
+    ranges: Vec<Range<u64>>,
 }
 
 impl<'o> Patch<'o> {
@@ -19,6 +21,7 @@ impl<'o> Patch<'o> {
         Patch {
             image,
             touched: vec![false; chunks],
+            ranges: Vec::new(),
         }
     }
 
@@ -27,11 +30,29 @@ impl<'o> Patch<'o> {
         if size == 0 {
             return;
         }
+        self.ranges.push(offset..offset.saturating_add(size));
         let chunk = |at: u64| (at / build_id::CHUNK_SIZE as u64) as usize;
         let last = chunk(offset + size - 1).min(self.touched.len().saturating_sub(1));
         for touched in &mut self.touched[chunk(offset).min(last)..=last] {
             *touched = true;
         }
+    }
+
+    /// What has changed: ranges of the file, each behind the one before, and no longer than it.
+    pub fn changed(&self) -> Vec<spare::Range> {
+        let mut ranges = self.ranges.clone();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let size = self.image.len() as u64;
+        let mut changed: Vec<spare::Range> = Vec::new();
+        for Range { start, end } in ranges {
+            let end = end.min(size);
+            match changed.last_mut() {
+                Some([at, size]) if start <= *at + *size => *size = (*size).max(end - *at),
+                _ if start < end => changed.push([start, end - start]),
+                _ => {}
+            }
+        }
+        changed
     }
 
     /// A range of the file, to be changed.

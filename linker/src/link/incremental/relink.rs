@@ -9,8 +9,10 @@
 
 use super::changes::{Changes, FileChange};
 use super::edited::is_alone;
+use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
+use super::spare::{self, set_now};
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
 use super::trace::{settle, trace};
 use super::world::World;
@@ -26,41 +28,59 @@ use crate::stamp::{Moment, Stamp};
 use crate::timing::Timing;
 use memmap2::Mmap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 /// How an incremental link went.
 pub(crate) enum Outcome {
     /// The output is up to date.
     Done,
-    /// A full link is to be made, and why; nothing is said where none was asked for.
-    Full(Option<Reason>),
+    /// A full link is to be made.
+    Full(Full),
+}
+
+/// What is known before a full link.
+#[derive(Default)]
+pub(crate) struct Full {
+    /// Why it is one; nothing is said where none was asked for.
+    pub why: Option<Reason>,
+    /// The places of the state that it is to leave; `None` if it leaves none.
+    pub held: Option<Held>,
 }
 
 /// Brings the output up to date, if that can be done by changing only what has changed.
 pub(crate) fn relink(link: Link, timing: &mut Timing) -> Outcome {
+    let nothing_kept = |why| Outcome::Full(Full { why, held: None });
     match wanted(link.args) {
         Ok(()) => {}
-        Err(None) => return Outcome::Full(None),
-        Err(Some(option)) => return Outcome::Full(Some(option.into())),
+        Err(option) => return nothing_kept(option.map(Into::into)),
     }
-    if link.args.incremental == Incremental::Anew {
-        return Outcome::Full(Some("--incremental-full".into()));
-    }
-    match attempt(link, timing) {
+    let held = match Held::take(link.args) {
+        Ok(held) => held,
+        Err(why) => return nothing_kept(Some(why)),
+    };
+    let done = match link.args.incremental {
+        Incremental::Anew => Err("--incremental-full".into()),
+        _ => attempt(link, &held, timing),
+    };
+    match done {
         Ok(()) => Outcome::Done,
-        Err(why) => Outcome::Full(Some(why)),
+        Err(why) => Outcome::Full(Full {
+            why: Some(why),
+            held: Some(held),
+        }),
     }
 }
 
 /// Why a state cannot be changed any more.
 const FULL: &str = "the state file is full";
 
-fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
-    let path = manifest::state_path(link.args)?;
-    let mut state = State::open(&path).ok_or("there is no state of an earlier link")?;
+fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
+    let mut state = State::open(held).ok_or("there is no state of an earlier link")?;
     let changed = manifest::changed(&state, link.args)?;
     timing.phase("look for changes");
     let facts = state.header().facts;
     if changed.is_empty() && !link.args.verify_incremental {
+        renew(link, &mut state)?;
         finish(link, &facts, 0, timing);
         return Ok(());
     }
@@ -73,22 +93,35 @@ fn attempt(link: Link, timing: &mut Timing) -> Result<(), Reason> {
     edited.apply(&mut state).ok_or(FULL)?;
     let mut files = edited.files;
     while !files.is_empty() {
-        match link_again(link, &state, &files, How::Change, timing)? {
+        match link_again(link, &state, &files, How::Change(held), timing)? {
             Step::Done(changes) => {
-                changes.apply(&mut state).ok_or(FULL)?;
+                changes.apply(&mut state, &link.args.output).ok_or(FULL)?;
                 break;
             }
             Step::More(more) => files = more,
         }
     }
-    if link.args.verify_incremental {
-        compare(link, &state, timing);
+    if files.is_empty() {
+        renew(link, &mut state)?;
     }
-    let header = state.header_mut();
-    header.output = Stamp::at(&link.args.output).ok_or("the output is gone")?;
-    header.clean = 1;
+    if link.args.verify_incremental {
+        compare(link, held, &state, timing);
+    }
+    state.header_mut().clean = 1;
     timing.phase("keep state");
     finish(link, &facts, files.len(), timing);
+    Ok(())
+}
+
+/// Makes an output that is as it must be newer than its inputs, for build systems that go by that.
+fn renew(link: Link, state: &mut State) -> Result<(), Reason> {
+    let output = &link.args.output;
+    let failed = |why| Reason::from(format!("cannot touch {}: {why}", output.display()));
+    let file = File::open(output).map_err(failed)?;
+    set_now(&file).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let header = state.header_mut();
+    (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
     Ok(())
 }
 
@@ -117,19 +150,19 @@ fn enough(files: &[FileRecord], changed: &[u32]) -> Result<(), Reason> {
 }
 
 /// `--verify-incremental`: writes all files again that can be, and reports an error if the output is not the same.
-pub(crate) fn verify(link: Link, timing: &mut Timing) {
-    let path = manifest::state_path(link.args);
-    if let Some(state) = path.ok().and_then(|path| State::open(&path)) {
-        compare(link, &state, timing);
+pub(crate) fn verify(link: Link, held: &Held, timing: &mut Timing) {
+    if let Some(state) = State::open(held) {
+        compare(link, held, &state, timing);
     }
 }
 
-fn compare(link: Link, state: &State, timing: &mut Timing) {
+fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let files: &[FileRecord] = state.table(Table::Files);
     let all = 0..files.len() as u32;
     let alone: Vec<u32> = all.filter(|file| is_alone(files, *file)).collect();
     let failed = match link_again(link, state, &alone, How::Compare, timing) {
-        Ok(Step::Done(_)) => return,
+        Ok(Step::Done(_)) if spare::is_as_output(state, &held.spare(), &link.args.output) => return,
+        Ok(Step::Done(_)) => "the spare image is another".into(),
         Ok(Step::More(_)) => "something would move".into(),
         Err(why) => why,
     };
@@ -151,7 +184,7 @@ fn link_again(
     link: Link,
     state: &State,
     ids: &[u32],
-    how: How,
+    how: How<'_>,
     timing: &mut Timing,
 ) -> Result<Step, Reason> {
     let old = map_output(link)?;
@@ -196,9 +229,14 @@ fn link_again(
         placed: &placed,
         values: &values,
     };
-    let Written { facts, digests } = write::write(again, linked, &mut records, old, how, timing)?;
+    let Written {
+        facts,
+        digests,
+        images,
+    } = write::write(again, linked, &mut records, old, how, timing)?;
     let mut changes = Changes {
         digests,
+        images,
         facts: Some(facts),
         ..Changes::default()
     };

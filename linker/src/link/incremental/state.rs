@@ -14,10 +14,11 @@
 //! leaves a state that does not count; what a power cut leaves does not count, as the boot is another. Its numbers are believed
 //! as those of the output are, which the same user may change as well; but no offset leads outside of the file.
 
+use super::held::Held;
+use super::spare::Range;
 use crate::stamp::Stamp;
-use format_spec::digest::Digest;
 use memmap2::{MmapMut, MmapOptions};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,12 @@ pub struct Header {
     pub linker: Stamp,
     /// The output.
     pub output: Stamp,
+    /// How many names it had.
+    pub names: u64,
+    /// The [spare image](super::spare); zeros if there is none.
+    pub spare: Stamp,
+    /// Where the spare is not as the output: offset in the state file, and number, of ranges of the output (offset and size).
+    pub stale: [u64; 2],
     /// The tables, by [`Table`].
     pub tables: [Extent; TABLES],
     /// Where there is space for more, and where that ends.
@@ -230,7 +237,7 @@ pub struct MemberRecord {
 /// What tells contents apart. (Nobody gains by having two of one key: these are the user's own files, and the time stamps have
 /// said already that they differ.)
 pub fn content_key(bytes: &[u8]) -> [u64; 2] {
-    let hash = xxhash_rust::xxh3::xxh3_128(bytes);
+    let hash = twox_hash::XxHash3_128::oneshot(bytes);
     [hash as u64, (hash >> 64) as u64]
 }
 
@@ -247,13 +254,13 @@ pub struct SearchRecord {
     pub how: u32,
 }
 
-/// A digest of a name that tells it from all others.
+/// A hash of a name that tells it from all others. (Who makes two names of one key has written the program.)
 pub type NameKey = [u64; 2];
 
-/// The key of a name.
+/// The key of a name: XXH3, as names are short and many.
 pub fn key_of(name: &[u8]) -> NameKey {
-    let [low, high, ..] = bytemuck::cast::<[u8; 32], [u64; 4]>(Digest::of(name).0);
-    [low, high]
+    let hash = xxhash_rust::xxh3::xxh3_128(name);
+    [hash as u64, (hash >> 64) as u64]
 }
 
 /// A linked object, and where its parts of the output are.
@@ -499,6 +506,9 @@ impl Builder {
                 options: [0; 32],
                 linker: Stamp::default(),
                 output: Stamp::default(),
+                names: 0,
+                spare: Stamp::default(),
+                stale: [0; 2],
                 tables: [Extent::default(); TABLES],
                 free: [0; 2],
                 lists: [0; LISTS],
@@ -558,13 +568,12 @@ impl Builder {
 /// A state file, mapped.
 pub struct State {
     map: MmapMut,
-    /// Locked as long as it is open.
-    _file: File,
 }
 
 impl State {
-    /// Maps a state file, and locks it. `None` if there is none that counts, or another link is at work on it.
-    pub fn open(path: &Path) -> Option<State> {
+    /// Maps the state file of an output. `None` if there is none that counts.
+    pub fn open(held: &Held) -> Option<State> {
+        let path = held.state();
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -576,15 +585,9 @@ impl State {
         if !metadata.is_file() || !is_own || metadata.mode() & 0o077 != 0 {
             return None;
         }
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).ok()?;
-        // It may have been replaced meanwhile.
-        let now = std::fs::metadata(path).ok()?;
-        if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
-            return None;
-        }
         // SAFETY: the file is the user's own, nobody else may write to it, and links that do are kept out by the lock.
         let map = unsafe { MmapOptions::new().map_mut(&file) }.ok()?;
-        let state = State { map, _file: file };
+        let state = State { map };
         let bytes = state.map.get(..size_of::<Header>())?;
         let header: &Header = bytemuck::from_bytes(bytes);
         let boot = boot();
@@ -663,6 +666,22 @@ impl State {
         let start = usize::try_from(at).ok()?;
         let len = usize::try_from(count).ok()?.checked_mul(size_of::<T>())?;
         Some(start..start.checked_add(len)?)
+    }
+
+    /// Where the spare image is not as the output.
+    pub fn stale(&self) -> &[Range] {
+        let [at, count] = self.header().stale;
+        self.records(at, count)
+    }
+
+    /// Notes what the output and the spare image are like: `stale` is what the last link has changed.
+    pub fn note_images(&mut self, output: &Path, spare: Stamp, stale: &[Range]) -> Option<()> {
+        let metadata = std::fs::metadata(output).ok()?;
+        let stale = [self.add(stale)?, stale.len() as u64];
+        let header = self.header_mut();
+        (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
+        (header.spare, header.stale) = (spare, stale);
+        Some(())
     }
 
     /// Bytes of [`Table::Text`].

@@ -1,10 +1,12 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
+use super::changes::Images;
 use super::chunks::PlacedAgain;
 use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
 use super::read::Read;
+use super::spare::Canvas;
 use super::state::{
     CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
 };
@@ -18,17 +20,18 @@ use crate::frames::FrameLayout;
 use crate::ids::{FileId, SymbolId};
 use crate::made::Made;
 use crate::output::{Outputs, Std};
-use crate::output_file::OutputFile;
 use crate::progress::Position;
 use crate::relocate::Relocator;
 use crate::retain::Retained;
 use crate::room::{Filler, Room};
+use crate::stamp::Stamp;
 use crate::strtab::StringTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::write::{Regions, Writer};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The objects, as the steps before have made them.
@@ -46,18 +49,19 @@ pub(super) struct Linked<'l> {
 pub(super) struct Written {
     pub facts: Facts,
     pub digests: Vec<ChunkDigest>,
+    pub images: Images,
 }
 
 /// Changes the output, or compares with it; `old` are its bytes. `records` get the places that files have in tables.
 ///
 /// # Errors
-/// If it cannot be done, or the comparison fails. The output may be gone then.
+/// If it cannot be done, or the comparison fails. The output is as it was then.
 pub(super) fn write(
     again: Again,
     linked: Linked,
     records: &mut [FileRecord],
     old: Mmap,
-    how: How,
+    how: How<'_>,
     timing: &mut Timing,
 ) -> Result<Written, Reason> {
     let Linked {
@@ -153,21 +157,26 @@ pub(super) fn write(
     }
     let mut digests: Vec<ChunkDigest> = again.state.table(Table::Digests).to_vec();
     // The id of a comparison would only say that something is not the same.
-    if how == How::Change {
+    if matches!(how, How::Change(_)) {
         patch
             .write_build_id(&mut digests, facts.build_id)
             .ok_or(DAMAGED)?;
     }
+    let stale = patch.changed();
     timing.phase("write");
-    image.finish()?;
+    let spare = image.finish(&args.output)?;
     timing.phase("commit output");
-    Ok(Written { facts, digests })
+    Ok(Written {
+        facts,
+        digests,
+        images: Images { spare, stale },
+    })
 }
 
 /// What is written to.
 enum Image {
-    /// The output.
-    Output(OutputFile),
+    /// The output to be.
+    Output(Canvas),
     /// A copy, and what it must be equal to.
     Copy(Vec<u8>, Mmap),
 }
@@ -175,14 +184,11 @@ enum Image {
 impl Image {
     /// Opens it; `old` are the output's bytes.
     fn open(again: Again, old: Mmap, how: How) -> Result<Image, Reason> {
-        if how == How::Compare {
+        let How::Change(held) = how else {
             return Ok(Image::Copy(old.to_vec(), old));
-        }
-        let size = old.len() as u64;
-        // What somebody has mapped is not written over, but copied.
-        drop(old);
+        };
         let output = &again.link.args.output;
-        let opened = OutputFile::reopen(output, size);
+        let opened = Canvas::new(again.state, &held.spare(), output, &old);
         let failed = |why| Reason::from(format!("cannot change {}: {why}", output.display()));
         opened.map(Image::Output).map_err(failed)
     }
@@ -194,16 +200,17 @@ impl Image {
         }
     }
 
-    /// Puts the output under its name, or compares.
-    fn finish(self) -> Result<(), Reason> {
+    /// Puts the output under its name, or compares. Gives what the spare image is like then.
+    fn finish(self, output: &Path) -> Result<Stamp, Reason> {
         match self {
-            Image::Output(output) => {
+            Image::Output(canvas) => {
                 let failed = |why| Reason::from(format!("cannot write the output: {why}"));
-                output.commit().map_err(failed)
+                let spare = canvas.publish(output).map_err(failed)?;
+                Ok(spare.unwrap_or_default())
             }
             Image::Copy(copy, old) => {
                 match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
-                    None => Ok(()),
+                    None => Ok(Stamp::default()),
                     Some(at) => Err(format!("the output is another at {at:#x}").into()),
                 }
             }

@@ -1,0 +1,272 @@
+//! Incremental links: what people and build systems do to inputs and outputs between two of them, kills, and two at once.
+
+use repo_tests::binaries::Binaries;
+use repo_tests::process::run;
+use repo_tests::relink::{INCREMENTAL, Place};
+use repo_tests::scratch::settle;
+use repo_tests::tools;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::time::SystemTime;
+
+/// Links `a`, which was incremental, so many objects were linked again, and exits with a code.
+#[track_caller]
+fn again(place: &Place, words: &[&str], files: usize, code: i32) {
+    place.link("a", &[&[INCREMENTAL], words].concat()).ok();
+    let last = place.last();
+    let expected = format!("incremental link: {files} of");
+    assert!(last.contains(&expected), "{last}");
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(code);
+}
+
+/// Links `a`, which was a full link for a reason, and exits with a code.
+#[track_caller]
+fn in_full(place: &Place, words: &[&str], reason: &str, code: i32) {
+    place.link("a", &[&[INCREMENTAL], words].concat()).ok();
+    let last = place.last();
+    assert!(
+        last.contains("full link") && last.contains(reason),
+        "{last}"
+    );
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(code);
+}
+
+fn function(place: &Place, name: &str, value: i32) {
+    let text = format!("int {name}() {{ return {value}; }}");
+    place.compile(name, &text, &[], false);
+}
+
+/// Makes an archive anew.
+fn archive(place: &Place, members: &[&str]) {
+    let _ = std::fs::remove_file(place.scratch.join("libf.a"));
+    let mut ar = place.scratch.command("ar");
+    run(ar.args(["rcs", "libf.a"]).args(members)).ok();
+}
+
+#[test]
+fn members_of_archives_change_come_and_go() {
+    let Some(place) = Place::new() else { return };
+    let main = "int a(); int b(); int d() __attribute__((weak));\
+        int main() { return a() + b() + (d ? d() : 0); }";
+    place.compile("main", main, &[], false);
+    for (name, value) in [("a", 1), ("b", 2), ("c", 4), ("d", 8), ("e", 16)] {
+        function(&place, name, value);
+    }
+    archive(&place, &["a.o", "b.o", "c.o"]);
+    settle();
+    let words = ["main.o", "libf.a"];
+    in_full(&place, &words, "there is no state", 3);
+    function(&place, "b", 3);
+    archive(&place, &["a.o", "b.o", "c.o"]);
+    again(&place, &words, 1, 4);
+    // Members that nobody needs are written, taken away, and added.
+    function(&place, "c", 5);
+    archive(&place, &["a.o", "b.o", "c.o"]);
+    again(&place, &words, 0, 4);
+    archive(&place, &["a.o", "b.o"]);
+    again(&place, &words, 0, 4);
+    archive(&place, &["e.o", "a.o", "b.o", "c.o"]);
+    again(&place, &words, 0, 4);
+    function(&place, "a", 2);
+    archive(&place, &["e.o", "a.o", "b.o", "c.o"]);
+    again(&place, &words, 1, 5);
+    // A weak reference draws no member; a linked one defines it, so that it is another program.
+    archive(&place, &["d.o", "e.o", "a.o", "b.o", "c.o"]);
+    again(&place, &words, 0, 5);
+    // Who defines a name first is linked, and the order of what is linked counts.
+    let other = "int a() { return 20; }";
+    place.compile("other", other, &[], false);
+    archive(&place, &["other.o", "a.o", "b.o"]);
+    in_full(&place, &words, "defines _Z1av", 23);
+    archive(&place, &["other.o", "b.o"]);
+    again(&place, &words, 0, 23);
+    archive(&place, &["b.o", "other.o"]);
+    in_full(&place, &words, "", 23);
+    archive(&place, &["a.o", "b.o"]);
+    in_full(&place, &words, "", 5);
+    // A member that is new to the program.
+    archive(&place, &["a.o", "b.o", "c.o"]);
+    again(&place, &words, 0, 5);
+    let main = "int a(); int c(); int main() { return a() + c(); }";
+    place.compile("main", main, &[], false);
+    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(7);
+}
+
+#[test]
+fn what_is_written_again_as_it_was_makes_the_output_newer() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    function(&place, "f", 3);
+    settle();
+    let words = ["main.o", "f.o"];
+    in_full(&place, &words, "there is no state", 3);
+    let time = |name: &str| -> SystemTime {
+        let metadata = std::fs::metadata(place.scratch.join(name)).unwrap();
+        metadata.modified().unwrap()
+    };
+    for _ in 0..2 {
+        settle();
+        function(&place, "f", 3);
+        assert!(time("f.o") > time("a"));
+        settle();
+        again(&place, &words, 0, 3);
+        assert!(time("f.o") < time("a"));
+        // Also where nothing was written.
+        let before = time("a");
+        settle();
+        again(&place, &words, 0, 3);
+        assert!(time("a") > before);
+    }
+}
+
+/// Cargo makes hard links to what it has linked.
+#[test]
+fn other_names_of_the_output_keep_what_they_have() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    function(&place, "f", 1);
+    settle();
+    let words = ["main.o", "f.o"];
+    in_full(&place, &words, "there is no state", 1);
+    let [output, other] = ["a", "other"].map(|name| place.scratch.join(name));
+    for value in 2..6 {
+        let _ = std::fs::remove_file(&other);
+        std::fs::hard_link(&output, &other).unwrap();
+        settle();
+        function(&place, "f", value);
+        again(&place, &words, 1, value);
+        assert_eq!(std::fs::metadata(&output).unwrap().nlink(), 1);
+        run(&mut place.scratch.command(&other)).code(value - 1);
+    }
+    // Two links on, the other name is that of what was the spare image.
+    let copy = std::fs::read(&other).unwrap();
+    for value in 6..9 {
+        function(&place, "f", value);
+        again(&place, &words, 1, value);
+        assert!(std::fs::read(&other).unwrap() == copy);
+    }
+    // What is written to by way of the other name is another output.
+    std::fs::remove_file(&other).unwrap();
+    std::fs::hard_link(&output, &other).unwrap();
+    let mut bytes = std::fs::read(&other).unwrap();
+    let at = bytes.len() - 1;
+    bytes[at] ^= 1;
+    settle();
+    std::fs::write(&other, bytes).unwrap();
+    in_full(&place, &words, "the output was changed", 8);
+}
+
+#[test]
+fn objects_that_compilers_make_for_the_link_alone() {
+    let Some(place) = Place::new() else { return };
+    let main = "int f(); int main() { return f(); }";
+    place.scratch.write("main.cpp", main);
+    let f = |value: i32| {
+        let text = format!("int f() {{ return {value}; }}");
+        place.scratch.write("f.cpp", text);
+    };
+    f(1);
+    let words = ["-ffunction-sections", "main.cpp", "f.cpp"];
+    in_full(&place, &words, "there is no state", 1);
+    again(&place, &words, 0, 1);
+    f(2);
+    again(&place, &words, 1, 2);
+    again(&place, &words, 0, 2);
+}
+
+#[test]
+fn a_kill_leaves_the_old_program_or_the_new_one() {
+    let Some(place) = Place::new() else { return };
+    if tools::require(["strace"]).is_none() {
+        return;
+    }
+    let start = "extern \"C\" int f();\n\
+        extern \"C\" void _start() { asm volatile(\"syscall\" :: \"a\"(60), \"D\"(f())); }";
+    place.compile("start", start, &["-O2", "-fno-stack-protector"], false);
+    let f = |value: i32| {
+        let text = format!("extern \"C\" int f() {{ return {value}; }}");
+        place.compile("f", &text, &["-O2", "-fcf-protection=none"], false);
+    };
+    let linker = Binaries::get().path("repo-ld");
+    let words = ["--incremental", "-o", "a", "start.o", "f.o"];
+    let link = |value: i32| {
+        run(place.scratch.command(linker).args(words)).ok();
+        run(&mut place.scratch.command(place.scratch.join("a"))).code(value);
+    };
+    let calls =
+        "openat,rename,renameat2,unlink,ftruncate,utimensat,mmap,munmap,write,fallocate,flock";
+    f(0);
+    settle();
+    link(0);
+    let (mut value, mut kills, mut incremental) = (0, 0, 0);
+    for number in 1.. {
+        // Twice, so that there is a spare image.
+        for _ in 0..2 {
+            value = (value + 1) % 100;
+            f(value);
+            link(value);
+        }
+        let old = value;
+        value += 1;
+        f(value);
+        settle();
+        let mut traced = place.scratch.command("strace");
+        traced.arg(format!("--trace={calls}"));
+        traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]);
+        traced.arg(format!("inject={calls}:signal=KILL:when={number}"));
+        traced.env("REPO_LOG", place.scratch.join("log"));
+        let run_of = run(traced.arg(linker).args(words));
+        if run_of.status.signal() != Some(9) && !run_of.status.success() {
+            println!("nothing can be traced here: {}", run_of.report());
+            return;
+        }
+        let is_killed = !run_of.status.success();
+        kills += u32::from(is_killed);
+        let left = run(&mut place.scratch.command(place.scratch.join("a")));
+        let left = left.status.code();
+        assert!(
+            left == Some(old) || left == Some(value),
+            "{left:?} is neither {old} nor {value} after a kill at call {number}"
+        );
+        link(value);
+        if !is_killed {
+            incremental += usize::from(place.last().contains("incremental link: 1 of"));
+            break;
+        }
+    }
+    assert_eq!(incremental, 1);
+    assert!(kills > 10, "{kills}");
+}
+
+#[test]
+fn two_at_once_give_one_of_both() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    for (name, value) in [("one", 1), ("two", 2)] {
+        let text = format!("int f() {{ return {value}; }}");
+        place.compile(name, &text, &[], false);
+    }
+    settle();
+    for round in 0..12 {
+        let name = ["one.o", "two.o"][round % 2];
+        std::fs::copy(place.scratch.join(name), place.scratch.join("f.o")).unwrap();
+        // One of them may see it while it is written.
+        let other = ["two.o", "one.o"][round % 2];
+        std::thread::scope(|scope| {
+            for words in [["main.o", "f.o"], ["main.o", other], ["main.o", "f.o"]] {
+                let place = &place;
+                scope.spawn(move || place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok());
+            }
+        });
+        let left = run(&mut place.scratch.command(place.scratch.join("a")));
+        assert!(
+            matches!(left.status.code(), Some(1 | 2)),
+            "{}",
+            left.report()
+        );
+        let expected = [1, 2][round % 2];
+        place.link("a", &[INCREMENTAL, "main.o", "f.o"]).ok();
+        run(&mut place.scratch.command(place.scratch.join("a"))).code(expected);
+    }
+}
