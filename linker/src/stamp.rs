@@ -65,6 +65,35 @@ impl Stamp {
     }
 }
 
+/// An output as it was left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Left {
+    /// What it was like.
+    stamp: Stamp,
+    /// How many names it had.
+    names: u64,
+}
+
+impl From<std::fs::Metadata> for Left {
+    fn from(metadata: std::fs::Metadata) -> Left {
+        Left {
+            stamp: Stamp::of(&metadata),
+            names: metadata.nlink(),
+        }
+    }
+}
+
+impl Left {
+    /// Whether it still is so. Who gives it names or takes them away has not changed it: so much is known if it has another number
+    /// of them, or is `renamed`.
+    pub fn is_still(&self, now: &std::fs::Metadata, renamed: bool) -> bool {
+        let is_named =
+            || (renamed || now.nlink() != self.names) && Stamp::of(now).is_content_of(&self.stamp);
+        Stamp::of(now) == self.stamp || is_named()
+    }
+}
+
 /// A time by the clock that file systems take theirs from: seconds and nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment([i64; 2]);

@@ -31,7 +31,7 @@ use crate::map;
 use crate::object::Object;
 use crate::output_file::OutputFile;
 use crate::scripting;
-use crate::stamp::{Moment, Stamp};
+use crate::stamp::Moment;
 use crate::timing::Timing;
 
 /// Links into an executable or shared object.
@@ -156,7 +156,8 @@ fn publish(
         dependency_file::remove(args);
         cannot_write(link, why)
     })?;
-    finished.output = full.held.as_ref().and_then(|_| Stamp::at(&args.output));
+    let metadata = full.held.as_ref().map(|_| std::fs::metadata(&args.output));
+    finished.output = metadata.and_then(Result::ok).map(Into::into);
     timing.phase("commit output");
 
     // The output is there; what is left is for the compactor and for whoever wants to know. From here on nothing fails.

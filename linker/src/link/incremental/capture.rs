@@ -7,7 +7,7 @@ use super::state::{
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
     file, key_of,
 };
-use super::{Held, Reason};
+use super::{Held, Reason, spare};
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;
@@ -23,13 +23,12 @@ use crate::object::{Object, Place, Signature};
 use crate::output::{Order, Outputs, Part, Std};
 use crate::room::{Kind, Room};
 use crate::sections::{WARNING_PREFIX, state as section_state};
-use crate::stamp::{Moment, Stamp};
+use crate::stamp::{Left, Moment};
 use crate::symbols::{flag, rank};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What is written down of a link.
@@ -51,7 +50,7 @@ pub(crate) struct Finished<'f, 'r> {
     /// The libraries that were searched for.
     pub searched: &'f [Searched],
     /// What the output was like when it got its name.
-    pub output: Option<Stamp>,
+    pub output: Option<Left>,
 }
 
 /// Writes the state of an output that stands under its name. Of inputs that have changed since the link began, or
@@ -79,13 +78,10 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     let header = builder.header();
     header.options = manifest::options_digest(link.args, &free);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
-    let output = &link.args.output;
-    let metadata = std::fs::metadata(output).map_err(|_| "the output is not there")?;
-    // Somebody else's may stand there by now.
-    if Stamp::of(&metadata) != link.output.ok_or("the output was not there")? {
-        return Err("the output was changed at once".into());
-    }
-    (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
+    // Somebody else's may stand there by now, or nothing.
+    let images = spare::of_full_link(held, &link.args.output, link.output.as_ref());
+    let images = images.ok_or("the output was changed at once")?;
+    (header.output, header.has_image) = (images.output, images.has_image.into());
     let path = held.state();
     let written = builder.write(path);
     written.map_err(|why| Reason::from(format!("cannot write {}: {why}", path.display())))

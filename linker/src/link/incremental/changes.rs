@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::pieces::AddedPiece;
-use super::spare;
+use super::spare::Images;
 use super::state::{
     ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MentionRecord, NONE, NameRecord,
     PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
@@ -12,10 +12,8 @@ use crate::addresses::{Places, SymbolValue};
 use crate::build_id::ChunkDigest;
 use crate::got;
 use crate::ids::{SectionId, SymbolId};
-use crate::stamp::Stamp;
 use crate::symbols::{flag, rank};
 use rustc_hash::FxHashMap;
-use std::path::Path;
 
 /// What the state must be told.
 #[derive(Default)]
@@ -35,15 +33,6 @@ pub(super) struct Changes {
     pub images: Images,
 }
 
-/// What the output and its spare image are like after a link.
-#[derive(Default)]
-pub(super) struct Images {
-    /// The spare; zeros if there is none.
-    pub spare: Stamp,
-    /// Where the output has changed, and the spare has not.
-    pub stale: Vec<spare::Range>,
-}
-
 /// Of which name there is a new mention.
 #[derive(Clone, Copy)]
 pub(super) enum NameMention {
@@ -61,8 +50,8 @@ pub(super) struct FileChange {
 }
 
 impl Changes {
-    /// Writes it down of an output. `None` if there is no space.
-    pub fn apply(self, state: &mut State, output: &Path) -> Option<()> {
+    /// Writes it down. `None` if there is no space.
+    pub fn apply(self, state: &mut State) -> Option<()> {
         for change in self.files {
             let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
             let places = [state.add(&change.places)?, change.places.len() as u64];
@@ -118,7 +107,7 @@ impl Changes {
         for record in self.groups {
             state.push(List::Groups, record)?;
         }
-        state.note_images(output, self.images.spare, &self.images.stale)
+        state.note_images(&self.images)
     }
 }
 

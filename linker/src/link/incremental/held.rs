@@ -53,9 +53,14 @@ impl Held {
         &self.state
     }
 
+    /// Another name of the output.
+    pub(super) fn image(&self) -> PathBuf {
+        with_ending(&self.state, ".image")
+    }
+
     /// The file in which the output is made that the next incremental link publishes.
     pub(crate) fn spare(&self) -> PathBuf {
-        with_ending(&self.state, ".image")
+        with_ending(&self.state, ".spare")
     }
 
     /// The lock, which ends when nobody has it open.

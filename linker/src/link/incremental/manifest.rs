@@ -2,8 +2,8 @@
 //!
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
-use super::Reason;
 use super::state::{InputRecord, NONE, SearchRecord, State, Table};
+use super::{Held, Reason, spare};
 use crate::args::{Args, Incremental, InputKind};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
@@ -11,7 +11,7 @@ use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use store::program::locate;
 
@@ -114,7 +114,7 @@ pub(super) fn own_stamp() -> Option<Stamp> {
 ///
 /// # Errors
 /// If it is another link altogether: other options, another linker, an output that somebody else has changed.
-pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
+pub(super) fn changed(state: &State, held: &Held, args: &Args) -> Result<Vec<u32>, Reason> {
     let header = state.header();
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     if header.options != options_digest(args, &free_arguments(inputs)) {
@@ -123,13 +123,7 @@ pub(super) fn changed(state: &State, args: &Args) -> Result<Vec<u32>, Reason> {
     if own_stamp() != Some(header.linker) {
         return Err("the linker is another".into());
     }
-    let output = std::fs::metadata(&args.output).map_err(|_| "the output is gone")?;
-    let now = Stamp::of(&output);
-    // Who makes links to outputs (cargo) has not changed them.
-    let is_linked = output.nlink() != header.names && now.is_content_of(&header.output);
-    if now != header.output && !is_linked {
-        return Err("the output was changed".into());
-    }
+    spare::check_output(state, held, &args.output)?;
     let mut changed = Vec::new();
     for (number, input) in (0..).zip(inputs) {
         let path = path_of(state, args, input);

@@ -58,8 +58,6 @@ pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
 /// # Errors
 /// Why it is not kept.
 pub(crate) fn keep(held: &Held, finished: Finished) -> Result<(), Reason> {
-    // The spare image is of another output now.
-    let _ = std::fs::remove_file(held.spare());
     capture::capture(finished, held)
 }
 

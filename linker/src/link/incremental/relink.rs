@@ -12,7 +12,7 @@ use super::edited::is_alone;
 use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
-use super::spare::{self, set_now};
+use super::spare;
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
 use super::trace::{settle, trace};
 use super::world::World;
@@ -24,11 +24,8 @@ use crate::inputs::InputArena;
 use crate::link::Link;
 use crate::log;
 use crate::room::wanted;
-use crate::stamp::{Moment, Stamp};
+use crate::stamp::Moment;
 use crate::timing::Timing;
-use memmap2::Mmap;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 
 /// How an incremental link went.
 pub(crate) enum Outcome {
@@ -76,11 +73,11 @@ const FULL: &str = "the state file is full";
 
 fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     let mut state = State::open(held).ok_or("there is no state of an earlier link")?;
-    let changed = manifest::changed(&state, link.args)?;
+    let changed = manifest::changed(&state, held, link.args)?;
     timing.phase("look for changes");
     let facts = state.header().facts;
     if changed.is_empty() && !link.args.verify_incremental {
-        renew(link, &mut state)?;
+        spare::renew(held, &link.args.output, &mut state)?;
         finish(link, &facts, 0, timing);
         return Ok(());
     }
@@ -93,16 +90,16 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     edited.apply(&mut state).ok_or(FULL)?;
     let mut files = edited.files;
     while !files.is_empty() {
-        match link_again(link, &state, &files, How::Change(held), timing)? {
+        match link_again(link, held, &state, &files, How::Change(held), timing)? {
             Step::Done(changes) => {
-                changes.apply(&mut state, &link.args.output).ok_or(FULL)?;
+                changes.apply(&mut state).ok_or(FULL)?;
                 break;
             }
             Step::More(more) => files = more,
         }
     }
     if files.is_empty() {
-        renew(link, &mut state)?;
+        spare::renew(held, &link.args.output, &mut state)?;
     }
     if link.args.verify_incremental {
         compare(link, held, &state, timing);
@@ -110,18 +107,6 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     state.header_mut().clean = 1;
     timing.phase("keep state");
     finish(link, &facts, files.len(), timing);
-    Ok(())
-}
-
-/// Makes an output that is as it must be newer than its inputs, for build systems that go by that.
-fn renew(link: Link, state: &mut State) -> Result<(), Reason> {
-    let output = &link.args.output;
-    let failed = |why| Reason::from(format!("cannot touch {}: {why}", output.display()));
-    let file = File::open(output).map_err(failed)?;
-    set_now(&file).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let header = state.header_mut();
-    (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
     Ok(())
 }
 
@@ -160,8 +145,8 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let files: &[FileRecord] = state.table(Table::Files);
     let all = 0..files.len() as u32;
     let alone: Vec<u32> = all.filter(|file| is_alone(files, *file)).collect();
-    let failed = match link_again(link, state, &alone, How::Compare, timing) {
-        Ok(Step::Done(_)) if spare::is_as_output(state, &held.spare(), &link.args.output) => return,
+    let failed = match link_again(link, held, state, &alone, How::Compare, timing) {
+        Ok(Step::Done(_)) if spare::is_as_output(state, held, &link.args.output) => return,
         Ok(Step::Done(_)) => "the spare image is another".into(),
         Ok(Step::More(_)) => "something would move".into(),
         Err(why) => why,
@@ -182,12 +167,13 @@ enum Step {
 /// Links some files again, given by their numbers in the state.
 fn link_again(
     link: Link,
+    held: &Held,
     state: &State,
     ids: &[u32],
     how: How<'_>,
     timing: &mut Timing,
 ) -> Result<Step, Reason> {
-    let old = map_output(link)?;
+    let old = spare::map_output(state, held, &link.args.output)?;
     let arena = InputArena::default();
     let again = Again {
         link,
@@ -258,17 +244,6 @@ fn link_again(
         });
     }
     Ok(Step::Done(Box::new(changes)))
-}
-
-/// The output as it is.
-fn map_output(link: Link) -> Result<Mmap, Reason> {
-    let output = &link.args.output;
-    let map = || {
-        let file = File::open(output)?;
-        // SAFETY: it is looked at before it is changed, and who changes it meanwhile has taken it away first.
-        unsafe { Mmap::map(&file) }
-    };
-    map().map_err(|why| Reason::from(format!("cannot read {}: {why}", output.display())))
 }
 
 fn records_of(state: &State, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {

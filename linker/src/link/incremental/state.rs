@@ -15,8 +15,8 @@
 //! as those of the output are, which the same user may change as well; but no offset leads outside of the file.
 
 use super::held::Held;
-use super::spare::Range;
-use crate::stamp::Stamp;
+use super::spare::{Images, Range};
+use crate::stamp::{Left, Stamp};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::OpenOptions;
 use std::io;
@@ -54,9 +54,9 @@ pub struct Header {
     /// The linker's program.
     pub linker: Stamp,
     /// The output.
-    pub output: Stamp,
-    /// How many names it had.
-    pub names: u64,
+    pub output: Left,
+    /// 1 if it has another name beside the state.
+    pub has_image: u64,
     /// The [spare image](super::spare); zeros if there is none.
     pub spare: Stamp,
     /// Where the spare is not as the output: offset in the state file, and number, of ranges of the output (offset and size).
@@ -505,8 +505,8 @@ impl Builder {
                 boot: boot(),
                 options: [0; 32],
                 linker: Stamp::default(),
-                output: Stamp::default(),
-                names: 0,
+                output: Left::default(),
+                has_image: 0,
                 spare: Stamp::default(),
                 stale: [0; 2],
                 tables: [Extent::default(); TABLES],
@@ -674,13 +674,12 @@ impl State {
         self.records(at, count)
     }
 
-    /// Notes what the output and the spare image are like: `stale` is what the last link has changed.
-    pub fn note_images(&mut self, output: &Path, spare: Stamp, stale: &[Range]) -> Option<()> {
-        let metadata = std::fs::metadata(output).ok()?;
-        let stale = [self.add(stale)?, stale.len() as u64];
+    /// Notes what the output and the spare image are like after a link.
+    pub fn note_images(&mut self, images: &Images) -> Option<()> {
+        let stale = [self.add(&images.stale)?, images.stale.len() as u64];
         let header = self.header_mut();
-        (header.output, header.names) = (Stamp::of(&metadata), metadata.nlink());
-        (header.spare, header.stale) = (spare, stale);
+        (header.output, header.has_image) = (images.output, images.has_image.into());
+        (header.spare, header.stale) = (images.spare, stale);
         Some(())
     }
 

@@ -1,12 +1,11 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
-use super::changes::Images;
 use super::chunks::PlacedAgain;
 use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
 use super::read::Read;
-use super::spare::Canvas;
+use super::spare::{Canvas, Images};
 use super::state::{
     CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
 };
@@ -24,14 +23,12 @@ use crate::progress::Position;
 use crate::relocate::Relocator;
 use crate::retain::Retained;
 use crate::room::{Filler, Room};
-use crate::stamp::Stamp;
 use crate::strtab::StringTable;
 use crate::symtab::Chooser;
 use crate::timing::Timing;
 use crate::write::{Regions, Writer};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The objects, as the steps before have made them.
@@ -164,12 +161,13 @@ pub(super) fn write(
     }
     let stale = patch.changed();
     timing.phase("write");
-    let spare = image.finish(&args.output)?;
+    let mut images = image.finish()?;
+    images.stale = stale;
     timing.phase("commit output");
     Ok(Written {
         facts,
         digests,
-        images: Images { spare, stale },
+        images,
     })
 }
 
@@ -188,7 +186,7 @@ impl Image {
             return Ok(Image::Copy(old.to_vec(), old));
         };
         let output = &again.link.args.output;
-        let opened = Canvas::new(again.state, &held.spare(), output, &old);
+        let opened = Canvas::new(again.state, held, output, &old);
         let failed = |why| Reason::from(format!("cannot change {}: {why}", output.display()));
         opened.map(Image::Output).map_err(failed)
     }
@@ -200,17 +198,16 @@ impl Image {
         }
     }
 
-    /// Puts the output under its name, or compares. Gives what the spare image is like then.
-    fn finish(self, output: &Path) -> Result<Stamp, Reason> {
+    /// Puts the output under its name, or compares.
+    fn finish(self) -> Result<Images, Reason> {
         match self {
             Image::Output(canvas) => {
                 let failed = |why| Reason::from(format!("cannot write the output: {why}"));
-                let spare = canvas.publish(output).map_err(failed)?;
-                Ok(spare.unwrap_or_default())
+                canvas.publish().map_err(failed)
             }
             Image::Copy(copy, old) => {
                 match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
-                    None => Ok(Stamp::default()),
+                    None => Ok(Images::default()),
                     Some(at) => Err(format!("the output is another at {at:#x}").into()),
                 }
             }
