@@ -90,7 +90,7 @@ impl Room {
     /// Bytes behind a file's frame descriptions: a multiple of what they are aligned to.
     pub fn of_frames(self, size: u64) -> u64 {
         match self.0 && size > 0 {
-            true => (size / 8 + 32).next_multiple_of(8),
+            true => (size / 8 + 96).next_multiple_of(8),
             false => 0,
         }
     }

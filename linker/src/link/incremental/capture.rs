@@ -3,7 +3,7 @@
 use super::inputs::Inputs;
 use super::manifest;
 use super::state::{
-    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, NONE, NameKey,
+    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, MANY, NONE, NameKey,
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
     file, key_of,
 };
@@ -515,10 +515,12 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
                     .map_or(0, |dynamic| dynamic.index(*id)),
                 rank: definition.rank() as u16,
                 is_placed: is_placed.into(),
-                padding: 0,
+                hidden_by: NONE,
             }
         })
         .collect();
+    let mut records = records;
+    note_hidden(resolved, &keys, &mut records);
     builder.table(Table::Slots, &slots);
     builder.table(Table::Names, &records);
     mentions(resolved, &keys, builder);
@@ -542,6 +544,46 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     }
     builder.table(Table::Defined, &list);
     starts
+}
+
+/// Notes who says that a name is not everybody's.
+fn note_hidden(resolved: &Resolved, keys: &[(NameKey, SymbolId)], records: &mut [NameRecord]) {
+    let symbols = &resolved.symbols;
+    let is_hidden = |id: SymbolId| symbols.flags(id) & flag::NOT_DEFAULT != 0;
+    let mut number: FxHashMap<SymbolId, u32> = FxHashMap::default();
+    for (index, (_, id)) in (0..).zip(keys) {
+        if is_hidden(*id) {
+            number.insert(*id, index);
+        }
+    }
+    if number.is_empty() {
+        return;
+    }
+    let linked: Vec<_> = linked(resolved).collect();
+    let said: Vec<(u32, u32)> = linked
+        .par_iter()
+        .flat_map_iter(|((id, file), _)| {
+            let object = file.object();
+            let globals = match object {
+                Some(_) => file.first_global()..file.symbol_count(),
+                None => 0..0,
+            };
+            let said = |index: u32| {
+                let name = number.get(&symbols.of(file, index))?;
+                let says = object?.symbol(index)?.other & 3 != c::STV_DEFAULT;
+                says.then_some((*name, id.0))
+            };
+            globals.filter_map(said).collect::<Vec<_>>()
+        })
+        .collect();
+    for (name, file) in said {
+        let record = &mut records[name as usize];
+        record.hidden_by = match record.hidden_by {
+            NONE => file,
+            other if other == file => file,
+            _ => MANY,
+        };
+    }
 }
 
 /// For each name the files that mention it.

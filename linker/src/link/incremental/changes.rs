@@ -2,10 +2,10 @@
 
 use super::names::Names;
 use super::pieces::AddedPiece;
-use super::spare::Images;
+use super::spare::{Images, Range};
 use super::state::{
-    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MentionRecord, NONE, NameRecord,
-    PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
+    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MANY, MentionRecord, NONE,
+    NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
 };
 use super::world::{NameAt, World};
 use crate::addresses::{Places, SymbolValue};
@@ -24,13 +24,16 @@ pub(super) struct Changes {
     pub new_names: Vec<NameRecord>,
     /// The files that newly mention a name.
     pub mentions: Vec<(NameMention, u32)>,
+    /// Those that newly define one.
+    pub definitions: Vec<(NameMention, u32)>,
     pub pieces: Vec<AddedPiece>,
     pub groups: Vec<GroupRecord>,
     /// By part that has new chunks: where the next one would go.
     pub next: Vec<(u32, u64)>,
     pub facts: Option<Facts>,
     pub digests: Vec<ChunkDigest>,
-    pub images: Images,
+    /// Where the output has changed.
+    pub stale: Vec<Range>,
 }
 
 /// Of which name there is a new mention.
@@ -50,8 +53,8 @@ pub(super) struct FileChange {
 }
 
 impl Changes {
-    /// Writes it down. `None` if there is no space.
-    pub fn apply(self, state: &mut State) -> Option<()> {
+    /// Writes it down, of an output whose images are so now. `None` if there is no space.
+    pub fn apply(self, state: &mut State, images: Option<Images>) -> Option<()> {
         for change in self.files {
             let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
             let places = [state.add(&change.places)?, change.places.len() as u64];
@@ -78,18 +81,24 @@ impl Changes {
         let new = self.new_names.into_iter();
         let new: Option<Vec<u64>> = new.map(|record| state.push(List::Names, record)).collect();
         let new = new?;
-        for (name, file) in self.mentions {
-            let name = match name {
-                NameMention::Known(NameAt::Table(index)) => index.into(),
-                NameMention::Known(NameAt::Added(at)) => at | ADDED,
-                NameMention::New(index) => new.get(index)? | ADDED,
-            };
-            let mention = MentionRecord {
-                name,
-                file,
-                padding: 0,
-            };
-            state.push(List::Mentions, mention)?;
+        let lists = [
+            (List::Mentions, self.mentions),
+            (List::Definitions, self.definitions),
+        ];
+        for (list, mentions) in lists {
+            for (name, file) in mentions {
+                let name = match name {
+                    NameMention::Known(NameAt::Table(index)) => index.into(),
+                    NameMention::Known(NameAt::Added(at)) => at | ADDED,
+                    NameMention::New(index) => new.get(index)? | ADDED,
+                };
+                let mention = MentionRecord {
+                    name,
+                    file,
+                    padding: 0,
+                };
+                state.push(list, mention)?;
+            }
         }
         for piece in self.pieces {
             let record = PieceRecord {
@@ -107,7 +116,7 @@ impl Changes {
         for record in self.groups {
             state.push(List::Groups, record)?;
         }
-        state.note_images(&self.images)
+        state.note_images(&images?, &self.stale)
     }
 }
 
@@ -127,8 +136,17 @@ impl Changes {
             match (known.at, known.record) {
                 (Some(at), Some(old)) => {
                     let mut record = old;
-                    if known.own.is_some() {
+                    if let Some(own) = known.own {
                         record.address = value.address;
+                        record.rank = places.symbols.key(known.symbol).rank() as u16;
+                        record.definer = ids[own.index() - 1];
+                        if record.definer != old.definer {
+                            let definition = (NameMention::Known(at), record.definer);
+                            self.definitions.push(definition);
+                        }
+                    }
+                    if known.is_hidden && ids != [record.hidden_by] {
+                        record.hidden_by = MANY;
                     }
                     record.flags |= value.flags & (flag::REFERENCED | flag::REFERENCED_STRONGLY);
                     if known.own.is_some() {
@@ -141,6 +159,8 @@ impl Changes {
                 _ => {
                     let Some(own) = known.own else { continue };
                     new_at.insert(known.symbol, self.new_names.len());
+                    let definition = NameMention::New(self.new_names.len());
+                    self.definitions.push((definition, ids[own.index() - 1]));
                     self.new_names.push(NameRecord {
                         key: key_of(places.symbols.name(known.symbol)),
                         address: value.address,
@@ -150,20 +170,22 @@ impl Changes {
                         dynamic: 0,
                         rank: places.symbols.key(known.symbol).rank() as u16,
                         is_placed: is_placed(places, known.symbol).into(),
-                        padding: 0,
+                        hidden_by: match (known.is_hidden, ids) {
+                            (false, _) => NONE,
+                            (true, [only]) => *only,
+                            _ => MANY,
+                        },
                     });
                 }
             }
         }
         for at in &names.gone {
-            if let NameAt::Table(index) = at
-                && let Some(record) = world.name_at(*index)
-            {
+            if let Some(record) = world.record(*at) {
                 let record = NameRecord {
                     definer: NONE,
                     rank: rank::NONE as u16,
                     is_placed: 0,
-                    ..*record
+                    ..record
                 };
                 self.names.push((*at, record));
             }

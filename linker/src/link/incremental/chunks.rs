@@ -220,6 +220,10 @@ impl Placing<'_, '_> {
         let parts: &[PartRecord] = self.state.table(Table::Parts);
         let record = &mut chunk.record;
         let part = parts.get(record.part as usize).ok_or(DAMAGED)?;
+        if wanted.is_empty() && (part.room != 0 || old.is_empty()) {
+            // Nobody refers to what stood there.
+            return Ok(Vec::new());
+        }
         let end = record.offset.saturating_add(record.capacity);
         let file = self.files.get(own);
         let filler = self.filler(chunk.part);

@@ -21,6 +21,7 @@ use store::guard::Guarded;
 use tickets::archive::Archive;
 
 /// What has changed.
+#[derive(Default)]
 pub(super) struct Edited {
     /// The objects that are others now, by their numbers in the state.
     pub files: Vec<u32>,
@@ -108,6 +109,14 @@ pub(super) fn look(
 }
 
 impl Edited {
+    /// Which member of an archive that has changed an object is now, counted from 1.
+    pub fn member(&self, file: u32) -> Option<u32> {
+        let archives = self.inputs.iter().map(|edit| &edit.members);
+        let mut members = archives.flat_map(|members| members.iter().zip(1..));
+        let found = members.find(|(member, _)| member.file == file);
+        found.map(|(_, number)| number)
+    }
+
     /// Tells the state.
     pub fn apply(&self, state: &mut State) -> Option<()> {
         for edit in &self.inputs {

@@ -63,6 +63,11 @@ impl Held {
         with_ending(&self.state, ".spare")
     }
 
+    /// Its name while it is written to: what a killed link leaves is of no use.
+    pub(super) fn unfinished(&self) -> PathBuf {
+        with_ending(&self.state, ".unfinished")
+    }
+
     /// The lock, which ends when nobody has it open.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.lock.as_raw_fd()

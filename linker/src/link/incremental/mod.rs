@@ -24,6 +24,7 @@ mod pieces;
 mod place;
 mod read;
 mod relink;
+mod shared;
 mod spare;
 mod state;
 mod symbols;

@@ -2,14 +2,16 @@
 //! program does.
 
 use super::Reason;
-use super::state::{DAMAGED, FileRecord, NONE, NameKey, NameRecord, State, Table, fact, key_of};
+use super::state::{
+    DAMAGED, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, key_of,
+};
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
 use crate::file::Files;
 use crate::got::{self, Entry, Got, Owner, Slots};
 use crate::ids::{FileId, SymbolId};
 use crate::symbols::{Key, SymbolTable, flag, rank};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.
 const ELSEWHERE: Key = Key(rank::STRONG << 60);
@@ -27,6 +29,8 @@ pub(super) struct Known {
     pub record: Option<NameRecord>,
     /// The file here that defines it.
     pub own: Option<FileId>,
+    /// One of the files says that it is not everybody's.
+    pub is_hidden: bool,
 }
 
 /// All names of the files that are linked again.
@@ -36,6 +40,24 @@ pub(super) struct Names {
     by_symbol: FxHashMap<SymbolId, u32>,
     /// Names that one of the files defined, and now nobody does.
     pub gone: Vec<NameAt>,
+}
+
+/// What names mean, or who must be asked as well.
+pub(super) enum Settled {
+    /// This is what they mean.
+    Names(Names),
+    /// These other files may define a name now, or do not any more.
+    More(Vec<u32>),
+}
+
+/// What became of a name.
+enum Meaning {
+    /// It is what the file here defines.
+    Own,
+    /// Somebody else's, as before.
+    Elsewhere,
+    /// That depends on what other files have of it.
+    Ask(Vec<u32>),
 }
 
 impl Names {
@@ -48,22 +70,24 @@ impl Names {
     /// files' numbers in the state, in order.
     ///
     /// # Errors
-    /// If a definition has come, is gone, or has moved, so that another file than these must be looked at.
+    /// If a definition has come or is gone, so that it is another program for files that cannot be asked.
     pub fn settle(
         world: &World,
         files: &Files,
         symbols: &SymbolTable,
         ids: &[u32],
         diag: &Diagnostics,
-    ) -> Result<Names, Reason> {
+    ) -> Result<Settled, Reason> {
         let show = |name: &[u8]| diag.show_name(name);
         let mut names = Names {
             list: Vec::new(),
             by_symbol: FxHashMap::default(),
             gone: Vec::new(),
         };
+        let mut more: Vec<u32> = Vec::new();
+        // What more files may cure.
+        let mut failed: Option<Reason> = None;
         let warned: &[NameKey] = world.state.table(Table::Warned);
-        let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
         for id in (0..symbols.id_limit() as u32).map(SymbolId) {
             let name = symbols.name(id);
             if name.is_empty() {
@@ -73,28 +97,22 @@ impl Names {
                 return Err(format!("{} is warned of", show(name)).into());
             }
             let key = symbols.key(id);
-            let own = key.in_object().then(|| key.file());
             if key.rank() == rank::COMMON {
                 return Err(format!("{} is a common block", show(name)).into());
             }
             let known = world.name(name);
-            let own = match (own, known) {
-                (Some(own), Some((_, record))) => {
-                    defined_again(&record, key, ids[own.index() - 1], ids)
-                        .map_err(|what| format!("{} {what}", show(name)))?
-                        .then_some(own)
+            let flags = symbols.flags(id);
+            let own = match meaning(world, known, key, flags, ids) {
+                Ok(Meaning::Own) => key.in_object().then(|| key.file()),
+                Ok(Meaning::Elsewhere) => None,
+                Ok(Meaning::Ask(files)) => {
+                    more.extend(files);
+                    continue;
                 }
-                (Some(_), None) if exports => {
-                    return Err(format!("{} is new, and may be exported", show(name)).into());
+                Err(what) => {
+                    failed.get_or_insert_with(|| format!("{} {what}", show(name)).into());
+                    continue;
                 }
-                (Some(own), None) => Some(own),
-                (None, Some((_, record))) => {
-                    if ids.contains(&record.definer) && record.definer != NONE {
-                        return Err(format!("{} is not defined any more", show(name)).into());
-                    }
-                    None
-                }
-                (None, None) => return Err(format!("{} is not known", show(name)).into()),
             };
             if let (None, Some((_, record))) = (own, known) {
                 let elsewhere = match u64::from(record.rank) {
@@ -110,19 +128,32 @@ impl Names {
                 at: known.map(|(at, _)| at),
                 record: known.map(|(_, record)| record),
                 own,
+                is_hidden: flags & flag::NOT_DEFAULT != 0,
             });
         }
-        names.find_gone(world, files, ids)?;
-        Ok(names)
+        if more.is_empty() && failed.is_none() {
+            names.find_gone(world, files, ids, &mut more)?;
+        }
+        match (more.is_empty(), failed) {
+            (false, _) => Ok(Settled::More(more)),
+            (true, Some(failed)) => Err(failed),
+            (true, None) => Ok(Settled::Names(names)),
+        }
     }
 
-    /// Finds the names that the files defined and do not any more; nobody else may mention them.
-    fn find_gone(&mut self, world: &World, files: &Files, ids: &[u32]) -> Result<(), Reason> {
-        let still: Vec<NameAt> = {
+    /// Finds the names that the files defined and do not any more. Whoever mentions them may define them, too, and has lost so
+    /// far: `more` gets these files.
+    fn find_gone(
+        &mut self,
+        world: &World,
+        files: &Files,
+        ids: &[u32],
+        more: &mut Vec<u32>,
+    ) -> Result<(), Reason> {
+        let still: FxHashSet<NameAt> = {
             let own = self.list.iter().filter(|known| known.own.is_some());
             own.filter_map(|known| known.at).collect()
         };
-        let still: rustc_hash::FxHashSet<NameAt> = still.into_iter().collect();
         let records: &[FileRecord] = world.state.table(Table::Files);
         let defined: &[u32] = world.state.table(Table::Defined);
         for (own, id) in files.ids().skip(1).zip(ids) {
@@ -132,22 +163,20 @@ impl Names {
                 .get(first..first.saturating_add(count))
                 .unwrap_or(&[]);
             let in_table = in_table.iter().map(|name| NameAt::Table(*name));
-            let added = world.added().filter(|(_, record)| record.definer == *id);
-            let all: Vec<NameAt> = in_table.chain(added.map(|(at, _)| at)).collect();
+            let since = world.defined_since(*id).iter().copied();
+            let all: Vec<NameAt> = in_table.chain(since).collect();
             for at in all.into_iter().filter(|at| !still.contains(at)) {
-                let record = match at {
-                    NameAt::Table(index) => world.name_at(index).copied(),
-                    NameAt::Added(_) => None,
-                };
-                // An incremental link may have taken it away, or it was of another file then.
-                if record.is_some_and(|record| record.definer != *id) {
+                let record = world.record(at).ok_or(DAMAGED)?;
+                // An incremental link may have taken it away, or it is another file's by now.
+                if record.definer != *id || self.gone.contains(&at) {
                     continue;
                 }
-                let mut others = world.mentioning(at).into_iter();
-                let is_needed = others.any(|file| !ids.contains(&file))
-                    || record
-                        .is_some_and(|record| record.dynamic != 0 || record.slots != got::NONE);
-                if is_needed || matches!(at, NameAt::Added(_)) {
+                let others = outside(world, at, ids);
+                if !others.is_empty() {
+                    more.extend(others);
+                    continue;
+                }
+                if record.dynamic != 0 || record.slots != got::NONE {
                     let file = files.get(own);
                     return Err(format!("{file} has lost a definition that others may need").into());
                 }
@@ -160,10 +189,24 @@ impl Names {
     /// Gives the symbols the flags that they have in the whole program, but for what they need, which tracing will say.
     ///
     /// # Errors
-    /// If the files say something of a symbol that nobody has said before.
-    pub fn add_flags(&self, symbols: &SymbolTable, diag: &Diagnostics) -> Result<(), Reason> {
+    /// If the files say something of a symbol that nobody has said before, or do not any more.
+    pub fn add_flags(
+        &self,
+        world: &World,
+        symbols: &SymbolTable,
+        ids: &[u32],
+        diag: &Diagnostics,
+    ) -> Result<(), Reason> {
+        let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
         for known in &self.list {
             let Some(record) = known.record else { continue };
+            let by_shared = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
+            let counts = exports || record.flags & by_shared != 0;
+            let said_it = record.hidden_by == MANY || ids.contains(&record.hidden_by);
+            if counts && said_it && !known.is_hidden {
+                let name = diag.show_name(symbols.name(known.symbol));
+                return Err(format!("{name} has another visibility").into());
+            }
             // That somebody refers to what an object here defines changes nothing.
             let is_harmless = match record.rank as u64 <= rank::WEAK {
                 true => flag::REFERENCED | flag::REFERENCED_STRONGLY,
@@ -224,31 +267,66 @@ impl Names {
     }
 }
 
-/// Whether what one of the files defines, as `key` says, is what the name means, as it was; not if it was and is a definition
-/// in an other file. `file` is the file's number in the state.
-fn defined_again(
-    record: &NameRecord,
+/// The files that mention a name beside those of the numbers `ids`.
+fn outside(world: &World, at: NameAt, ids: &[u32]) -> Vec<u32> {
+    let mut files = world.mentioning(at);
+    files.retain(|file| !ids.contains(file));
+    files
+}
+
+/// What a name means of which the files define what `key` says, and say what `flags` do; `known` is what it meant so far. `ids` are
+/// the files' numbers in the state.
+fn meaning(
+    world: &World,
+    known: Option<(NameAt, NameRecord)>,
     key: Key,
-    file: u32,
-    files: &[u32],
-) -> Result<bool, &'static str> {
-    let rank = u64::from(record.rank);
-    if record.definer == file {
-        return match rank == key.rank() {
-            true => Ok(true),
-            false => Err("is defined more or less strongly"),
+    flags: u32,
+    ids: &[u32],
+) -> Result<Meaning, &'static str> {
+    let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
+    let may_be_exported = exports && flags & (flag::HIDDEN | flag::INTERNAL) == 0;
+    let Some((at, record)) = known else {
+        return match (key.in_object(), may_be_exported) {
+            (true, false) => Ok(Meaning::Own),
+            (true, true) => Err("is new, and may be exported"),
+            (false, _) => Err("is not known"),
+        };
+    };
+    let was_here = record.definer != NONE && ids.contains(&record.definer);
+    let ask = |otherwise| match outside(world, at, ids) {
+        files if files.is_empty() => otherwise,
+        files => Ok(Meaning::Ask(files)),
+    };
+    if !key.in_object() {
+        // Another file may have a definition that had lost so far.
+        return match was_here {
+            true => ask(Err("is not defined any more")),
+            false => Ok(Meaning::Elsewhere),
+        };
+    }
+    let (rank, file) = (u64::from(record.rank), ids[key.file().index() - 1]);
+    if was_here {
+        // A weaker one may lose against those that have lost so far.
+        return match key.rank() > rank {
+            true => ask(Ok(Meaning::Own)),
+            false => Ok(Meaning::Own),
         };
     }
     if record.definer == NONE || rank > rank::WEAK {
-        return Err("is defined now");
+        // Nobody defined it, and nobody reaches it by way of tables: whoever mentions it is told.
+        let is_free = rank == rank::NONE
+            && record.dynamic == 0
+            && record.slots == got::NONE
+            && !may_be_exported;
+        return match is_free {
+            true => ask(Ok(Meaning::Own)),
+            false => Err("is defined now"),
+        };
     }
-    if files.contains(&record.definer) {
-        return Err("has moved to another file");
-    }
-    // The other one is in a file that is as it was. It wins if it is stronger, or comes first.
-    let wins = (rank, record.definer) < (key.rank(), file);
-    match (wins, key.rank()) {
-        (true, rank::WEAK) => Ok(false),
-        _ => Err("is defined twice"),
+    // There is one in a file that is as it was. It wins if it is stronger, or comes first.
+    match ((rank, record.definer) < (key.rank(), file), key.rank()) {
+        (true, rank::WEAK) => Ok(Meaning::Elsewhere),
+        (_, rank::STRONG) if rank == rank::STRONG => Err("is defined twice"),
+        _ => Ok(Meaning::Ask(vec![record.definer])),
     }
 }

@@ -161,13 +161,13 @@ pub(super) fn values(places: &Places, names: &Names) -> Vec<SymbolValue> {
     values
 }
 
-/// All files that must be linked again because what they refer to has moved, if there are more of them than these.
+/// The other files that must be linked again because what they refer to has moved.
 pub(super) fn referrers(
     again: Again,
     places: &Places,
     names: &Names,
     values: &[SymbolValue],
-) -> Result<Option<Vec<u32>>, Reason> {
+) -> Result<Vec<u32>, Reason> {
     let mut more: Vec<u32> = Vec::new();
     let args = again.link.args;
     let special = [entry_name(args), &args.init[..], &args.fini[..]];
@@ -187,11 +187,5 @@ pub(super) fn referrers(
         more.extend(again.world.mentioning(at));
     }
     more.retain(|file| !again.ids.contains(file));
-    if more.is_empty() {
-        return Ok(None);
-    }
-    more.extend_from_slice(again.ids);
-    more.sort_unstable();
-    more.dedup();
-    Ok(Some(more))
+    Ok(more)
 }

@@ -12,7 +12,7 @@ use crate::output::Outputs;
 use crate::resolve::{self, LostGroups};
 use crate::sections::{SectionFacts, Sections, Unloaded};
 use crate::symbols::SymbolTable;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The objects that are linked again.
 pub(super) struct Read<'a> {
@@ -108,31 +108,39 @@ fn check_kinds(files: &Files, records: &[FileRecord]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Of the groups of the files those lose that are linked of another file. One that nobody had is the first file's. With them
-/// come those that are new.
-fn lose_groups(
+/// Of the groups of the files those lose that are linked of another file. One that nobody had, or that its file has not any more,
+/// is the first file's. With them come those that are another's now.
+fn lose_groups<'a>(
     world: &World,
-    files: &Files,
-    symbols: &SymbolTable,
+    files: &Files<'a>,
+    symbols: &SymbolTable<'a>,
     ids: &[u32],
 ) -> Result<(LostGroups, Vec<GroupRecord>), Reason> {
-    let mut lost = vec![Vec::new()];
-    let mut new: FxHashMap<&[u8], u32> = FxHashMap::default();
+    let mut all: Vec<Vec<(&[u8], u32)>> = Vec::new();
+    let mut there: FxHashSet<(&[u8], u32)> = FxHashSet::default();
     for (own, id) in files.ids().skip(1).zip(ids) {
-        let mut of_file = Vec::new();
         let groups = files.object(own).groups();
         let groups = groups.map_err(|why| Reason::from(why.to_string()))?;
+        let mut of_file = Vec::new();
         for group in groups.into_iter().filter(|group| group.comdat) {
             let text = capture::signature(files, symbols, own, group.signature)
                 .ok_or("a group has no signature")?;
-            let owner = world
-                .owner(text)
-                .unwrap_or_else(|| *new.entry(text).or_insert(*id));
-            if owner != *id {
-                of_file.push(group.index);
-            }
+            there.insert((text, *id));
+            of_file.push((text, group.index));
         }
-        lost.push(of_file);
+        all.push(of_file);
+    }
+    let mut lost = vec![Vec::new()];
+    let mut new: FxHashMap<&[u8], u32> = FxHashMap::default();
+    for (of_file, id) in all.iter().zip(ids) {
+        let is_lost = |(text, index): &(&'a [u8], u32)| {
+            let known = world.owner(text);
+            let known =
+                known.filter(|owner| !ids.contains(owner) || there.contains(&(text, *owner)));
+            let owner = known.unwrap_or_else(|| *new.entry(text).or_insert(*id));
+            (owner != *id).then_some(*index)
+        };
+        lost.push(of_file.iter().filter_map(is_lost).collect());
     }
     let record = |(text, owner): (&[u8], u32)| GroupRecord {
         key: key_of(text),

@@ -8,13 +8,13 @@
 //! when the output is changed already, as a full link writes all of it.
 
 use super::changes::{Changes, FileChange};
-use super::edited::is_alone;
+use super::edited::{Edited, is_alone};
 use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
-use super::spare;
+use super::spare::{self, Canvas};
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
-use super::trace::{settle, trace};
+use super::trace::{Ask, settle, trace};
 use super::world::World;
 use super::write::{self, Linked, Written};
 use super::{Again, How, Reason, edited, manifest};
@@ -85,21 +85,36 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     enough(state.table(Table::Files), &edited.files)?;
     timing.phase("compare contents");
 
-    // From here on the state counts again only when all is done.
-    state.header_mut().clean = 0;
-    edited.apply(&mut state).ok_or(FULL)?;
-    let mut files = edited.files;
+    let mut files = edited.files.clone();
+    files.sort_unstable();
+    let mut step = None;
     while !files.is_empty() {
-        match link_again(link, held, &state, &files, How::Change(held), timing)? {
-            Step::Done(changes) => {
-                changes.apply(&mut state).ok_or(FULL)?;
+        let before = Before {
+            held,
+            state: &state,
+            edited: &edited,
+        };
+        match link_again(link, before, &files, How::Change(held), timing)? {
+            Step::Done(done) => {
+                step = Some(done);
                 break;
             }
             Step::More(more) => files = more,
         }
     }
-    if files.is_empty() {
-        spare::renew(held, &link.args.output, &mut state)?;
+
+    // From here on the state counts again only when all is done.
+    state.header_mut().clean = 0;
+    edited.apply(&mut state).ok_or(FULL)?;
+    match step {
+        None => spare::renew(held, &link.args.output, &mut state)?,
+        Some(done) => {
+            let Done { changes, canvas } = *done;
+            let failed = |why| Reason::from(format!("cannot write the output: {why}"));
+            let images = canvas.map(Canvas::publish).transpose().map_err(failed)?;
+            timing.phase("commit output");
+            changes.apply(&mut state, images).ok_or(FULL)?;
+        }
     }
     if link.args.verify_incremental {
         compare(link, held, &state, timing);
@@ -145,7 +160,12 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let files: &[FileRecord] = state.table(Table::Files);
     let all = 0..files.len() as u32;
     let alone: Vec<u32> = all.filter(|file| is_alone(files, *file)).collect();
-    let failed = match link_again(link, held, state, &alone, How::Compare, timing) {
+    let before = Before {
+        held,
+        state,
+        edited: &Edited::default(),
+    };
+    let failed = match link_again(link, before, &alone, How::Compare, timing) {
         Ok(Step::Done(_)) if spare::is_as_output(state, held, &link.args.output) => return,
         Ok(Step::Done(_)) => "the spare image is another".into(),
         Ok(Step::More(_)) => "something would move".into(),
@@ -160,19 +180,37 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
 enum Step {
     /// Others must be linked again, too: all of them.
     More(Vec<u32>),
-    /// The output is changed.
-    Done(Box<Changes>),
+    /// All is known, and written.
+    Done(Box<Done>),
+}
+
+/// The changed output, and what the state is to be told when that is published.
+struct Done {
+    changes: Changes,
+    canvas: Option<Canvas>,
+}
+
+/// What there is before some files are linked again.
+#[derive(Clone, Copy)]
+struct Before<'b> {
+    held: &'b Held,
+    state: &'b State,
+    edited: &'b Edited,
 }
 
 /// Links some files again, given by their numbers in the state.
 fn link_again(
     link: Link,
-    held: &Held,
-    state: &State,
+    before: Before,
     ids: &[u32],
     how: How<'_>,
     timing: &mut Timing,
 ) -> Result<Step, Reason> {
+    let Before {
+        held,
+        state,
+        edited,
+    } = before;
     let old = spare::map_output(state, held, &link.args.output)?;
     let arena = InputArena::default();
     let again = Again {
@@ -183,28 +221,28 @@ fn link_again(
         // Messages are the full link's to give.
         diag: &Diagnostics::new(DiagOptions::from_args(link.args)),
     };
-    let mut records = records_of(state, ids)?;
+    let mut records = records_of(state, edited, ids)?;
     // A full link may come yet, and there is one choice of how many threads there are.
     link.host.opened(old.len() as u64);
 
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
     let read = read(again, &arena, &records)?;
-    let settled = settle(again, &read)?;
+    let settled = match settle(again, &read)? {
+        Ok(settled) => settled,
+        Err(Ask(more)) => return with_more(state, ids, more),
+    };
     let (traced, offsets) = trace(again, &read, &settled, &records, &old)?;
+    if !traced.left_out.is_empty() {
+        return with_more(state, ids, traced.left_out);
+    }
     let placed = place(again, &read, &settled, &traced, &records, offsets)?;
     let places = placed.places(&read, &settled, &traced);
     let values = values(&places, &settled.names);
 
     // Whoever refers to what has moved is linked again with it.
-    if let Some(more) = referrers(again, &places, &settled.names, &values)? {
-        let all: &[FileRecord] = state.table(Table::Files);
-        enough(all, &more)?;
-        return match more.iter().all(|file| is_alone(all, *file)) {
-            true => Ok(Step::More(more)),
-            false => {
-                Err("a file refers to what has moved that cannot be linked again by itself".into())
-            }
-        };
+    let referrers = referrers(again, &places, &settled.names, &values)?;
+    if !referrers.is_empty() {
+        return with_more(state, ids, referrers);
     }
 
     // Everything is known.
@@ -218,11 +256,12 @@ fn link_again(
     let Written {
         facts,
         digests,
-        images,
+        stale,
+        canvas,
     } = write::write(again, linked, &mut records, old, how, timing)?;
     let mut changes = Changes {
         digests,
-        images,
+        stale,
         facts: Some(facts),
         ..Changes::default()
     };
@@ -243,12 +282,30 @@ fn link_again(
             places: of_file.places.clone(),
         });
     }
-    Ok(Step::Done(Box::new(changes)))
+    Ok(Step::Done(Box::new(Done { changes, canvas })))
 }
 
-fn records_of(state: &State, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {
+/// Says that other files must be linked again, too.
+fn with_more(state: &State, ids: &[u32], mut more: Vec<u32>) -> Result<Step, Reason> {
+    let all: &[FileRecord] = state.table(Table::Files);
+    more.extend_from_slice(ids);
+    more.sort_unstable();
+    more.dedup();
+    enough(all, &more)?;
+    match more.iter().all(|file| is_alone(all, *file)) {
+        true => Ok(Step::More(more)),
+        false => Err("a file would be linked again that cannot be by itself".into()),
+    }
+}
+
+/// What the state says of files, but for where they are now.
+fn records_of(state: &State, edited: &Edited, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {
     let records: &[FileRecord] = state.table(Table::Files);
-    let record = |id: &u32| records.get(*id as usize).copied();
+    let record = |id: &u32| {
+        let record = *records.get(*id as usize)?;
+        let member = edited.member(*id).unwrap_or(record.member);
+        Some(FileRecord { member, ..record })
+    };
     let found: Option<Vec<FileRecord>> = ids.iter().map(record).collect();
     found.ok_or_else(|| DAMAGED.into())
 }

@@ -32,8 +32,6 @@ pub(super) struct Images {
     pub has_image: bool,
     /// The spare; zeros if there is none.
     pub spare: Stamp,
-    /// Where the output has changed, and the spare has not.
-    pub stale: Vec<Range>,
 }
 
 /// Finds out whether the output is as it was left, or gone from its place and kept as an image.
@@ -136,7 +134,8 @@ pub(super) enum Canvas {
 /// A file that becomes the output.
 pub(super) struct Spare {
     output: PathBuf,
-    path: PathBuf,
+    unfinished: PathBuf,
+    spare: PathBuf,
     image: PathBuf,
     map: Guarded<MmapMut>,
     file: File,
@@ -152,14 +151,20 @@ impl Canvas {
             let copy = OutputFile::reopen(output, old.len() as u64)?;
             return Ok(Canvas::Copy(copy, output.to_owned()));
         }
-        let (image, path) = (held.image(), held.spare());
+        let (image, path) = (held.image(), held.unfinished());
         let is = fs::symlink_metadata(&image)?;
         if !is.is_file() || is.len() != old.len() as u64 {
             return Err(io::Error::other("it is no file, or of another size"));
         }
-        let (file, stale) = match reuse(&path, &state.header().spare, &is)? {
-            Some(file) => (file, state.stale()),
-            None => (copy(&image, &path, &is)?, &[][..]),
+        let (file, stale) = match reuse(&held.spare(), &state.header().spare, &is)? {
+            Some(file) => {
+                fs::rename(held.spare(), &path)?;
+                (file, state.stale())
+            }
+            None => {
+                let _ = fs::remove_file(held.spare());
+                (copy(&image, &path, &is)?, &[][..])
+            }
         };
         // SAFETY: the file is the user's own, in a folder that nobody else may write to, and only who holds the output's lock
         // uses it.
@@ -168,7 +173,8 @@ impl Canvas {
         Ok(Canvas::Spare(Spare {
             output: output.to_owned(),
             map: Guarded::new(map, &path),
-            path,
+            unfinished: path,
+            spare: held.spare(),
             image,
             file,
         }))
@@ -201,22 +207,22 @@ impl Canvas {
         drop(spare.map);
         set_now(&spare.file)?;
         drop(spare.file);
-        put(&spare.path, &spare.output)?;
+        put(&spare.unfinished, &spare.output)?;
         guard::output_is_complete();
         // What was the output is the spare from now on.
-        let (path, image) = (&spare.path, &spare.image);
+        let (path, image) = (&spare.unfinished, &spare.image);
         let is_kept = renameat_with(CWD, path, CWD, image, RenameFlags::EXCHANGE).is_ok();
-        if !is_kept {
-            fs::rename(path, image)?;
+        match is_kept {
+            true => fs::rename(path, &spare.spare)?,
+            false => fs::rename(path, image)?,
         }
         Ok(Images {
             output: fs::symlink_metadata(image)?.into(),
             has_image: true,
             spare: match is_kept {
-                true => Stamp::of(&fs::symlink_metadata(path)?),
+                true => Stamp::of(&fs::symlink_metadata(&spare.spare)?),
                 false => Stamp::default(),
             },
-            stale: Vec::new(),
         })
     }
 }

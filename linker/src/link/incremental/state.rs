@@ -30,6 +30,9 @@ const MAGIC: [u8; 8] = *b"repo-ld\x01";
 /// No number.
 pub const NONE: u32 = u32::MAX;
 
+/// More numbers than one.
+pub const MANY: u32 = u32::MAX - 1;
+
 /// A table in the file.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -178,10 +181,12 @@ pub enum List {
     Groups,
     /// [`MentionRecord`]s.
     Mentions,
+    /// [`MentionRecord`]s of the files that have come to define a name.
+    Definitions,
 }
 
 /// How many there are.
-const LISTS: usize = 4;
+const LISTS: usize = 5;
 
 /// Why a state cannot be used whose offsets lead nowhere.
 pub const DAMAGED: &str = "the state of the earlier link is damaged";
@@ -381,8 +386,8 @@ pub struct NameRecord {
     pub rank: u16,
     /// 1 if its section is in the output.
     pub is_placed: u16,
-    /// Unused.
-    pub padding: u32,
+    /// The only file that says that it has another visibility than `STV_DEFAULT`; [`NONE`] or [`MANY`].
+    pub hidden_by: u32,
 }
 
 /// A file that mentions a name since an incremental link.
@@ -674,9 +679,9 @@ impl State {
         self.records(at, count)
     }
 
-    /// Notes what the output and the spare image are like after a link.
-    pub fn note_images(&mut self, images: &Images) -> Option<()> {
-        let stale = [self.add(&images.stale)?, images.stale.len() as u64];
+    /// Notes what the output and the spare image are like after a link, which has changed `stale` of the output.
+    pub fn note_images(&mut self, images: &Images, stale: &[Range]) -> Option<()> {
+        let stale = [self.add(stale)?, stale.len() as u64];
         let header = self.header_mut();
         (header.output, header.has_image) = (images.output, images.has_image.into());
         (header.spare, header.stale) = (images.spare, stale);

@@ -1,13 +1,12 @@
 //! The second step of an incremental link: what the names of the changed objects mean, what of these is in the output, and
 //! what that needs. Nothing may be needed that is not there.
 
-use super::names::{Known, Names};
+use super::names::{self, Known, Names};
 use super::pieces::{AddedPiece, settle_pieces};
 use super::read::Read;
-use super::state::{FileRecord, State, fact};
+use super::state::{FileRecord, NONE, State, fact};
 use super::world::World;
-use super::{Again, Reason};
-use crate::diag::Diagnostics;
+use super::{Again, Reason, shared};
 use crate::file::Files;
 use crate::frames::Frames;
 use crate::got::{self, Got};
@@ -35,11 +34,11 @@ pub(super) struct Settled {
     pub frames: Frames,
 }
 
-/// Settles the names of the objects against the rest of the program.
+/// Settles the names of the objects against the rest of the program, or says who else is to be asked.
 ///
 /// # Errors
 /// If that is not known to be harmless.
-pub(super) fn settle(again: Again, read: &Read) -> Result<Settled, Reason> {
+pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Ask>, Reason> {
     let Read {
         files,
         symbols,
@@ -47,20 +46,29 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Settled, Reason> {
         ..
     } = read;
     let diag = again.diag;
-    let names = Names::settle(again.world, files, symbols, again.ids, diag)?;
+    let names = match Names::settle(again.world, files, symbols, again.ids, diag)? {
+        names::Settled::Names(names) => names,
+        names::Settled::More(more) => return Ok(Err(Ask(more))),
+    };
     let (definitions, duplicates) = resolve::publish(files, symbols, sections, diag);
     if !duplicates.is_empty() || !definitions.commons.is_empty() {
         return Err("a definition is there twice".into());
     }
-    names.add_flags(symbols, diag)?;
+    names.add_flags(again.world, symbols, again.ids, diag)?;
+    let new = names.list.iter().filter(|known| known.at.is_none());
+    let new = new.map(|known| symbols.name(known.symbol)).collect();
+    shared::refuse_known(again.state, again.link.args, &new)?;
     let frames = Frames::parse(files, sections, &read.facts.frames, diag);
     again.refuse()?;
-    Ok(Settled {
+    Ok(Ok(Settled {
         names,
         definitions,
         frames,
-    })
+    }))
 }
+
+/// Other files that must be linked again before it is known what these mean.
+pub(super) struct Ask(pub Vec<u32>);
 
 /// What of the objects is in the output.
 pub(super) struct Traced<'r> {
@@ -80,6 +88,8 @@ pub(super) struct Traced<'r> {
     pub pieces: PiecePlaces,
     /// Pieces that are new.
     pub added: Vec<AddedPiece>,
+    /// Files that define what is needed now, and was left out.
+    pub left_out: Vec<u32>,
 }
 
 /// Traces the objects; `old` is the output. With what was found goes, by section, the index of the merge input.
@@ -135,7 +145,7 @@ pub(super) fn trace<'r>(
     again.refuse()?;
     check_needs(&needs, records, again.state)?;
     settled.names.check_needs(symbols, again.diag)?;
-    check_references(files, sections, symbols, &settled.names, again.diag)?;
+    let left_out = check_references(files, sections, symbols, &settled.names, again)?;
 
     // Pieces go to their like before anybody asks where they are.
     let mut outputs = read.outputs.clone();
@@ -164,6 +174,7 @@ pub(super) fn trace<'r>(
         classes,
         pieces,
         added: added?,
+        left_out,
     };
     Ok((traced, input_of))
 }
@@ -220,15 +231,16 @@ fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(
     Ok(())
 }
 
-/// What is in the output may only refer to what is, too.
+/// What is in the output may only refer to what is, too. Gives the other files that define what was left out so far.
 fn check_references(
     files: &Files,
     sections: &Sections,
     symbols: &SymbolTable,
     names: &Names,
-    diag: &Diagnostics,
-) -> Result<(), Reason> {
+    again: Again,
+) -> Result<Vec<u32>, Reason> {
     use crate::arch::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
+    let mut left_out = Vec::new();
     for (own, file) in files.iter().skip(1) {
         let object = files.object(own);
         for (number, section) in (0..).zip(sections.of_file(own)) {
@@ -254,11 +266,14 @@ fn check_references(
                 let Some(known) = names.of(symbol) else {
                     return;
                 };
-                let is_there =
-                    known.own.is_some() || known.record.is_some_and(|record| record.is_placed != 0);
-                if !is_there {
-                    let name = diag.show_name(symbols.name(symbol));
-                    why = Some(format!("{name} was left out"));
+                match known.record {
+                    _ if known.own.is_some() => {}
+                    Some(record) if record.is_placed != 0 => {}
+                    Some(record) if record.definer != NONE => left_out.push(record.definer),
+                    _ => {
+                        let name = again.diag.show_name(symbols.name(symbol));
+                        why = Some(format!("{name} was left out"));
+                    }
                 }
             });
             if let Some(why) = why {
@@ -266,5 +281,6 @@ fn check_references(
             }
         }
     }
-    Ok(())
+    left_out.retain(|file| !again.ids.contains(file));
+    Ok(left_out)
 }

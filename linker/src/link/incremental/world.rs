@@ -15,6 +15,14 @@ pub(super) enum NameAt {
     Added(u64),
 }
 
+/// Which name a record of a file's is about.
+fn name_of(mention: &MentionRecord) -> NameAt {
+    match mention.name & ADDED {
+        0 => NameAt::Table(mention.name as u32),
+        _ => NameAt::Added(mention.name & !ADDED),
+    }
+}
+
 /// The program around what is linked again.
 pub(super) struct World<'s> {
     pub state: &'s State,
@@ -25,6 +33,7 @@ pub(super) struct World<'s> {
     pieces: &'s [PieceRecord],
     added_pieces: FxHashMap<u64, Vec<PieceRecord>>,
     added_mentions: FxHashMap<NameAt, Vec<u32>>,
+    added_definitions: FxHashMap<u32, Vec<NameAt>>,
 }
 
 impl<'s> World<'s> {
@@ -44,11 +53,13 @@ impl<'s> World<'s> {
         }
         let mut added_mentions: FxHashMap<NameAt, Vec<u32>> = FxHashMap::default();
         for (_, mention) in state.list::<MentionRecord>(List::Mentions) {
-            let name = match mention.name & ADDED {
-                0 => NameAt::Table(mention.name as u32),
-                _ => NameAt::Added(mention.name & !ADDED),
-            };
-            added_mentions.entry(name).or_default().push(mention.file);
+            let files = added_mentions.entry(name_of(&mention)).or_default();
+            files.push(mention.file);
+        }
+        let mut added_definitions: FxHashMap<u32, Vec<NameAt>> = FxHashMap::default();
+        for (_, mention) in state.list::<MentionRecord>(List::Definitions) {
+            let names = added_definitions.entry(mention.file).or_default();
+            names.push(name_of(&mention));
         }
         World {
             state,
@@ -59,6 +70,7 @@ impl<'s> World<'s> {
             pieces: state.table(Table::Pieces),
             added_pieces,
             added_mentions,
+            added_definitions,
         }
     }
 
@@ -75,16 +87,17 @@ impl<'s> World<'s> {
         }
     }
 
-    /// The name at an index of the table.
-    pub fn name_at(&self, index: u32) -> Option<&'s NameRecord> {
-        self.names.get(index as usize)
+    /// The record of a name.
+    pub fn record(&self, at: NameAt) -> Option<NameRecord> {
+        match at {
+            NameAt::Table(index) => self.names.get(index as usize).copied(),
+            NameAt::Added(at) => self.state.records(at, 1).first().copied(),
+        }
     }
 
-    /// The names that incremental links have added.
-    pub fn added(&self) -> impl Iterator<Item = (NameAt, &NameRecord)> {
-        self.added
-            .values()
-            .map(|(at, record)| (NameAt::Added(*at), record))
+    /// The names that a file has come to define in incremental links.
+    pub fn defined_since(&self, file: u32) -> &[NameAt] {
+        self.added_definitions.get(&file).map_or(&[], Vec::as_slice)
     }
 
     /// The files that mention a name.
@@ -105,11 +118,9 @@ impl<'s> World<'s> {
     pub fn owner(&self, signature: &[u8]) -> Option<u32> {
         let key = key_of(signature);
         let found = self.groups.binary_search_by_key(&key, |record| record.key);
-        let owner = match found {
-            Ok(found) => self.groups[found].owner,
-            Err(_) => *self.added_groups.get(&key)?,
-        };
-        Some(owner).filter(|owner| *owner != NONE)
+        let in_table = found.ok().map(|found| self.groups[found].owner);
+        let owner = self.added_groups.get(&key).copied().or(in_table);
+        owner.filter(|owner| *owner != NONE)
     }
 
     /// Where in a part a piece of these bytes and alignment is; `there` are the bytes of the part in the output.

@@ -5,7 +5,7 @@ use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
 use super::read::Read;
-use super::spare::{Canvas, Images};
+use super::spare::{Canvas, Range};
 use super::state::{
     CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
 };
@@ -46,13 +46,16 @@ pub(super) struct Linked<'l> {
 pub(super) struct Written {
     pub facts: Facts,
     pub digests: Vec<ChunkDigest>,
-    pub images: Images,
+    /// Where it has changed.
+    pub stale: Vec<Range>,
+    /// It, to be published; nothing if it was compared.
+    pub canvas: Option<Canvas>,
 }
 
-/// Changes the output, or compares with it; `old` are its bytes. `records` get the places that files have in tables.
+/// Makes the changed output, or compares with it; `old` are its bytes. `records` get the places that files have in tables.
 ///
 /// # Errors
-/// If it cannot be done, or the comparison fails. The output is as it was then.
+/// If it cannot be done, or the comparison fails.
 pub(super) fn write(
     again: Again,
     linked: Linked,
@@ -161,13 +164,11 @@ pub(super) fn write(
     }
     let stale = patch.changed();
     timing.phase("write");
-    let mut images = image.finish()?;
-    images.stale = stale;
-    timing.phase("commit output");
     Ok(Written {
         facts,
         digests,
-        images,
+        stale,
+        canvas: image.finish()?,
     })
 }
 
@@ -198,16 +199,13 @@ impl Image {
         }
     }
 
-    /// Puts the output under its name, or compares.
-    fn finish(self) -> Result<Images, Reason> {
+    /// The changed output, or nothing if it is compared.
+    fn finish(self) -> Result<Option<Canvas>, Reason> {
         match self {
-            Image::Output(canvas) => {
-                let failed = |why| Reason::from(format!("cannot write the output: {why}"));
-                canvas.publish().map_err(failed)
-            }
+            Image::Output(canvas) => Ok(Some(canvas)),
             Image::Copy(copy, old) => {
                 match copy.iter().zip(&old[..]).position(|(now, was)| now != was) {
-                    None => Ok(Images::default()),
+                    None => Ok(None),
                     Some(at) => Err(format!("the output is another at {at:#x}").into()),
                 }
             }
