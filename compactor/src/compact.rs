@@ -6,7 +6,7 @@
 use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
-use crate::report::Report;
+use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::Trace;
 use anyhow::{Context, Result, bail};
@@ -14,8 +14,10 @@ use format_spec::ids::Address;
 use format_spec::program::{Index, TicketHeader, has_envelopes};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 use store::engine::{Appended, Durability, OpenOptions, Snapshot};
 use store::program::{Copier, Programs, Repository, TicketView, remember_prefix};
+use store::states;
 
 /// Rounds of catching up with writers before the lock is taken all the same.
 const ROUNDS: usize = 8;
@@ -116,6 +118,15 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     swap(old, &new, seen, new_file, &mut trace)?;
     report.warnings.append(&mut trace.warnings);
     report.bytes_after = new.store().file().metadata()?.len();
+    // What links keep beside the repository is of no use without the output.
+    let grace = Duration::from_nanos(wishes.grace);
+    match states::clean(&states::folder_of(&path), grace, usize::MAX) {
+        Ok((outputs, bytes)) => report.states_gone = StatesGone { outputs, bytes },
+        Err(why) => {
+            let folder = states::folder_of(&path);
+            report.warnings.push(format!("{}: {why}", folder.display()));
+        }
+    }
     Ok(report)
 }
 

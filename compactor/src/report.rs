@@ -37,8 +37,19 @@ pub struct Report {
     pub searched: Vec<Searched>,
     /// Records of other kinds: how many of each stay, and how many go.
     pub others: Vec<Others>,
+    /// What incremental links had kept of outputs that are gone.
+    pub states_gone: StatesGone,
     /// What the user may want to know.
     pub warnings: Vec<String>,
+}
+
+/// Files beside the repository that were removed, because the outputs are gone of which they are.
+#[derive(Debug, Default, Serialize)]
+pub struct StatesGone {
+    /// Outputs.
+    pub outputs: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Numbers of things.
@@ -107,6 +118,7 @@ impl Report {
             compilations: Vec::new(),
             searched: survey.searched.clone(),
             others: others.collect(),
+            states_gone: StatesGone::default(),
             warnings: survey.warnings.clone(),
         };
         for ticket in &survey.tickets {
@@ -199,6 +211,13 @@ impl Report {
             self.kept.images,
             self.kept.images + self.gone.images,
         )?;
+        let StatesGone { outputs, bytes } = self.states_gone;
+        if outputs > 0 {
+            writeln!(
+                out,
+                "removed what links kept of {outputs} outputs that are gone, {bytes} bytes"
+            )?;
+        }
         let (before, after) = (self.bytes_before, self.bytes_after);
         if !self.dry_run {
             return writeln!(out, "{before} bytes before, {after} after");

@@ -341,7 +341,7 @@ pub struct Args {
     pub print_timing: Option<TimingForm>,
     /// `--progress`.
     pub progress: ProgressMode,
-    /// `--incremental`, `--incremental-full`, `--no-incremental` (the default).
+    /// `--incremental`, `--incremental-full`, `--no-incremental`.
     pub incremental: Incremental,
     /// `--verify-incremental`.
     pub verify_incremental: bool,

@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         }
         diag.error("no input files");
     } else {
+        linker::link::choose(&mut args);
         let process = Process {
             args: &args,
             diag: &diag,

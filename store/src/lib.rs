@@ -2,6 +2,7 @@
 //!
 //! * [`engine`]: a transactional, content-addressed store in one file.
 //! * [`program`]: names, fragments, compilations and tickets, built on it.
+//! * [`states`]: the folder in which links keep what they know of their outputs.
 //! * [`guard`]: what happens when a program is interrupted, or a file that it has mapped is cut short.
 
 mod damage;
@@ -11,6 +12,7 @@ pub mod guard;
 pub mod heap;
 pub mod prefetch;
 pub mod program;
+pub mod states;
 
 pub use damage::is_damage;
 pub use describe::describe;

@@ -51,6 +51,11 @@ impl Place {
         run(command.args(words))
     }
 
+    /// The option by which compilers find the linker.
+    pub fn through(&self) -> [&str; 1] {
+        [&self.through]
+    }
+
     /// What the log says.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.join("log")).unwrap()

@@ -96,6 +96,8 @@ impl Scratch {
         }
         command
             .env("REPO_FILE", self.repository())
+            // Incremental links have tests of their own.
+            .env("REPO_LD_INCREMENTAL", "0")
             .env("LC_ALL", "C.UTF-8");
         command
             .env("XDG_CACHE_HOME", self.join("cache"))

@@ -275,3 +275,81 @@ fn two_at_once_give_one_of_both() {
         run(&mut place.scratch.command(place.scratch.join("a"))).code(expected);
     }
 }
+
+#[test]
+fn links_are_incremental_where_there_is_a_repository() {
+    let Some(place) = Place::new() else { return };
+    let compile = |value: i32, tickets: bool| {
+        place.compile("main", "int f(); int main() { return f(); }", &[], tickets);
+        let text = format!("int f() {{ return {value}; }}");
+        place.compile("f", &text, &[], tickets);
+    };
+    let link = |named: bool, variable: Option<&str>, options: &[&str]| {
+        let mut command = place.scratch.command("g++");
+        command.env("REPO_LOG", place.scratch.join("log"));
+        command.env_remove("REPO_LD_INCREMENTAL");
+        if !named {
+            // The tickets name theirs.
+            command.env_remove("REPO_FILE");
+        }
+        if let Some(value) = variable {
+            command.env("REPO_LD_INCREMENTAL", value);
+        }
+        command
+            .args(place.through())
+            .args(["-o", "a", "main.o", "f.o"]);
+        run(command.args(options)).ok();
+        place.last()
+    };
+    let states = || {
+        let folder = place.scratch.join("program.repo.links");
+        folder.read_dir().map_or(0, Iterator::count)
+    };
+    compile(1, false);
+    settle();
+    // No repository, no state.
+    assert!(link(false, None, &[]).contains("no placement to keep"));
+    assert!(link(true, Some("0"), &[]).contains("no placement to keep"));
+    assert!(link(true, None, &["-Wl,--no-incremental"]).contains("no placement to keep"));
+    assert_eq!(states(), 0);
+    assert!(link(false, Some("1"), &[]).contains("there is no state"));
+    let _ = std::fs::remove_dir_all(place.scratch.join("program.repo.links"));
+    assert!(link(true, None, &[]).contains("there is no state"));
+    assert_ne!(states(), 0);
+    assert!(link(true, None, &[]).contains("incremental link: 0 of"));
+    let _ = std::fs::remove_dir_all(place.scratch.join("program.repo.links"));
+    compile(2, true);
+    settle();
+    assert!(link(false, None, &[]).contains("there is no state"));
+    compile(3, true);
+    assert!(link(false, None, &[]).contains("incremental link: "));
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(3);
+}
+
+#[test]
+fn what_is_kept_of_outputs_that_are_gone_is_removed() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int main() {}", &[], true);
+    for name in ["a", "b"] {
+        place.link(name, &[INCREMENTAL, "main.o"]).ok();
+    }
+    let folder = place.scratch.join("program.repo.links");
+    let count = || folder.read_dir().unwrap().count();
+    let before = count();
+    std::fs::remove_file(place.scratch.join("b")).unwrap();
+    let collect = |grace: &str| {
+        let mut gc = place.scratch.command(Binaries::get().path("repo-gc"));
+        run(gc.args(["--grace", grace])).ok()
+    };
+    collect("1h");
+    assert_eq!(count(), before);
+    let said = collect("0s").text();
+    assert!(said.contains("1 outputs that are gone"), "{said}");
+    assert_eq!(count(), (before - 1) / 2 + 1);
+    place.link("a", &[INCREMENTAL, "main.o"]).ok();
+    assert!(
+        place.last().contains("incremental link: 0 of"),
+        "{}",
+        place.last()
+    );
+}

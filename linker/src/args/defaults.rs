@@ -131,7 +131,7 @@ impl Default for Args {
             log: None,
             print_timing: None,
             progress: super::ProgressMode::Auto,
-            incremental: super::Incremental::Off,
+            incremental: super::Incremental::Auto,
             verify_incremental: false,
             threads: None,
             fork: true,

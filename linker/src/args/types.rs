@@ -6,8 +6,10 @@ use std::path::PathBuf;
 /// Whether a link changes only what was edited since the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Incremental {
-    /// All is linked, and nothing is kept for the next link.
+    /// As where the link is done has it: on for whoever has a repository.
     #[default]
+    Auto,
+    /// All is linked, and nothing is kept for the next link.
     Off,
     /// If it can.
     On,

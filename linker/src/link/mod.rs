@@ -12,6 +12,8 @@ pub mod resolved;
 pub mod traced;
 pub(crate) mod written;
 
+pub use incremental::choose;
+
 use crate::args::{Args, OutputKind};
 use crate::diag::Diagnostics;
 use crate::file::Files;

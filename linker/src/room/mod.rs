@@ -152,7 +152,7 @@ fn kind(outputs: &Outputs, part: &Part) -> Kind {
 /// # Errors
 /// The option that stands against it; nothing if it was not asked for.
 pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
-    if args.incremental == Incremental::Off {
+    if matches!(args.incremental, Incremental::Auto | Incremental::Off) {
         return Err(None);
     }
     let against = [

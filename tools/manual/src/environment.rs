@@ -36,6 +36,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "A file to which one line is appended about each command, if --log does not name one.",
     },
     Variable {
+        name: "REPO_LD_INCREMENTAL",
+        readers: &["ld"],
+        meaning: "0: links are not incremental; else they are; in both cases unless an option says so.",
+    },
+    Variable {
         name: "REPO_LOCK_WAIT",
         readers: ALL,
         meaning: "How many seconds to wait at most for a process that has the repository locked and writes nothing (10).",

@@ -3,20 +3,24 @@
 
 use super::{Reason, manifest};
 use crate::args::Args;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use store::states::{self, Lock};
 
 /// How long a link waits for another one of the same output. One that was stopped shall not stop all others.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The states of outputs that are gone stay for so long: they may be linked again.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// So many states are looked at by each full link.
+const LOOKS: usize = 4;
+
 /// The right to read and write an output's state.
 pub(crate) struct Held {
     state: PathBuf,
-    lock: File,
+    lock: Lock,
 }
 
 impl Held {
@@ -26,26 +30,31 @@ impl Held {
     /// If there is no place for a state, or another link does not come to its end.
     pub(super) fn take(args: &Args) -> Result<Held, Reason> {
         let state = manifest::state_path(args)?;
-        let path = with_ending(&state, ".lock");
-        let failed = |why| Reason::from(format!("cannot lock {}: {why}", path.display()));
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(failed)?;
+        let failed = |why| Reason::from(format!("cannot lock {}: {why}", state.display()));
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
-        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let lock = loop {
+            if let Some(lock) = Lock::take(&state).map_err(failed)? {
+                break lock;
+            }
             if since.elapsed() > PATIENCE {
                 return Err("another link of this output is at work".into());
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
+        };
+        // Whoever cleans up learns of which output the state is.
+        if let Ok(output) = std::path::absolute(&args.output) {
+            states::sign(&state, &output);
         }
         Ok(Held { state, lock })
+    }
+
+    /// Removes what is left of outputs that are gone, or a few of them: so much with each full link.
+    pub(super) fn clean(&self) {
+        let folder = self.state.parent();
+        // What cannot be removed is in nobody's way.
+        let _ = folder.map(|folder| states::clean(folder, GRACE, LOOKS));
     }
 
     /// The state file.
@@ -55,27 +64,21 @@ impl Held {
 
     /// Another name of the output.
     pub(super) fn image(&self) -> PathBuf {
-        with_ending(&self.state, ".image")
+        self.state.with_extension("image")
     }
 
     /// The file in which the output is made that the next incremental link publishes.
     pub(crate) fn spare(&self) -> PathBuf {
-        with_ending(&self.state, ".spare")
+        self.state.with_extension("spare")
     }
 
     /// Its name while it is written to: what a killed link leaves is of no use.
     pub(super) fn unfinished(&self) -> PathBuf {
-        with_ending(&self.state, ".unfinished")
+        self.state.with_extension("unfinished")
     }
 
     /// The lock, which ends when nobody has it open.
     pub(crate) fn descriptor(&self) -> RawFd {
-        self.lock.as_raw_fd()
+        self.lock.file().as_raw_fd()
     }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
 }

@@ -9,11 +9,10 @@ use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
 use format_spec::digest::Digest;
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use store::program::locate;
+use store::states;
 
 /// The state file of an output: beside the repository that the options, the environment or the output's place name. Its
 /// folder is made.
@@ -28,17 +27,9 @@ pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
         .into_iter()
         .next()
         .ok_or("there is no place for a repository")?;
-    let mut folder = place.path.into_os_string();
-    folder.push(".links");
-    let folder = PathBuf::from(folder);
-    let failed = |why| Reason::from(format!("cannot make {}: {why}", folder.display()));
-    if !folder.is_dir() {
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        made.map_err(failed)?;
-    }
+    let folder = states::make_folder(&place.path);
+    let failed = |why| Reason::from(format!("no state beside {}: {why}", place.path.display()));
+    let folder = folder.map_err(failed)?;
     let output = std::path::absolute(&args.output).map_err(failed)?;
     let name = Digest::of(output.as_os_str().as_bytes());
     Ok(folder.join(format!("{name:.32}")))

@@ -11,6 +11,7 @@
 
 mod capture;
 mod changes;
+mod choice;
 mod chunks;
 mod edited;
 mod gaps;
@@ -33,6 +34,7 @@ mod world;
 mod write;
 
 pub(crate) use capture::Finished;
+pub use choice::choose;
 pub(crate) use held::Held;
 pub(crate) use relink::{Full, Outcome, relink, verify};
 
@@ -59,6 +61,7 @@ pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
 /// # Errors
 /// Why it is not kept.
 pub(crate) fn keep(held: &Held, finished: Finished) -> Result<(), Reason> {
+    held.clean();
     capture::capture(finished, held)
 }
 
