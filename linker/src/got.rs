@@ -115,6 +115,18 @@ pub struct Got {
     pub copy_sizes: [(u64, u64); 2],
     /// Dynamic relocations for the slots.
     pub counts: Counts,
+    /// Room for more relative relocations, of files.
+    pub spare: Spare,
+}
+
+/// Relative relocations that nobody needs yet. The dynamic linker does not skip those that are none, so that each of them is about a
+/// word that nobody reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spare {
+    /// How many; they are counted among the slots' own, behind which they are.
+    pub relocations: u32,
+    /// The word, in `.got`.
+    pub word: u32,
 }
 
 /// Numbers of dynamic relocations.
@@ -174,6 +186,7 @@ impl Got {
             copies: Vec::new(),
             copy_sizes: [(0, 1); 2],
             counts: Counts::default(),
+            spare: Spare::default(),
         };
         if !wanting.is_empty() {
             got.by_symbol = vec![NONE; symbols.id_limit()];
@@ -229,6 +242,16 @@ impl Got {
             copies: Vec::new(),
             copy_sizes: [(0, 1); 2],
             counts: Counts::default(),
+            spare: Spare::default(),
+        }
+    }
+
+    /// Makes room for so many relative relocations more.
+    pub fn make_room(&mut self, relocations: u32) {
+        if relocations > 0 {
+            let word = self.take(1);
+            self.spare = Spare { relocations, word };
+            self.counts.relative += relocations;
         }
     }
 

@@ -91,6 +91,11 @@ pub struct Made<'l, 'a> {
     pub diag: &'l Diagnostics,
 }
 
+/// A relative relocation that nobody needs, of a word that nobody reads.
+pub fn spare_relocation(place: u64) -> Rela {
+    Rela::new(place, reloc::R_X86_64_RELATIVE, 0, 0)
+}
+
 impl<'a> Made<'_, 'a> {
     /// The sections that are in the output and are made here.
     pub fn sections(&self) -> impl Iterator<Item = OutputId> + '_ {
@@ -290,6 +295,16 @@ impl<'a> Made<'_, 'a> {
             irelative.iter_mut(),
         );
         let got = self.places.got;
+        if got.spare.relocations > 0 {
+            // They are the last ones.
+            let spare = spare_relocation(self.places.slot(got.spare.word));
+            let count = got.spare.relocations as usize;
+            relative
+                .by_ref()
+                .rev()
+                .take(count)
+                .for_each(|slot| *slot = spare);
+        }
         // The counts were made by the same rules when the slots were handed out.
         fn put<'o>(slots: &mut impl Iterator<Item = &'o mut Rela>, rela: Rela) {
             if let Some(slot) = slots.next() {

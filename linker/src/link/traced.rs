@@ -20,6 +20,7 @@ use crate::scripting::FileNames;
 use crate::sections::Sections;
 use crate::sframe::Sframe;
 use crate::sizes::place_commons;
+use crate::sizes::relocation_counts;
 use crate::symbol_warnings;
 use crate::timing::Timing;
 use crate::trace::groups::Groups;
@@ -86,7 +87,12 @@ pub fn trace<'r>(
     timing.phase("trace and scan");
 
     // Make what was asked for: slots, PLT entries, copies, dynamic symbols, commons.
-    let got = Got::allocate(files, symbols, &needs, mode);
+    let mut got = Got::allocate(files, symbols, &needs, mode);
+    if mode.pic && !mode.pack {
+        let [relative, ..] = relocation_counts(&got, &needs);
+        got.make_room(Room::of(args).of_relocations(relative));
+    }
+    let got = got;
     let dynamic = make_dynamic(link, resolved, &needs, &got)?;
     let commons = place_commons(definitions, symbols);
     timing.phase("allocate slots");

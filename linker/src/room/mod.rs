@@ -57,7 +57,7 @@ impl Room {
     pub fn of_part(self, kind: Kind, size: u64) -> u64 {
         match kind {
             Kind::Gaps | Kind::Filled(_) if size > 0 => {
-                (size / 32).clamp(512, 4 << 20).next_multiple_of(16)
+                (size / 32).clamp(4 << 10, 4 << 20).next_multiple_of(16)
             }
             _ => 0,
         }
@@ -99,6 +99,14 @@ impl Room {
     pub fn of_rows(self, rows: usize) -> usize {
         match self.0 {
             true => rows / 16 + 64,
+            false => 0,
+        }
+    }
+
+    /// Relative relocations that are not used yet.
+    pub fn of_relocations(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 16 + 64,
             false => 0,
         }
     }

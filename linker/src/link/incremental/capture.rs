@@ -165,6 +165,18 @@ fn facts(link: &Finished) -> Facts {
         strings: placed.symtab.as_ref().map_or(0, |symtab| symtab.names),
         got_words: traced.got.words,
         got_module: traced.got.module,
+        spare_relocations: {
+            let [used, room] = [
+                traced.got.counts.relative - traced.got.spare.relocations,
+                traced.got.spare.relocations,
+            ];
+            let table = placed.outputs.std(Std::RelaDyn).offset;
+            [table + 24 * u64::from(used), room.into()]
+        },
+        spare_place: match traced.got.spare.relocations {
+            0 => 0,
+            _ => placed.places(resolved, traced).slot(traced.got.spare.word),
+        },
         tickets,
         objects,
     }

@@ -100,6 +100,10 @@ pub struct Facts {
     pub got_words: u32,
     /// The module's slots in it.
     pub got_module: u32,
+    /// Relative relocations that are not used yet: file offset of the first, and number.
+    pub spare_relocations: [u64; 2],
+    /// The place that they are about.
+    pub spare_place: u64,
     /// Files that are linked.
     pub tickets: u32,
     /// Files that are linked and no tickets.
@@ -286,7 +290,7 @@ pub struct FileRecord {
     pub locals: u32,
     /// Number of its symbols in the second part.
     pub globals: u32,
-    /// `R_X86_64_RELATIVE` in its sections.
+    /// `R_X86_64_RELATIVE` in its sections, with their room.
     pub relative: u32,
     /// Relocations of its sections that name symbols.
     pub symbolic: u32,

@@ -205,7 +205,7 @@ fn bounded(world: &World, outputs: &Outputs) -> Vec<bool> {
     outputs.parts.iter().map(is_bounded).collect()
 }
 
-/// Sections need as many dynamic relocations as before, and nothing that was not there.
+/// Sections need as many dynamic relocations with symbols as before, and nothing that was not there.
 fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(), Reason> {
     let facts = &state.header().facts;
     let is_missing = !needs.undefined.is_empty()
@@ -220,11 +220,10 @@ fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(
     }
     for (counts, record) in needs.dynamic.iter().skip(1).zip(records) {
         let now = [
-            counts.relative.load(Relaxed),
             counts.symbolic.load(Relaxed),
             counts.irelative.load(Relaxed),
         ];
-        if now != [record.relative, record.symbolic, record.irelative] {
+        if now != [record.symbolic, record.irelative] {
             return Err("a changed object has another number of dynamic relocations".into());
         }
     }

@@ -17,7 +17,7 @@ use crate::build_id::ChunkDigest;
 use crate::elf::Rela;
 use crate::frames::FrameLayout;
 use crate::ids::{FileId, SymbolId};
-use crate::made::Made;
+use crate::made::{Made, spare_relocation};
 use crate::output::{Outputs, Std};
 use crate::progress::Position;
 use crate::relocate::Relocator;
@@ -90,6 +90,7 @@ pub(super) fn write(
         Some(symtab) => settle_symbols(again.state, symtab, records, &mut facts)?,
         None => Vec::new(),
     };
+    let left_relocations = settle_relocations(traced, records, &mut facts)?;
     let dynamic: FxHashMap<SymbolId, u32> = {
         let index = |known: &Known| Some((known.symbol, known.record?.dynamic));
         settled.names.list.iter().filter_map(index).collect()
@@ -145,7 +146,11 @@ pub(super) fn write(
     let mut image = Image::open(again, old, how)?;
     timing.phase("open output");
     let mut patch = Patch::new(image.bytes());
-    write_files(&writer, &mut patch, &placed.again, records, &placed.outputs)?;
+    let spare = spare_relocation(facts.spare_place);
+    for region in left_relocations {
+        fill_relocations(&mut patch, region, spare).ok_or(DAMAGED)?;
+    }
+    write_files(&writer, &mut patch, &placed.again, records, spare)?;
     fill(&mut patch, again.state, traced, placed).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
@@ -213,6 +218,40 @@ impl Image {
     }
 }
 
+/// Makes room for the relative relocations that files have now. Gives the regions that files have left, each as file offset and number.
+fn settle_relocations(
+    traced: &Traced,
+    records: &mut [FileRecord],
+    facts: &mut Facts,
+) -> Result<Vec<(u64, u32)>, Reason> {
+    let mut left = Vec::new();
+    for (counts, record) in traced.needs.dynamic.iter().skip(1).zip(records) {
+        let now = counts.relative.load(Relaxed);
+        if now <= record.relative {
+            continue;
+        }
+        let [at, rest] = facts.spare_relocations;
+        let count = u64::from(now + now / 4 + 4).min(rest);
+        if count < u64::from(now) {
+            return Err("there is no room for more dynamic relocations".into());
+        }
+        left.push((record.relative_at, record.relative));
+        (record.relative_at, record.relative) = (at, count as u32);
+        facts.spare_relocations = [at + 24 * count, rest - count];
+    }
+    Ok(left)
+}
+
+/// Fills a region of relative relocations with one that nobody needs.
+fn fill_relocations(patch: &mut Patch, (at, count): (u64, u32), spare: Rela) -> Option<()> {
+    if count > 0 {
+        let bytes = patch.bytes(at, 24 * u64::from(count))?;
+        let slots: &mut [Rela] = bytemuck::try_cast_slice_mut(bytes).ok()?;
+        slots.fill(spare);
+    }
+    Some(())
+}
+
 /// Writes new pieces, and fills room that chunks with debugging information have taken or left.
 fn fill(patch: &mut Patch, state: &State, traced: &Traced, placed: &Placed) -> Option<()> {
     let (outputs, again) = (&placed.outputs, &placed.again);
@@ -271,14 +310,16 @@ fn write_files(
     patch: &mut Patch,
     placed: &PlacedAgain,
     records: &[FileRecord],
-    outputs: &Outputs,
+    spare: Rela,
 ) -> Result<(), Reason> {
+    let outputs = writer.places.outputs;
     let damaged = || Reason::from(DAMAGED);
     let frames = outputs.std(Std::EhFrame);
     let strings = outputs.std(Std::Strtab);
     let relocations = outputs.std(Std::RelaDyn);
     let (mut rows, mut ranges) = (Vec::new(), Vec::new());
     for (index, record) in records.iter().enumerate() {
+        let relative = writer.needs.dynamic[index + 1].relative.load(Relaxed);
         let regions = Regions {
             frames: (
                 frames.offset.wrapping_add(record.frames[0]),
@@ -290,16 +331,17 @@ fn write_files(
                 strings.offset.wrapping_add(record.names[0]),
                 record.names[1],
             ),
-            relative: (record.relative_at, record.relative),
+            relative: (record.relative_at, relative),
             symbolic: record.symbolic,
             irelative: (record.irelative_at, record.irelative),
         };
+        let region = (record.relative_at, record.relative);
+        fill_relocations(patch, region, spare).ok_or_else(damaged)?;
         let chunks = placed.files[index].range.clone();
         patch.touch(regions.frames.0, regions.frames.1);
         patch.touch(regions.locals.0, 24 * u64::from(regions.locals.1));
         patch.touch(regions.globals.0, 24 * u64::from(regions.globals.1));
         patch.touch(regions.names.0, regions.names.1);
-        patch.touch(regions.relative.0, 24 * u64::from(regions.relative.1));
         patch.touch(regions.irelative.0, 24 * u64::from(regions.irelative.1));
         for number in chunks.clone() {
             let chunk = &placed.placement.chunks[number as usize];
