@@ -8,7 +8,9 @@ use crate::args::{Args, Incremental, InputKind};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
 use format_spec::digest::Digest;
+use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
+use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::locate;
@@ -44,18 +46,34 @@ pub(super) fn free_arguments(inputs: &[InputRecord]) -> Vec<u32> {
 /// Digest of all that decides about a link beside its inputs' contents. `free` are the inputs of the command line whose paths do
 /// not count.
 pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
-    let mut inputs = args.inputs.clone();
+    // That a file is named twice counts.
+    let mut first: FxHashMap<&Path, usize> = FxHashMap::default();
+    for (index, input) in args.inputs.iter().enumerate() {
+        if let InputKind::File(path) = &input.kind {
+            first.entry(path).or_insert(index);
+        }
+    }
+    let mut is_free = vec![false; args.inputs.len()];
     for index in free {
-        let Some(input) = inputs.get(*index as usize) else {
-            continue;
+        if let Some(is_free) = is_free.get_mut(*index as usize) {
+            *is_free = true;
+        }
+    }
+    let mut bytes = Written(Vec::with_capacity(64 * args.inputs.len()));
+    for (input, is_free) in args.inputs.iter().zip(is_free) {
+        let kind = match &input.kind {
+            InputKind::File(_) => 0,
+            InputKind::Library(_) => 1,
+            InputKind::LibraryFile(_) => 2,
+            InputKind::JustSymbols(_) => 3,
         };
-        // That a file is named twice counts.
-        let first = args
-            .inputs
-            .iter()
-            .position(|other| other.kind == input.kind);
-        inputs[*index as usize].kind =
-            InputKind::File(first.unwrap_or_default().to_string().into());
+        bytes.write_u8(kind);
+        match &input.kind {
+            InputKind::File(path) if is_free => bytes.write_usize(first[&**path]),
+            InputKind::File(name) | InputKind::JustSymbols(name) => bytes.name(name.as_os_str()),
+            InputKind::Library(name) | InputKind::LibraryFile(name) => bytes.name(name),
+        }
+        input.state.hash(&mut bytes);
     }
     // What says only how the link is done, or what it says meanwhile, and what is another in each run.
     let args = Args {
@@ -67,7 +85,7 @@ pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
         threads: None,
         fork: true,
         words: Vec::new(),
-        inputs,
+        inputs: Vec::new(),
         // Compilers make directories for the link alone, and find nothing to put into them.
         library_paths: args
             .library_paths
@@ -82,7 +100,28 @@ pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
     };
     let directory = std::env::current_dir();
     let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
-    Digest::of(text.as_bytes()).0
+    bytes.write(text.as_bytes());
+    Digest::of(&bytes.0).0
+}
+
+/// What is hashed, as it is.
+struct Written(Vec<u8>);
+
+impl Hasher for Written {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+impl Written {
+    fn name(&mut self, name: &OsStr) {
+        self.write_usize(name.len());
+        self.write(name.as_bytes());
+    }
 }
 
 /// Whether there is no file in a directory, or no directory.

@@ -28,6 +28,8 @@ struct Contestant {
 fn contestants(binaries: &Binaries) -> Vec<Contestant> {
     const ALONE: &[&str] = &["--threads=2", "--no-fork"];
     const DEFAULT: &[&str] = &["--threads=2"];
+    const OURS: &[&str] = &["--threads=2", "--no-fork", "--no-incremental"];
+    const OURS_BY_DEFAULT: &[&str] = &["--threads=2", "--no-incremental"];
     let ours = |name, arguments, tickets| Contestant {
         name,
         program: binaries.path("repo-ld").to_owned(),
@@ -35,10 +37,10 @@ fn contestants(binaries: &Binaries) -> Vec<Contestant> {
         tickets,
     };
     let mut list = vec![
-        ours("repo-ld", ALONE, false),
-        ours("repo-ld, default", DEFAULT, false),
-        ours("repo-ld, tickets", ALONE, true),
-        ours("…, default", DEFAULT, true),
+        ours("repo-ld", OURS, false),
+        ours("repo-ld, default", OURS_BY_DEFAULT, false),
+        ours("repo-ld, tickets", OURS, true),
+        ours("…, default", OURS_BY_DEFAULT, true),
     ];
     let (wild, mold) = (tools::on_path("wild"), tools::find("mold"));
     let peers: [(&'static str, Option<PathBuf>, &'static [&'static str]); 6] = [
@@ -160,7 +162,7 @@ fn compile(sources: &Sources, directory: &Path) -> Result<Vec<OsString>> {
 
 /// The arguments that gcc, given `words`, gives its linker, without the plugin
 /// for link-time optimisation, which some peers do not have, and without `-o`.
-fn arguments_of_driver(
+pub fn arguments_of_driver(
     gcc: &OsString,
     words: &[OsString],
     directory: &Path,

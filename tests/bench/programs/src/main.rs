@@ -17,7 +17,8 @@
 //! 3. *The write lock:* how long it is held while sixteen processes import all these objects at once.
 //! 4. *Sizes:* of the repository, against the sum of the objects.
 //!
-//! With `--compiles` instead: compiles that `repo-cc` and ccache know; with `--definitions`, such of which most definitions are known.
+//! With `--compiles` instead: compiles that `repo-cc` and ccache know; with `--definitions`, such of which most definitions are known;
+//! with `--relinks`, links of programs of which little was edited.
 
 mod clang;
 mod compiles;
@@ -27,6 +28,7 @@ mod definitions;
 mod imports;
 mod links;
 mod measure;
+mod relinks;
 mod subjects;
 mod tickets;
 
@@ -65,6 +67,9 @@ struct Arguments {
     /// Instead of programs, edit one function at a time, and have clang 19 compile what is new
     #[arg(long)]
     definitions: bool,
+    /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also clang)
+    #[arg(long)]
+    relinks: bool,
     /// Only subjects whose names contain one of these
     names: Vec<String>,
 }
@@ -115,6 +120,17 @@ fn main() -> Result<()> {
                 println!("{:#}", json!({ "definitions": rows, "machine": machine() }));
             }
             false => definitions::print(&found),
+        }
+        return Ok(());
+    }
+    if arguments.relinks {
+        let found = relinks::measure(&binaries, directory.path(), arguments.runs, arguments.big)?;
+        match arguments.json {
+            true => {
+                let rows: Vec<_> = found.iter().map(relinks::Relink::to_json).collect();
+                println!("{:#}", json!({ "relinks": rows, "machine": machine() }));
+            }
+            false => relinks::print(&found),
         }
         return Ok(());
     }

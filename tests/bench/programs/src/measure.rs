@@ -11,7 +11,8 @@ use std::time::Instant;
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    fn new(mut values: Vec<f64>) -> Sample {
+    /// Of these values.
+    pub fn new(mut values: Vec<f64>) -> Sample {
         values.sort_by(f64::total_cmp);
         Sample(values)
     }
