@@ -56,8 +56,10 @@ impl Changes {
     /// Writes it down, of an output whose images are so now. `None` if there is no space.
     pub fn apply(self, state: &mut State, images: Option<Images>) -> Option<()> {
         for change in self.files {
-            let chunks = [state.add(&change.chunks)?, change.chunks.len() as u64];
-            let places = [state.add(&change.places)?, change.places.len() as u64];
+            let old: &[FileRecord] = state.table(Table::Files);
+            let old = *old.get(change.file as usize)?;
+            let chunks = state.replace(old.chunks, &change.chunks)?;
+            let places = state.replace(old.places, &change.places)?;
             let record = state.record_mut::<FileRecord>(Table::Files, change.file as usize)?;
             *record = FileRecord {
                 chunks,

@@ -551,8 +551,8 @@ impl Builder {
     /// # Errors
     /// Of the file system.
     pub fn write(mut self, path: &Path) -> io::Result<()> {
-        // A tenth, and enough for small programs to be edited all day.
-        let space = self.bytes.len() as u64 / 10 + (1 << 20);
+        // Enough to be edited all day. It takes nothing from the disk until it is used.
+        let space = self.bytes.len() as u64 / 2 + (16 << 20);
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let end = self.bytes.len() as u64;
         self.header.free = [end, end + space];
@@ -697,6 +697,19 @@ impl State {
         let text: &[u8] = self.table(Table::Text);
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         text.get(at..at.saturating_add(len as usize)).unwrap_or(b"")
+    }
+
+    /// Puts records in the place of `old` ones (offset and number), or in the free space if they are more; gives where they are.
+    /// `None` if there is no more space.
+    pub fn replace<T: bytemuck::Pod>(&mut self, old: [u64; 2], records: &[T]) -> Option<[u64; 2]> {
+        let count = records.len() as u64;
+        if count > old[1] {
+            return Some([self.add(records)?, count]);
+        }
+        let range = self.range::<T>(old[0], count)?;
+        let bytes: &[u8] = bytemuck::cast_slice(records);
+        self.map.get_mut(range)?.copy_from_slice(bytes);
+        Some([old[0], count])
     }
 
     /// Puts records in the free space; gives where. `None` if there is no more.
