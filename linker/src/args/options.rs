@@ -280,9 +280,9 @@ options! {
         PrintTiming ["print-timing"] Optional("FORM"), "print the time of each phase, as table (default) or json";
         Progress ["progress"] Value("WHEN"), "show the progress: always, never, or auto (a second on a terminal; default)";
         NoProgress ["no-progress"] Nothing, "as --progress=never";
-        Incremental ["incremental"] Nothing, "change only what was edited since the last link of this output, and keep what the next one needs (default with tickets, --repo or $REPO_FILE)";
+        Incremental ["incremental"] Nothing, "change only what was edited since the last link (default with a repository)";
         IncrementalFull ["incremental-full"] Nothing, "the same, but link in full this time";
-        NoIncremental ["no-incremental"] Nothing, "keep nothing, and link in full (default else)";
+        NoIncremental ["no-incremental"] Nothing, "keep nothing for the next link, and link in full";
         VerifyIncremental ["verify-incremental"] Nothing, "with --incremental, write every object's part again afterwards and compare";
         Threads ["threads", "thread-count"] Optional("N"), "use at most N threads (default: all processors)";
         NoThreads ["no-threads"] Nothing, "use one thread";
