@@ -583,6 +583,28 @@ pub struct TableEntry {
     pub fde: u64,
 }
 
+/// The least bytes that [`fill`] fills.
+pub const LEAST_FILL: u64 = 16;
+
+/// Fills a range between records, of [`LEAST_FILL`] bytes or more, with a common information entry that nobody uses: whoever
+/// walks from record to record would take zeros for the end.
+pub fn fill(room: &mut [u8]) {
+    room.fill(0);
+    let head = fill_head(room.len() as u64);
+    if let Some(start) = room.get_mut(..head.len()) {
+        start.copy_from_slice(&head);
+    }
+}
+
+/// What [`fill`] begins so many bytes with, which are zeros otherwise.
+pub fn fill_head(size: u64) -> [u8; 13] {
+    // Version 1, no augmentation, factors 1 and -8, and the return address is in register 16.
+    let mut head = [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0x78, 16];
+    let length = u32::try_from(size.saturating_sub(4)).unwrap_or(0);
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    head
+}
+
 /// Size of an `.eh_frame_hdr` for `fde_count` FDEs, in bytes.
 pub const fn hdr_size(fde_count: usize) -> usize {
     12 + 8 * fde_count

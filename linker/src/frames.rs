@@ -353,6 +353,8 @@ pub struct FrameLayout {
     pub fde_counts: Vec<u32>,
     /// Where the last file's FDEs, and what room they have, end.
     pub end: u64,
+    /// Bytes behind that for more.
+    pub spare: u64,
     /// Size of everything.
     pub size: u64,
 }
@@ -444,13 +446,15 @@ impl Frames {
         fde_counts.push(count);
         // Whoever walks without a table needs to see the end.
         let terminator = self.0.iter().any(|frames| frames.terminator);
+        let spare = room.of_all_frames(at - u64::from(size));
         FrameLayout {
             cies,
             cie_offsets,
             file_offsets,
             fde_counts,
             end: at,
-            size: at + if terminator { 4 } else { 0 },
+            spare,
+            size: at + spare + if terminator { 4 } else { 0 },
         }
     }
 }

@@ -38,7 +38,9 @@ pub struct SymtabLayout {
     pub shares: Vec<Share>,
     /// Symbols of output sections, behind the null symbol.
     pub section_symbols: u32,
-    /// Number of local symbols, the null symbol included.
+    /// Local symbols behind those of all files that stand for nothing yet.
+    pub spare_locals: u32,
+    /// Number of local symbols, the null symbol and the spare ones included.
     pub local_count: u32,
     /// Number of all symbols.
     pub count: u32,
@@ -118,7 +120,9 @@ impl<'a> Chooser<'_, 'a> {
                 .map(|id| self.symbols.name(*id).len() as u64 + 1)
                 .sum(),
         };
-        let local_count = 1 + shares.iter().map(|share| share.locals).sum::<u32>();
+        let of_files = shares.iter().map(|share| share.locals).sum::<u32>();
+        let spare_locals = room.of_all_locals(of_files + 1);
+        let local_count = 1 + of_files + spare_locals;
         let count = local_count + shares.iter().map(|share| share.globals).sum::<u32>();
         let suffixes = self.suffixes();
         for (share, suffixes) in shares.iter_mut().zip(&suffixes) {
@@ -131,6 +135,7 @@ impl<'a> Chooser<'_, 'a> {
         Some(SymtabLayout {
             shares,
             section_symbols: 0,
+            spare_locals,
             local_count,
             count,
             names,
@@ -371,18 +376,23 @@ fn fill_room(
     globals: &mut [Sym],
     global: usize,
 ) {
-    let text = places.outputs.std(Std::Text);
-    locals[local..].fill(Sym {
+    locals[local..].fill(spare_local(places.outputs));
+    let (written, room) = globals.split_at_mut(global);
+    if let Some(last) = written.last() {
+        room.fill(*last);
+    }
+}
+
+/// A local symbol that says nothing: one of a section, which nobody shows.
+pub fn spare_local(outputs: &Outputs) -> Sym {
+    let text = outputs.std(Std::Text);
+    Sym {
         st_name: 0,
         st_info: c::STT_SECTION,
         st_other: 0,
         st_shndx: SectionIndex::of_header(text.header).st_shndx(),
         st_value: text.address,
         st_size: 0,
-    });
-    let (written, room) = globals.split_at_mut(global);
-    if let Some(last) = written.last() {
-        room.fill(*last);
     }
 }
 

@@ -13,7 +13,7 @@ mod again;
 pub use again::{Regions, fill_parts};
 
 use crate::addresses::Places;
-use crate::eh_frame::TableEntry;
+use crate::eh_frame::{self, TableEntry};
 use crate::elf::{Rela, Sym};
 use crate::frames::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::glob::Glob;
@@ -54,6 +54,7 @@ enum Piece {
     Globals(u32),
     Names(u32),
     FirstSymbol,
+    SpareLocals,
     FirstName,
 }
 
@@ -439,6 +440,9 @@ impl Writer<'_, '_> {
             let section = outputs.std(Std::Symtab);
             let first = 24 * (1 + u64::from(symtab.section_symbols));
             add(None, section.offset, first, Piece::FirstSymbol);
+            let spare = 24 * u64::from(symtab.spare_locals);
+            let globals = section.offset + 24 * u64::from(symtab.local_count);
+            add(None, globals - spare, spare, Piece::SpareLocals);
             let (mut local, mut global) = (
                 section.offset + first,
                 section.offset + 24 * u64::from(symtab.local_count),
@@ -559,7 +563,15 @@ impl Writer<'_, '_> {
                 }
             }
             Piece::Cies => self.write_cies(bytes),
-            Piece::FramesEnd | Piece::FirstSymbol | Piece::FirstName => bytes.fill(0),
+            Piece::FirstSymbol | Piece::FirstName => bytes.fill(0),
+            Piece::FramesEnd => {
+                bytes.fill(0);
+                eh_frame::fill(&mut bytes[..self.frame_layout.spare as usize]);
+            }
+            Piece::SpareLocals => {
+                let symbols: &mut [Sym] = bytemuck::cast_slice_mut(bytes);
+                symbols.fill(symtab::spare_local(self.places.outputs));
+            }
             Piece::Made(id) => self.made.write(id, bytes),
             Piece::Headers => self.made.write_headers(bytes),
             Piece::SectionHeaders => self.made.write_section_headers(bytes),

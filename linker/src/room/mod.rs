@@ -23,6 +23,9 @@ impl Room {
     /// No room: the output is as small as can be.
     pub const NONE: Room = Room(false);
 
+    /// Room, as in an output that will be linked incrementally.
+    pub const ROOMY: Room = Room(true);
+
     /// As the options say.
     pub fn of(args: &Args) -> Room {
         Room(wanted(args).is_ok())
@@ -71,6 +74,14 @@ impl Room {
         }
     }
 
+    /// Local symbols behind those of all files that are not used yet.
+    pub fn of_all_locals(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 16 + 128,
+            false => 0,
+        }
+    }
+
     /// Records at the end of the symbol table that are not used yet.
     pub fn of_symbols(self, count: u32) -> u64 {
         match self.0 {
@@ -91,6 +102,15 @@ impl Room {
     pub fn of_frames(self, size: u64) -> u64 {
         match self.0 && size > 0 {
             true => (size / 8 + 96).next_multiple_of(8),
+            false => 0,
+        }
+    }
+
+    /// Bytes behind the frame descriptions of all files, for new files and for those that outgrow their room: nothing, or enough
+    /// for a [record that says nothing](crate::eh_frame::fill).
+    pub fn of_all_frames(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => (size / 32).clamp(4 << 10, 1 << 20).next_multiple_of(8),
             false => 0,
         }
     }

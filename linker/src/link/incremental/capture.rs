@@ -62,7 +62,7 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     let mut builder = Builder::new(facts(&link));
     let inputs = Inputs::new(link.resolved, link.files)?;
     let mut text = Vec::new();
-    let free = inputs.write(link.args, link.started, &mut text, &mut builder);
+    inputs.write(link.args, link.started, &mut text, &mut builder);
     let outputs = outputs(link.placed, &mut text);
     let searches = searches(link.searched, &mut text);
     builder.table(Table::Text, &text);
@@ -76,7 +76,7 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     builder.table(Table::Warned, &warned(link.resolved));
     builder.table(Table::Digests, &link.kept.digests);
     let header = builder.header();
-    header.options = manifest::options_digest(link.args, &free);
+    header.options = manifest::options_digest(link.args);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
     // Somebody else's may stand there by now, or nothing.
     let images = spare::of_full_link(held, &link.args.output, link.output.as_ref());
@@ -177,6 +177,12 @@ fn facts(link: &Finished) -> Facts {
             0 => 0,
             _ => placed.places(resolved, traced).slot(traced.got.spare.word),
         },
+        spare_frames: [traced.frame_layout.end, traced.frame_layout.spare],
+        spare_locals: placed.symtab.as_ref().map_or([0; 2], |symtab| {
+            let first = symtab.local_count - symtab.spare_locals;
+            let table = placed.outputs.std(Std::Symtab).offset;
+            [table + 24 * u64::from(first), symtab.spare_locals.into()]
+        }),
         tickets,
         objects,
     }

@@ -4,19 +4,22 @@
 //! its contents. An archive may have got new members, or lost some that were not linked, as long as nobody would be linked
 //! that was not: of that its index tells.
 
+use super::command::{self, Command};
 use super::inputs::list_members;
+use super::manifest::Changed;
 use super::state::{
-    DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table, content_key, file, input,
+    ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table, content_key, file, input,
 };
 use super::world::World;
-use super::{Reason, manifest};
-use crate::args::Args;
+use super::Reason;
 use crate::elf::c;
 use crate::stamp::{Moment, Stamp};
 use crate::symbols::{flag, rank};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
-use std::path::Path;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use store::guard::Guarded;
 use tickets::archive::Archive;
 
@@ -25,8 +28,25 @@ use tickets::archive::Archive;
 pub(super) struct Edited {
     /// The objects that are others now, by their numbers in the state.
     pub files: Vec<u32>,
+    /// Objects that were not linked before. Their numbers follow those that the state has.
+    pub added: Vec<Added>,
     /// The inputs that are not as the state says.
     inputs: Vec<InputEdit>,
+    /// What the state is to say of the arguments, if that is something else.
+    arguments: Vec<ArgumentRecord>,
+    /// Which arguments the inputs are named by now: input and argument.
+    moved: Vec<(u32, u32)>,
+}
+
+/// An object that was not linked before.
+pub(super) struct Added {
+    /// The file that it is in.
+    pub path: PathBuf,
+    /// What that is like, and a key of its contents.
+    stamp: Stamp,
+    content: [u64; 2],
+    /// The argument that names it.
+    argument: u32,
 }
 
 /// What an input is like now.
@@ -42,20 +62,13 @@ struct InputEdit {
 ///
 /// # Errors
 /// If more may have changed than objects.
-pub(super) fn look(
-    state: &State,
-    args: &Args,
-    changed: &[u32],
-    since: Moment,
-) -> Result<Edited, Reason> {
+pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Edited, Reason> {
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let mut edited = Edited {
-        files: Vec::new(),
-        inputs: Vec::new(),
-    };
-    for number in changed {
+    let command = &changed.command;
+    let mut edited = Edited::default();
+    for number in &changed.inputs {
         let record = inputs.get(*number as usize).ok_or(DAMAGED)?;
-        let path = manifest::path_of(state, args, record);
+        let path = command.path_of(state, record);
         // What it is like is asked before it is read: what is written meanwhile is found by the next link.
         let stamp = Stamp::at(path).ok_or_else(|| gone(path))?.settled(since);
         let bytes = map(path)?;
@@ -79,7 +92,7 @@ pub(super) fn look(
                 let archive = Library {
                     state,
                     path,
-                    may_be_whole: args.inputs.iter().any(|input| input.state.whole_archive),
+                    may_be_whole: command.args.inputs.iter().any(|input| input.state.whole_archive),
                     old: state.records(record.members[0], record.members[1]),
                 };
                 (edit.content, edit.members) = archive.look(&bytes, record, &mut edited.files)?;
@@ -93,6 +106,9 @@ pub(super) fn look(
         }
         edited.inputs.push(edit);
     }
+    if command.is_other {
+        edited.add(state, command, since)?;
+    }
     let files: &[FileRecord] = state.table(Table::Files);
     match edited.files.iter().find(|file| !is_alone(files, **file)) {
         None => Ok(edited),
@@ -100,7 +116,7 @@ pub(super) fn look(
             let input = files.get(*file as usize);
             let input = input.and_then(|file| inputs.get(file.input as usize));
             let path = input.map_or(Path::new("an object"), |input| {
-                manifest::path_of(state, args, input)
+                command.path_of(state, input)
             });
             let path = path.display();
             Err(format!("{path} has changed, and is linked in a way of its own").into())
@@ -109,6 +125,62 @@ pub(super) fn look(
 }
 
 impl Edited {
+    /// Notes what the command line says that it did not say before.
+    fn add(&mut self, state: &State, command: &Command, since: Moment) -> Result<(), Reason> {
+        let inputs: &[InputRecord] = state.table(Table::Inputs);
+        let mut objects: FxHashMap<u32, u32> = FxHashMap::default();
+        for (number, input) in (0..).zip(inputs) {
+            if input.argument != NONE {
+                let place = command.place(input.argument);
+                objects.insert(place, number);
+                if place != input.argument {
+                    self.moved.push((number, place));
+                }
+            }
+        }
+        for argument in &command.added {
+            let path = command.added_path(*argument).ok_or(DAMAGED)?;
+            let stamp = Stamp::at(path).ok_or_else(|| gone(path))?.settled(since);
+            let bytes = map(path)?;
+            if !bytes.starts_with(&c::ELFMAG) {
+                return Err(format!("{} is new, and no object", path.display()).into());
+            }
+            objects.insert(*argument, (inputs.len() + self.added.len()) as u32);
+            self.added.push(Added {
+                path: path.to_owned(),
+                stamp,
+                content: content_key(&bytes),
+                argument: *argument,
+            });
+        }
+        self.arguments = command::records(command.args, &objects);
+        Ok(())
+    }
+
+    /// The numbers of the objects that were not linked before.
+    pub fn new_files(&self, state: &State) -> Range<u32> {
+        let files: &[FileRecord] = state.table(Table::Files);
+        files.len() as u32..(files.len() + self.added.len()) as u32
+    }
+
+    /// What there is to say of an object that was not linked before, until it is linked.
+    pub fn new_record(&self, state: &State, file: u32) -> Option<FileRecord> {
+        let index = file.checked_sub(self.new_files(state).start)?;
+        let inputs: &[InputRecord] = state.table(Table::Inputs);
+        self.added.get(index as usize)?;
+        Some(FileRecord {
+            bits: file::LINKED | file::ALONE | file::ADDED,
+            input: inputs.len() as u32 + index,
+            ..FileRecord::default()
+        })
+    }
+
+    /// The path of an object that was not linked before.
+    pub fn new_path(&self, state: &State, file: u32) -> Option<&Path> {
+        let index = file.checked_sub(self.new_files(state).start)?;
+        Some(&self.added.get(index as usize)?.path)
+    }
+
     /// Which member of an archive that has changed an object is now, counted from 1.
     pub fn member(&self, file: u32) -> Option<u32> {
         let archives = self.inputs.iter().map(|edit| &edit.members);
@@ -134,6 +206,37 @@ impl Edited {
                         .member = number;
                 }
             }
+        }
+        self.apply_arguments(state)
+    }
+
+    fn apply_arguments(&self, state: &mut State) -> Option<()> {
+        for (input, argument) in &self.moved {
+            let record = state.record_mut::<InputRecord>(Table::Inputs, *input as usize)?;
+            record.argument = *argument;
+        }
+        if !self.arguments.is_empty() {
+            state.replace_table(Table::Arguments, &self.arguments)?;
+        }
+        let files = self.new_files(state);
+        let records: Option<Vec<FileRecord>> = files
+            .clone()
+            .map(|file| self.new_record(state, file))
+            .collect();
+        for ((file, record), added) in files.zip(records?).zip(&self.added) {
+            let path = added.path.as_os_str().as_bytes();
+            let input = InputRecord {
+                path: state.add_text(path)?,
+                path_len: u32::try_from(path.len()).ok()?,
+                file,
+                stamp: added.stamp,
+                members: [0; 2],
+                content: added.content,
+                argument: added.argument,
+                kind: input::OBJECT,
+            };
+            state.extend(Table::Inputs, &[input])?;
+            state.extend(Table::Files, &[record])?;
         }
         Some(())
     }

@@ -6,7 +6,7 @@
 use super::state::{
     Builder, FileRecord, InputRecord, MemberRecord, NONE, Table, content_key, input,
 };
-use super::{Reason, manifest};
+use super::{Reason, command};
 use crate::args::{Args, InputKind};
 use crate::file::File;
 use crate::inputs::OpenedFile;
@@ -109,16 +109,17 @@ impl Inputs {
         place.input != NONE && !place.is_odd
     }
 
-    /// The tables of inputs and of members; gives the arguments that may name other files. Of inputs that have changed since the link began, or just before, it is not known
-    /// what was read.
+    /// The tables of inputs, of members, and of arguments. Of inputs that have changed since the link began, or just before, it is
+    /// not known what was read.
     pub fn write(
         &self,
         args: &Args,
         started: Moment,
         text: &mut Vec<u8>,
         builder: &mut Builder,
-    ) -> Vec<u32> {
+    ) {
         let arguments = arguments(args);
+        let mut objects: FxHashMap<u32, u32> = FxHashMap::default();
         let mut members: Vec<MemberRecord> = Vec::new();
         let mut records: Vec<InputRecord> = Vec::with_capacity(self.opened.len());
         for opened in &self.opened {
@@ -130,6 +131,13 @@ impl Inputs {
                 Holds::Object(file) => (input::OBJECT, *file, &[][..]),
                 Holds::Archive(members) => (input::ARCHIVE, NONE, &members[..]),
             };
+            let argument = match kind {
+                input::OBJECT => arguments.get(&*opened.file.path).copied().flatten(),
+                _ => None,
+            };
+            if let Some(argument) = argument {
+                objects.insert(argument, records.len() as u32);
+            }
             records.push(InputRecord {
                 path: at,
                 path_len: path.len() as u32,
@@ -137,10 +145,7 @@ impl Inputs {
                 stamp: opened.file.stamp.unwrap_or_default().settled(started),
                 members: [members.len() as u64, own.len() as u64],
                 content: opened.content,
-                argument: match kind {
-                    input::OBJECT => arguments.get(&*opened.file.path).copied().unwrap_or(NONE),
-                    _ => NONE,
-                },
+                argument: argument.unwrap_or(NONE),
                 kind,
             });
             members.extend_from_slice(own);
@@ -151,16 +156,20 @@ impl Inputs {
             record.members[0] = start + record.members[0] * size_of::<MemberRecord>() as u64;
         }
         builder.table(Table::Inputs, &records);
-        manifest::free_arguments(&records)
+        builder.table(Table::Arguments, &command::records(args, &objects));
     }
 }
 
-/// The first option that names a file by its path, by path.
-fn arguments(args: &Args) -> FxHashMap<&Path, u32> {
+/// The argument that names a file by its path, by path; nothing of those that are named twice.
+fn arguments(args: &Args) -> FxHashMap<&Path, Option<u32>> {
     let mut arguments = FxHashMap::default();
     for (index, input) in (0..).zip(&args.inputs) {
         if let InputKind::File(path) = &input.kind {
-            arguments.entry(&**path).or_insert(index);
+            let one = |known: &mut Option<u32>| *known = None;
+            arguments
+                .entry(&**path)
+                .and_modify(one)
+                .or_insert(Some(index));
         }
     }
     arguments

@@ -2,15 +2,14 @@
 //!
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
-use super::state::{InputRecord, NONE, SearchRecord, State, Table};
+use super::command::Command;
+use super::state::{InputRecord, SearchRecord, State, Table};
 use super::{Held, Reason, spare};
-use crate::args::{Args, Incremental, InputKind};
+use crate::args::{Args, Incremental};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
 use format_spec::digest::Digest;
-use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
-use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::program::locate;
@@ -37,44 +36,8 @@ pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
     Ok(folder.join(format!("{name:.32}")))
 }
 
-/// The places on the command line that may name another file next time: what is in it counts.
-pub(super) fn free_arguments(inputs: &[InputRecord]) -> Vec<u32> {
-    let arguments = inputs.iter().map(|input| input.argument);
-    arguments.filter(|argument| *argument != NONE).collect()
-}
-
-/// Digest of all that decides about a link beside its inputs' contents. `free` are the inputs of the command line whose paths do
-/// not count.
-pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
-    // That a file is named twice counts.
-    let mut first: FxHashMap<&Path, usize> = FxHashMap::default();
-    for (index, input) in args.inputs.iter().enumerate() {
-        if let InputKind::File(path) = &input.kind {
-            first.entry(path).or_insert(index);
-        }
-    }
-    let mut is_free = vec![false; args.inputs.len()];
-    for index in free {
-        if let Some(is_free) = is_free.get_mut(*index as usize) {
-            *is_free = true;
-        }
-    }
-    let mut bytes = Written(Vec::with_capacity(64 * args.inputs.len()));
-    for (input, is_free) in args.inputs.iter().zip(is_free) {
-        let kind = match &input.kind {
-            InputKind::File(_) => 0,
-            InputKind::Library(_) => 1,
-            InputKind::LibraryFile(_) => 2,
-            InputKind::JustSymbols(_) => 3,
-        };
-        bytes.write_u8(kind);
-        match &input.kind {
-            InputKind::File(path) if is_free => bytes.write_usize(first[&**path]),
-            InputKind::File(name) | InputKind::JustSymbols(name) => bytes.name(name.as_os_str()),
-            InputKind::Library(name) | InputKind::LibraryFile(name) => bytes.name(name),
-        }
-        input.state.hash(&mut bytes);
-    }
+/// Digest of all that decides about a link beside its inputs.
+pub(super) fn options_digest(args: &Args) -> [u8; 32] {
     // What says only how the link is done, or what it says meanwhile, and what is another in each run.
     let args = Args {
         incremental: Incremental::Off,
@@ -100,28 +63,7 @@ pub(super) fn options_digest(args: &Args, free: &[u32]) -> [u8; 32] {
     };
     let directory = std::env::current_dir();
     let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
-    bytes.write(text.as_bytes());
-    Digest::of(&bytes.0).0
-}
-
-/// What is hashed, as it is.
-struct Written(Vec<u8>);
-
-impl Hasher for Written {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        0
-    }
-}
-
-impl Written {
-    fn name(&mut self, name: &OsStr) {
-        self.write_usize(name.len());
-        self.write(name.as_bytes());
-    }
+    Digest::of(text.as_bytes()).0
 }
 
 /// Whether there is no file in a directory, or no directory.
@@ -140,50 +82,64 @@ pub(super) fn own_stamp() -> Option<Stamp> {
     Stamp::at(Path::new("/proc/self/exe"))
 }
 
-/// The inputs that are not as they were, by number.
+/// What is not as it was.
+pub(super) struct Changed<'a> {
+    /// The inputs that are others, by number.
+    pub inputs: Vec<u32>,
+    /// The command line.
+    pub command: Command<'a>,
+}
+
+impl Changed<'_> {
+    /// Whether there is nothing to do.
+    pub fn is_nothing(&self) -> bool {
+        self.inputs.is_empty() && !self.command.is_other
+    }
+}
+
+/// Finds what has changed.
 ///
 /// # Errors
 /// If it is another link altogether: other options, another linker, an output that somebody else has changed.
-pub(super) fn changed(state: &State, held: &Held, args: &Args) -> Result<Vec<u32>, Reason> {
+pub(super) fn changed<'a>(
+    state: &State,
+    held: &Held,
+    args: &'a Args,
+) -> Result<Changed<'a>, Reason> {
     let header = state.header();
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    if header.options != options_digest(args, &free_arguments(inputs)) {
+    if header.options != options_digest(args) {
         return Err("the options, the environment or the directory are others".into());
     }
     if own_stamp() != Some(header.linker) {
         return Err("the linker is another".into());
     }
+    let command = Command::new(state, args)?;
     spare::check_output(state, held, &args.output)?;
     let mut changed = Vec::new();
     for (number, input) in (0..).zip(inputs) {
-        let path = path_of(state, args, input);
+        let path = command.path_of(state, input);
         match Stamp::at(path) {
             None => return Err(format!("{} is gone", path.display()).into()),
             Some(now) if now == input.stamp => {}
             Some(_) => changed.push(number),
         }
     }
-    check_searches(state, args)?;
-    Ok(changed)
-}
-
-/// The path of an input.
-pub(super) fn path_of<'s>(state: &'s State, args: &'s Args, input: &InputRecord) -> &'s Path {
-    let argument = args.inputs.get(input.argument as usize);
-    if let Some(InputKind::File(path)) = argument.map(|argument| &argument.kind) {
-        return path;
-    }
-    Path::new(OsStr::from_bytes(state.text(input.path, input.path_len)))
+    check_searches(state, &command)?;
+    Ok(Changed {
+        inputs: changed,
+        command,
+    })
 }
 
 /// Finds out whether libraries are still found where they were.
-fn check_searches(state: &State, args: &Args) -> Result<(), Reason> {
+fn check_searches(state: &State, command: &Command) -> Result<(), Reason> {
     let searches: &[SearchRecord] = state.table(Table::Searches);
     if searches.is_empty() {
         return Ok(());
     }
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let search = Search::new(args, Environment::of_process());
+    let search = Search::new(command.args, Environment::of_process());
     let mut seen: Vec<(&[u8], u32)> = Vec::new();
     for record in searches {
         let name = state.text(record.name, record.name_len);
@@ -197,7 +153,7 @@ fn check_searches(state: &State, args: &Args) -> Result<(), Reason> {
             how => search.library(name, how == 1).next(),
         };
         let is_known = |found: &Path| {
-            let mut paths = inputs.iter().map(|input| path_of(state, args, input));
+            let mut paths = inputs.iter().map(|input| command.path_of(state, input));
             paths.any(|path| path == found)
         };
         if !found.is_some_and(|found| is_known(&found)) {

@@ -13,6 +13,7 @@ mod capture;
 mod changes;
 mod choice;
 mod chunks;
+mod command;
 mod edited;
 mod gaps;
 mod held;
@@ -40,6 +41,8 @@ pub(crate) use relink::{Full, Outcome, relink, verify};
 
 use super::Link;
 use crate::diag::Diagnostics;
+use command::Command;
+use edited::Edited;
 use state::State;
 use std::borrow::Cow;
 use world::World;
@@ -73,6 +76,10 @@ struct Again<'g> {
     state: &'g State,
     /// The program around, as that says.
     world: &'g World<'g>,
+    /// The command line.
+    command: &'g Command<'g>,
+    /// What has changed.
+    edited: &'g Edited,
     /// The objects that are linked again, by their numbers there.
     ids: &'g [u32],
     /// What is said of them.

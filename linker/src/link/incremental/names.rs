@@ -3,7 +3,7 @@
 
 use super::Reason;
 use super::state::{
-    DAMAGED, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, key_of,
+    DAMAGED, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
 };
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
@@ -157,7 +157,10 @@ impl Names {
         let records: &[FileRecord] = world.state.table(Table::Files);
         let defined: &[u32] = world.state.table(Table::Defined);
         for (own, id) in files.ids().skip(1).zip(ids) {
-            let record = records.get(*id as usize).ok_or(DAMAGED)?;
+            // One that is new has defined nothing.
+            let Some(record) = records.get(*id as usize) else {
+                continue;
+            };
             let [first, count] = record.defined.map(|n| n as usize);
             let in_table = defined
                 .get(first..first.saturating_add(count))
@@ -274,6 +277,21 @@ fn outside(world: &World, at: NameAt, ids: &[u32]) -> Vec<u32> {
     files
 }
 
+/// Whether the numbers of files say which comes first.
+fn is_ordered(files: &[FileRecord], ids: &[u32]) -> bool {
+    let is_of_full_link = |id: &u32| {
+        let file = files.get(*id as usize);
+        file.is_some_and(|file| file.bits & file::ADDED == 0)
+    };
+    ids.iter().all(is_of_full_link)
+}
+
+/// Whether a file is a member of an archive. It may be linked only because nobody else has defined a name so far.
+fn is_drawn(files: &[FileRecord], id: u32) -> bool {
+    let file = files.get(id as usize);
+    file.is_some_and(|file| file.member != 0)
+}
+
 /// What a name means of which the files define what `key` says, and say what `flags` do; `known` is what it meant so far. `ids` are
 /// the files' numbers in the state.
 fn meaning(
@@ -323,7 +341,15 @@ fn meaning(
             false => Err("is defined now"),
         };
     }
-    // There is one in a file that is as it was. It wins if it is stronger, or comes first.
+    // There is one in a file that is as it was.
+    let files: &[FileRecord] = world.state.table(Table::Files);
+    if key.rank() == rank && rank == rank::WEAK && !is_ordered(files, &[record.definer, file]) {
+        return Err("is defined weakly in two files, one of which is new");
+    }
+    if is_drawn(files, record.definer) {
+        return Err("is defined now, and so in a member of an archive");
+    }
+    // It wins if it is stronger, or comes first.
     match ((rank, record.definer) < (key.rank(), file), key.rank()) {
         (true, rank::WEAK) => Ok(Meaning::Elsewhere),
         (_, rank::STRONG) if rank == rank::STRONG => Err("is defined twice"),

@@ -4,10 +4,11 @@ use super::chunks::{PlacedAgain, Placing};
 use super::names::Names;
 use super::parts::take_addresses;
 use super::read::Read;
-use super::state::{FileRecord, fact};
+use super::state::{Facts, FileRecord, fact};
 use super::trace::{Settled, Traced};
 use super::{Again, Reason};
 use crate::addresses::{Places, Starts, SymbolValue};
+use crate::eh_frame::LEAST_FILL;
 use crate::frames::{FrameLayout, Frames};
 use crate::got;
 use crate::icf::Folds;
@@ -27,6 +28,8 @@ pub(super) struct Placed<'r> {
     pub again: PlacedAgain,
     /// Their frame descriptions. The CIEs have places of their own still, as if there were no others.
     pub frame_layout: FrameLayout,
+    /// Places of frame descriptions that files have left: offset in `.eh_frame`, and size.
+    pub left_frames: Vec<[u64; 2]>,
     folds: Folds,
     starts: Starts,
     segments: Segments,
@@ -74,7 +77,8 @@ pub(super) fn place<'r>(
     read: &'r Read<'r>,
     settled: &Settled,
     traced: &Traced<'r>,
-    records: &[FileRecord],
+    records: &mut [FileRecord],
+    facts: &mut Facts,
     offsets: Vec<u64>,
 ) -> Result<Placed<'r>, Reason> {
     let Read {
@@ -95,16 +99,16 @@ pub(super) fn place<'r>(
     let placed = placing.run(records, offsets)?;
     let frames = &settled.frames;
     let mut frame_layout = frames.layout(files, symbols, sections, Room::NONE);
-    check_frames(frames, &frame_layout, records)?;
+    let left_frames = settle_frames(frames, &frame_layout, records, facts)?;
     for (offset, record) in frame_layout.file_offsets.iter_mut().skip(1).zip(records) {
         *offset = record.frames[0];
     }
-    let facts = &again.state.header().facts;
     Ok(Placed {
         starts: Starts::new(sections, &placed.placement, &outputs),
         outputs,
         again: placed,
         frame_layout,
+        left_frames,
         folds: Folds::new(sections.count()),
         segments: Segments {
             phdrs: Vec::new(),
@@ -124,25 +128,47 @@ pub(super) fn place<'r>(
     })
 }
 
-/// The frame descriptions must fit in.
-fn check_frames(
+/// Finds places for the frame descriptions: where the file's are, or in what is spare. Gives what files have left.
+fn settle_frames(
     frames: &Frames,
     layout: &FrameLayout,
-    records: &[FileRecord],
-) -> Result<(), Reason> {
+    records: &mut [FileRecord],
+    facts: &mut Facts,
+) -> Result<Vec<[u64; 2]>, Reason> {
     let offsets = &layout.file_offsets;
-    for (index, record) in records.iter().enumerate() {
+    let mut left = Vec::new();
+    for (index, record) in records.iter_mut().enumerate() {
         let file = index + 1;
-        let end = offsets.get(file + 1).copied().unwrap_or(layout.end);
-        let size = end.saturating_sub(offsets[file]);
-        if size > record.frames[1] || (size == 0) != (record.frames[1] == 0) {
-            return Err("the frame descriptions have outgrown their room".into());
-        }
         if frames.of(FileId(file as u32)).terminator {
             return Err("a changed object ends all frame descriptions".into());
         }
+        let end = offsets.get(file + 1).copied().unwrap_or(layout.end);
+        let size = end.saturating_sub(offsets[file]);
+        let [_, room] = record.frames;
+        let fits = size > 0 && size <= room;
+        if fits || size == 0 && room == 0 {
+            continue;
+        }
+        if room > 0 {
+            left.push(record.frames);
+        }
+        record.frames = [0; 2];
+        if size > 0 {
+            let [at, spare] = facts.spare_frames;
+            // What is left of the spare ones must be filled.
+            let wanted = size + Room::ROOMY.of_frames(size);
+            let taken = match spare >= wanted + LEAST_FILL {
+                true => wanted,
+                false => spare,
+            };
+            if taken < size {
+                return Err("there is no room for more frame descriptions".into());
+            }
+            record.frames = [at, taken];
+            facts.spare_frames = [at + taken, spare - taken];
+        }
     }
-    Ok(())
+    Ok(left)
 }
 
 /// All symbols as references see them.

@@ -1,9 +1,9 @@
 //! The first step of an incremental link: the changed objects are opened, and their sections and names numbered as in any
 //! link.
 
-use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
+use super::state::{FileRecord, GroupRecord, InputRecord, State, Table, file, key_of};
 use super::world::World;
-use super::{Again, Reason, capture, manifest};
+use super::{Again, Reason, capture};
 use crate::file::Files;
 use crate::inputs::{self, InputArena, Known};
 use crate::link::names::{self as link_names, Names};
@@ -13,6 +13,7 @@ use crate::resolve::{self, LostGroups};
 use crate::sections::{SectionFacts, Sections, Unloaded};
 use crate::symbols::SymbolTable;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::path::Path;
 
 /// The objects that are linked again.
 pub(super) struct Read<'a> {
@@ -37,7 +38,7 @@ pub(super) struct Read<'a> {
 pub(super) fn read<'a>(
     again: Again,
     arena: &'a InputArena,
-    records: &[FileRecord],
+    records: &mut [FileRecord],
 ) -> Result<Read<'a>, Reason> {
     let (args, diag) = (again.link.args, again.diag);
     let mut files = inputs::open_alone(arena, args, &known(again, records), diag);
@@ -62,7 +63,7 @@ pub(super) fn read<'a>(
         sections.keep_text_prefixes(&files, &mut outputs);
     }
     again.refuse()?;
-    check_facts(&files, &facts, records)?;
+    check_facts(again, &files, &facts, records)?;
     resolve::discard_groups(&files, &lost, &sections, diag);
     resolve::define(&files, &symbols, &sections);
     Ok(Read {
@@ -77,18 +78,21 @@ pub(super) fn read<'a>(
 
 /// Where the objects are.
 fn known(again: Again, records: &[FileRecord]) -> Vec<Known> {
-    let (state, args) = (again.state, again.link.args);
+    let state = again.state;
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let known = |record: &FileRecord| {
+    let known = |(id, record): (&u32, &FileRecord)| {
         let input = inputs.get(record.input as usize);
-        let path = input.map(|input| manifest::path_of(state, args, input).to_owned());
+        let path = match again.edited.new_path(state, *id) {
+            Some(path) => Some(path),
+            None => input.map(|input| again.command.path_of(state, input)),
+        };
         Known {
-            path: path.unwrap_or_default(),
+            path: path.unwrap_or(Path::new("")).to_owned(),
             member: (record.member as usize).checked_sub(1),
             exclude: record.bits & file::EXCLUDED != 0,
         }
     };
-    records.iter().map(known).collect()
+    again.ids.iter().zip(records).map(known).collect()
 }
 
 /// Each must be an object, as it was.
@@ -151,20 +155,50 @@ fn lose_groups<'a>(
     Ok((LostGroups::known(lost), new))
 }
 
-/// What is said beside the sections must be as it was.
-fn check_facts(files: &Files, facts: &SectionFacts, records: &[FileRecord]) -> Result<(), Reason> {
+/// What is said beside the sections must be as it was; of a new file, as of some other one. Notes what is said of new ones.
+fn check_facts(
+    again: Again,
+    files: &Files,
+    facts: &SectionFacts,
+    records: &mut [FileRecord],
+) -> Result<(), Reason> {
     if !facts.warnings.is_empty() || !facts.link_order.is_empty() || !facts.sframes.is_empty() {
         return Err("a changed object has sections that only a full link places".into());
     }
-    for (own, record) in files.ids().skip(1).zip(records) {
-        let executable = facts.executable_stack.contains(&own);
+    let new = again.edited.new_files(again.state);
+    for ((own, id), record) in files.ids().skip(1).zip(again.ids).zip(records) {
+        let is_executable = facts.executable_stack.contains(&own);
         let notes = facts.properties.iter().find(|(id, _)| *id == own);
         let notes = notes.map_or([0; 2], |(_, notes)| {
             capture::notes_digest(Some(files.object(own)), notes)
         });
-        if executable != (record.bits & file::EXECUTABLE_STACK != 0) || notes != record.notes {
+        let said = [
+            (is_executable, file::EXECUTABLE_STACK),
+            (matches!(files.object(own), Object::Ticket(_)), file::TICKET),
+        ];
+        let is_as_before = match new.contains(id) {
+            true => {
+                record.notes = notes;
+                record.bits |= said.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum::<u32>();
+                is_said(again.state, record)
+            }
+            false => {
+                is_executable == (record.bits & file::EXECUTABLE_STACK != 0) && notes == record.notes
+            }
+        };
+        if !is_as_before {
             return Err(format!("{} has other properties", files.get(own)).into());
         }
     }
     Ok(())
+}
+
+/// Whether some linked file says the same of itself, so that another one that does changes nothing.
+fn is_said(state: &State, new: &FileRecord) -> bool {
+    let said = file::LINKED | file::EXECUTABLE_STACK;
+    let files: &[FileRecord] = state.table(Table::Files);
+    let says = |known: &FileRecord| {
+        known.bits & said == new.bits & said && known.notes == new.notes
+    };
+    files.iter().any(says)
 }

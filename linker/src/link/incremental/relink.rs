@@ -8,6 +8,7 @@
 //! when the output is changed already, as a full link writes all of it.
 
 use super::changes::{Changes, FileChange};
+use super::command::Command;
 use super::edited::{Edited, is_alone};
 use super::held::Held;
 use super::place::{place, referrers, values};
@@ -76,22 +77,24 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     let changed = manifest::changed(&state, held, link.args)?;
     timing.phase("look for changes");
     let facts = state.header().facts;
-    if changed.is_empty() && !link.args.verify_incremental {
+    if changed.is_nothing() && !link.args.verify_incremental {
         spare::renew(held, &link.args.output, &mut state)?;
         finish(link, &facts, 0, timing);
         return Ok(());
     }
-    let edited = edited::look(&state, link.args, &changed, Moment::now())?;
-    enough(state.table(Table::Files), &edited.files)?;
+    let edited = edited::look(&state, &changed, Moment::now())?;
     timing.phase("compare contents");
 
     let mut files = edited.files.clone();
+    files.extend(edited.new_files(&state));
+    enough(state.table(Table::Files), &files)?;
     files.sort_unstable();
     let mut step = None;
     while !files.is_empty() {
         let before = Before {
             held,
             state: &state,
+            command: &changed.command,
             edited: &edited,
         };
         match link_again(link, before, &files, How::Change(held), timing)? {
@@ -160,12 +163,17 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let files: &[FileRecord] = state.table(Table::Files);
     let all = 0..files.len() as u32;
     let alone: Vec<u32> = all.filter(|file| is_alone(files, *file)).collect();
-    let before = Before {
-        held,
-        state,
-        edited: &Edited::default(),
-    };
-    let failed = match link_again(link, before, &alone, How::Compare, timing) {
+    let edited = Edited::default();
+    let failed = Command::new(state, link.args).and_then(|command| {
+        let before = Before {
+            held,
+            state,
+            command: &command,
+            edited: &edited,
+        };
+        link_again(link, before, &alone, How::Compare, timing)
+    });
+    let failed = match failed {
         Ok(Step::Done(_)) if spare::is_as_output(state, held, &link.args.output) => return,
         Ok(Step::Done(_)) => "the spare image is another".into(),
         Ok(Step::More(_)) => "something would move".into(),
@@ -195,6 +203,7 @@ struct Done {
 struct Before<'b> {
     held: &'b Held,
     state: &'b State,
+    command: &'b Command<'b>,
     edited: &'b Edited,
 }
 
@@ -209,6 +218,7 @@ fn link_again(
     let Before {
         held,
         state,
+        command,
         edited,
     } = before;
     let old = spare::map_output(state, held, &link.args.output)?;
@@ -217,32 +227,42 @@ fn link_again(
         link,
         state,
         world: &World::new(state),
+        command,
+        edited,
         ids,
         // Messages are the full link's to give.
         diag: &Diagnostics::new(DiagOptions::from_args(link.args)),
     };
     let mut records = records_of(state, edited, ids)?;
+    let new = edited.added.len();
     // A full link may come yet, and there is one choice of how many threads there are.
     link.host.opened(old.len() as u64);
 
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
-    let read = read(again, &arena, &records)?;
+    let read = read(again, &arena, &mut records)?;
     let settled = match settle(again, &read)? {
         Ok(settled) => settled,
-        Err(Ask(more)) => return with_more(state, ids, more),
+        Err(Ask(more)) => return with_more(before, ids, more),
     };
     let (traced, offsets) = trace(again, &read, &settled, &records, &old)?;
     if !traced.left_out.is_empty() {
-        return with_more(state, ids, traced.left_out);
+        return with_more(before, ids, traced.left_out);
     }
-    let placed = place(again, &read, &settled, &traced, &records, offsets)?;
+    let mut facts = state.header().facts;
+    for record in &records[records.len() - new..] {
+        match record.bits & file::TICKET {
+            0 => facts.objects += 1,
+            _ => facts.tickets += 1,
+        }
+    }
+    let placed = place(again, &read, &settled, &traced, &mut records, &mut facts, offsets)?;
     let places = placed.places(&read, &settled, &traced);
     let values = values(&places, &settled.names);
 
     // Whoever refers to what has moved is linked again with it.
     let referrers = referrers(again, &places, &settled.names, &values)?;
     if !referrers.is_empty() {
-        return with_more(state, ids, referrers);
+        return with_more(before, ids, referrers);
     }
 
     // Everything is known.
@@ -258,7 +278,7 @@ fn link_again(
         digests,
         stale,
         canvas,
-    } = write::write(again, linked, &mut records, old, how, timing)?;
+    } = write::write(again, linked, &mut records, facts, old, how, timing)?;
     let mut changes = Changes {
         digests,
         stale,
@@ -286,13 +306,14 @@ fn link_again(
 }
 
 /// Says that other files must be linked again, too.
-fn with_more(state: &State, ids: &[u32], mut more: Vec<u32>) -> Result<Step, Reason> {
-    let all: &[FileRecord] = state.table(Table::Files);
+fn with_more(before: Before, ids: &[u32], mut more: Vec<u32>) -> Result<Step, Reason> {
+    let all: &[FileRecord] = before.state.table(Table::Files);
+    let new = before.edited.new_files(before.state);
     more.extend_from_slice(ids);
     more.sort_unstable();
     more.dedup();
     enough(all, &more)?;
-    match more.iter().all(|file| is_alone(all, *file)) {
+    match (more.iter()).all(|file| is_alone(all, *file) || new.contains(file)) {
         true => Ok(Step::More(more)),
         false => Err("a file would be linked again that cannot be by itself".into()),
     }
@@ -302,7 +323,8 @@ fn with_more(state: &State, ids: &[u32], mut more: Vec<u32>) -> Result<Step, Rea
 fn records_of(state: &State, edited: &Edited, ids: &[u32]) -> Result<Vec<FileRecord>, Reason> {
     let records: &[FileRecord] = state.table(Table::Files);
     let record = |id: &u32| {
-        let record = *records.get(*id as usize)?;
+        let known = records.get(*id as usize).copied();
+        let record = known.or_else(|| edited.new_record(state, *id))?;
         let member = edited.member(*id).unwrap_or(record.member);
         Some(FileRecord { member, ..record })
     };

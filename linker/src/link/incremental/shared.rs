@@ -4,8 +4,8 @@
 //! looked up here, where a name is new.
 
 use super::state::{InputRecord, State, Table, input};
-use super::{Reason, manifest};
-use crate::args::Args;
+use super::Reason;
+use super::command::Command;
 use crate::elf::c;
 use crate::shared::Shared;
 use memmap2::Mmap;
@@ -18,7 +18,7 @@ use std::fs::File;
 /// If one has one of them, or cannot be read.
 pub(super) fn refuse_known(
     state: &State,
-    args: &Args,
+    command: &Command,
     names: &FxHashSet<&[u8]>,
 ) -> Result<(), Reason> {
     if names.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn refuse_known(
     }
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     for record in inputs.iter().filter(|record| record.kind == input::OTHER) {
-        let path = manifest::path_of(state, args, record);
+        let path = command.path_of(state, record);
         let failed = |why: &dyn std::fmt::Display| {
             Reason::from(format!("cannot read {}: {why}", path.display()))
         };

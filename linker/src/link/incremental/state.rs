@@ -41,6 +41,8 @@ pub struct Extent {
     pub at: u64,
     /// Number of records.
     pub count: u64,
+    /// Number of records for which there is space.
+    pub capacity: u64,
 }
 
 /// What the file begins with.
@@ -104,6 +106,10 @@ pub struct Facts {
     pub spare_relocations: [u64; 2],
     /// The place that they are about.
     pub spare_place: u64,
+    /// Frame descriptions that are not used yet: offset in `.eh_frame`, and size.
+    pub spare_frames: [u64; 2],
+    /// Local symbols that are not used yet: file offset of the first, and number.
+    pub spare_locals: [u64; 2],
     /// Files that are linked.
     pub tickets: u32,
     /// Files that are linked and no tickets.
@@ -169,10 +175,12 @@ pub enum Table {
     Members,
     /// [`NameKey`]s: names whose mention is warned of.
     Warned,
+    /// [`ArgumentRecord`]s, in the order of the command line.
+    Arguments,
 }
 
 /// How many there are.
-pub const TABLES: usize = 19;
+pub const TABLES: usize = 20;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +235,21 @@ pub mod input {
     pub const OBJECT: u32 = 1;
     /// An archive whose members are listed.
     pub const ARCHIVE: u32 = 2;
+}
+
+/// An argument that names an input.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct ArgumentRecord {
+    /// Key of what it says.
+    pub key: NameKey,
+    /// Hash of what it says but the name.
+    pub how: u64,
+    /// The input, if it is a linked object that only this argument names; else [`NONE`]. Such an object may be called otherwise
+    /// next time: what is in it counts.
+    pub object: u32,
+    /// Unused.
+    pub padding: u32,
 }
 
 /// A member of an archive.
@@ -326,6 +349,8 @@ pub mod file {
     pub const EXECUTABLE_STACK: u32 = 8;
     /// `--exclude-libs` covers it.
     pub const EXCLUDED: u32 = 16;
+    /// An incremental link has added it: its number does not say what it comes before.
+    pub const ADDED: u32 = 32;
 }
 
 /// What a file has in a part of the output.
@@ -532,6 +557,7 @@ impl Builder {
         self.header.tables[table as usize] = Extent {
             at: self.bytes.len() as u64,
             count: records.len() as u64,
+            capacity: records.len() as u64,
         };
         self.bytes.extend_from_slice(bytemuck::cast_slice(records));
     }
@@ -617,7 +643,7 @@ impl State {
 
     /// A table; empty if the file lies about it.
     pub fn table<T: bytemuck::Pod>(&self, table: Table) -> &[T] {
-        let Extent { at, count } = self.header().tables[table as usize];
+        let Extent { at, count, .. } = self.header().tables[table as usize];
         self.records(at, count)
     }
 
@@ -633,7 +659,7 @@ impl State {
 
     /// A record of a table, to be changed.
     pub fn record_mut<T: bytemuck::Pod>(&mut self, table: Table, index: usize) -> Option<&mut T> {
-        let Extent { at, count } = self.header().tables[table as usize];
+        let Extent { at, count, .. } = self.header().tables[table as usize];
         let range = self.range::<T>(at, count)?;
         let records: &mut [T] = bytemuck::try_cast_slice_mut(self.map.get_mut(range)?).ok()?;
         records.get_mut(index)
@@ -692,11 +718,50 @@ impl State {
         Some(())
     }
 
-    /// Bytes of [`Table::Text`].
+    /// Bytes of [`Table::Text`], or those that [`add_text`](State::add_text) has added.
     pub fn text(&self, at: u64, len: u32) -> &[u8] {
-        let text: &[u8] = self.table(Table::Text);
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        text.get(at..at.saturating_add(len as usize)).unwrap_or(b"")
+        let start = self.header().tables[Table::Text as usize].at;
+        self.records(start.saturating_add(at), len.into())
+    }
+
+    /// Adds text; gives where it is. `None` if there is no space.
+    pub fn add_text(&mut self, text: &[u8]) -> Option<u64> {
+        let start = self.header().tables[Table::Text as usize].at;
+        self.add(text)?.checked_sub(start)
+    }
+
+    /// Adds records to a table, which may move. `None` if there is no space.
+    pub fn extend<T: bytemuck::Pod>(&mut self, table: Table, records: &[T]) -> Option<()> {
+        let Extent {
+            at,
+            count,
+            capacity,
+        } = self.header().tables[table as usize];
+        let new = count.checked_add(records.len() as u64)?;
+        let mut extent = Extent {
+            at,
+            count: new,
+            capacity,
+        };
+        if new > capacity {
+            let old: &[T] = self.table(table);
+            let mut moved = old.to_vec();
+            extent.capacity = new + new / 4 + 16;
+            moved.resize(usize::try_from(extent.capacity).ok()?, T::zeroed());
+            extent.at = self.add(&moved)?;
+        }
+        let end = extent.at + count * size_of::<T>() as u64;
+        let range = self.range::<T>(end, records.len() as u64)?;
+        let bytes: &[u8] = bytemuck::cast_slice(records);
+        self.map.get_mut(range)?.copy_from_slice(bytes);
+        self.header_mut().tables[table as usize] = extent;
+        Some(())
+    }
+
+    /// Puts records in place of all of a table. `None` if there is no space.
+    pub fn replace_table<T: bytemuck::Pod>(&mut self, table: Table, records: &[T]) -> Option<()> {
+        self.header_mut().tables[table as usize].count = 0;
+        self.extend(table, records)
     }
 
     /// Puts records in the place of `old` ones (offset and number), or in the free space if they are more; gives where they are.

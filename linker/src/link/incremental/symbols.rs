@@ -7,6 +7,7 @@ use super::state::{DAMAGED, Facts, FileRecord, OutputRecord, State, Table};
 use crate::addresses::{Places, SymbolValue};
 use crate::elf::Sym;
 use crate::output::{Outputs, Std};
+use crate::room::Room;
 use crate::symtab::{self, SymtabLayout};
 
 /// Makes room in the symbol table for what the files have in it now. Gives the places that a file has left, each with where
@@ -16,17 +17,26 @@ pub(super) fn settle_symbols(
     symtab: &SymtabLayout,
     records: &mut [FileRecord],
     facts: &mut Facts,
-) -> Result<Vec<LeftSymbols>, Reason> {
+) -> Result<Left, Reason> {
     let outputs: &[OutputRecord] = state.table(Table::Outputs);
     let find = |std: Std| {
         let found = outputs.iter().find(|output| output.id == std.id().0);
         found.ok_or_else(|| Reason::from(DAMAGED))
     };
     let (table, strings) = (find(Std::Symtab)?, find(Std::Strtab)?);
-    let mut left = Vec::new();
+    let (mut left, mut left_locals) = (Vec::new(), Vec::new());
     for (share, record) in symtab.shares.iter().skip(1).zip(records) {
         if share.locals > record.locals {
-            return Err("a changed object has more local symbols than there is room for".into());
+            // The old places are filled, and the new ones have room as the old ones had.
+            let [at, spare] = facts.spare_locals;
+            let wanted = u64::from(share.locals + Room::ROOMY.of_locals(share.locals));
+            let taken = wanted.min(spare);
+            if taken < u64::from(share.locals) {
+                return Err("there is no room for more local symbols".into());
+            }
+            left_locals.push((record.locals_at, record.locals));
+            (record.locals_at, record.locals) = (at, taken as u32);
+            facts.spare_locals = [at + 24 * taken, spare - taken];
         }
         if share.globals == 0 && record.globals > 0 {
             return Err("a changed object has no global symbols any more".into());
@@ -50,12 +60,23 @@ pub(super) fn settle_symbols(
     }
     match 24 * facts.symbols > table.size || facts.strings > strings.size {
         true => Err("there is no room for more symbols".into()),
-        false => Ok(left),
+        false => Ok(Left {
+            globals: left,
+            locals: left_locals,
+        }),
     }
 }
 
-/// Places in the symbol table that a file has left for others.
-pub(super) struct LeftSymbols {
+/// What files have left in the symbol table for other places.
+#[derive(Default)]
+pub(super) struct Left {
+    globals: Vec<LeftSymbols>,
+    /// File offset and number.
+    locals: Vec<(u64, u32)>,
+}
+
+/// Places of global symbols that a file has left for others.
+struct LeftSymbols {
     /// File offset.
     at: u64,
     count: u32,
@@ -68,9 +89,14 @@ pub(super) fn finish_symbols(
     patch: &mut Patch,
     outputs: &Outputs,
     facts: &Facts,
-    left: &[LeftSymbols],
+    left: &Left,
 ) -> Option<()> {
-    for LeftSymbols { at, count, now } in left {
+    for (at, count) in &left.locals {
+        let bytes = patch.bytes(*at, 24 * u64::from(*count))?;
+        let symbols: &mut [Sym] = bytemuck::try_cast_slice_mut(bytes).ok()?;
+        symbols.fill(symtab::spare_local(outputs));
+    }
+    for LeftSymbols { at, count, now } in &left.globals {
         let symbol: [u8; 24] = (*patch.bytes(*now, 24)?).try_into().ok()?;
         for slot in patch
             .bytes(*at, 24 * u64::from(*count))?

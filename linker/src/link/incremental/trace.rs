@@ -57,7 +57,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Ask>, 
     names.add_flags(again.world, symbols, again.ids, diag)?;
     let new = names.list.iter().filter(|known| known.at.is_none());
     let new = new.map(|known| symbols.name(known.symbol)).collect();
-    shared::refuse_known(again.state, again.link.args, &new)?;
+    shared::refuse_known(again.state, again.command, &new)?;
     let frames = Frames::parse(files, sections, &read.facts.frames, diag);
     again.refuse()?;
     Ok(Ok(Settled {

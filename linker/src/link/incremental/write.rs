@@ -1,6 +1,5 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
-use super::chunks::PlacedAgain;
 use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
@@ -9,11 +8,12 @@ use super::spare::{Canvas, Range};
 use super::state::{
     CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
 };
-use super::symbols::{finish_symbols, settle_symbols, update_dynamic};
+use super::symbols::{Left, finish_symbols, settle_symbols, update_dynamic};
 use super::trace::{Settled, Traced};
 use super::{Again, How, Reason};
 use crate::addresses::SymbolValue;
 use crate::build_id::ChunkDigest;
+use crate::eh_frame;
 use crate::elf::Rela;
 use crate::frames::FrameLayout;
 use crate::ids::{FileId, SymbolId};
@@ -60,6 +60,7 @@ pub(super) fn write(
     again: Again,
     linked: Linked,
     records: &mut [FileRecord],
+    mut facts: Facts,
     old: Mmap,
     how: How<'_>,
     timing: &mut Timing,
@@ -83,12 +84,11 @@ pub(super) fn write(
         args,
         retained: retained.as_ref(),
     };
-    let mut facts = again.state.header().facts;
     let has_symbols = facts.bits & fact::SYMTAB != 0;
     let symtab = has_symbols.then(|| chooser.layout(Room::NONE)).flatten();
     let left = match &symtab {
         Some(symtab) => settle_symbols(again.state, symtab, records, &mut facts)?,
-        None => Vec::new(),
+        None => Left::default(),
     };
     let left_relocations = settle_relocations(traced, records, &mut facts)?;
     let dynamic: FxHashMap<SymbolId, u32> = {
@@ -150,7 +150,8 @@ pub(super) fn write(
     for region in left_relocations {
         fill_relocations(&mut patch, region, spare).ok_or(DAMAGED)?;
     }
-    write_files(&writer, &mut patch, &placed.again, records, spare)?;
+    fill_frames(&mut patch, again.state, placed, &facts).ok_or(DAMAGED)?;
+    write_files(&writer, &mut patch, placed, records, spare)?;
     fill(&mut patch, again.state, traced, placed).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
@@ -242,6 +243,24 @@ fn settle_relocations(
     Ok(left)
 }
 
+/// Fills what files have left of the frame descriptions, and says how much is spare of those that nobody has had.
+fn fill_frames(patch: &mut Patch, state: &State, placed: &Placed, facts: &Facts) -> Option<()> {
+    let section = placed.outputs.std(Std::EhFrame);
+    for [at, size] in &placed.left_frames {
+        let room = patch.bytes(section.offset.checked_add(*at)?, *size)?;
+        eh_frame::fill(room);
+    }
+    let [at, size] = facts.spare_frames;
+    if size > 0 && facts.spare_frames != state.header().facts.spare_frames {
+        let head = eh_frame::fill_head(size);
+        let start = section.offset.checked_add(at)?;
+        patch
+            .bytes(start, head.len() as u64)?
+            .copy_from_slice(&head);
+    }
+    Some(())
+}
+
 /// Fills a region of relative relocations with one that nobody needs.
 fn fill_relocations(patch: &mut Patch, (at, count): (u64, u32), spare: Rela) -> Option<()> {
     if count > 0 {
@@ -308,7 +327,7 @@ fn find_cies(
 fn write_files(
     writer: &Writer,
     patch: &mut Patch,
-    placed: &PlacedAgain,
+    placed: &Placed,
     records: &[FileRecord],
     spare: Rela,
 ) -> Result<(), Reason> {
@@ -337,14 +356,14 @@ fn write_files(
         };
         let region = (record.relative_at, record.relative);
         fill_relocations(patch, region, spare).ok_or_else(damaged)?;
-        let chunks = placed.files[index].range.clone();
+        let chunks = placed.again.files[index].range.clone();
         patch.touch(regions.frames.0, regions.frames.1);
         patch.touch(regions.locals.0, 24 * u64::from(regions.locals.1));
         patch.touch(regions.globals.0, 24 * u64::from(regions.globals.1));
         patch.touch(regions.names.0, regions.names.1);
         patch.touch(regions.irelative.0, 24 * u64::from(regions.irelative.1));
         for number in chunks.clone() {
-            let chunk = &placed.placement.chunks[number as usize];
+            let chunk = &placed.again.placement.chunks[number as usize];
             let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
             if !section.is_nobits() {
                 patch.touch(section.offset + chunk.offset, chunk.size);
@@ -370,6 +389,10 @@ fn write_files(
                 return Err("a changed object has other dynamic relocations".into());
             }
         }
+    }
+    for [at, size] in &placed.left_frames {
+        let start = frames.address.wrapping_add(*at);
+        ranges.push(start..start.wrapping_add(*size));
     }
     let header = outputs.std(Std::EhFrameHdr);
     if header.size > 0 && writer.made.args.eh_frame_hdr {
