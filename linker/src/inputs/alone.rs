@@ -3,6 +3,7 @@
 use super::{Found, Input, InputArena, Opener, Opening, list_archives};
 use crate::args::{Args, InputState};
 use crate::diag::Diagnostics;
+use crate::elf::{Ehdr, c};
 use crate::file::{Body, File, Files};
 use crate::scripting::Scripts;
 use crate::search::{Environment, Search};
@@ -18,6 +19,8 @@ pub struct Known {
     pub member: Option<usize>,
     /// `--exclude-libs` covers it.
     pub exclude: bool,
+    /// It is an input no more: an object without anything stands for it.
+    pub is_gone: bool,
 }
 
 /// Opens single objects: the linker itself comes first, and then they, in order.
@@ -32,6 +35,7 @@ pub fn open_alone<'a>(
     for known in known {
         let first = opener.found.len();
         match known.member {
+            _ if known.is_gone => opener.nothing(&known.path),
             None => opener.open(known.path.clone(), InputState::default()),
             Some(member) => opener.member(&known.path, member),
         }
@@ -62,6 +66,30 @@ pub fn open_alone<'a>(
 }
 
 impl Opener<'_, '_> {
+    /// An object without sections.
+    fn nothing(&mut self, path: &Path) {
+        let header = Ehdr {
+            e_ident: [
+                0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            ],
+            e_type: c::ET_REL,
+            e_machine: c::EM_X86_64,
+            e_version: 1,
+            e_ehsize: size_of::<Ehdr>() as u16,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        self.found.push(Input::Found(Found {
+            path: self.arena.paths.alloc(path.to_owned()),
+            member: None,
+            data: self.arena.bytes(bytemuck::bytes_of(&header).to_vec()),
+            lazy: false,
+            as_needed: false,
+            exclude: false,
+            by_path: true,
+            mapped: None,
+        }));
+    }
+
     /// One member of an archive that holds its members.
     fn member(&mut self, path: &Path, number: usize) {
         let Some(content) = self.map(path) else {

@@ -20,11 +20,12 @@ pub(super) struct PlacedAgain {
     pub files: Vec<FilePlaces>,
     /// By part that has new chunks: where the next one would go.
     pub next: FxHashMap<u32, u64>,
-    /// What is left of the room of parts with debugging information that have new chunks, by part: offset in the output
-    /// section, and size.
-    pub rests: FxHashMap<u32, (PartId, u64, u64)>,
-    /// Chunks with debugging information that files have left.
-    pub left: Vec<(PartId, u64, u64)>,
+    /// What is left of the room of parts with debugging information that have new chunks, by the part's number in the state:
+    /// offset in the output section, and size.
+    pub rests: FxHashMap<u32, (u64, u64)>,
+    /// Chunks with debugging information that files have left, by the part's number in the state: offset in the output section,
+    /// and size.
+    pub left: Vec<(u32, u64, u64)>,
 }
 
 /// Where one file's sections go.
@@ -109,7 +110,19 @@ impl Placing<'_, '_> {
             }
             records.push(chunk.record);
             if chunk.part == PartId::NONE {
-                // Nothing is left of it: its bytes stay, and nobody refers to them.
+                // Nothing is left of it. Who walks over debugging information must not see what was there; of all else the bytes
+                // stay, and nobody refers to them.
+                let parts: &[PartRecord] = self.state.table(Table::Parts);
+                let part = parts.get(chunk.record.part as usize).ok_or(DAMAGED)?;
+                let ChunkRecord {
+                    part: number,
+                    offset,
+                    capacity,
+                    ..
+                } = chunk.record;
+                if part.room == 2 && capacity > 0 {
+                    placed.left.push((number, offset, capacity));
+                }
                 continue;
             }
             placed.placement.chunks.push(Chunk {
@@ -271,11 +284,11 @@ impl Placing<'_, '_> {
             if record.capacity > 0 {
                 placed
                     .left
-                    .push((chunk.part, record.offset, record.capacity));
+                    .push((record.part, record.offset, record.capacity));
             }
             placed
                 .rests
-                .insert(record.part, (chunk.part, start + capacity, rest));
+                .insert(record.part, (start + capacity, rest));
         }
         placed.next.insert(record.part, start + capacity);
         (record.offset, record.capacity) = (start, capacity);

@@ -3,7 +3,7 @@
 //! Of each argument that names an input the state has a key of what it says. When all are as they were, in number and order,
 //! that is all. Else the two lists are held against each other: what both have must stand in the same order; in the gaps
 //! between, an argument that stands for another one is an object under another name (what compilers make for the link alone
-//! is called otherwise each time), and what is left over was added or taken away.
+//! is called otherwise each time), and what is left over was added or taken away. Only objects may come and go so.
 
 use super::Reason;
 use super::state::{ArgumentRecord, InputRecord, NONE, NameKey, State, Table, key_of};
@@ -21,6 +21,8 @@ pub(super) struct Command<'a> {
     now: Vec<u32>,
     /// Places of arguments that are new.
     pub added: Vec<u32>,
+    /// Objects that are not named any more, by their numbers among the inputs.
+    pub removed: Vec<u32>,
     /// It says something else than in the link before.
     pub is_other: bool,
 }
@@ -29,7 +31,7 @@ impl<'a> Command<'a> {
     /// Compares with the link before.
     ///
     /// # Errors
-    /// If more is different than objects that have come.
+    /// If more is different than objects that have come or are gone.
     pub fn new(state: &State, args: &'a Args) -> Result<Command<'a>, Reason> {
         let old: &[ArgumentRecord] = state.table(Table::Arguments);
         let new = keys(args);
@@ -40,6 +42,7 @@ impl<'a> Command<'a> {
             args,
             now: Vec::new(),
             added: Vec::new(),
+            removed: Vec::new(),
             is_other: false,
         };
         let same_keys = |(old, new): (&ArgumentRecord, &Argument)| old.key == new.key;
@@ -59,7 +62,7 @@ impl<'a> Command<'a> {
         }
         match renamed.all(|key| counts.get(&key) == Some(&1)) {
             true => {
-                (command.now, command.added) = (Vec::new(), Vec::new());
+                (command.now, command.added, command.removed) = Default::default();
                 Ok(command)
             }
             false => Err(TWICE.into()),
@@ -99,9 +102,13 @@ impl<'a> Command<'a> {
                 let stands_for = |(argument, _): &(&Argument, usize)| {
                     record.object != NONE && record.how == argument.how
                 };
-                let (argument, place) = come
-                    .next_if(stands_for)
-                    .ok_or("an input is not named any more")?;
+                let Some((argument, place)) = come.next_if(stands_for) else {
+                    if record.object == NONE {
+                        return Err("a library is not named any more".into());
+                    }
+                    self.removed.push(record.object);
+                    continue;
+                };
                 if !is_once(argument) {
                     return Err(TWICE.into());
                 }

@@ -30,6 +30,8 @@ pub(super) struct Edited {
     pub files: Vec<u32>,
     /// Objects that were not linked before. Their numbers follow those that the state has.
     pub added: Vec<Added>,
+    /// Those of `files` that are linked no more.
+    pub removed: Vec<u32>,
     /// The inputs that are not as the state says.
     inputs: Vec<InputEdit>,
     /// What the state is to say of the arguments, if that is something else.
@@ -130,13 +132,18 @@ impl Edited {
         let inputs: &[InputRecord] = state.table(Table::Inputs);
         let mut objects: FxHashMap<u32, u32> = FxHashMap::default();
         for (number, input) in (0..).zip(inputs) {
-            if input.argument != NONE {
+            if input.argument != NONE && !command.removed.contains(&number) {
                 let place = command.place(input.argument);
                 objects.insert(place, number);
                 if place != input.argument {
                     self.moved.push((number, place));
                 }
             }
+        }
+        for number in &command.removed {
+            let input = inputs.get(*number as usize).ok_or(DAMAGED)?;
+            self.files.push(input.file);
+            self.removed.push(input.file);
         }
         for argument in &command.added {
             let path = command.added_path(*argument).ok_or(DAMAGED)?;
@@ -211,6 +218,12 @@ impl Edited {
     }
 
     fn apply_arguments(&self, state: &mut State) -> Option<()> {
+        for file in &self.removed {
+            let files: &[FileRecord] = state.table(Table::Files);
+            let input = files.get(*file as usize)?.input;
+            let record = state.record_mut::<InputRecord>(Table::Inputs, input as usize)?;
+            (record.kind, record.argument) = (input::GONE, NONE);
+        }
         for (input, argument) in &self.moved {
             let record = state.record_mut::<InputRecord>(Table::Inputs, *input as usize)?;
             record.argument = *argument;

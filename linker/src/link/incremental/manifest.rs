@@ -3,7 +3,7 @@
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
 use super::command::Command;
-use super::state::{InputRecord, SearchRecord, State, Table};
+use super::state::{InputRecord, SearchRecord, State, Table, input};
 use super::{Held, Reason, spare};
 use crate::args::{Args, Incremental};
 use crate::search::{Environment, Search};
@@ -118,6 +118,9 @@ pub(super) fn changed<'a>(
     spare::check_output(state, held, &args.output)?;
     let mut changed = Vec::new();
     for (number, input) in (0..).zip(inputs) {
+        if input.kind == input::GONE || command.removed.contains(&number) {
+            continue;
+        }
         let path = command.path_of(state, input);
         match Stamp::at(path) {
             None => return Err(format!("{} is gone", path.display()).into()),

@@ -1,7 +1,7 @@
 //! The first step of an incremental link: the changed objects are opened, and their sections and names numbered as in any
 //! link.
 
-use super::state::{FileRecord, GroupRecord, InputRecord, State, Table, file, key_of};
+use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
 use super::{Again, Reason, capture};
 use crate::file::Files;
@@ -90,6 +90,7 @@ fn known(again: Again, records: &[FileRecord]) -> Vec<Known> {
             path: path.unwrap_or(Path::new("")).to_owned(),
             member: (record.member as usize).checked_sub(1),
             exclude: record.bits & file::EXCLUDED != 0,
+            is_gone: again.edited.removed.contains(id),
         }
     };
     again.ids.iter().zip(records).map(known).collect()
@@ -177,10 +178,12 @@ fn check_facts(
             (matches!(files.object(own), Object::Ticket(_)), file::TICKET),
         ];
         let is_as_before = match new.contains(id) {
+            // Others say what it said.
+            _ if again.edited.removed.contains(id) => is_said(again, record),
             true => {
                 record.notes = notes;
                 record.bits |= said.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum::<u32>();
-                is_said(again.state, record)
+                is_said(again, record)
             }
             false => {
                 is_executable == (record.bits & file::EXECUTABLE_STACK != 0) && notes == record.notes
@@ -193,12 +196,14 @@ fn check_facts(
     Ok(())
 }
 
-/// Whether some linked file says the same of itself, so that another one that does changes nothing.
-fn is_said(state: &State, new: &FileRecord) -> bool {
+/// Whether a file that stays says the same of itself, so that one more or less that does changes nothing.
+fn is_said(again: Again, new: &FileRecord) -> bool {
     let said = file::LINKED | file::EXECUTABLE_STACK;
-    let files: &[FileRecord] = state.table(Table::Files);
-    let says = |known: &FileRecord| {
-        known.bits & said == new.bits & said && known.notes == new.notes
+    let files: &[FileRecord] = again.state.table(Table::Files);
+    let says = |(id, known): (u32, &FileRecord)| {
+        known.bits & said == new.bits & said
+            && known.notes == new.notes
+            && !again.edited.removed.contains(&id)
     };
-    files.iter().any(says)
+    (0..).zip(files).any(says)
 }

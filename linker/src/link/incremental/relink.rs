@@ -249,10 +249,11 @@ fn link_again(
         return with_more(before, ids, traced.left_out);
     }
     let mut facts = state.header().facts;
-    for record in &records[records.len() - new..] {
-        match record.bits & file::TICKET {
-            0 => facts.objects += 1,
-            _ => facts.tickets += 1,
+    count(&mut facts, &records[records.len() - new..], 1);
+    for (id, record) in ids.iter().zip(&mut records) {
+        if edited.removed.contains(id) {
+            count(&mut facts, std::slice::from_ref(record), u32::MAX);
+            record.bits = 0;
         }
     }
     let placed = place(again, &read, &settled, &traced, &mut records, &mut facts, offsets)?;
@@ -303,6 +304,17 @@ fn link_again(
         });
     }
     Ok(Step::Done(Box::new(Done { changes, canvas })))
+}
+
+/// Counts files that have come, or, with the number that takes away, are gone.
+fn count(facts: &mut Facts, records: &[FileRecord], by: u32) {
+    for record in records {
+        let count = match record.bits & file::TICKET {
+            0 => &mut facts.objects,
+            _ => &mut facts.tickets,
+        };
+        *count = count.wrapping_add(by);
+    }
 }
 
 /// Says that other files must be linked again, too.

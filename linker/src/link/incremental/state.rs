@@ -235,6 +235,8 @@ pub mod input {
     pub const OBJECT: u32 = 1;
     /// An archive whose members are listed.
     pub const ARCHIVE: u32 = 2;
+    /// An object that the command line does not name any more.
+    pub const GONE: u32 = 3;
 }
 
 /// An argument that names an input.

@@ -10,8 +10,7 @@ use crate::output::{Outputs, Std};
 use crate::room::Room;
 use crate::symtab::{self, SymtabLayout};
 
-/// Makes room in the symbol table for what the files have in it now. Gives the places that a file has left, each with where
-/// a symbol of that file is that may stand there instead.
+/// Makes room in the symbol table for what the files have in it now. Gives the places that files have left.
 pub(super) fn settle_symbols(
     state: &State,
     symtab: &SymtabLayout,
@@ -24,6 +23,10 @@ pub(super) fn settle_symbols(
         found.ok_or_else(|| Reason::from(DAMAGED))
     };
     let (table, strings) = (find(Std::Symtab)?, find(Std::Strtab)?);
+    // A symbol of the linker's own, or of a shared object, is where it is, and there once more in the place of one that is gone.
+    let files: &[FileRecord] = state.table(Table::Files);
+    let linker = files.first().filter(|linker| linker.globals > 0);
+    let like = linker.map(|linker| linker.globals_at);
     let (mut left, mut left_locals) = (Vec::new(), Vec::new());
     for (share, record) in symtab.shares.iter().skip(1).zip(records) {
         if share.locals > record.locals {
@@ -38,18 +41,15 @@ pub(super) fn settle_symbols(
             (record.locals_at, record.locals) = (at, taken as u32);
             facts.spare_locals = [at + 24 * taken, spare - taken];
         }
-        if share.globals == 0 && record.globals > 0 {
-            return Err("a changed object has no global symbols any more".into());
-        }
-        if share.globals > record.globals {
-            let now = table.offset + 24 * facts.symbols;
+        if share.globals > record.globals || share.globals == 0 {
             if record.globals > 0 {
                 left.push(LeftSymbols {
                     at: record.globals_at,
                     count: record.globals,
-                    now,
+                    like: like.ok_or("nothing can stand for symbols that are gone")?,
                 });
             }
+            let now = table.offset + 24 * facts.symbols;
             (record.globals_at, record.globals) = (now, share.globals);
             facts.symbols += u64::from(share.globals);
         }
@@ -80,8 +80,8 @@ struct LeftSymbols {
     /// File offset.
     at: u64,
     count: u32,
-    /// Where the file's symbols are now.
-    now: u64,
+    /// Where a symbol is that may stand there instead.
+    like: u64,
 }
 
 /// Brings the sizes of the symbol table up to date, and fills what files have left in it.
@@ -96,8 +96,9 @@ pub(super) fn finish_symbols(
         let symbols: &mut [Sym] = bytemuck::try_cast_slice_mut(bytes).ok()?;
         symbols.fill(symtab::spare_local(outputs));
     }
-    for LeftSymbols { at, count, now } in &left.globals {
-        let symbol: [u8; 24] = (*patch.bytes(*now, 24)?).try_into().ok()?;
+    for LeftSymbols { at, count, like } in &left.globals {
+        let start = usize::try_from(*like).ok()?;
+        let symbol: [u8; 24] = patch.image.get(start..start.checked_add(24)?)?.try_into().ok()?;
         for slot in patch
             .bytes(*at, 24 * u64::from(*count))?
             .chunks_exact_mut(24)

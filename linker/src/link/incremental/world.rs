@@ -1,8 +1,8 @@
 //! The rest of the program, as the state file has it: what names mean, who has which group, where equal pieces are.
 
 use super::state::{
-    ADDED, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord, State, Table,
-    hash_piece, key_of,
+    ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord, State, Table,
+    file, hash_piece, key_of,
 };
 use rustc_hash::FxHashMap;
 
@@ -100,7 +100,7 @@ impl<'s> World<'s> {
         self.added_definitions.get(&file).map_or(&[], Vec::as_slice)
     }
 
-    /// The files that mention a name.
+    /// The linked files that mention a name.
     pub fn mentioning(&self, at: NameAt) -> Vec<u32> {
         let mut files = self.added_mentions.get(&at).cloned().unwrap_or_default();
         if let NameAt::Table(index) = at {
@@ -111,6 +111,12 @@ impl<'s> World<'s> {
                 files.extend(all.get(*start as usize..*end as usize).unwrap_or(&[]));
             }
         }
+        let known: &[FileRecord] = self.state.table(Table::Files);
+        let is_linked = |id: &u32| {
+            let file = known.get(*id as usize);
+            file.is_some_and(|file| file.bits & file::LINKED != 0)
+        };
+        files.retain(is_linked);
         files
     }
 

@@ -273,14 +273,17 @@ fn fill_relocations(patch: &mut Patch, (at, count): (u64, u32), spare: Rela) -> 
 
 /// Writes new pieces, and fills room that chunks with debugging information have taken or left.
 fn fill(patch: &mut Patch, state: &State, traced: &Traced, placed: &Placed) -> Option<()> {
-    let (outputs, again) = (&placed.outputs, &placed.again);
-    for (part, offset, size) in again.rests.values().chain(&again.left) {
-        let output = &outputs.sections[outputs.parts[part.index()].output.index()];
-        let room = patch.bytes(output.offset.checked_add(*offset)?, *size)?;
-        Filler::of(&output.name).unwrap_or(Filler::Zeros).fill(room);
-    }
     let parts: &[PartRecord] = state.table(Table::Parts);
     let sections: &[OutputRecord] = state.table(Table::Outputs);
+    let rests = placed.again.rests.iter();
+    let rests = rests.map(|(part, (offset, size))| (*part, *offset, *size));
+    for (part, offset, size) in rests.chain(placed.again.left.iter().copied()) {
+        let part = parts.get(part as usize)?;
+        let output = sections.get(part.output as usize)?;
+        let room = patch.bytes(output.offset.checked_add(offset)?, size)?;
+        let name = state.text(output.name, output.name_len);
+        Filler::of(name).unwrap_or(Filler::Zeros).fill(room);
+    }
     for piece in &traced.added {
         let part = parts.get(piece.part as usize)?;
         let section = sections.get(part.output as usize)?;
