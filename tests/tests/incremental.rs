@@ -88,8 +88,42 @@ impl Program {
         self.units[unit].functions.push(function);
     }
 
+    /// Changes some units, which are returned, and says how. Of at least `least` units, those are left.
+    fn edit(&mut self, least: usize) -> (Vec<usize>, String) {
+        match self.draw.below(24) {
+            0 if self.units.len() < least + 3 => {
+                let unit = self.units.len();
+                self.units.push(Unit {
+                    data: vec![unit, 2, 3],
+                    ..Unit::default()
+                });
+                (0..3).for_each(|_| self.add_function(unit));
+                (vec![unit], format!("unit {unit} is new"))
+            }
+            1 if self.units.len() > least => {
+                self.units.pop();
+                let gone = self.units.len();
+                let mut changed = Vec::new();
+                for (number, unit) in self.units.iter_mut().enumerate() {
+                    for function in &mut unit.functions {
+                        let before = function.calls.len();
+                        function.calls.retain(|(other, _)| *other != gone);
+                        if function.calls.len() < before && !changed.contains(&number) {
+                            changed.push(number);
+                        }
+                    }
+                }
+                (changed, format!("unit {gone} is gone"))
+            }
+            _ => {
+                let (unit, what) = self.edit_unit();
+                (vec![unit], what)
+            }
+        }
+    }
+
     /// Changes a unit, which is returned, and says how.
-    fn edit(&mut self) -> (usize, String) {
+    fn edit_unit(&mut self) -> (usize, String) {
         let unit = self.draw.below(self.units.len());
         let count = self.units[unit].functions.len();
         let at = self.draw.below(count);
@@ -273,11 +307,10 @@ fn edits(form: &Form) {
         let name = format!("unit{unit}");
         place.compile(&name, &program.source(unit), form.compile, form.tickets);
     };
-    let objects: Vec<String> = (0..form.units)
-        .map(|unit| format!("unit{unit}.o"))
-        .collect();
-    let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
-    let link = |name: &str, options: &[&str]| {
+    let link = |program: &Program, name: &str, options: &[&str]| {
+        let units = 0..program.units.len();
+        let objects: Vec<String> = units.map(|unit| format!("unit{unit}.o")).collect();
+        let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
         if !form.shared {
             place
                 .link(name, &[form.link, options, &["main.o"], &objects].concat())
@@ -297,13 +330,24 @@ fn edits(form: &Form) {
         compile(&program, unit);
     }
     settle();
-    link("grown", &[INCREMENTAL]);
+    link(&program, "grown", &[INCREMENTAL]);
     let steps = setting("REPO_TESTS_STEPS", 30);
     for step in 0..steps {
-        let (unit, what) = program.edit();
-        compile(&program, unit);
-        link("grown", &[INCREMENTAL]);
-        link("made", &[]);
+        let units = program.units.len();
+        let (changed, what) = program.edit(form.units);
+        for unit in changed {
+            compile(&program, unit);
+        }
+        if program.units.len() != units {
+            // The program calls all units. (It is linked once only where they are a library.)
+            place.compile("main", &program.main_source(), form.compile, form.tickets);
+            let _ = std::fs::remove_file(scratch.join("made"));
+            if form.shared {
+                let _ = std::fs::remove_file(scratch.join("grown"));
+            }
+        }
+        link(&program, "grown", &[INCREMENTAL]);
+        link(&program, "made", &[]);
         let [grown, made] = ["grown", "made"].map(|name| {
             let mut command = scratch.command(scratch.join(name));
             run(&mut command)

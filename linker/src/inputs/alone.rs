@@ -69,9 +69,7 @@ impl Opener<'_, '_> {
     /// An object without sections.
     fn nothing(&mut self, path: &Path) {
         let header = Ehdr {
-            e_ident: [
-                0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            ],
+            e_ident: [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             e_type: c::ET_REL,
             e_machine: c::EM_X86_64,
             e_version: 1,

@@ -286,9 +286,7 @@ impl Placing<'_, '_> {
                     .left
                     .push((record.part, record.offset, record.capacity));
             }
-            placed
-                .rests
-                .insert(record.part, (start + capacity, rest));
+            placed.rests.insert(record.part, (start + capacity, rest));
         }
         placed.next.insert(record.part, start + capacity);
         (record.offset, record.capacity) = (start, capacity);

@@ -4,14 +4,16 @@
 //! its contents. An archive may have got new members, or lost some that were not linked, as long as nobody would be linked
 //! that was not: of that its index tells.
 
+use super::Reason;
 use super::command::{self, Command};
+use super::draw::Drawn;
 use super::inputs::list_members;
 use super::manifest::Changed;
 use super::state::{
-    ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table, content_key, file, input,
+    ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table,
+    content_key, file, input,
 };
 use super::world::World;
-use super::Reason;
 use crate::elf::c;
 use crate::stamp::{Moment, Stamp};
 use crate::symbols::{flag, rank};
@@ -40,15 +42,23 @@ pub(super) struct Edited {
     moved: Vec<(u32, u32)>,
 }
 
-/// An object that was not linked before.
+/// An object that was not linked before. Those that arguments name come first.
 pub(super) struct Added {
     /// The file that it is in.
-    pub path: PathBuf,
-    /// What that is like, and a key of its contents.
-    stamp: Stamp,
-    content: [u64; 2],
-    /// The argument that names it.
-    argument: u32,
+    path: PathBuf,
+    from: From,
+}
+
+/// Why it is linked now.
+enum From {
+    /// An argument names it.
+    Argument {
+        argument: u32,
+        stamp: Stamp,
+        content: [u64; 2],
+    },
+    /// It has what is needed now.
+    Archive(Drawn),
 }
 
 /// What an input is like now.
@@ -94,7 +104,11 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
                 let archive = Library {
                     state,
                     path,
-                    may_be_whole: command.args.inputs.iter().any(|input| input.state.whole_archive),
+                    may_be_whole: command
+                        .args
+                        .inputs
+                        .iter()
+                        .any(|input| input.state.whole_archive),
                     old: state.records(record.members[0], record.members[1]),
                 };
                 (edit.content, edit.members) = archive.look(&bytes, record, &mut edited.files)?;
@@ -155,13 +169,45 @@ impl Edited {
             objects.insert(*argument, (inputs.len() + self.added.len()) as u32);
             self.added.push(Added {
                 path: path.to_owned(),
-                stamp,
-                content: content_key(&bytes),
-                argument: *argument,
+                from: From::Argument {
+                    argument: *argument,
+                    stamp,
+                    content: content_key(&bytes),
+                },
             });
         }
         self.arguments = command::records(command.args, &objects);
         Ok(())
+    }
+
+    /// Members of archives are linked from now on.
+    pub fn draw(
+        &mut self,
+        state: &State,
+        command: &Command,
+        drawn: &[Drawn],
+    ) -> Result<(), Reason> {
+        let inputs: &[InputRecord] = state.table(Table::Inputs);
+        for drawn in drawn {
+            let input = inputs.get(drawn.input as usize).ok_or(DAMAGED)?;
+            self.added.push(Added {
+                path: command.path_of(state, input).to_owned(),
+                from: From::Archive(*drawn),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a member of an archive is linked from now on.
+    pub fn has_drawn(&self, drawn: Drawn) -> bool {
+        let is_it = |added: &Added| matches!(added.from, From::Archive(known) if known == drawn);
+        self.added.iter().any(is_it)
+    }
+
+    /// The members of an archive that is another one now.
+    pub fn members(&self, input: u32) -> Option<&[MemberRecord]> {
+        let edit = self.inputs.iter().find(|edit| edit.input == input)?;
+        Some(&edit.members)
     }
 
     /// The numbers of the objects that were not linked before.
@@ -174,11 +220,19 @@ impl Edited {
     pub fn new_record(&self, state: &State, file: u32) -> Option<FileRecord> {
         let index = file.checked_sub(self.new_files(state).start)?;
         let inputs: &[InputRecord] = state.table(Table::Inputs);
-        self.added.get(index as usize)?;
-        Some(FileRecord {
-            bits: file::LINKED | file::ALONE | file::ADDED,
-            input: inputs.len() as u32 + index,
-            ..FileRecord::default()
+        let bits = file::LINKED | file::ALONE | file::ADDED;
+        Some(match &self.added.get(index as usize)?.from {
+            From::Argument { .. } => FileRecord {
+                bits,
+                input: inputs.len() as u32 + index,
+                ..FileRecord::default()
+            },
+            From::Archive(drawn) => FileRecord {
+                bits: bits | if drawn.exclude { file::EXCLUDED } else { 0 },
+                input: drawn.input,
+                member: drawn.member,
+                ..FileRecord::default()
+            },
         })
     }
 
@@ -237,18 +291,36 @@ impl Edited {
             .map(|file| self.new_record(state, file))
             .collect();
         for ((file, record), added) in files.zip(records?).zip(&self.added) {
-            let path = added.path.as_os_str().as_bytes();
-            let input = InputRecord {
-                path: state.add_text(path)?,
-                path_len: u32::try_from(path.len()).ok()?,
-                file,
-                stamp: added.stamp,
-                members: [0; 2],
-                content: added.content,
-                argument: added.argument,
-                kind: input::OBJECT,
-            };
-            state.extend(Table::Inputs, &[input])?;
+            match &added.from {
+                From::Argument {
+                    argument,
+                    stamp,
+                    content,
+                } => {
+                    let path = added.path.as_os_str().as_bytes();
+                    let input = InputRecord {
+                        path: state.add_text(path)?,
+                        path_len: u32::try_from(path.len()).ok()?,
+                        file,
+                        stamp: *stamp,
+                        members: [0; 2],
+                        content: *content,
+                        argument: *argument,
+                        kind: input::OBJECT,
+                    };
+                    state.extend(Table::Inputs, &[input])?;
+                }
+                From::Archive(drawn) => {
+                    let inputs: &[InputRecord] = state.table(Table::Inputs);
+                    let archive = inputs.get(drawn.input as usize)?;
+                    if archive.kind == input::ARCHIVE {
+                        let before = u64::from(drawn.member - 1);
+                        let at = archive.members[0] + before * size_of::<MemberRecord>() as u64;
+                        let member = state.record_at::<MemberRecord>(at)?;
+                        (member.file, member.content) = (file, drawn.content);
+                    }
+                }
+            }
             state.extend(Table::Files, &[record])?;
         }
         Some(())

@@ -111,13 +111,7 @@ impl Inputs {
 
     /// The tables of inputs, of members, and of arguments. Of inputs that have changed since the link began, or just before, it is
     /// not known what was read.
-    pub fn write(
-        &self,
-        args: &Args,
-        started: Moment,
-        text: &mut Vec<u8>,
-        builder: &mut Builder,
-    ) {
+    pub fn write(&self, args: &Args, started: Moment, text: &mut Vec<u8>, builder: &mut Builder) {
         let arguments = arguments(args);
         let mut objects: FxHashMap<u32, u32> = FxHashMap::default();
         let mut members: Vec<MemberRecord> = Vec::new();

@@ -14,6 +14,7 @@ mod changes;
 mod choice;
 mod chunks;
 mod command;
+mod draw;
 mod edited;
 mod gaps;
 mod held;

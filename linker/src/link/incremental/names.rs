@@ -48,6 +48,8 @@ pub(super) enum Settled {
     Names(Names),
     /// These other files may define a name now, or do not any more.
     More(Vec<u32>),
+    /// Nobody has these, and they are needed.
+    Missing(Vec<Vec<u8>>),
 }
 
 /// What became of a name.
@@ -58,6 +60,8 @@ enum Meaning {
     Elsewhere,
     /// That depends on what other files have of it.
     Ask(Vec<u32>),
+    /// Nobody has it who is linked.
+    Missing,
 }
 
 impl Names {
@@ -85,6 +89,7 @@ impl Names {
             gone: Vec::new(),
         };
         let mut more: Vec<u32> = Vec::new();
+        let mut missing: Vec<Vec<u8>> = Vec::new();
         // What more files may cure.
         let mut failed: Option<Reason> = None;
         let warned: &[NameKey] = world.state.table(Table::Warned);
@@ -109,6 +114,14 @@ impl Names {
                     more.extend(files);
                     continue;
                 }
+                Ok(Meaning::Missing) if flags & flag::REFERENCED_STRONGLY != 0 => {
+                    missing.push(name.to_vec());
+                    continue;
+                }
+                Ok(Meaning::Missing) => {
+                    failed.get_or_insert_with(|| format!("{} is not known", show(name)).into());
+                    continue;
+                }
                 Err(what) => {
                     failed.get_or_insert_with(|| format!("{} {what}", show(name)).into());
                     continue;
@@ -131,12 +144,13 @@ impl Names {
                 is_hidden: flags & flag::NOT_DEFAULT != 0,
             });
         }
-        if more.is_empty() && failed.is_none() {
+        if more.is_empty() && failed.is_none() && missing.is_empty() {
             names.find_gone(world, files, ids, &mut more)?;
         }
         match (more.is_empty(), failed) {
             (false, _) => Ok(Settled::More(more)),
             (true, Some(failed)) => Err(failed),
+            (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
             (true, None) => Ok(Settled::Names(names)),
         }
     }
@@ -307,7 +321,7 @@ fn meaning(
         return match (key.in_object(), may_be_exported) {
             (true, false) => Ok(Meaning::Own),
             (true, true) => Err("is new, and may be exported"),
-            (false, _) => Err("is not known"),
+            (false, _) => Ok(Meaning::Missing),
         };
     };
     let was_here = record.definer != NONE && ids.contains(&record.definer);
@@ -318,7 +332,7 @@ fn meaning(
     if !key.in_object() {
         // Another file may have a definition that had lost so far.
         return match was_here {
-            true => ask(Err("is not defined any more")),
+            true => ask(Ok(Meaning::Missing)),
             false => Ok(Meaning::Elsewhere),
         };
     }

@@ -182,11 +182,16 @@ fn check_facts(
             _ if again.edited.removed.contains(id) => is_said(again, record),
             true => {
                 record.notes = notes;
-                record.bits |= said.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum::<u32>();
+                record.bits |= said
+                    .iter()
+                    .filter(|(is, _)| *is)
+                    .map(|(_, bit)| bit)
+                    .sum::<u32>();
                 is_said(again, record)
             }
             false => {
-                is_executable == (record.bits & file::EXECUTABLE_STACK != 0) && notes == record.notes
+                is_executable == (record.bits & file::EXECUTABLE_STACK != 0)
+                    && notes == record.notes
             }
         };
         if !is_as_before {

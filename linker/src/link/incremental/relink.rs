@@ -9,13 +9,14 @@
 
 use super::changes::{Changes, FileChange};
 use super::command::Command;
+use super::draw::draw;
 use super::edited::{Edited, is_alone};
 use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
 use super::spare::{self, Canvas};
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
-use super::trace::{Ask, settle, trace};
+use super::trace::{Unsettled, settle, trace};
 use super::world::World;
 use super::write::{self, Linked, Written};
 use super::{Again, How, Reason, edited, manifest};
@@ -82,7 +83,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
         finish(link, &facts, 0, timing);
         return Ok(());
     }
-    let edited = edited::look(&state, &changed, Moment::now())?;
+    let mut edited = edited::look(&state, &changed, Moment::now())?;
     timing.phase("compare contents");
 
     let mut files = edited.files.clone();
@@ -103,6 +104,12 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
                 break;
             }
             Step::More(more) => files = more,
+            Step::Missing(names) => {
+                let drawn = draw(&state, &changed.command, &edited, &names)?;
+                let first = edited.new_files(&state).end;
+                edited.draw(&state, &changed.command, &drawn)?;
+                files.extend(first..edited.new_files(&state).end);
+            }
         }
     }
 
@@ -177,6 +184,7 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
         Ok(Step::Done(_)) if spare::is_as_output(state, held, &link.args.output) => return,
         Ok(Step::Done(_)) => "the spare image is another".into(),
         Ok(Step::More(_)) => "something would move".into(),
+        Ok(Step::Missing(_)) => "a name is not known".into(),
         Err(why) => why,
     };
     let output = link.args.output.display();
@@ -188,6 +196,8 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
 enum Step {
     /// Others must be linked again, too: all of them.
     More(Vec<u32>),
+    /// Somebody needs names that nobody has who is linked.
+    Missing(Vec<Vec<u8>>),
     /// All is known, and written.
     Done(Box<Done>),
 }
@@ -242,7 +252,8 @@ fn link_again(
     let read = read(again, &arena, &mut records)?;
     let settled = match settle(again, &read)? {
         Ok(settled) => settled,
-        Err(Ask(more)) => return with_more(before, ids, more),
+        Err(Unsettled::Ask(more)) => return with_more(before, ids, more),
+        Err(Unsettled::Missing(names)) => return Ok(Step::Missing(names)),
     };
     let (traced, offsets) = trace(again, &read, &settled, &records, &old)?;
     if !traced.left_out.is_empty() {
@@ -256,7 +267,15 @@ fn link_again(
             record.bits = 0;
         }
     }
-    let placed = place(again, &read, &settled, &traced, &mut records, &mut facts, offsets)?;
+    let placed = place(
+        again,
+        &read,
+        &settled,
+        &traced,
+        &mut records,
+        &mut facts,
+        offsets,
+    )?;
     let places = placed.places(&read, &settled, &traced);
     let values = values(&places, &settled.names);
 

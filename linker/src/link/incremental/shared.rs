@@ -3,9 +3,9 @@
 //! A full link takes of the names of shared objects only those that objects mention, so the state does not know the others. They are
 //! looked up here, where a name is new.
 
-use super::state::{InputRecord, State, Table, input};
 use super::Reason;
 use super::command::Command;
+use super::state::{InputRecord, State, Table, input};
 use crate::elf::c;
 use crate::shared::Shared;
 use memmap2::Mmap;

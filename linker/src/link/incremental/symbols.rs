@@ -98,7 +98,11 @@ pub(super) fn finish_symbols(
     }
     for LeftSymbols { at, count, like } in &left.globals {
         let start = usize::try_from(*like).ok()?;
-        let symbol: [u8; 24] = patch.image.get(start..start.checked_add(24)?)?.try_into().ok()?;
+        let symbol: [u8; 24] = patch
+            .image
+            .get(start..start.checked_add(24)?)?
+            .try_into()
+            .ok()?;
         for slot in patch
             .bytes(*at, 24 * u64::from(*count))?
             .chunks_exact_mut(24)

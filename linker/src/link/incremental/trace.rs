@@ -38,7 +38,7 @@ pub(super) struct Settled {
 ///
 /// # Errors
 /// If that is not known to be harmless.
-pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Ask>, Reason> {
+pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsettled>, Reason> {
     let Read {
         files,
         symbols,
@@ -48,7 +48,8 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Ask>, 
     let diag = again.diag;
     let names = match Names::settle(again.world, files, symbols, again.ids, diag)? {
         names::Settled::Names(names) => names,
-        names::Settled::More(more) => return Ok(Err(Ask(more))),
+        names::Settled::More(more) => return Ok(Err(Unsettled::Ask(more))),
+        names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
     };
     let (definitions, duplicates) = resolve::publish(files, symbols, sections, diag);
     if !duplicates.is_empty() || !definitions.commons.is_empty() {
@@ -67,8 +68,13 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Ask>, 
     }))
 }
 
-/// Other files that must be linked again before it is known what these mean.
-pub(super) struct Ask(pub Vec<u32>);
+/// What must be known before it is known what the names mean.
+pub(super) enum Unsettled {
+    /// These other files must be linked again, too.
+    Ask(Vec<u32>),
+    /// Somebody must define these names.
+    Missing(Vec<Vec<u8>>),
+}
 
 /// What of the objects is in the output.
 pub(super) struct Traced<'r> {

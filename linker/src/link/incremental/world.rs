@@ -1,8 +1,8 @@
 //! The rest of the program, as the state file has it: what names mean, who has which group, where equal pieces are.
 
 use super::state::{
-    ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord, State, Table,
-    file, hash_piece, key_of,
+    ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord,
+    State, Table, file, hash_piece, key_of,
 };
 use rustc_hash::FxHashMap;
 

@@ -1,0 +1,203 @@
+//! Names that nobody has needed before: who among the inputs has them.
+//!
+//! As in a full link the first input counts that offers a definition, in the order in which they were opened: an archive of
+//! which a member has it, or a shared object. The indices of archives are read for it, which is little beside what is in them.
+
+use super::Reason;
+use super::command::Command;
+use super::edited::Edited;
+use super::state::{InputRecord, MemberRecord, NONE, State, Table, content_key, input};
+use crate::args::InputKind;
+use crate::elf::c;
+use crate::linker_symbols;
+use crate::shared::Shared;
+use memmap2::Mmap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use store::guard::Guarded;
+use tickets::archive::Archive;
+
+/// A member of an archive that is to be linked from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Drawn {
+    /// The archive, by its number among the inputs.
+    pub input: u32,
+    /// Which member it is, counted from 1.
+    pub member: u32,
+    /// `--exclude-libs` covers it.
+    pub exclude: bool,
+    /// Key of its contents.
+    pub content: [u64; 2],
+}
+
+/// Finds who has the names, each of which nobody defines that is linked. Gives members of archives that are not linked yet.
+///
+/// # Errors
+/// If one is to be had only by a full link, or nowhere.
+pub(super) fn draw(
+    state: &State,
+    command: &Command,
+    edited: &Edited,
+    names: &[Vec<u8>],
+) -> Result<Vec<Drawn>, Reason> {
+    let is_lazy =
+        command.args.inputs.iter().any(|input| {
+            input.state.lib.is_some() || matches!(input.kind, InputKind::JustSymbols(_))
+        });
+    if is_lazy {
+        return Err("a name is needed that was not, and objects may be linked for it".into());
+    }
+    let mut missing: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let is_own = |name: &&&[u8]| {
+        let bounds = [&b"__start_"[..], b"__stop_"];
+        linker_symbols::is_provided(name) || bounds.iter().any(|bound| name.starts_with(bound))
+    };
+    if let Some(name) = missing.iter().find(is_own) {
+        return Err(format!("{} is needed now", String::from_utf8_lossy(name)).into());
+    }
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let mut drawn: Vec<Drawn> = Vec::new();
+    for (number, record) in (0..).zip(inputs) {
+        if missing.is_empty() {
+            break;
+        }
+        if !matches!(record.kind, input::OTHER | input::ARCHIVE) {
+            continue;
+        }
+        let path = command.path_of(state, record);
+        let bytes = map(path)?;
+        let Some(bytes) = &bytes else { continue };
+        let source = Source {
+            command,
+            path,
+            number,
+            members: match record.kind {
+                input::ARCHIVE => edited.members(number).unwrap_or_else(|| {
+                    let [at, count] = record.members;
+                    state.records(at, count)
+                }),
+                _ => &[],
+            },
+        };
+        if Archive::is_archive(bytes) {
+            source.archive(bytes, &mut missing, &mut drawn)?;
+        } else if bytes.starts_with(&c::ELFMAG) {
+            source.shared(bytes, &missing)?;
+        }
+    }
+    match missing.first() {
+        Some(name) => Err(format!("{} is not known", String::from_utf8_lossy(name)).into()),
+        None => {
+            drawn.retain(|drawn| !edited.has_drawn(*drawn));
+            match drawn.is_empty() {
+                // It was of no use.
+                true => Err("a member of an archive does not define what its index says".into()),
+                false => Ok(drawn),
+            }
+        }
+    }
+}
+
+/// An input that may have a name.
+struct Source<'s> {
+    command: &'s Command<'s>,
+    path: &'s Path,
+    number: u32,
+    /// Its members, if any of them is linked.
+    members: &'s [MemberRecord],
+}
+
+impl Source<'_> {
+    /// Takes the names that a member of an archive has.
+    fn archive(
+        &self,
+        bytes: &[u8],
+        missing: &mut Vec<&[u8]>,
+        drawn: &mut Vec<Drawn>,
+    ) -> Result<(), Reason> {
+        let path = self.path.display();
+        let unreadable = || Reason::from(format!("{path} cannot be read"));
+        let archive = Archive::parse(bytes).map_err(|_| unreadable())?;
+        let Some(symbols) = archive.symbols() else {
+            return Err(format!("{path} has no index, and may have what is needed").into());
+        };
+        let mut found: Vec<u64> = Vec::new();
+        for symbol in symbols {
+            let (name, offset) = symbol.map_err(|_| unreadable())?;
+            if let Some(at) = missing.iter().position(|missing| *missing == name) {
+                missing.swap_remove(at);
+                found.push(offset);
+            }
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let file_name = self
+            .path
+            .file_name()
+            .map_or(&b""[..], |name| name.as_bytes());
+        let excluded = &self.command.args.exclude_libs;
+        let exclude = excluded
+            .iter()
+            .any(|name| name == b"ALL" || name == file_name);
+        for (member, index) in archive.members().zip(0u32..) {
+            let member = member.map_err(|_| unreadable())?;
+            if !found.contains(&member.header_offset) {
+                continue;
+            }
+            let Some(data) = archive.inline_data(&member) else {
+                return Err(format!("a member of {path}, which is thin, is needed").into());
+            };
+            if self
+                .members
+                .get(index as usize)
+                .is_some_and(|member| member.file != NONE)
+            {
+                return Err(format!("{path} has an index that is wrong").into());
+            }
+            let new = Drawn {
+                input: self.number,
+                member: index + 1,
+                exclude,
+                content: content_key(data),
+            };
+            if !drawn.contains(&new) {
+                drawn.push(new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses names that a shared object has.
+    fn shared(&self, bytes: &[u8], missing: &[&[u8]]) -> Result<(), Reason> {
+        if bytes.get(16..18) != Some(&c::ET_DYN.to_le_bytes()[..]) {
+            return Ok(());
+        }
+        let path = self.path.display();
+        let failed = |why| Reason::from(format!("cannot read {path}: {why}"));
+        let shared = Shared::parse(bytes, b"").map_err(failed)?;
+        let mut defined = shared
+            .globals()
+            .filter(|index| shared.is_defined(*index) && shared.is_default(*index));
+        match defined.find(|index| missing.contains(&shared.name(*index))) {
+            Some(index) => {
+                let name = String::from_utf8_lossy(shared.name(index));
+                Err(format!("{name} of {path} is needed now").into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bytes of a file; nothing if it is empty.
+fn map(path: &Path) -> Result<Option<Guarded<Mmap>>, Reason> {
+    let failed =
+        |why: std::io::Error| Reason::from(format!("cannot read {}: {why}", path.display()));
+    let file = std::fs::File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() == 0 {
+        return Ok(None);
+    }
+    // SAFETY: as with all inputs: who writes to them while they are linked gets what he deserves.
+    let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+    Ok(Some(Guarded::new(map, path)))
+}

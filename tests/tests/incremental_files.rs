@@ -1,0 +1,187 @@
+//! Incremental links: source files that come and go, and members of archives that are needed now.
+
+use repo_tests::process::run;
+use repo_tests::relink::{INCREMENTAL, Place};
+use repo_tests::scratch::settle;
+use repo_tests::tools;
+
+/// Links and runs `a`; gives the line of the log.
+#[track_caller]
+fn link(place: &Place, words: &[&str], code: i32) -> String {
+    place.link("a", &[&[INCREMENTAL], words].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(code);
+    place.last()
+}
+
+#[track_caller]
+fn again(place: &Place, words: &[&str], files: &str, code: i32) {
+    let last = link(place, words, code);
+    let expected = format!("incremental link: {files} ");
+    assert!(last.contains(&expected), "{last}");
+}
+
+#[track_caller]
+fn in_full(place: &Place, words: &[&str], reason: &str, code: i32) {
+    let last = link(place, words, code);
+    assert!(
+        last.contains("full link") && last.contains(reason),
+        "{last}"
+    );
+}
+
+/// Frames, strings, debugging information, and what is called.
+fn text(name: &str, value: i32, calls: &str) -> String {
+    let prototype = match calls {
+        "" => String::new(),
+        calls => format!("int {calls}();"),
+    };
+    let call = match calls {
+        "" => String::new(),
+        calls => format!("+ {calls}()"),
+    };
+    format!(
+        "{prototype} static int of_{name} = {value}; struct type_{name} {{ int field; }};
+        static int inner_{name}(int x) {{ try {{ if (x > 200) throw x; return of_{name}; }} catch (int y) {{ return y; }} }}
+        int {name}() {{ type_{name} it = {{inner_{name}(3)}}; return it.field {call}; }}"
+    )
+}
+
+#[test]
+fn a_source_file_comes_and_goes() {
+    let Some(place) = Place::new() else { return };
+    for (tickets, options, link_options) in [
+        (false, &["-g"][..], &[][..]),
+        (true, &["-O1"], &["-Wl,--gc-sections"]),
+        (false, &["-fno-pie"], &["-no-pie"]),
+    ] {
+        let compile = |name: &str, text: &str| place.compile(name, text, options, tickets);
+        let words = |objects: &[&'static str]| [link_options, objects].concat();
+        compile("main", "int f(); int main() { return f(); }");
+        compile("f", &text("f", 1, ""));
+        settle();
+        in_full(&place, &words(&["main.o", "f.o"]), "", 1);
+        let count = if tickets { "tickets" } else { "objects" };
+        for _ in 0..2 {
+            // In the middle, where it is needed.
+            compile("f", &text("f", 1, "g"));
+            compile("g", &text("g", 20, ""));
+            let three = words(&["main.o", "g.o", "f.o"]);
+            again(&place, &three, "2 of", 21);
+            again(&place, &three, "0 of", 21);
+            compile("g", &text("g", 30, ""));
+            again(&place, &three, "1 of", 31);
+            // Two more, one of which nobody needs.
+            compile("g", &text("g", 30, "h"));
+            compile("h", &text("h", 4, ""));
+            compile("i", &text("i", 100, ""));
+            let five = words(&["main.o", "g.o", "i.o", "f.o", "h.o"]);
+            again(&place, &five, "3 of", 35);
+            compile("f", &text("f", 1, "i"));
+            again(&place, &five, "1 of", 101);
+            // They go; one of them too early.
+            compile("f", &text("f", 1, "g"));
+            compile("g", &text("g", 40, ""));
+            let without_f = [&[INCREMENTAL], &words(&["main.o", "g.o"])[..]].concat();
+            let failed = place.link("a", &without_f).failed();
+            assert!(failed.errors().contains("f()"), "{}", failed.errors());
+            again(&place, &three, "4 of", 41);
+            compile("f", &text("f", 1, ""));
+            again(&place, &words(&["main.o", "f.o"]), "2 of", 1);
+            let last = link(&place, &words(&["main.o", "f.o"]), 1);
+            let [all, of] = [" of ", count].map(|text| last.find(text).unwrap_or(0));
+            assert!(all < of, "{last}");
+            if tools::require(["readelf"]).is_some() {
+                let read = run(place.scratch.command("readelf").args(["-a", "a"])).ok();
+                assert_eq!(read.errors(), "");
+            }
+        }
+        std::fs::remove_file(place.scratch.join("a")).unwrap();
+        std::fs::remove_dir_all(place.scratch.join("program.repo.links")).unwrap();
+    }
+}
+
+#[test]
+fn the_order_of_weak_definitions_is_that_of_the_command_line() {
+    let Some(place) = Place::new() else { return };
+    let compile = |name: &str, text: &str| place.compile(name, text, &[], false);
+    let weak = |value: i32| format!("__attribute__((weak)) int f() {{ return {value}; }}");
+    compile("main", "int f(); int main() { return f(); }");
+    compile("a1", &weak(1));
+    compile("a2", &weak(2));
+    compile("a3", "int f() { return 3; }");
+    settle();
+    link(&place, &["main.o", "a2.o"], 2);
+    // Whoever is first, and the strong one in any place.
+    link(&place, &["main.o", "a1.o", "a2.o"], 1);
+    link(&place, &["main.o", "a2.o", "a1.o"], 2);
+    again(&place, &["main.o", "a2.o", "a1.o", "a3.o"], "4 of", 3);
+    compile("a1", &weak(7));
+    again(&place, &["main.o", "a2.o", "a1.o", "a3.o"], "1 of", 3);
+    link(&place, &["main.o", "a2.o", "a1.o"], 2);
+    link(&place, &["main.o", "a1.o"], 7);
+    // One that is before an archive makes its member unnecessary.
+    run(place.scratch.command("ar").args(["rc", "liba.a", "a3.o"])).ok();
+    compile("none", "int none;");
+    link(&place, &["main.o", "none.o", "-L.", "-la"], 3);
+    link(&place, &["main.o", "none.o", "a1.o", "-L.", "-la"], 7);
+    link(&place, &["main.o", "none.o", "-L.", "-la"], 3);
+    compile("none", &weak(8));
+    link(&place, &["main.o", "none.o", "-L.", "-la"], 8);
+}
+
+#[test]
+fn a_member_of_an_archive_is_needed_now() {
+    let Some(place) = Place::new() else { return };
+    for tickets in [false, true] {
+        let compile = |name: &str, text: &str| place.compile(name, text, &["-g"], tickets);
+        let archive = |members: &[&str]| {
+            let _ = std::fs::remove_file(place.scratch.join("libm1.a"));
+            run(place
+                .scratch
+                .command("ar")
+                .args(["rc", "libm1.a"])
+                .args(members))
+            .ok();
+        };
+        compile("main", "int f(); int main() { return f(); }");
+        compile("f", &text("f", 1, ""));
+        compile("g", &text("g", 20, ""));
+        compile("h", &text("h", 4, "g"));
+        compile("i", &text("i", 50, "none"));
+        compile("other", &text("other", 0, ""));
+        archive(&["f.o", "h.o", "i.o"]);
+        run(place
+            .scratch
+            .command("ar")
+            .args(["rc", "libm2.a", "g.o", "other.o"]))
+        .ok();
+        settle();
+        let words = ["main.o", "-L.", "-lm1", "-lm2"];
+        in_full(&place, &words, "", 1);
+        // One that needs another one, of an archive of which nothing was linked.
+        compile("main", "int f(); int h(); int main() { return f() + h(); }");
+        again(&place, &words, "3 of", 25);
+        again(&place, &words, "0 of", 25);
+        // It changes in its archive, and is needed no more.
+        compile("h", &text("h", 5, "g"));
+        archive(&["f.o", "h.o", "i.o"]);
+        again(&place, &words, "1 of", 26);
+        compile("main", "int f(); int main() { return f(); }");
+        again(&place, &words, "1 of", 1);
+        // A new one, in an archive that was written again.
+        compile("main", "int f(); int j(); int main() { return f() + j(); }");
+        compile("j", &text("j", 60, ""));
+        archive(&["f.o", "j.o", "h.o", "i.o"]);
+        again(&place, &words, "2 of", 61);
+        // What it needs is nowhere.
+        compile("main", "int i(); int main() { return i(); }");
+        let failed = place
+            .link("a", &[&[INCREMENTAL], &words[..]].concat())
+            .failed();
+        assert!(failed.errors().contains("none()"), "{}", failed.errors());
+        compile("main", "int h(); int main() { return h(); }");
+        again(&place, &words, "1 of", 25);
+        std::fs::remove_dir_all(place.scratch.join("program.repo.links")).unwrap();
+        std::fs::remove_file(place.scratch.join("a")).unwrap();
+    }
+}
