@@ -45,6 +45,8 @@ pub struct Dynamic<'a> {
     /// Entries of `.dynsym` after the null symbol: what is imported, then what is defined, in the order of the
     /// hash table.
     pub symbols: Vec<DynamicSymbol<'a>>,
+    /// Entries behind those that are imported which are nobody's yet.
+    pub spare_symbols: u32,
     /// Index in `.dynsym` by symbol; 0 for none.
     index: Vec<u32>,
     /// `.dynstr`.
@@ -87,6 +89,7 @@ impl<'a> Dynamic<'a> {
         versioning: &'a Versioning,
         args: &'a Args,
         abi: GlibcAbi,
+        spare_symbols: u32,
     ) -> Option<Dynamic<'a>> {
         let mut chosen: Vec<SymbolId> = symbols
             .ids()
@@ -107,6 +110,7 @@ impl<'a> Dynamic<'a> {
         }
         let mut dynamic = Dynamic {
             symbols: Vec::with_capacity(chosen.len()),
+            spare_symbols,
             index: Vec::new(),
             strings: StringTable::new(),
             gnu_hash: None,
@@ -166,13 +170,17 @@ impl<'a> Dynamic<'a> {
         let order = shape.order(&hashes);
         dynamic.hashes = order.iter().map(|i| hashes[*i as usize]).collect();
         dynamic.gnu_hash = Some(shape);
+        let spare = |i: usize| if i < imported.len() { 0 } else { spare_symbols };
+        let places: Vec<u32> = (0..imported.len() + defined.len())
+            .map(|i| i as u32 + 1 + spare(i))
+            .collect();
         dynamic.symbols = imported;
         dynamic
             .symbols
             .extend(order.iter().map(|i| defined[*i as usize]));
         dynamic.index = vec![0; symbols.id_limit()];
-        for (i, symbol) in dynamic.symbols.iter().enumerate() {
-            dynamic.index[symbol.id.index()] = i as u32 + 1;
+        for (place, symbol) in places.into_iter().zip(&dynamic.symbols) {
+            dynamic.index[symbol.id.index()] = place;
             dynamic.strings.add(symbol.name)?;
         }
         dynamic.need_glibc_abi(files, abi);
@@ -271,7 +279,19 @@ impl<'a> Dynamic<'a> {
 
     /// Index in `.dynsym` of the first symbol that is defined.
     pub fn first_defined(&self) -> u32 {
-        1 + (self.symbols.len() - self.hashes.len()) as u32
+        1 + self.imported_count() as u32 + self.spare_symbols
+    }
+
+    fn imported_count(&self) -> usize {
+        self.symbols.len() - self.hashes.len()
+    }
+
+    /// All entries of `.dynsym` after the null symbol, with those that are nobody's.
+    pub fn all_symbols(&self) -> impl Iterator<Item = Option<&DynamicSymbol<'a>>> {
+        let (imported, defined) = self.symbols.split_at(self.imported_count());
+        let spare = (0..self.spare_symbols).map(|_| None);
+        let imported = imported.iter().map(Some);
+        imported.chain(spare).chain(defined.iter().map(Some))
     }
 
     /// The entries of `.dynamic`. Values that are addresses are looked up in `outputs`; before layout they are wrong,

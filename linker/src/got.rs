@@ -119,14 +119,19 @@ pub struct Got {
     pub spare: Spare,
 }
 
-/// Relative relocations that nobody needs yet. The dynamic linker does not skip those that are none, so that each of them is about a
-/// word that nobody reads.
+/// What nobody needs yet. The dynamic linker does not skip relative relocations that are none, so that each of them is about a word
+/// that nobody reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spare {
     /// How many; they are counted among the slots' own, behind which they are.
     pub relocations: u32,
     /// The word, in `.got`.
     pub word: u32,
+    /// Slots, direct PLT entries, relocations and dynamic symbols for more imported symbols: how many of each. The relocations
+    /// are counted among the slots' own that name symbols.
+    pub imports: u32,
+    /// The first of their slots.
+    pub import_words: u32,
 }
 
 /// Numbers of dynamic relocations.
@@ -250,9 +255,21 @@ impl Got {
     pub fn make_room(&mut self, relocations: u32) {
         if relocations > 0 {
             let word = self.take(1);
-            self.spare = Spare { relocations, word };
+            (self.spare.relocations, self.spare.word) = (relocations, word);
             self.counts.relative += relocations;
         }
+    }
+
+    /// Makes room for so many imported symbols more.
+    pub fn make_import_room(&mut self, imports: u32) {
+        self.spare.imports = imports;
+        self.spare.import_words = self.take(imports);
+        self.counts.symbolic += imports;
+    }
+
+    /// Number of direct PLT entries, with those that nobody uses yet.
+    pub fn direct_entries(&self) -> u64 {
+        self.direct.len() as u64 + u64::from(self.spare.imports)
     }
 
     fn take(&mut self, words: u32) -> u32 {

@@ -7,7 +7,7 @@ use crate::arch::x86_64::reloc;
 use crate::args::{Args, OutputKind};
 use crate::build_id;
 use crate::diag::Diagnostics;
-use crate::dynamic::Dynamic;
+use crate::dynamic::{Dynamic, DynamicSymbol};
 use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
 use crate::got::{Entry, NONE, Owner, SlotRelocation, slot_relocation};
 use crate::hash_tables;
@@ -17,7 +17,7 @@ use crate::output::Std;
 use crate::plan::Mode;
 use crate::relocate::DynamicSlots;
 use crate::relr;
-use crate::room::Room;
+use crate::room::{NOP, Room};
 use crate::section_index::TableFields;
 use crate::sframe::Sframe;
 use crate::strtab::StringTable;
@@ -155,15 +155,23 @@ impl<'a> Made<'_, 'a> {
             let strings = dynamic.strings.bytes();
             let (head, tail) = out.split_at_mut(strings.len());
             head.copy_from_slice(strings);
-            copy(tail, self.joined_strings);
+            let (joined, spare) = tail.split_at_mut(self.joined_strings.len());
+            joined.copy_from_slice(self.joined_strings);
+            spare.fill(0);
         } else if is(Std::DynSym) {
             let syms: &mut [Sym] = bytemuck::cast_slice_mut(out);
             syms[0] = bytemuck::Zeroable::zeroed();
-            for (slot, symbol) in syms[1..].iter_mut().zip(&dynamic.symbols) {
-                let sym = self.dynamic_symbol(symbol.id);
-                *slot = Sym {
-                    st_name: dynamic.strings.get(symbol.name).unwrap_or(0),
-                    ..sym
+            for (slot, symbol) in syms[1..].iter_mut().zip(dynamic.all_symbols()) {
+                *slot = match symbol {
+                    Some(symbol) => Sym {
+                        st_name: dynamic.strings.get(symbol.name).unwrap_or(0),
+                        ..self.dynamic_symbol(symbol.id)
+                    },
+                    // Nobody is called so.
+                    None => Sym {
+                        st_info: c::STB_WEAK << 4,
+                        ..bytemuck::Zeroable::zeroed()
+                    },
                 };
             }
         } else if is(Std::GnuHash) {
@@ -171,16 +179,16 @@ impl<'a> Made<'_, 'a> {
                 shape.write(out, dynamic.first_defined(), &dynamic.hashes);
             }
         } else if is(Std::Hash) {
-            let hashes: Vec<u32> = dynamic
-                .symbols
-                .iter()
-                .map(|symbol| hash_tables::sysv_hash(symbol.name))
-                .collect();
+            let hash = |symbol: Option<&DynamicSymbol>| {
+                hash_tables::sysv_hash(symbol.map_or(b"", |symbol| symbol.name))
+            };
+            let hashes: Vec<u32> = dynamic.all_symbols().map(hash).collect();
             hash_tables::write_sysv(out, &hashes);
         } else if is(Std::VerSym) {
             copy_start(out, &[0, 0]);
-            for (slot, symbol) in out[2..].chunks_exact_mut(2).zip(&dynamic.symbols) {
-                slot.copy_from_slice(&symbol.version.to_le_bytes());
+            for (slot, symbol) in out[2..].chunks_exact_mut(2).zip(dynamic.all_symbols()) {
+                let version = symbol.map_or(versions::LOCAL, |symbol| symbol.version);
+                slot.copy_from_slice(&version.to_le_bytes());
             }
         } else if is(Std::VerDef) {
             let dynstr = |name: &[u8]| dynamic.strings.get(name).unwrap_or(0);
@@ -390,6 +398,15 @@ impl<'a> Made<'_, 'a> {
                 Rela::new(place, reloc::R_X86_64_COPY, index, 0),
             );
         }
+        // Those of symbols that are not imported yet ask for nobody's address.
+        if let Some(dynamic) = self.dynamic {
+            let first = dynamic.first_defined() - dynamic.spare_symbols;
+            for n in 0..got.spare.imports {
+                let place = self.places.slot(got.spare.import_words + n);
+                let rela = Rela::new(place, reloc::R_X86_64_GLOB_DAT, first + n, 0);
+                put(&mut symbolic, rela);
+            }
+        }
     }
 
     fn lazy_slot(&self, n: usize) -> u64 {
@@ -459,6 +476,7 @@ impl<'a> Made<'_, 'a> {
     fn write_direct(&self, out: &mut [u8]) -> Result<(), reloc::ApplyError> {
         let got = self.places.got;
         let size = crate::got::Got::direct_size(self.places.ibt) as usize;
+        out.fill(NOP);
         for (entry, index) in out.chunks_exact_mut(size).zip(&got.direct) {
             let slots = &got.entries[*index as usize];
             let address = self.places.plt_entry(slots).unwrap_or(0);

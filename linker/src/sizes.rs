@@ -113,7 +113,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     }
     std(
         Std::PltGot,
-        Got::direct_size(wanted.ibt) * got.direct.len() as u64,
+        Got::direct_size(wanted.ibt) * got.direct_entries(),
         16,
     );
     std(
@@ -126,7 +126,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         std(Std::RelrDyn, 8, 8);
     }
     if let Some(dynamic) = wanted.dynamic {
-        let count = dynamic.symbols.len();
+        let count = dynamic.symbols.len() + dynamic.spare_symbols as usize;
         std(Std::DynSym, 24 * (count as u64 + 1), 8);
         std(Std::DynStr, dynamic_strings_size(dynamic, args), 1);
         if let (true, Some(shape)) = (args.hash_style.gnu, &dynamic.gnu_hash) {
@@ -226,7 +226,8 @@ fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
         .chain(&args.audit)
         .chain(&dynamic.depaudit);
     let joined: usize = lists.map(|path| path.len() + 1).sum();
-    (dynamic.strings.bytes().len() + joined) as u64
+    let spare = Room::of(args).of_import_names(dynamic.spare_symbols);
+    (dynamic.strings.bytes().len() + joined) as u64 + spare
 }
 
 /// Types of sections follow from what came to be in them.

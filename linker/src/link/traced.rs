@@ -5,7 +5,7 @@ use super::{Failed, Link, check_inputs, too_large};
 use crate::args::{OutputKind, PackDynRelocs};
 use crate::dynamic::{Dynamic, GlibcAbi};
 use crate::frames::FrameLayout;
-use crate::got::Got;
+use crate::got::{Entry, Got};
 use crate::icf::{Folder, Folds};
 use crate::ids::PartId;
 use crate::layout::{self, MergeClasses, MergedPieces, PieceError};
@@ -22,6 +22,7 @@ use crate::sframe::Sframe;
 use crate::sizes::place_commons;
 use crate::sizes::relocation_counts;
 use crate::symbol_warnings;
+use crate::symbols::flag;
 use crate::timing::Timing;
 use crate::trace::groups::Groups;
 use crate::trace::{Needs, Tracer};
@@ -91,6 +92,11 @@ pub fn trace<'r>(
     if mode.pic && !mode.pack {
         let [relative, ..] = relocation_counts(&got, &needs);
         got.make_room(Room::of(args).of_relocations(relative));
+    }
+    if resolved.dynamic_output {
+        let is_imported = |entry: &&Entry| entry.flags & flag::IMPORTED != 0;
+        let imported = got.entries.iter().filter(is_imported).count();
+        got.make_import_room(Room::of(args).of_imports(imported as u32));
     }
     let got = got;
     let dynamic = make_dynamic(link, resolved, &needs, &got)?;
@@ -249,7 +255,7 @@ fn make_dynamic<'r>(
         versioning,
         ..
     } = resolved;
-    let dynamic = Dynamic::new(files, symbols, versioning, args, abi);
+    let dynamic = Dynamic::new(files, symbols, versioning, args, abi, got.spare.imports);
     dynamic
         .map(Some)
         .ok_or_else(|| too_large(link.diag, ".dynstr"))

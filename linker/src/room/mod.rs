@@ -131,6 +131,22 @@ impl Room {
         }
     }
 
+    /// Imported symbols that may come beside so many: each has a slot, a direct PLT entry, a relocation, and a dynamic symbol.
+    pub fn of_imports(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 8 + 32,
+            false => 0,
+        }
+    }
+
+    /// Bytes of the names of so many imported symbols that may come.
+    pub fn of_import_names(self, symbols: u32) -> u64 {
+        match self.0 {
+            true => 32 * u64::from(symbols),
+            false => 0,
+        }
+    }
+
     /// Bytes behind the merged pieces of a part.
     pub fn of_pieces(self, size: u64) -> u64 {
         match self.0 && size > 0 {

@@ -177,6 +177,20 @@ fn facts(link: &Finished) -> Facts {
             0 => 0,
             _ => placed.places(resolved, traced).slot(traced.got.spare.word),
         },
+        spare_strings: {
+            let symbols = traced.dynamic.as_ref().map_or(0, |it| it.spare_symbols);
+            let room = Room::of(args).of_import_names(symbols);
+            [placed.outputs.std(Std::DynStr).size - room, room]
+        },
+        spare_imports: match &traced.dynamic {
+            Some(dynamic) => [
+                traced.got.spare.imports,
+                traced.got.spare.import_words,
+                traced.got.direct.len() as u32,
+                dynamic.first_defined() - dynamic.spare_symbols,
+            ],
+            None => [0; 4],
+        },
         spare_frames: [traced.frame_layout.end, traced.frame_layout.spare],
         spare_locals: placed.symtab.as_ref().map_or([0; 2], |symtab| {
             let first = symtab.local_count - symtab.spare_locals;

@@ -10,7 +10,7 @@ use super::state::{
 use super::world::{NameAt, World};
 use crate::addresses::{Places, SymbolValue};
 use crate::build_id::ChunkDigest;
-use crate::got;
+use crate::got::{self, Slots};
 use crate::ids::{SectionId, SymbolId};
 use crate::symbols::{flag, rank};
 use rustc_hash::FxHashMap;
@@ -32,6 +32,8 @@ pub(super) struct Changes {
     pub next: Vec<(u32, u64)>,
     pub facts: Option<Facts>,
     pub digests: Vec<ChunkDigest>,
+    /// Slots that names have come to have.
+    pub slots: Vec<Slots>,
     /// Where the output has changed.
     pub stale: Vec<Range>,
 }
@@ -66,6 +68,9 @@ impl Changes {
                 places,
                 ..change.record
             };
+        }
+        if !self.slots.is_empty() {
+            state.extend(Table::Slots, &self.slots)?;
         }
         for (part, next) in self.next {
             let part = state.record_mut::<PartRecord>(Table::Parts, part as usize)?;
@@ -123,6 +128,12 @@ impl Changes {
 }
 
 impl Changes {
+    /// Which slots names have come to have.
+    pub fn note_grants(&mut self, names: &Names) {
+        let slots = names.grants.iter().map(|(_, grant)| grant.slots);
+        self.slots = slots.collect();
+    }
+
     /// What the names of the files mean now, and who mentions them newly. `ids` are the files' numbers in the state.
     pub fn note_names(
         &mut self,
@@ -154,9 +165,14 @@ impl Changes {
                     if known.own.is_some() {
                         record.is_placed = is_placed(places, known.symbol).into();
                     }
-                    if record != old {
+                    if world.record(at) != Some(record) {
                         self.names.push((at, record));
                     }
+                }
+                (None, Some(record)) => {
+                    // It is imported from now on.
+                    new_at.insert(known.symbol, self.new_names.len());
+                    self.new_names.push(record);
                 }
                 _ => {
                     let Some(own) = known.own else { continue };

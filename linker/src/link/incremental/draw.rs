@@ -6,6 +6,7 @@
 use super::Reason;
 use super::command::Command;
 use super::edited::Edited;
+use super::imports::Import;
 use super::state::{InputRecord, MemberRecord, NONE, State, Table, content_key, input};
 use crate::args::InputKind;
 use crate::elf::c;
@@ -30,7 +31,16 @@ pub(super) struct Drawn {
     pub content: [u64; 2],
 }
 
-/// Finds who has the names, each of which nobody defines that is linked. Gives members of archives that are not linked yet.
+/// Who has names that are needed now.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Members of archives that are not linked yet.
+    pub members: Vec<Drawn>,
+    /// Names of shared objects.
+    pub imports: Vec<Import>,
+}
+
+/// Finds who has the names, each of which nobody defines that is linked; `output` are the output's bytes.
 ///
 /// # Errors
 /// If one is to be had only by a full link, or nowhere.
@@ -39,7 +49,8 @@ pub(super) fn draw(
     command: &Command,
     edited: &Edited,
     names: &[Vec<u8>],
-) -> Result<Vec<Drawn>, Reason> {
+    output: &[u8],
+) -> Result<Found, Reason> {
     let is_lazy =
         command.args.inputs.iter().any(|input| {
             input.state.lib.is_some() || matches!(input.kind, InputKind::JustSymbols(_))
@@ -56,7 +67,7 @@ pub(super) fn draw(
         return Err(format!("{} is needed now", String::from_utf8_lossy(name)).into());
     }
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    let mut drawn: Vec<Drawn> = Vec::new();
+    let mut found = Found::default();
     for (number, record) in (0..).zip(inputs) {
         if missing.is_empty() {
             break;
@@ -80,19 +91,19 @@ pub(super) fn draw(
             },
         };
         if Archive::is_archive(bytes) {
-            source.archive(bytes, &mut missing, &mut drawn)?;
+            source.archive(bytes, &mut missing, &mut found.members)?;
         } else if bytes.starts_with(&c::ELFMAG) {
-            source.shared(bytes, &missing)?;
+            source.shared(bytes, &mut missing, output, &mut found.imports)?;
         }
     }
     match missing.first() {
         Some(name) => Err(format!("{} is not known", String::from_utf8_lossy(name)).into()),
         None => {
-            drawn.retain(|drawn| !edited.has_drawn(*drawn));
-            match drawn.is_empty() {
+            found.members.retain(|drawn| !edited.has_drawn(*drawn));
+            match found.members.is_empty() && found.imports.is_empty() {
                 // It was of no use.
                 true => Err("a member of an archive does not define what its index says".into()),
-                false => Ok(drawn),
+                false => Ok(found),
             }
         }
     }
@@ -168,24 +179,40 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Refuses names that a shared object has.
-    fn shared(&self, bytes: &[u8], missing: &[&[u8]]) -> Result<(), Reason> {
+    /// Takes the names that a shared object has.
+    fn shared(
+        &self,
+        bytes: &[u8],
+        missing: &mut Vec<&[u8]>,
+        output: &[u8],
+        imports: &mut Vec<Import>,
+    ) -> Result<(), Reason> {
         if bytes.get(16..18) != Some(&c::ET_DYN.to_le_bytes()[..]) {
             return Ok(());
         }
         let path = self.path.display();
         let failed = |why| Reason::from(format!("cannot read {path}: {why}"));
-        let shared = Shared::parse(bytes, b"").map_err(failed)?;
-        let mut defined = shared
-            .globals()
-            .filter(|index| shared.is_defined(*index) && shared.is_default(*index));
-        match defined.find(|index| missing.contains(&shared.name(*index))) {
-            Some(index) => {
-                let name = String::from_utf8_lossy(shared.name(index));
-                Err(format!("{name} of {path} is needed now").into())
+        // One that has no name for itself is called as on the command line, or as it was found.
+        let mut arguments = self.command.args.inputs.iter();
+        let by_path = arguments
+            .any(|input| matches!(&input.kind, InputKind::File(path) if path == self.path));
+        let given = match by_path {
+            true => self.path.as_os_str(),
+            false => self.path.file_name().unwrap_or_default(),
+        };
+        let shared = Shared::parse(bytes, given.as_bytes()).map_err(failed)?;
+        for index in shared.globals() {
+            if !shared.is_defined(index) || !shared.is_default(index) {
+                continue;
             }
-            None => Ok(()),
+            let name = shared.name(index);
+            let Some(at) = missing.iter().position(|missing| *missing == name) else {
+                continue;
+            };
+            missing.swap_remove(at);
+            imports.push(Import::new(output, &shared, shared.soname, index)?);
         }
+        Ok(())
     }
 }
 

@@ -6,7 +6,8 @@
 
 use super::Reason;
 use super::command::{self, Command};
-use super::draw::Drawn;
+use super::draw::{Drawn, Found};
+use super::imports::Import;
 use super::inputs::list_members;
 use super::manifest::Changed;
 use super::state::{
@@ -32,6 +33,8 @@ pub(super) struct Edited {
     pub files: Vec<u32>,
     /// Objects that were not linked before. Their numbers follow those that the state has.
     pub added: Vec<Added>,
+    /// Names of shared objects that are needed now.
+    pub imports: Vec<Import>,
     /// Those of `files` that are linked no more.
     pub removed: Vec<u32>,
     /// The inputs that are not as the state says.
@@ -180,15 +183,11 @@ impl Edited {
         Ok(())
     }
 
-    /// Members of archives are linked from now on.
-    pub fn draw(
-        &mut self,
-        state: &State,
-        command: &Command,
-        drawn: &[Drawn],
-    ) -> Result<(), Reason> {
+    /// Members of archives are linked from now on, and names imported.
+    pub fn draw(&mut self, state: &State, command: &Command, found: Found) -> Result<(), Reason> {
+        self.imports.extend(found.imports);
         let inputs: &[InputRecord] = state.table(Table::Inputs);
-        for drawn in drawn {
+        for drawn in &found.members {
             let input = inputs.get(drawn.input as usize).ok_or(DAMAGED)?;
             self.added.push(Added {
                 path: command.path_of(state, input).to_owned(),

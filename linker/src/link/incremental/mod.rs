@@ -18,6 +18,7 @@ mod draw;
 mod edited;
 mod gaps;
 mod held;
+mod imports;
 mod inputs;
 mod manifest;
 mod names;

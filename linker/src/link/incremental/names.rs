@@ -2,8 +2,9 @@
 //! program does.
 
 use super::Reason;
+use super::imports::{self, Grant, Import};
 use super::state::{
-    DAMAGED, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
+    DAMAGED, Facts, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
 };
 use super::world::{NameAt, World};
 use crate::diag::Diagnostics;
@@ -25,8 +26,10 @@ pub(super) struct Known {
     pub symbol: SymbolId,
     /// Where its record is; `None` if it is new.
     pub at: Option<NameAt>,
-    /// What it meant before; of one that is new, nothing.
+    /// What it meant before; of one that is new, nothing, unless it is imported.
     pub record: Option<NameRecord>,
+    /// Which of the names it is that are imported from now on.
+    pub import: Option<usize>,
     /// The file here that defines it.
     pub own: Option<FileId>,
     /// One of the files says that it is not everybody's.
@@ -40,6 +43,8 @@ pub(super) struct Names {
     by_symbol: FxHashMap<SymbolId, u32>,
     /// Names that one of the files defined, and now nobody does.
     pub gone: Vec<NameAt>,
+    /// Slots and entries that names have come to have: the index in the list.
+    pub grants: Vec<(usize, Grant)>,
 }
 
 /// What names mean, or who must be asked as well.
@@ -80,6 +85,7 @@ impl Names {
         files: &Files,
         symbols: &SymbolTable,
         ids: &[u32],
+        imports: &[Import],
         diag: &Diagnostics,
     ) -> Result<Settled, Reason> {
         let show = |name: &[u8]| diag.show_name(name);
@@ -87,6 +93,7 @@ impl Names {
             list: Vec::new(),
             by_symbol: FxHashMap::default(),
             gone: Vec::new(),
+            grants: Vec::new(),
         };
         let mut more: Vec<u32> = Vec::new();
         let mut missing: Vec<Vec<u8>> = Vec::new();
@@ -107,6 +114,23 @@ impl Names {
             }
             let known = world.name(name);
             let flags = symbols.flags(id);
+            let import = match known.is_none() && !key.in_object() {
+                true => imports.iter().position(|import| import.name == name),
+                false => None,
+            };
+            if let Some(number) = import {
+                symbols.set_key(id, SHARED);
+                names.by_symbol.insert(id, names.list.len() as u32);
+                names.list.push(Known {
+                    symbol: id,
+                    at: None,
+                    record: Some(imported(key_of(name), &imports[number])),
+                    import,
+                    own: None,
+                    is_hidden: flags & flag::NOT_DEFAULT != 0,
+                });
+                continue;
+            }
             let own = match meaning(world, known, key, flags, ids) {
                 Ok(Meaning::Own) => key.in_object().then(|| key.file()),
                 Ok(Meaning::Elsewhere) => None,
@@ -140,6 +164,7 @@ impl Names {
                 symbol: id,
                 at: known.map(|(at, _)| at),
                 record: known.map(|(_, record)| record),
+                import: None,
                 own,
                 is_hidden: flags & flag::NOT_DEFAULT != 0,
             });
@@ -239,12 +264,19 @@ impl Names {
         Ok(())
     }
 
-    /// Tracing has said what symbols need: checks that they have it.
+    /// Tracing has said what symbols need: those that are imported get slots and entries that they have not.
     ///
     /// # Errors
-    /// If one needs what it has not.
-    pub fn check_needs(&self, symbols: &SymbolTable, diag: &Diagnostics) -> Result<(), Reason> {
-        for known in &self.list {
+    /// If one needs what it cannot get.
+    pub fn grant(
+        &mut self,
+        state: &State,
+        symbols: &SymbolTable,
+        facts: &mut Facts,
+        diag: &Diagnostics,
+    ) -> Result<(), Reason> {
+        let all: &[Slots] = state.table(Table::Slots);
+        for (index, known) in self.list.iter_mut().enumerate() {
             let flags = symbols.flags(known.symbol);
             let harmless = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REACHED;
             let had = known.record.map_or(0, |record| record.flags);
@@ -252,13 +284,31 @@ impl Names {
                 Some(_) => flags & !had & !harmless,
                 None => flags & flag::NEEDS,
             };
-            if new != 0 {
+            symbols.add_flags(known.symbol, had);
+            if new == 0 {
+                continue;
+            }
+            let granted = flag::NEEDS_GOT | flag::NEEDS_PLT;
+            let special = flag::TLS | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+            let record = known.record.as_mut().filter(|record| {
+                record.flags & flag::IMPORTED != 0
+                    && record.flags & special == 0
+                    && known.own.is_none()
+                    && (record.dynamic != 0 || known.import.is_some())
+                    && new & !granted == 0
+            });
+            let Some(record) = record else {
                 let name = diag.show_name(symbols.name(known.symbol));
                 return Err(
                     format!("{name} needs a slot or an entry of a table ({new:#x})").into(),
                 );
-            }
-            symbols.add_flags(known.symbol, had);
+            };
+            record.flags |= new;
+            let had = all.get(record.slots as usize);
+            let grant = imports::grant(facts, had, record.dynamic, record.flags)?;
+            record.dynamic = grant.dynamic;
+            record.slots = (all.len() + self.grants.len()) as u32;
+            self.grants.push((index, grant));
         }
         Ok(())
     }
@@ -266,8 +316,13 @@ impl Names {
     /// The slots of the symbols.
     pub fn got(&self, state: &State, symbols: &SymbolTable) -> Got {
         let records: &[Slots] = state.table(Table::Slots);
+        let granted = |number: u32| {
+            let index = (number as usize).checked_sub(records.len())?;
+            self.grants.get(index).map(|(_, grant)| &grant.slots)
+        };
         let slots = |known: &Known| {
-            let slots = records.get(known.record?.slots as usize)?;
+            let number = known.record?.slots;
+            let slots = records.get(number as usize).or_else(|| granted(number))?;
             Some(Entry {
                 owner: Owner::Global(known.symbol),
                 slots: *slots,
@@ -281,6 +336,21 @@ impl Names {
             facts.got_words,
             facts.got_module,
         )
+    }
+}
+
+/// What there is to say of a name that is imported from now on.
+fn imported(key: NameKey, import: &Import) -> NameRecord {
+    NameRecord {
+        key,
+        address: 0,
+        flags: import.flags,
+        slots: got::NONE,
+        definer: NONE,
+        dynamic: 0,
+        rank: rank::SHARED as u16,
+        is_placed: 1,
+        hidden_by: NONE,
     }
 }
 

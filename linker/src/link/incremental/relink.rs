@@ -105,9 +105,10 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
             }
             Step::More(more) => files = more,
             Step::Missing(names) => {
-                let drawn = draw(&state, &changed.command, &edited, &names)?;
+                let output = spare::map_output(&state, held, &link.args.output)?;
+                let found = draw(&state, &changed.command, &edited, &names, &output)?;
                 let first = edited.new_files(&state).end;
-                edited.draw(&state, &changed.command, &drawn)?;
+                edited.draw(&state, &changed.command, found)?;
                 files.extend(first..edited.new_files(&state).end);
             }
         }
@@ -250,16 +251,16 @@ fn link_again(
 
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
     let read = read(again, &arena, &mut records)?;
-    let settled = match settle(again, &read)? {
+    let mut settled = match settle(again, &read)? {
         Ok(settled) => settled,
         Err(Unsettled::Ask(more)) => return with_more(before, ids, more),
         Err(Unsettled::Missing(names)) => return Ok(Step::Missing(names)),
     };
-    let (traced, offsets) = trace(again, &read, &settled, &records, &old)?;
+    let mut facts = state.header().facts;
+    let (traced, offsets) = trace(again, &read, &mut settled, &records, &mut facts, &old)?;
     if !traced.left_out.is_empty() {
         return with_more(before, ids, traced.left_out);
     }
-    let mut facts = state.header().facts;
     count(&mut facts, &records[records.len() - new..], 1);
     for (id, record) in ids.iter().zip(&mut records) {
         if edited.removed.contains(id) {
@@ -305,6 +306,7 @@ fn link_again(
         facts: Some(facts),
         ..Changes::default()
     };
+    changes.note_grants(&settled.names);
     changes.note_names(again.world, &places, &settled.names, &values, ids);
     changes.pieces = traced.added;
     changes.groups = read.new_groups.clone();

@@ -110,6 +110,11 @@ pub struct Facts {
     pub spare_frames: [u64; 2],
     /// Local symbols that are not used yet: file offset of the first, and number.
     pub spare_locals: [u64; 2],
+    /// Bytes for names in `.dynstr` that are not used yet: offset, and size.
+    pub spare_strings: [u64; 2],
+    /// Symbols that can be imported beside those that are: how many, the next word of `.got`, the next direct PLT entry, and the
+    /// next place in `.dynsym`.
+    pub spare_imports: [u32; 4],
     /// Files that are linked.
     pub tickets: u32,
     /// Files that are linked and no tickets.

@@ -4,7 +4,7 @@
 use super::names::{self, Known, Names};
 use super::pieces::{AddedPiece, settle_pieces};
 use super::read::Read;
-use super::state::{FileRecord, NONE, State, fact};
+use super::state::{Facts, FileRecord, NONE, State, fact};
 use super::world::World;
 use super::{Again, Reason, shared};
 use crate::file::Files;
@@ -46,7 +46,8 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         ..
     } = read;
     let diag = again.diag;
-    let names = match Names::settle(again.world, files, symbols, again.ids, diag)? {
+    let imports = &again.edited.imports;
+    let names = match Names::settle(again.world, files, symbols, again.ids, imports, diag)? {
         names::Settled::Names(names) => names,
         names::Settled::More(more) => return Ok(Err(Unsettled::Ask(more))),
         names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
@@ -56,7 +57,8 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         return Err("a definition is there twice".into());
     }
     names.add_flags(again.world, symbols, again.ids, diag)?;
-    let new = names.list.iter().filter(|known| known.at.is_none());
+    let is_new = |known: &&Known| known.at.is_none() && known.import.is_none();
+    let new = names.list.iter().filter(is_new);
     let new = new.map(|known| symbols.name(known.symbol)).collect();
     shared::refuse_known(again.state, again.command, &new)?;
     let frames = Frames::parse(files, sections, &read.facts.frames, diag);
@@ -105,8 +107,9 @@ pub(super) struct Traced<'r> {
 pub(super) fn trace<'r>(
     again: Again,
     read: &'r Read<'r>,
-    settled: &Settled,
+    settled: &mut Settled,
     records: &[FileRecord],
+    after: &mut Facts,
     old: &[u8],
 ) -> Result<(Traced<'r>, Vec<u64>), Reason> {
     let Read {
@@ -150,7 +153,9 @@ pub(super) fn trace<'r>(
     let needs = tracer.run(&roots(&settled.names));
     again.refuse()?;
     check_needs(&needs, records, again.state)?;
-    settled.names.check_needs(symbols, again.diag)?;
+    settled
+        .names
+        .grant(again.state, symbols, after, again.diag)?;
     let left_out = check_references(files, sections, symbols, &settled.names, again)?;
 
     // Pieces go to their like before anybody asks where they are.

@@ -1,5 +1,6 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
+use super::imports;
 use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
@@ -152,6 +153,13 @@ pub(super) fn write(
     }
     fill_frames(&mut patch, again.state, placed, &facts).ok_or(DAMAGED)?;
     write_files(&writer, &mut patch, placed, records, spare)?;
+    let grants = settled.names.grants.iter().map(|(index, grant)| {
+        let import = settled.names.list[*index].import;
+        (*grant, import.map(|import| &again.edited.imports[import]))
+    });
+    let grants: Vec<_> = grants.collect();
+    let ibt = facts.bits & fact::IBT != 0;
+    imports::write(&mut patch, &placed.outputs, ibt, &mut facts, &grants)?;
     fill(&mut patch, again.state, traced, placed).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
