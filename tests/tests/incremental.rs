@@ -22,10 +22,24 @@ struct Function {
     /// Functions that it calls, by unit and number.
     calls: Vec<(usize, usize)>,
     string: Option<usize>,
+    /// What it calls of the C library, by number.
+    library: Option<usize>,
     /// It looks something up in a table of functions.
     has_table: bool,
     throws: bool,
 }
+
+/// What compilers do not know the results of.
+const LIBRARY: [&str; 8] = [
+    "x += atoi(digits)",
+    "x += (int)strtoul(digits, 0, 8)",
+    "x += (int)strtoll(digits, 0, 16)",
+    "x += strcoll(digits, \"7\") < 0",
+    "x += getenv(\"NOT_IN_THE_ENVIRONMENT\") == 0",
+    "x += (int)strspn(digits, \"0123\")",
+    "x += strpbrk(digits, \"3\") != 0",
+    "x += (int)strtod(digits, 0)",
+];
 
 /// A source file.
 #[derive(Clone, Default)]
@@ -68,6 +82,7 @@ impl Program {
             length: draw.below(6),
             calls: Vec::new(),
             string: (draw.below(3) == 0).then(|| draw.below(50)),
+            library: None,
             has_table: draw.below(5) == 0,
             throws: draw.below(4) == 0,
         };
@@ -128,7 +143,7 @@ impl Program {
         let count = self.units[unit].functions.len();
         let at = self.draw.below(count);
         let amount = 1 + self.draw.below(12);
-        let kind = self.draw.below(11);
+        let kind = self.draw.below(12);
         let function = &mut self.units[unit].functions[at];
         let what = match kind {
             0 | 1 => {
@@ -170,7 +185,12 @@ impl Program {
             }
             9 => {
                 function.calls.clear();
+                function.library = None;
                 "fewer calls"
+            }
+            10 => {
+                function.library = Some(amount % LIBRARY.len());
+                "a call of the C library"
             }
             _ => {
                 function.has_table = !function.has_table;
@@ -189,7 +209,9 @@ impl Program {
 
     fn source(&self, number: usize) -> String {
         let unit = &self.units[number];
-        let mut text = String::from("#include <stdio.h>\n#include <string.h>\n");
+        let mut text = String::from(
+            "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nstatic char *volatile digits = (char *)\"1234\";\n",
+        );
         for (other, number_there) in unit.functions.iter().flat_map(|function| &function.calls) {
             if *other != number {
                 let name = &self.units[*other].functions[*number_there].name;
@@ -233,6 +255,9 @@ impl Program {
                     "  x += (int)strlen(\"string {string} {}\");",
                     "s".repeat(string % 7)
                 );
+            }
+            if let Some(number) = function.library {
+                let _ = writeln!(text, "  {};", LIBRARY[number]);
             }
             if function.has_table {
                 let _ = writeln!(
