@@ -10,7 +10,7 @@
 
 mod again;
 
-pub use again::{Regions, fill_parts};
+pub use again::{Regions, abbreviations, fill_parts};
 
 use crate::addresses::Places;
 use crate::eh_frame::{self, TableEntry};
@@ -220,6 +220,8 @@ pub struct Writer<'l, 'a> {
     pub symtab: Option<&'l SymtabLayout>,
     /// What goes into it.
     pub chooser: Chooser<'l, 'a>,
+    /// Where the [abbreviations](crate::room::ABBREVIATIONS) of units that say nothing are.
+    pub abbreviations: Option<u32>,
     /// The image begins as zeros.
     pub zeroed: bool,
     /// To be told how much is written.
@@ -792,7 +794,7 @@ impl Writer<'_, '_> {
                 continue;
             };
             match Filler::of(&section.name) {
-                Some(filler) if !section.is_alloc() => filler.fill(room),
+                Some(filler) if !section.is_alloc() => filler.fill(room, self.abbreviations),
                 _ => room.fill(padding(section.flags & shf::EXEC != 0)),
             }
         }

@@ -24,6 +24,7 @@ pub mod binaries;
 pub mod build;
 pub mod compare;
 pub mod draw;
+pub mod edits;
 pub mod memo;
 pub mod process;
 pub mod programs;

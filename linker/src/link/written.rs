@@ -73,6 +73,7 @@ pub fn write<'r>(
         made: &made,
         symtab: placed.symtab.as_ref(),
         chooser,
+        abbreviations: write::abbreviations(outputs, &placed.laid_out.placement, Room::of(args)),
         zeroed: output.is_zeroed(),
         position: timing.position(),
     };

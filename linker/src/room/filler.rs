@@ -2,9 +2,16 @@
 //!
 //! DWARF 5, sections 7.5.1 (units), 6.2.4 (line tables), 6.1.2 (address ranges), 7.27 and 7.28 (lists). Tables of
 //! abbreviations, and the lists of DWARF 4, may be followed by zeros, which end an empty table.
+//!
+//! Units of zeros would do for most readers, but binutils' read nothing behind one. So they have an entry, a partial unit that
+//! nobody imports, with one attribute, in which all the room is. Its [abbreviation](ABBREVIATIONS) is behind those of all files.
 
 /// `nop`: between functions, and between the pieces of `.init`, which are run through.
 pub const NOP: u8 = 0x90;
+
+/// The table of abbreviations of the units that say nothing: number 1 is a `DW_TAG_partial_unit` without children, with an attribute
+/// of a number that is the user's to give (`DW_AT_lo_user`), a `DW_FORM_block4`.
+pub const ABBREVIATIONS: [u8; 16] = [1, 0x3c, 0, 0x80, 0x40, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// A kind of section with debugging information that may have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +28,8 @@ pub enum Filler {
     Addresses,
     /// `.debug_str_offsets`.
     Offsets,
+    /// `.debug_abbrev`.
+    Abbreviations,
     /// Zeros are as good as nothing.
     Zeros,
 }
@@ -35,7 +44,8 @@ impl Filler {
             b".debug_rnglists" | b".debug_loclists" => Filler::Lists,
             b".debug_addr" => Filler::Addresses,
             b".debug_str_offsets" => Filler::Offsets,
-            b".debug_abbrev" | b".debug_ranges" | b".debug_loc" => Filler::Zeros,
+            b".debug_abbrev" => Filler::Abbreviations,
+            b".debug_ranges" | b".debug_loc" => Filler::Zeros,
             _ => return None,
         })
     }
@@ -43,21 +53,22 @@ impl Filler {
     /// Whether so many bytes can be filled.
     pub fn fits(self, size: u64) -> bool {
         let least = match self {
-            Filler::Units => 11,
+            Filler::Units => 16,
             Filler::Lines => 26,
             Filler::Ranges => 32,
             Filler::Lists => 12,
             Filler::Addresses => return size.is_multiple_of(8),
             Filler::Offsets => return size.is_multiple_of(4) && size != 4,
-            Filler::Zeros => 0,
+            Filler::Abbreviations | Filler::Zeros => 0,
         };
         size == 0 || (size >= least && size < 0xffff_fff0)
     }
 
-    /// Fills bytes that it [`fits`](Self::fits) in.
-    pub fn fill(self, room: &mut [u8]) {
+    /// Fills bytes that it [`fits`](Self::fits) in. `abbreviations` is where [`ABBREVIATIONS`] are in `.debug_abbrev`.
+    pub fn fill(self, room: &mut [u8], abbreviations: Option<u32>) {
         room.fill(0);
         let length = (room.len().saturating_sub(4) as u32).to_le_bytes();
+        let rest = (room.len().saturating_sub(16) as u32).to_le_bytes();
         let mut put = |fields: &[&[u8]]| {
             let bytes = [&[&length[..]], fields].concat().concat();
             if let Some(start) = room.get_mut(..bytes.len()) {
@@ -65,8 +76,11 @@ impl Filler {
             }
         };
         match self {
-            // Version 4, abbreviations at 0, addresses of 8 bytes; and no entry.
-            Filler::Units => put(&[&[4, 0], &[0; 4], &[8]]),
+            // Version 4, addresses of 8 bytes.
+            Filler::Units => match abbreviations {
+                Some(at) => put(&[&[4, 0], &at.to_le_bytes(), &[8], &[1], &rest]),
+                None => put(&[&[4, 0], &[0; 4], &[8]]),
+            },
             // Version 3; instructions of one byte, opcodes from 10 on are special, the numbers of the others' operands; no
             // directories and no files. The program says again and again that a basic block begins, which makes no row.
             Filler::Lines => {
@@ -87,7 +101,7 @@ impl Filler {
             Filler::Lists => put(&[&[5, 0], &[8, 0], &[0; 4]]),
             Filler::Addresses => put(&[&[5, 0], &[8, 0]]),
             Filler::Offsets => put(&[&[5, 0], &[0; 2]]),
-            Filler::Zeros => {}
+            Filler::Abbreviations | Filler::Zeros => {}
         }
     }
 }
@@ -102,24 +116,31 @@ pub fn padding(is_code: bool) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::Filler;
+    use super::{ABBREVIATIONS, Filler};
     use gimli::{EndianSlice, LittleEndian};
 
     fn filled(filler: Filler, size: usize) -> Vec<u8> {
         assert!(filler.fits(size as u64));
         let mut bytes = vec![0xff; size];
-        filler.fill(&mut bytes);
+        filler.fill(&mut bytes, Some(3));
         bytes
     }
 
     #[test]
     fn a_unit_that_says_nothing_takes_all_of_the_room() {
-        for size in [11, 12, 100] {
+        let abbreviations = [&[1, 2, 0][..], &ABBREVIATIONS].concat();
+        let abbreviations = gimli::DebugAbbrev::new(&abbreviations, LittleEndian);
+        for size in [16, 17, 100] {
             let bytes = [filled(Filler::Units, size), filled(Filler::Units, 20)].concat();
             let info = gimli::DebugInfo::new(&bytes, LittleEndian);
             let mut units = info.units();
             let first = units.next().unwrap().unwrap();
             assert_eq!(first.length_including_self(), size);
+            let table = first.abbreviations(&abbreviations).unwrap();
+            let mut entries = first.entries(&table);
+            let entry = entries.next_dfs().unwrap().unwrap();
+            assert_eq!(entry.tag(), gimli::DW_TAG_partial_unit);
+            assert!(entries.next_dfs().unwrap().is_none());
             assert!(units.next().unwrap().is_some());
             assert!(units.next().unwrap().is_none());
         }

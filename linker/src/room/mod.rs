@@ -7,7 +7,7 @@
 
 mod filler;
 
-pub use filler::{Filler, NOP, padding};
+pub use filler::{ABBREVIATIONS, Filler, NOP, padding};
 
 use crate::args::{
     Args, CompressDebug, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,
@@ -60,7 +60,7 @@ impl Room {
     pub fn of_part(self, kind: Kind, size: u64) -> u64 {
         match kind {
             Kind::Gaps | Kind::Filled(_) if size > 0 => {
-                (size / 32).clamp(4 << 10, 4 << 20).next_multiple_of(16)
+                (size / 32).clamp(16 << 10, 4 << 20).next_multiple_of(16)
             }
             _ => 0,
         }

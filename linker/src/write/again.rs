@@ -7,7 +7,7 @@ use crate::frames::OutputCie;
 use crate::ids::{FileId, PartId};
 use crate::layout::Placement;
 use crate::output::{Outputs, Std};
-use crate::room::{Kind, Room};
+use crate::room::{ABBREVIATIONS, Filler, Kind, Room};
 use std::ops::Range;
 
 /// Where what one file writes is in the output's file.
@@ -132,13 +132,36 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Fills the room behind all files' debugging information in an image that is complete otherwise.
-pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &mut [u8]) {
+/// By part: where the last file's chunk ends.
+fn ends(outputs: &Outputs, placement: &Placement) -> Vec<u64> {
     let mut ends: Vec<u64> = vec![0; outputs.parts.len()];
     for chunk in &placement.chunks {
         let end = &mut ends[chunk.part.index()];
         *end = (*end).max(chunk.offset + chunk.size);
     }
+    ends
+}
+
+/// Where in `.debug_abbrev` the [abbreviations](ABBREVIATIONS) of units that say nothing are: behind those of all files, if
+/// there is room.
+pub fn abbreviations(outputs: &Outputs, placement: &Placement, room: Room) -> Option<u32> {
+    if room == Room::NONE {
+        return None;
+    }
+    let ends = ends(outputs, placement);
+    let is_it = |part: &PartId| room.kind(outputs, *part) == Kind::Filled(Filler::Abbreviations);
+    let mut parts = (0..ends.len() as u32).map(PartId).filter(is_it);
+    let only = parts.next().filter(|_| parts.next().is_none())?;
+    match ends[only.index()] {
+        0 => None,
+        end => u32::try_from(end).ok(),
+    }
+}
+
+/// Fills the room behind all files' debugging information in an image that is complete otherwise.
+pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &mut [u8]) {
+    let abbreviations = abbreviations(outputs, placement, room);
+    let ends = ends(outputs, placement);
     for (number, end) in (0..).zip(ends).filter(|(_, end)| *end > 0) {
         let part = PartId(number);
         if let Kind::Filled(filler) = room.kind(outputs, part) {
@@ -146,7 +169,10 @@ pub fn fill_parts(outputs: &Outputs, placement: &Placement, room: Room, image: &
             let extent = &placement.parts[part.index()];
             let start = (section.offset + end) as usize;
             let stop = (section.offset + extent.offset + extent.size) as usize;
-            filler.fill(&mut image[start..stop]);
+            filler.fill(&mut image[start..stop], abbreviations);
+            if filler == Filler::Abbreviations && abbreviations.is_some() {
+                image[start..start + ABBREVIATIONS.len()].copy_from_slice(&ABBREVIATIONS);
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::link::traced::Traced;
 use crate::link::written::Kept;
 use crate::object::{Object, Place, Signature};
 use crate::output::{Order, Outputs, Part, Std};
-use crate::room::{Kind, Room};
+use crate::room::{ABBREVIATIONS, Filler, Kind, Room};
 use crate::sections::{WARNING_PREFIX, state as section_state};
 use crate::stamp::{Left, Moment};
 use crate::symbols::{flag, rank};
@@ -177,6 +177,11 @@ fn facts(link: &Finished) -> Facts {
             0 => 0,
             _ => placed.places(resolved, traced).slot(traced.got.spare.word),
         },
+        abbreviations: {
+            let placement = &placed.laid_out.placement;
+            let at = crate::write::abbreviations(&placed.outputs, placement, Room::of(args));
+            at.map_or(u64::MAX, u64::from)
+        },
         spare_strings: {
             let symbols = traced.dynamic.as_ref().map_or(0, |it| it.spare_symbols);
             let room = Room::of(args).of_import_names(symbols);
@@ -265,6 +270,8 @@ fn parts(link: &Finished) -> Vec<PartRecord> {
         let behind = match kind {
             Kind::None => continue,
             Kind::Gaps => room.of_chunk(kind, chunk.size),
+            // The abbreviations of units that say nothing stand there.
+            Kind::Filled(Filler::Abbreviations) => ABBREVIATIONS.len() as u64,
             Kind::Filled(_) => 0,
         };
         let end = chunk.offset + chunk.size + behind;

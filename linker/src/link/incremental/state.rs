@@ -106,6 +106,9 @@ pub struct Facts {
     pub spare_relocations: [u64; 2],
     /// The place that they are about.
     pub spare_place: u64,
+    /// Where the [abbreviations](crate::room::ABBREVIATIONS) of units that say nothing are in `.debug_abbrev`; else more than
+    /// 32 bits.
+    pub abbreviations: u64,
     /// Frame descriptions that are not used yet: offset in `.eh_frame`, and size.
     pub spare_frames: [u64; 2],
     /// Local symbols that are not used yet: file offset of the first, and number.

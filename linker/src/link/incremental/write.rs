@@ -137,6 +137,7 @@ pub(super) fn write(
         made: &made,
         symtab: symtab.as_ref(),
         chooser,
+        abbreviations: u32::try_from(facts.abbreviations).ok(),
         zeroed: false,
         position: &position,
     };
@@ -160,7 +161,7 @@ pub(super) fn write(
     let grants: Vec<_> = grants.collect();
     let ibt = facts.bits & fact::IBT != 0;
     imports::write(&mut patch, &placed.outputs, ibt, &mut facts, &grants)?;
-    fill(&mut patch, again.state, traced, placed).ok_or(DAMAGED)?;
+    fill(&mut patch, again.state, traced, placed, &facts).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
     }
@@ -280,7 +281,13 @@ fn fill_relocations(patch: &mut Patch, (at, count): (u64, u32), spare: Rela) -> 
 }
 
 /// Writes new pieces, and fills room that chunks with debugging information have taken or left.
-fn fill(patch: &mut Patch, state: &State, traced: &Traced, placed: &Placed) -> Option<()> {
+fn fill(
+    patch: &mut Patch,
+    state: &State,
+    traced: &Traced,
+    placed: &Placed,
+    facts: &Facts,
+) -> Option<()> {
     let parts: &[PartRecord] = state.table(Table::Parts);
     let sections: &[OutputRecord] = state.table(Table::Outputs);
     let rests = placed.again.rests.iter();
@@ -290,7 +297,8 @@ fn fill(patch: &mut Patch, state: &State, traced: &Traced, placed: &Placed) -> O
         let output = sections.get(part.output as usize)?;
         let room = patch.bytes(output.offset.checked_add(offset)?, size)?;
         let name = state.text(output.name, output.name_len);
-        Filler::of(name).unwrap_or(Filler::Zeros).fill(room);
+        let filler = Filler::of(name).unwrap_or(Filler::Zeros);
+        filler.fill(room, u32::try_from(facts.abbreviations).ok());
     }
     for piece in &traced.added {
         let part = parts.get(piece.part as usize)?;
