@@ -4,10 +4,12 @@
 //! inputs there were, where everything stands, what every name means, who mentions it. The next link compares the inputs'
 //! time stamps with it. If nothing has changed, there is nothing to do. If some objects have, these alone are read again
 //! ([`relink`]): the same functions that resolve, trace, and write all files run over these few, in a world whose
-//! other symbols are what the state says ([`world`]), and their part of the output is written again in its place.
+//! other symbols are what the state says ([`world`]), and their part of the output is written again in its place. Objects that
+//! the command line names newly, or no more ([`command`]), are as edited ones that had, or have, nothing; so are members of
+//! archives that are needed now ([`draw`]). What is needed first of shared objects is taken from what is spare ([`imports`]).
 //!
-//! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (a name that was not there, a
-//! definition that is gone, a slot that is missing, no room left) makes a full link of it, and the log says why.
+//! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (an order that cannot be told, a
+//! definition that others may see, a slot that is missing, no room left) makes a full link of it, and the log says why.
 
 mod capture;
 mod changes;
