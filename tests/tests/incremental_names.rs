@@ -294,3 +294,41 @@ fn visibility_in_shared_objects() {
     );
     assert!(link(None).contains("_Z1nv"));
 }
+
+#[test]
+fn a_name_is_seen_when_nobody_hides_it_any_more() {
+    let Some(place) = Place::new() else { return };
+    if tools::require(["readelf"]).is_none() {
+        return;
+    }
+    let compile = |name: &str, text: &str| place.compile(name, text, &["-fPIC"], false);
+    let exported = || {
+        place
+            .link("l.so", &[INCREMENTAL, "-shared", "a.o", "b.o"])
+            .ok();
+        let mut readelf = place.scratch.command("readelf");
+        let symbols = run(readelf.args(["--dyn-syms", "-W", "l.so"])).ok().text();
+        symbols.contains("_Z1hv")
+    };
+    // Only the file that calls it says that it is hidden.
+    let hides = "__attribute__((visibility(\"hidden\"))) int h(); int f() { return h(); }";
+    compile("a", hides);
+    compile("b", "int h() { return 2; } int g() { return 1; }");
+    settle();
+    assert!(!exported());
+    for value in [3, 4] {
+        let text = format!("int h() {{ return {value}; }} int g() {{ return 1; }}");
+        compile("b", &text);
+        assert!(!exported());
+        assert!(
+            place.last().contains("incremental link: 1 of"),
+            "{}",
+            place.last()
+        );
+        // It does not even speak of it any more.
+        compile("a", "int f() { return 1; }");
+        assert!(exported());
+        compile("a", hides);
+        assert!(!exported());
+    }
+}

@@ -139,7 +139,7 @@ mod tests {
             let table = first.abbreviations(&abbreviations).unwrap();
             let mut entries = first.entries(&table);
             let entry = entries.next_dfs().unwrap().unwrap();
-            assert_eq!(entry.tag(), gimli::DW_TAG_partial_unit);
+            assert_eq!(entry.1.tag(), gimli::DW_TAG_partial_unit);
             assert!(entries.next_dfs().unwrap().is_none());
             assert!(units.next().unwrap().is_some());
             assert!(units.next().unwrap().is_none());

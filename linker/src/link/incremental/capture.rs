@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use super::manifest;
+use super::names::BY_SHARED;
 use super::state::{
     self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, MANY, NONE, NameKey,
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
@@ -126,11 +127,6 @@ fn facts(link: &Finished) -> Facts {
     } = *link;
     let segments = &placed.laid_out.segments;
     let tls = segments.tls.unwrap_or_default();
-    let exports = args.kind == crate::args::OutputKind::Shared
-        || args.export_dynamic
-        || !args.export_dynamic_symbols.is_empty()
-        || !args.dynamic_lists.is_empty()
-        || !args.export_dynamic_symbol_lists.is_empty();
     let prune =
         resolved.outputs.rules.is_none() && crate::mentions::has_start(args, &resolved.symbols);
     let bits = [
@@ -139,7 +135,7 @@ fn facts(link: &Finished) -> Facts {
         (traced.mode.relax, fact::RELAX),
         (placed.notes.ibt, fact::IBT),
         (prune, fact::PRUNE),
-        (exports, fact::EXPORTS),
+        (exports(args), fact::EXPORTS),
         (placed.symtab.is_some(), fact::SYMTAB),
     ];
     let (mut tickets, mut objects) = (0, 0);
@@ -205,6 +201,15 @@ fn facts(link: &Finished) -> Facts {
         tickets,
         objects,
     }
+}
+
+/// Whether names may be seen from outside that no shared object speaks of.
+fn exports(args: &Args) -> bool {
+    args.kind == crate::args::OutputKind::Shared
+        || args.export_dynamic
+        || !args.export_dynamic_symbols.is_empty()
+        || !args.dynamic_lists.is_empty()
+        || !args.export_dynamic_symbol_lists.is_empty()
 }
 
 /// The files that are linked.
@@ -562,6 +567,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     note_hidden(resolved, &keys, &mut records);
     builder.table(Table::Slots, &slots);
     builder.table(Table::Names, &records);
+    builder.table(Table::Hidden, &hidden(exports(link.args), &records));
     mentions(resolved, &keys, builder);
     builder.table(Table::Groups, &groups(resolved));
     let mut starts = vec![0u32; resolved.files.0.len() + 1];
@@ -583,6 +589,20 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     }
     builder.table(Table::Defined, &list);
     starts
+}
+
+/// The names that only one file keeps from being seen from outside, with that file, in order.
+fn hidden(exports: bool, records: &[NameRecord]) -> Vec<[u32; 2]> {
+    let keeps = |record: &NameRecord| {
+        let is_one = record.hidden_by != NONE && record.hidden_by != MANY;
+        is_one && (exports || record.flags & BY_SHARED != 0)
+    };
+    let named = (0..).zip(records).filter(|(_, record)| keeps(record));
+    let mut hidden: Vec<[u32; 2]> = named
+        .map(|(name, record)| [record.hidden_by, name])
+        .collect();
+    hidden.sort_unstable();
+    hidden
 }
 
 /// Notes who says that a name is not everybody's.

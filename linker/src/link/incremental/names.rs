@@ -20,6 +20,9 @@ const ELSEWHERE: Key = Key(rank::STRONG << 60);
 /// Those in shared objects have this one.
 const SHARED: Key = Key(rank::SHARED << 60);
 
+/// What makes a name one that may be seen from outside.
+pub(super) const BY_SHARED: u32 = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
+
 /// One of the names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
@@ -240,10 +243,17 @@ impl Names {
         diag: &Diagnostics,
     ) -> Result<(), Reason> {
         let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
+        let hidden = world.hidden_by(ids, exports);
+        if !hidden.is_empty() {
+            let spoken_of = self.list.iter().filter_map(|known| known.at);
+            let spoken_of: FxHashSet<NameAt> = spoken_of.chain(self.gone.iter().copied()).collect();
+            if hidden.iter().any(|at| !spoken_of.contains(at)) {
+                return Err("a file does not speak of a name any more that it kept hidden".into());
+            }
+        }
         for known in &self.list {
             let Some(record) = known.record else { continue };
-            let by_shared = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
-            let counts = exports || record.flags & by_shared != 0;
+            let counts = exports || record.flags & BY_SHARED != 0;
             let said_it = record.hidden_by == MANY || ids.contains(&record.hidden_by);
             if counts && said_it && !known.is_hidden {
                 let name = diag.show_name(symbols.name(known.symbol));

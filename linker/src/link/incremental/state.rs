@@ -185,10 +185,13 @@ pub enum Table {
     Warned,
     /// [`ArgumentRecord`]s, in the order of the command line.
     Arguments,
+    /// `[u32; 2]`, in order: a file, and a name that would be seen from outside if that file did not say that it is not
+    /// everybody's.
+    Hidden,
 }
 
 /// How many there are.
-pub const TABLES: usize = 20;
+pub const TABLES: usize = 21;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]

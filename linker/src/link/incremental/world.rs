@@ -1,5 +1,6 @@
 //! The rest of the program, as the state file has it: what names mean, who has which group, where equal pieces are.
 
+use super::names::BY_SHARED;
 use super::state::{
     ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord,
     State, Table, file, hash_piece, key_of,
@@ -85,6 +86,29 @@ impl<'s> World<'s> {
                 Some((NameAt::Added(*at), *record))
             }
         }
+    }
+
+    /// The names that only one of some files keeps from being seen from outside; `exports` if all others are.
+    pub fn hidden_by(&self, ids: &[u32], exports: bool) -> Vec<NameAt> {
+        let hidden: &[[u32; 2]] = self.state.table(Table::Hidden);
+        let of_file = |id: &u32| {
+            let first = hidden.partition_point(|[file, _]| file < id);
+            let end = hidden.partition_point(|[file, _]| file <= id);
+            hidden.get(first..end).unwrap_or(&[])
+        };
+        let in_table = ids.iter().flat_map(of_file).filter_map(|[_, name]| {
+            let record = self.names.get(*name as usize)?;
+            Some((NameAt::Table(*name), record))
+        });
+        let added = self.added.values();
+        let added = added.map(|(at, record)| (NameAt::Added(*at), record));
+        let is_hidden = |(_, record): &(NameAt, &NameRecord)| {
+            ids.contains(&record.hidden_by)
+                && record.definer != NONE
+                && (exports || record.flags & BY_SHARED != 0)
+        };
+        let all = in_table.chain(added).filter(is_hidden);
+        all.map(|(at, _)| at).collect()
     }
 
     /// The record of a name.
