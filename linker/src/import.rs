@@ -91,7 +91,7 @@ pub fn import_object(
 ) -> Result<Imported, ImportError> {
     let arena = Bump::new();
     let (mut prepared, whole) = prepare(path, bytes, &arena)?;
-    prepared.compress()?;
+    prepared.compress();
     let added = repository.add(&[Addition {
         prepared: &prepared,
         ticket,

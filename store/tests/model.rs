@@ -7,7 +7,9 @@ use format_spec::file::{IndexSlot, NumberedSlot, VectorSlot};
 use format_spec::ids::Address;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use store::engine::{Appended, Durability, OpenOptions, Reader, Record, Snapshot, Store};
+use store::engine::{
+    Appended, Durability, Earlier, Known, OpenOptions, Reader, Record, Snapshot, Store,
+};
 
 const INDICES: u8 = 3;
 /// The index of numbered records.
@@ -252,6 +254,49 @@ proptest! {
             .map(|snapshot| snapshot.unwrap().revision()).collect();
         prop_assert!(revisions.into_iter().rev().eq(0..history.len() as u64));
     }
+}
+
+/// What was absent before the first of several transactions is not looked up again in the later ones, which know what the earlier ones have
+/// added, unless somebody else has committed between them.
+#[test]
+fn transactions_that_follow_each_other_know_what_they_added() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = OpenOptions {
+        create: true,
+        ..OpenOptions::default()
+    };
+    let store = Store::open(&directory.path().join("model.repo"), &options).unwrap();
+    let index = IndexSlot::of::<0>();
+    let add = |transaction: &mut store::engine::Transaction<'_>, key, known| {
+        let value = |out: &mut Vec<u8>| -> store::engine::Result<()> {
+            out.extend_from_slice(&bytes(key));
+            Ok(())
+        };
+        let (_, is_new) = (transaction.insert_made(index, &digest(key), known, value)).unwrap();
+        is_new
+    };
+    let mut earlier = Earlier::default();
+    for (step, key) in [1, 2, 1, 3, 2].into_iter().enumerate() {
+        let mut transaction = store.begin(Durability::Lazy).unwrap();
+        transaction.follow(&mut earlier);
+        assert_eq!(
+            add(&mut transaction, key, Known::NotInBase),
+            step != 2 && step != 4
+        );
+        transaction.commit_part(&mut earlier).unwrap();
+    }
+    let mut other = store.begin(Durability::Lazy).unwrap();
+    assert!(add(&mut other, 4, Known::Nothing));
+    other.commit().unwrap();
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    transaction.follow(&mut earlier);
+    for key in [1, 2, 3, 4] {
+        assert!(!add(&mut transaction, key, Known::Nothing));
+    }
+    transaction.commit_part(&mut earlier).unwrap();
+    let count = store.snapshot().unwrap().count(index);
+    assert_eq!(count, 4);
+    store.verify().unwrap();
 }
 
 /// A transaction larger than what is gathered before it is written, whose own

@@ -6,6 +6,7 @@ use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
 use format_spec::ids::{NameId, PieceId};
 use format_spec::program::Index;
+use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use store::program::build::{
@@ -13,7 +14,8 @@ use store::program::build::{
     Symbol, Target,
 };
 use store::program::{
-    Addition, FixupsView, Prepared, ProgramError, Programs, Repository, SectionCheck, SectionView,
+    Added, Addition, FixupsView, Prepared, ProgramError, Programs, Repository, SectionCheck,
+    SectionView,
 };
 
 const NARROW: FixupRecord = FixupRecord {
@@ -587,12 +589,99 @@ fn what_is_much_is_added_in_several_transactions() {
     assert_eq!(ticket.header.compilation, added[2].address);
 }
 
+/// Fragments of which each second half is the first half again, recorded compressed.
+fn twins(pairs: u32) -> Prepared<'static> {
+    let whole = large(800);
+    let fragments = 0..2 * pairs;
+    let content = |number: u32| {
+        let mut bytes = vec![0; 800];
+        bytes[..4].copy_from_slice(&(number % pairs).to_le_bytes());
+        bytes
+    };
+    let mut prepared = Prepared::new(Compilation {
+        fragments: (fragments.clone().map(|number| Fragment {
+            sections: number..number + 1,
+            targets: 0..0,
+            bindings: 0..0,
+            suffix: Name(0),
+            group: 0,
+            plain: None,
+        }))
+        .collect(),
+        digest_order: fragments.clone().collect(),
+        sections: (fragments.map(|number| Section {
+            bytes: content(number).into(),
+            kind: SectionKind::Debug,
+            fixups: Fixups::Narrow(0..0),
+            ..whole.sections[0].clone()
+        }))
+        .collect(),
+        names: whole.names,
+        symbols: whole.symbols[..1].to_vec(),
+        first_global: 1,
+        ..Compilation::default()
+    })
+    .unwrap();
+    prepared.compress();
+    prepared
+}
+
+/// Equal keys are stored once, though one transaction adds the first and another one of the same call the second: whoever is at it alone
+/// knows what the earlier ones have added, and whoever is not looks.
+#[test]
+fn equal_keys_in_several_transactions_are_stored_once() {
+    const PAIRS: u32 = 1000;
+    let prepared = twins(PAIRS);
+    for writers in [1, 4] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program.repo");
+        let repository = Repository::open_or_create(&path).unwrap();
+        let added: Vec<_> = std::thread::scope(|scope| {
+            let add = || {
+                let own = Repository::open(&path).unwrap();
+                own.add(
+                    &[Addition {
+                        prepared: &prepared,
+                        ticket: None,
+                    }; 2],
+                )
+                .unwrap()
+            };
+            let writers: Vec<_> = (0..writers).map(|_| scope.spawn(add)).collect();
+            writers
+                .into_iter()
+                .map(|writer| writer.join().unwrap())
+                .collect()
+        });
+        let new = |added: &Added| {
+            (
+                u32::from(added.is_new),
+                added.new_fragments,
+                added.new_names,
+            )
+        };
+        let sums = added.iter().flatten().map(new);
+        let sums = sums.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+        assert_eq!(sums, Some((1, PAIRS, 6)));
+        let programs = repository.programs().unwrap();
+        assert!(programs.snapshot().revision() > 3);
+        for index in [Index::Names, Index::Fragments, Index::Compilations] {
+            let keys = programs.records(index).map(|record| record.unwrap().key());
+            let keys: Vec<_> = keys.collect();
+            let different: HashSet<_> = keys.iter().collect();
+            assert_eq!(different.len(), keys.len());
+        }
+        assert_eq!(programs.records(Index::Fragments).count() as u32, PAIRS);
+        assert!(read_all(&programs, &prepared.digest).unwrap());
+    }
+}
+
 /// A compilation that is recorded compressed, with a debug section of `size` bytes that is, too.
 fn compressed(size: usize) -> Prepared<'static> {
     let mut compilation = large(size);
     compilation.sections[0].kind = format_spec::fragment::SectionKind::Debug;
     let mut prepared = Prepared::new(compilation).unwrap();
-    prepared.compress().unwrap();
+    prepared.compress();
     prepared
 }
 

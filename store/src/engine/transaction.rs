@@ -19,6 +19,7 @@ use super::error::{Error, Fault, Result};
 use super::leaf::{Entry, Keys};
 use super::lock::WriteLock;
 use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
+use super::own::{Earlier, OwnRecords};
 use super::reader::Reader;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
@@ -33,7 +34,6 @@ use format_spec::file::{
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
-use hashbrown::HashTable;
 use std::mem::offset_of;
 
 /// What a commit waits for.
@@ -54,8 +54,8 @@ pub enum Durability {
 pub enum Known {
     /// Nothing: it is looked up.
     Nothing,
-    /// That there is no such record in the transaction's base: [`Snapshot::find_or_check`] has said so of that revision. Only what the
-    /// transaction has added itself is looked through.
+    /// That there is no such record in the transaction's base, or in that of the first of those that it [follows](Transaction::follow):
+    /// [`Snapshot::find_or_check`] has said so of that revision. Only what the transactions have added themselves is looked through.
     NotInBase,
 }
 
@@ -79,17 +79,10 @@ impl Spare {
         self.buffer.clear();
         self.buffer.shrink_to(FLUSH_AT);
         for own in &mut self.own {
-            match own.addresses.capacity() {
-                // To empty a table costs in proportion to its size.
-                ..=SPARE_RECORDS => own.addresses.clear(),
-                _ => *own = OwnRecords::default(),
-            }
+            own.clear();
         }
     }
 }
-
-/// See [`Spare::clear`].
-const SPARE_RECORDS: usize = 4096;
 
 /// A transaction: what it adds is seen by nobody else before it is committed.
 /// Dropped without a commit, it leaves nothing behind.
@@ -383,10 +376,37 @@ impl<'s> Transaction<'s> {
     /// from writing into pages that the file already has (a broken disk) may
     /// the transaction have been committed nevertheless; the next writer sees.
     /// [`Error::NotDurable`] says that it has been committed.
-    pub fn commit(mut self) -> Result<u64> {
+    pub fn commit(self) -> Result<u64> {
+        self.commit_then(|_| ())
+    }
+
+    /// Like [`commit`](Self::commit), for who goes on in another transaction, which [follows](Self::follow) this one.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn commit_part(self, earlier: &mut Earlier) -> Result<u64> {
+        let mut own = Default::default();
+        let revision =
+            self.commit_then(|transaction| own = std::mem::take(&mut transaction.own))?;
+        *earlier = Earlier { revision, own };
+        Ok(revision)
+    }
+
+    /// Goes on from `earlier` transactions of the same writer, if nobody has committed anything since: what is
+    /// [not in the base](Known::NotInBase) of this one may be said of the first one's base then.
+    pub fn follow(&mut self, earlier: &mut Earlier) {
+        let Earlier { revision, own } = std::mem::take(earlier);
+        if revision == self.base.revision() {
+            self.own = own;
+        }
+    }
+
+    /// Commits; once it is sure to, `then` sees what was added.
+    fn commit_then(mut self, then: impl FnOnce(&mut Self)) -> Result<u64> {
         let added = self.additions.indices.iter().any(|of| !of.is_empty())
             || self.additions.vectors.iter().any(|of| !of.is_empty());
         if !added {
+            then(&mut self);
             return Ok(self.base.revision());
         }
         self.append_pushes()?;
@@ -403,6 +423,7 @@ impl<'s> Transaction<'s> {
         if durability == Durability::Durable {
             self.lock.end_turn();
         }
+        then(&mut self);
         drop(self);
 
         let settled = match durability {
@@ -727,68 +748,4 @@ impl Writer for Transaction<'_> {
     fn too_large(&self, what: &'static str) -> Error {
         Transaction::too_large(self, what)
     }
-}
-
-/// A transaction's own records in one index: the newest of each key, and of numbered ones all.
-#[derive(Default)]
-struct OwnRecords {
-    /// With a hash of each key.
-    addresses: HashTable<(u64, Address)>,
-}
-
-impl OwnRecords {
-    fn find<'t>(
-        &self,
-        key: &Digest,
-        record: impl Fn(Address) -> Result<Record<'t>, Fault>,
-        is_it: impl Fn(&Record<'t>) -> bool,
-    ) -> Result<Option<Record<'t>>, Fault> {
-        let hash = hash_of(key);
-        let mut found = Ok(None);
-        self.addresses.find(hash, |&(other, address)| {
-            other == hash
-                && match record(address) {
-                    Ok(record) if !record.has_key(key) || !is_it(&record) => false,
-                    other => {
-                        found = other.map(Some);
-                        true
-                    }
-                }
-        });
-        found
-    }
-
-    /// Adds a record, of whose key there is none, or that is numbered.
-    fn add(&mut self, key: &Digest, address: Address) {
-        let own_hash = hash_of(key);
-        let hash = |entry: &(u64, Address)| entry.0;
-        (self.addresses).insert_unique(own_hash, (own_hash, address), hash);
-    }
-
-    /// Adds a record that takes the place of an older one, if that is among these.
-    fn replace<'t>(
-        &mut self,
-        key: &Digest,
-        address: Address,
-        record: impl Fn(Address) -> Result<Record<'t>, Fault>,
-    ) -> Result<(), Fault> {
-        let own_hash = hash_of(key);
-        match self.find(key, record, |_| true)? {
-            Some(older) => {
-                let older = (own_hash, older.address);
-                if let Some(entry) = (self.addresses).find_mut(own_hash, |entry| *entry == older) {
-                    entry.1 = address;
-                }
-            }
-            None => self.add(key, address),
-        }
-        Ok(())
-    }
-}
-
-/// Of all bits of a key: many may have the first ones in common.
-fn hash_of(key: &Digest) -> u64 {
-    (0..4).fold(0, |hash, word| {
-        hash ^ key.window(64 * word).rotate_left(16 * word)
-    })
 }

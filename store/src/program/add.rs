@@ -1,37 +1,42 @@
 //! Adding compilations.
 //!
 //! Without the lock: digests and values ([`Prepared`]), and a first look-up, of the compilation, and if it is not there, of its
-//! names, pieces and fragments. With the lock: what was missing is inserted, unless another process has been faster (what was absent for
-//! certain in the very revision that the transaction builds on is not looked up again); where it
+//! names, pieces and fragments; what is missing then is compressed ([`missing`](super::missing)). With the lock: it is inserted, unless
+//! another process has been faster (what was absent for certain in the very revision that the transaction builds on, or in that on which
+//! the first one of this writer was built, and nobody else has written since, is not looked up again); where it
 //! refers to others by ids and addresses, these are put into the prepared value first. Names come first, then pieces, then
 //! fragments in the order in which they depend on each other, then the compilation. A compilation that is there already
 //! takes no lock.
 //!
 //! Nobody waits long for the lock: what is much is added in several transactions ([`Budget`]). What an earlier one of these added
-//! refers to nothing later, and nobody refers to it yet, so that to be killed between them costs room and no more.
+//! refers to nothing later, and nobody refers to it yet, so that to be killed between them costs room and no more. A large compilation
+//! is made between two of them, when it is known where its fragments are.
 //!
 //! What is there is only believed to be there if its bytes are those that were written. A record that the disk has damaged
 //! is mended ([`Adder::mend`]): whoever adds it has the right bytes at hand.
 
 use super::build::Piece;
+use super::encode;
 use super::encode::Form;
-use super::encode::{self, CompilationValue, Translation};
-use super::look::{Look, Numbers, look};
+use super::missing::{Made, Missing, State, difference_to, piece_header};
 use super::prepare::Prepared;
+use super::ticket_record::{OnRecord, Ticket, whole};
 use super::view::{self, Programs};
-use super::{ProgramError, Result, difference, recorded};
-use crate::engine::{Durability, Error, Known, Reader, Record, Snapshot, Store, Transaction};
+use super::{ProgramError, Result, recorded};
+use crate::engine::{Durability, Earlier, Error, Known, Reader, Record, Store, Transaction};
 use format_spec::digest::Digest;
 use format_spec::file::NumberedSlot;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
     Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key, piece_key,
 };
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A compilation to be added.
+#[derive(Clone, Copy)]
 pub struct Addition<'p, 'a> {
     /// The compilation.
     pub prepared: &'p Prepared<'a>,
@@ -69,11 +74,11 @@ struct Budget {
 }
 
 impl Budget {
-    /// What takes about half a millisecond.
+    /// What takes a third of a millisecond or so.
     fn new() -> Budget {
         Budget {
-            records: 500,
-            bytes: 1 << 18,
+            records: 250,
+            bytes: 128 << 10,
         }
     }
 
@@ -85,117 +90,8 @@ impl Budget {
     }
 }
 
-/// What is known of a compilation that is being added.
-enum State<'p> {
-    /// It is there.
-    There(Address),
-    /// It was not when it was looked up.
-    Missing(Box<Missing<'p>>),
-}
-
-/// A compilation that is being added, and how far that has come.
-struct Missing<'p> {
-    /// It is there, but not all that it is made of is as it was written.
-    is_damaged: bool,
-    /// The revision in which all that is missing was certainly absent, if it was.
-    absent_in: Option<u64>,
-    names: Numbers<NameId>,
-    pieces: Numbers<PieceId>,
-    fragments: Numbers<Address>,
-    value: CompilationValue<'p>,
-    /// What it may be recorded as a difference to.
-    base: Option<Address>,
-    added: Added,
-}
-
-impl<'p> Missing<'p> {
-    /// None of the parts is known; `uuid` is the repository's.
-    fn new(prepared: &'p Prepared<'_>, uuid: &[u8; 16]) -> Missing<'p> {
-        let compilation = &prepared.compilation;
-        let all = |count: usize| 0..count as u32;
-        let names = compilation.names.iter().map(|name| name_key(uuid, name));
-        let names: Vec<Digest> = names.collect();
-        let pieces = compilation.pieces.len();
-        let order = compilation.digest_order.iter().copied();
-        Missing {
-            is_damaged: false,
-            absent_in: None,
-            names: Numbers::unknown(all(names.len()), names),
-            pieces: Numbers::unknown(all(pieces), vec![Digest([0; 32]); pieces]),
-            fragments: Numbers::unknown(order, prepared.fragments.clone()),
-            value: CompilationValue::new(compilation),
-            base: None,
-            added: Added {
-                digest: Some(prepared.digest),
-                is_new: true,
-                ..Added::default()
-            },
-        }
-    }
-
-    /// Looks for the parts. Whether all that are missing then are absent for certain.
-    fn look(&mut self, snapshot: &Snapshot<'_>, prepared: &Prepared<'_>) -> Result<bool> {
-        let compilation = &prepared.compilation;
-        let uuid = snapshot.store().uuid();
-        let index = Index::Names.slot();
-        self.names.look_for(snapshot, index, |number, key| {
-            let name = compilation.names[number];
-            let found = look(snapshot, index, key, |record| view::is_name(record, name))?;
-            Ok(found.and_then(|record| view::name_id(&record)))
-        })?;
-        let is_known = self.names.known();
-        let mut headers = Vec::with_capacity(compilation.pieces.len());
-        for (piece, key) in compilation.pieces.iter().zip(&mut self.pieces.keys) {
-            let name = piece.section_name.0 as usize;
-            // There is no piece with a name that is not there.
-            let header = match is_known[name] {
-                true => Some(piece_header(piece, self.names.of[name], PieceId(0))?),
-                false => None,
-            };
-            if let Some(header) = &header {
-                *key = piece_key(&uuid, header, piece.bytes);
-            }
-            headers.push(header);
-        }
-        let index = Index::Pieces.slot();
-        self.pieces.look_for(snapshot, index, |number, key| {
-            let (Some(header), piece) = (&headers[number], &compilation.pieces[number]) else {
-                return Ok(Look::Absent);
-            };
-            let is_it = |record: &Record<'_>| view::is_piece(record, header, piece.bytes);
-            let found = look(snapshot, index, key, is_it)?;
-            Ok(found.and_then(|record| view::piece_id(&record)))
-        })?;
-        let index = Index::Fragments.slot();
-        self.fragments.look_for(snapshot, index, |_, key| {
-            let found = look(snapshot, index, key, |_| true)?;
-            Ok(found.and_then(|record| Some(record.address)))
-        })?;
-        self.added.shared_pieces = (self.pieces.of.len() - self.pieces.missing.len()) as u32;
-        self.added.shared_fragments =
-            (self.fragments.of.len() - self.fragments.missing.len()) as u32;
-        Ok(self.names.is_certain && self.pieces.is_certain && self.fragments.is_certain)
-    }
-}
-
-/// The whole record of `key`, if there is one.
-fn whole<'s>(snapshot: &Snapshot<'s>, index: Index, key: &Digest) -> Result<Option<Record<'s>>> {
-    view::whole_or_none(snapshot.get(index.slot(), key))
-}
-
-/// The head of a piece's value.
-fn piece_header(piece: &Piece<'_>, section_name: NameId, id: PieceId) -> Result<PieceHeader> {
-    let entsize = u16::try_from(piece.entsize);
-    Ok(PieceHeader {
-        section_name,
-        sh_flags: piece.sh_flags,
-        id,
-        entsize: entsize
-            .map_err(|_| ProgramError::malformed("a piece's elements are too large"))?,
-        align_log2: piece.align_log2,
-        reserved: 0,
-    })
-}
+/// A compilation whose value is larger than this is made, and compressed, without the lock.
+const MADE_WITHOUT_LOCK: usize = 8 << 10;
 
 /// Adds compilations, and the records of their tickets.
 pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
@@ -207,17 +103,14 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     let mut states = Vec::with_capacity(additions.len());
     let mut nothing_to_do = true;
     for (addition, ticket) in additions.iter().zip(&tickets) {
-        let mut state = state(&programs, addition.prepared)?;
+        let mut state = State::of(&programs, addition.prepared)?;
         if let (State::Missing(missing), Some(ticket)) = (&mut state, ticket) {
-            missing.base = base(&programs, ticket);
+            missing.base = ticket.base(&programs);
         }
         nothing_to_do &= match (&state, ticket) {
             (State::There(_), None) => true,
             (State::There(compilation), Some(ticket)) => {
-                matches!(
-                    ticket_on_record(&programs.snapshot(), store, &ticket.key, *compilation)?,
-                    OnRecord::Right
-                )
+                ticket.is_on_record(&programs, store, *compilation)?
             }
             (State::Missing(_), _) => false,
         };
@@ -225,10 +118,26 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     }
     let mut results: Vec<Option<Added>> = vec![None; additions.len()];
     let mut done = nothing_to_do;
+    let mut earlier = Earlier::default();
     while !done {
-        let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
+        make_next(store, &mut states)?;
+        let mut transaction = store.begin(Durability::Lazy)?;
+        transaction.follow(&mut earlier);
+        let base = transaction.base().revision();
+        let mut adder = Adder::new(transaction)?;
         done = adder.advance(additions, &mut states, &mut tickets, &mut results)?;
-        adder.transaction.commit()?;
+        if done {
+            adder.transaction.commit()?;
+        } else {
+            let revision = adder.transaction.commit_part(&mut earlier)?;
+            for state in &mut states {
+                if let State::Missing(missing) = state
+                    && missing.absent_in == Some(base)
+                {
+                    missing.absent_in = Some(revision);
+                }
+            }
+        }
     }
     let known = |(state, addition): (&State<'_>, &Addition<'_, '_>)| match state {
         State::There(address) => known(addition.prepared, *address),
@@ -239,6 +148,18 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     Ok(results
         .map(|(added, known)| added.unwrap_or(known))
         .collect())
+}
+
+/// Makes the value of the compilation that is to be added next, if all that it is made of is there.
+fn make_next(store: &Store, states: &mut [State<'_>]) -> Result<()> {
+    let next = states.iter_mut().find_map(|state| match state {
+        State::Missing(missing) => Some(missing),
+        State::There(_) => None,
+    });
+    if let Some(missing) = next {
+        missing.make(&Programs::new(store.snapshot()?));
+    }
+    Ok(())
 }
 
 /// Puts the file at `path` on record, which holds tickets, as one for the compilation `digest`. Whether no file was on record
@@ -252,7 +173,7 @@ pub(super) fn record_file(store: &Store, path: &Path, digest: &Digest) -> Result
         digest: *digest,
     })?;
     let is_new = matches!(snapshot.get(Index::Tickets.slot(), &ticket.key), Ok(None));
-    let on_record = ticket_on_record(&snapshot, store, &ticket.key, compilation.address)?;
+    let on_record = ticket.on_record(&snapshot, store, compilation.address)?;
     if !matches!(on_record, OnRecord::Right) {
         let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
         adder.ticket(&ticket, compilation.address)?;
@@ -269,121 +190,6 @@ fn known(prepared: &Prepared<'_>, address: Address) -> Added {
         shared_pieces: prepared.compilation.pieces.len() as u32,
         ..Added::default()
     }
-}
-
-fn state<'p>(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
-    let snapshot = programs.snapshot();
-    let mut missing = Missing::new(prepared, &snapshot.store().uuid());
-    let are_certain = missing.look(&snapshot, prepared)?;
-    let all_there = missing.names.missing.is_empty()
-        && missing.pieces.missing.is_empty()
-        && missing.fragments.missing.is_empty();
-    let index = Index::Compilations.slot();
-    let known = look(&snapshot, index, &prepared.digest, |_| true)?;
-    // What is recorded as a difference is there if its base is.
-    let opens = |known: &Record<'_>| match recorded::is_made(known.value) {
-        false => Ok(true),
-        true => view::is_there(programs.compilation_at(known.address)),
-    };
-    match known {
-        Look::There(known) if all_there && opens(&known)? => {
-            return Ok(State::There(known.address));
-        }
-        Look::There(_) => missing.is_damaged = true,
-        Look::Absent if are_certain => missing.absent_in = Some(snapshot.revision()),
-        Look::Absent | Look::Unsure => {}
-    }
-    Ok(State::Missing(Box::new(missing)))
-}
-
-/// What a new compilation may be recorded as a difference to: what the ticket has named until now, or its base.
-fn base(programs: &Programs<'_>, ticket: &Ticket<'_>) -> Option<Address> {
-    // Whatever is wrong with that: it is no matter for who does without.
-    let found = whole(&programs.snapshot(), Index::Tickets, &ticket.key).ok()??;
-    let predecessor = programs.ticket(&found).ok()?.header.compilation;
-    let (base, _) = programs.base_for_successor(predecessor)?;
-    Some(base)
-}
-
-/// A ticket whose record is to be made.
-pub(super) struct Ticket<'t> {
-    path: &'t Path,
-    key: Digest,
-}
-
-impl<'t> Ticket<'t> {
-    pub(super) fn new(path: &'t Path) -> Ticket<'t> {
-        Ticket {
-            path,
-            key: ticket_key(path),
-        }
-    }
-
-    /// Whether its record is there, fresh, and names this compilation.
-    pub(super) fn is_on_record(
-        &self,
-        programs: &Programs<'_>,
-        store: &Store,
-        compilation: Address,
-    ) -> Result<bool> {
-        let found = ticket_on_record(&programs.snapshot(), store, &self.key, compilation)?;
-        Ok(matches!(found, OnRecord::Right))
-    }
-}
-
-fn ticket_key(path: &Path) -> Digest {
-    Digest::of(path.as_os_str().as_bytes())
-}
-
-/// A record of a ticket that is older than this is written again when the ticket is,
-/// even if it says the same: so a compactor that sees no ticket file and an old record
-/// knows that nobody is about to write the file. Its grace period must be longer.
-pub const TICKET_REFRESH_NANOSECONDS: u64 = 600_000_000_000;
-
-fn is_fresh(header: TicketHeader, compilation: Address, now: u64) -> bool {
-    header.compilation == compilation
-        && header.written.saturating_add(TICKET_REFRESH_NANOSECONDS) > now
-}
-
-/// What is on record of a ticket.
-enum OnRecord {
-    /// Nothing, or something else, or it is so old that it is to be made again.
-    Otherwise,
-    /// What it should be.
-    Right,
-    /// The disk has damaged it.
-    Damaged,
-}
-
-fn ticket_on_record(
-    reader: &impl Reader,
-    store: &Store,
-    key: &Digest,
-    compilation: Address,
-) -> Result<OnRecord> {
-    let record = match reader.get(Index::Tickets.slot(), key) {
-        Ok(None) => return Ok(OnRecord::Otherwise),
-        Ok(Some(record)) if record.is_whole() => record,
-        Ok(Some(_)) | Err(Error::Damaged { .. }) => return Ok(OnRecord::Damaged),
-        Err(error) => return Err(error.into()),
-    };
-    let Some(header) = record.value.get(..size_of::<TicketHeader>()) else {
-        return Err(ProgramError::Damaged {
-            path: store.path().to_owned(),
-            address: record.address,
-            what: "not a ticket's record",
-        });
-    };
-    Ok(
-        match is_fresh(
-            bytemuck::pod_read_unaligned(header),
-            compilation,
-            store.now(),
-        ) {
-            true => OnRecord::Right,
-            false => OnRecord::Otherwise,
-        },
-    )
 }
 
 /// Adds to what one transaction will commit.
@@ -427,7 +233,7 @@ impl<'s> Adder<'s> {
                 };
                 if let Some(record) = known {
                     *state = State::There(record.address);
-                } else if let Some(added) = self.compilation(addition.prepared, missing)? {
+                } else if let Some(added) = self.compilation(missing)? {
                     *state = State::There(added.address);
                     *result = Some(added);
                 } else {
@@ -446,9 +252,10 @@ impl<'s> Adder<'s> {
     pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
         let mut missing = Missing::new(prepared, &self.uuid());
         loop {
-            if let Some(added) = self.compilation(prepared, &mut missing)? {
+            if let Some(added) = self.compilation(&mut missing)? {
                 return Ok(added);
             }
+            missing.make(&Programs::new(self.transaction.base()));
             self.budget = Budget::new();
         }
     }
@@ -459,7 +266,7 @@ impl<'s> Adder<'s> {
         prepared: &Prepared<'_>,
     ) -> Result<(Vec<Address>, Vec<PieceId>)> {
         let mut missing = Missing::new(prepared, &self.uuid());
-        while !self.parts(prepared, &mut missing)? {
+        while !self.parts(&mut missing)? {
             self.budget = Budget::new();
         }
         Ok((missing.fragments.of, missing.pieces.of))
@@ -521,59 +328,55 @@ impl<'s> Adder<'s> {
         Ok((self.mend(index, digest)?, false))
     }
 
-    /// Inserts a fragment, if there is none of this digest. The second result is whether it was inserted.
+    /// Inserts the fragment that is to be added next, if there is none of this digest. The second result is whether it was inserted, the
+    /// third how large it is as it is recorded.
     fn insert_fragment(
         &mut self,
-        prepared: &Prepared<'_>,
+        missing: &Missing<'_>,
         number: usize,
         known: Known,
-        translation: Translation<'_>,
-    ) -> Result<(Address, bool)> {
+    ) -> Result<(Address, bool, usize)> {
+        let prepared = missing.prepared;
         let digest = &prepared.fragments[number];
-        let value = prepared.value(number);
+        let size = Cell::new(0);
         let inserted = self.insert(Index::Fragments, digest, known, |out| {
             let start = out.len();
-            out.extend_from_slice(value);
-            encode::translate_fragment(&mut out[start..], translation)
+            missing.append_fragment(number, out)?;
+            size.set(out.len() - start);
+            Ok(())
         });
-        if let Err(ProgramError::Damaged { .. }) = inserted {
+        if let Err(ProgramError::Damaged { .. }) = inserted
+            && encode::is_compressible(&prepared.compilation, number)
+        {
             // It may have been recorded in the other form.
-            let other = match prepared.is_compressed() {
-                true => Form::Plain,
-                false => Form::Compressed,
+            let other = match prepared.form() {
+                Form::Compressed => Form::Plain,
+                Form::Plain => Form::Compressed,
             };
-            if let Some(value) = prepared.other_form(number, other)? {
-                self.value = value;
-                encode::translate_fragment(&mut self.value, translation)?;
-                return Ok((self.mend(Index::Fragments, digest)?, false));
-            }
+            self.value.clear();
+            prepared.encode(number, other, &mut self.value)?;
+            encode::translate_fragment(&mut self.value, missing.translation())?;
+            return Ok((self.mend(Index::Fragments, digest)?, false, 0));
         }
-        inserted
+        let (address, is_new) = inserted?;
+        Ok((address, is_new, size.get()))
     }
 
-    /// Inserts the compilation whose value is `self.value`, if there is none of this digest: as a difference to that at `base`, if that is
-    /// worth it, or whole, or compressed. The second result is whether it was inserted.
+    /// Inserts a compilation whose value is made, if there is none of this digest. The second result is whether it was inserted.
     fn insert_compilation(
         &mut self,
-        digest: &Digest,
-        base: Option<Address>,
-        (known, compresses): (Known, bool),
+        missing: &Missing<'_>,
+        made: &Made,
+        known: Known,
     ) -> Result<(Address, bool)> {
         let index = Index::Compilations.slot();
+        let digest = &missing.prepared.digest;
         let there = match self.transaction.get(index, digest) {
             Ok(None) => {
-                if let Some(difference) = base.and_then(|base| self.difference(base)) {
-                    self.value = difference;
-                } else if compresses && let Some(compressed) = recorded::compressed(&self.value) {
-                    self.value = compressed;
-                }
-                let value = std::mem::take(&mut self.value);
-                let inserted = self.insert(Index::Compilations, digest, known, |out| {
-                    out.extend_from_slice(&value);
+                return self.insert(Index::Compilations, digest, known, |out| {
+                    out.extend_from_slice(made.recorded());
                     Ok(())
                 });
-                self.value = value;
-                return inserted;
             }
             Ok(Some(record)) if record.is_whole() => Some(record.address),
             Ok(Some(_)) | Err(Error::Damaged { .. }) => None,
@@ -594,25 +397,17 @@ impl<'s> Adder<'s> {
             let named = programs.base_for_successor(candidate);
             bases.extend(named.map(|(base, _)| base));
         }
-        bases.extend(base);
-        let differences = bases.into_iter().map(|base| self.difference(base));
+        bases.extend(missing.base);
+        let differences = bases.into_iter();
+        let differences = differences.map(|base| difference_to(&programs, base, &made.plain));
         let mut forms: Vec<_> = differences.flatten().collect();
-        forms.extend(recorded::compressed(&self.value));
-        forms.push(std::mem::take(&mut self.value));
-        for form in forms {
-            self.value = form;
-            if let Some(address) = self.transaction.mend(index, digest, &self.value)? {
+        forms.extend(recorded::compressed(&made.plain));
+        for form in forms.iter().chain([&made.plain]) {
+            if let Some(address) = self.transaction.mend(index, digest, form)? {
                 return Ok((address, false));
             }
         }
         Err(self.beyond_mending(Index::Compilations, digest)?)
-    }
-
-    /// The compilation whose value is `self.value` as a difference to that at `base`, if that is worth it.
-    fn difference(&self, base: Address) -> Option<Vec<u8>> {
-        let programs = Programs::new(self.transaction.base());
-        let (base, value) = programs.base_for_successor(base)?;
-        difference::difference(base, value, &self.value)
     }
 
     /// Inserts the value of these parts as a numbered record, if there is none of this key that `is_it`. The second result is whether it
@@ -729,33 +524,31 @@ impl<'s> Adder<'s> {
         Ok(self.intern(bytes, &key, Known::Nothing)?.0)
     }
 
-    /// Goes on adding a compilation; `None` if the budget is spent before all of it is there.
-    fn compilation(
-        &mut self,
-        prepared: &Prepared<'_>,
-        missing: &mut Missing<'_>,
-    ) -> Result<Option<Added>> {
-        if !self.parts(prepared, missing)? {
+    /// Goes on adding a compilation; `None` if the budget is spent before all of it is there, or its value must be made first.
+    fn compilation(&mut self, missing: &mut Missing<'_>) -> Result<Option<Added>> {
+        if !self.parts(missing)? {
             return Ok(None);
         }
-        let translation = Translation {
-            names: &missing.names.of,
-            pieces: &missing.pieces.of,
-            fragments: &missing.fragments.of,
+        if missing.made.is_none() {
+            if missing.size() > MADE_WITHOUT_LOCK {
+                return Ok(None);
+            }
+            missing.make(&Programs::new(self.transaction.base()));
+        }
+        let Some(made) = missing.made.take() else {
+            return Ok(None);
         };
-        missing.value.translate(translation, &mut self.value);
         let known = self.known(missing);
-        let how = (known, prepared.is_compressed());
-        let (address, is_new) = self.insert_compilation(&prepared.digest, missing.base, how)?;
-        self.spend(is_new, self.value.len(), &mut missing.added);
+        let (address, is_new) = self.insert_compilation(missing, &made, known)?;
+        self.spend(is_new, made.recorded().len(), &mut missing.added);
         missing.added.address = address;
         missing.added.is_new = is_new;
         Ok(Some(missing.added))
     }
 
     /// Goes on adding what a compilation is made of; false if the budget is spent before all of it is there.
-    fn parts(&mut self, prepared: &Prepared<'_>, missing: &mut Missing<'_>) -> Result<bool> {
-        let compilation = &prepared.compilation;
+    fn parts(&mut self, missing: &mut Missing<'_>) -> Result<bool> {
+        let compilation = &missing.prepared.compilation;
         let known = self.known(missing);
         while let Some(number) = missing.names.next() {
             let name = compilation.names[number];
@@ -781,14 +574,12 @@ impl<'s> Adder<'s> {
             }
         }
         while let Some(number) = missing.fragments.next() {
-            let value = prepared.value(number);
-            let translation = missing.translation();
-            let (address, is_new) = self.insert_fragment(prepared, number, known, translation)?;
+            let (address, is_new, size) = self.insert_fragment(missing, number, known)?;
             missing.fragments.of[number] = address;
             missing.fragments.done += 1;
             missing.added.new_fragments += u32::from(is_new);
             missing.added.shared_fragments += u32::from(!is_new);
-            if !self.spend(is_new, value.len(), &mut missing.added) {
+            if !self.spend(is_new, size, &mut missing.added) {
                 return Ok(false);
             }
         }
@@ -833,7 +624,7 @@ impl<'s> Adder<'s> {
 
     pub(super) fn ticket(&mut self, ticket: &Ticket<'_>, compilation: Address) -> Result<()> {
         let store = self.transaction.base().store();
-        let on_record = ticket_on_record(&self.transaction, store, &ticket.key, compilation)?;
+        let on_record = ticket.on_record(&self.transaction, store, compilation)?;
         if matches!(on_record, OnRecord::Right) {
             return Ok(());
         }
@@ -851,16 +642,5 @@ impl<'s> Adder<'s> {
             _ => self.transaction.replace(index, key, &self.value)?,
         };
         Ok(())
-    }
-}
-
-impl Missing<'_> {
-    /// The ids and addresses that are known by now.
-    fn translation(&self) -> Translation<'_> {
-        Translation {
-            names: &self.names.of,
-            pieces: &self.pieces.of,
-            fragments: &self.fragments.of,
-        }
     }
 }

@@ -69,7 +69,7 @@ impl<'d> Copier<'d> {
                 "the compilation's content does not have its digest",
             ));
         }
-        prepared.compress()?;
+        prepared.compress();
         Ok(self.adder.add_unseen(&prepared)?.address)
     }
 
@@ -101,7 +101,7 @@ impl<'d> Copier<'d> {
                 return Err(damaged(source, address, what));
             }
         }
-        prepared.compress()?;
+        prepared.compress();
         let (fragments, _) = self.adder.add_parts(&prepared)?;
         let copied = (parts.fragments.iter()).position(|known| *known == address);
         let copied = copied.and_then(|number| fragments.get(number).copied());

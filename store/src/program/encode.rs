@@ -12,7 +12,7 @@ use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
 use super::columns::{compress, put_planes};
 use super::compilation_view::outline_crc;
 use super::outline::outline;
-use super::prepare;
+use super::{difference, prepare};
 use format_spec::fragment::{
     BodyCheck, CHECKED_FROM, COMPRESSED_FROM, CompressedHeader, FIXUP_DIFFERENCES, FIXUP_WORDS,
     FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing, SectionExtension,
@@ -369,6 +369,11 @@ pub(super) struct CompilationValue<'c> {
 }
 
 impl<'c> CompilationValue<'c> {
+    /// Bytes of the value.
+    pub(super) fn size(&self) -> usize {
+        difference::value_size(&self.header).unwrap_or(usize::MAX)
+    }
+
     /// Makes the arrays.
     pub(super) fn new(compilation: &'c Compilation<'_>) -> CompilationValue<'c> {
         let mut wide: Vec<u64> = Vec::new();

@@ -24,8 +24,7 @@ pub struct Prepared<'a> {
     values: Vec<u8>,
     /// Where in `values` each fragment's is.
     value_of: Vec<Range<usize>>,
-    /// Whether what becomes smaller by that is to be recorded compressed.
-    is_compressed: bool,
+    form: Form,
 }
 
 impl<'a> Prepared<'a> {
@@ -66,48 +65,33 @@ impl<'a> Prepared<'a> {
             fragments,
             values,
             value_of,
-            is_compressed: false,
+            form: Form::Plain,
         })
     }
 
     /// Has what becomes smaller by that recorded compressed: sections, and the compilation. Links then take somewhat longer, and
-    /// repositories less room.
-    ///
-    /// # Errors
-    /// [`ProgramError::TooLarge`].
-    pub fn compress(&mut self) -> Result<(), ProgramError> {
-        self.is_compressed = true;
-        for index in 0..self.value_of.len() {
-            if let Some(value) = self.other_form(index, Form::Compressed)? {
-                let start = self.values.len().next_multiple_of(8);
-                self.values.resize(start, 0);
-                self.values.extend_from_slice(&value);
-                self.value_of[index] = start..self.values.len();
-            }
-        }
-        Ok(())
+    /// repositories less room. (Only what is not there already is compressed, when it is [added](super::Repository::add).)
+    pub fn compress(&mut self) {
+        self.form = Form::Compressed;
     }
 
-    /// Whether what becomes smaller by that is to be recorded compressed.
-    pub(super) fn is_compressed(&self) -> bool {
-        self.is_compressed
+    /// In which form it is to be recorded.
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
-    /// A fragment's value in a form, as [`Prepared::value`] gives it; `None` if it has but one.
-    pub(super) fn other_form(
+    /// Appends a fragment's value in a form, otherwise as [`Prepared::value`] gives it, to `out`, which must have a multiple of 8 bytes.
+    pub(super) fn encode(
         &self,
         fragment: usize,
         form: Form,
-    ) -> Result<Option<Vec<u8>>, ProgramError> {
-        if !encode::is_compressible(&self.compilation, fragment) {
-            return Ok(None);
-        }
-        let mut value = Vec::new();
-        encode::fragment(&self.compilation, fragment, form, &mut value)?;
-        Ok(Some(value))
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProgramError> {
+        encode::fragment(&self.compilation, fragment, form, out)?;
+        Ok(())
     }
 
-    /// A fragment's value, with the compilation's numbers for ids and addresses.
+    /// A fragment's value in the plain form, with the compilation's numbers for ids and addresses.
     pub(super) fn value(&self, fragment: usize) -> &[u8] {
         &self.values[self.value_of[fragment].clone()]
     }

@@ -75,7 +75,7 @@ impl System for Watch {
 }
 
 /// Processor time of this thread, nanoseconds.
-fn thread_time() -> u64 {
+pub fn thread_time() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

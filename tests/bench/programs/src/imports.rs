@@ -1,6 +1,7 @@
 //! How fast objects become compilations, against the fastest thing that one
 //! could do with their bytes: to hash them.
 
+use crate::contention::thread_time;
 use crate::subjects::Subject;
 use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
@@ -8,12 +9,11 @@ use linker::import::{import_object, prepare};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use store::program::Repository;
 use tickets::archive::Archive;
 
-/// What was measured for the objects of one program. Rates are in MB/s of
-/// object bytes, medians, one thread.
+/// What was measured for the objects of one program. Rates are in MB of object bytes a second of
+/// processor time, medians, one thread.
 pub struct Imports {
     name: String,
     objects: usize,
@@ -96,27 +96,27 @@ fn measure_objects(
     let [mut hashing, mut preparing, mut importing, mut again] = [const { Vec::new() }; 4];
     let mut size = 0;
     for round in 0..runs {
-        let start = Instant::now();
+        let start = thread_seconds();
         for (_, bytes) in objects {
             std::hint::black_box(blake3::hash(bytes));
         }
-        hashing.push(start.elapsed().as_secs_f64());
+        hashing.push(thread_seconds() - start);
 
-        let start = Instant::now();
+        let start = thread_seconds();
         for (path, bytes) in objects {
             let arena = Bump::new();
             std::hint::black_box(prepare(path, bytes, &arena)?.0.digest);
         }
-        preparing.push(start.elapsed().as_secs_f64());
+        preparing.push(thread_seconds() - start);
 
         let file = directory.join(format!("import-{round}.repo"));
         let repository = Repository::open_or_create(&file)?;
         for times in [&mut importing, &mut again] {
-            let start = Instant::now();
+            let start = thread_seconds();
             for (path, bytes) in objects {
                 import_object(&repository, path, bytes, None)?;
             }
-            times.push(start.elapsed().as_secs_f64());
+            times.push(thread_seconds() - start);
         }
         size = fs::metadata(&file)?.len();
         drop(repository);
@@ -139,9 +139,14 @@ fn measure_objects(
     })
 }
 
+/// Processor time of this thread: what an import takes of it, whatever else the machine does.
+fn thread_seconds() -> f64 {
+    thread_time() as f64 / 1e9
+}
+
 /// The table.
 pub fn print(all: &[Imports]) {
-    println!("Imports: MB/s of object bytes, one thread, one transaction an object.\n");
+    println!("Imports: MB of object bytes a second of processor time, one thread.\n");
     println!(
         "{:<18} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
         "", "objects", "MB", "BLAKE3", "split", "import", "again", "repo MB", "ratio"

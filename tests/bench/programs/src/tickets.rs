@@ -183,7 +183,7 @@ fn import(repository: &Repository, objects: &[(PathBuf, &[u8])]) -> Result<Vec<V
         prepared.push(match prepare(path, bytes, &arena) {
             Ok((mut prepared, _)) => {
                 // As `repo-cc` records what it compiles.
-                prepared.compress()?;
+                prepared.compress();
                 Some(prepared)
             }
             Err(why) if why.is_not_splittable() => None,

@@ -85,7 +85,7 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         };
         // What is recorded plain has more fields to change.
         if number % 3 == 0 {
-            prepared.compress().expect("room in memory");
+            prepared.compress();
         }
         let ticket = Some(&*object);
         let addition = Addition {
