@@ -92,7 +92,7 @@ impl Report {
         let many = "small lazy commits";
         let rows = [
             ("hit / LMDB's", own(hit), of(hit, "lmdb"), "at least 6"),
-            ("miss / LMDB's", own(miss), of(miss, "lmdb"), "at least 15"),
+            ("miss / LMDB's", own(miss), of(miss, "lmdb"), "at least 20"),
             ("hit, two threads / one", own(two), own(hit), "at least 1.8"),
             (
                 "1000 a durable commit / best peer",
