@@ -265,7 +265,7 @@ fn transactions_that_follow_each_other_know_what_they_added() {
         create: true,
         ..OpenOptions::default()
     };
-    let store = Store::open(&directory.path().join("model.repo"), &options).unwrap();
+    let store = Store::open(directory.path().join("model.repo"), &options).unwrap();
     let index = IndexSlot::of::<0>();
     let add = |transaction: &mut store::engine::Transaction<'_>, key, known| {
         let value = |out: &mut Vec<u8>| -> store::engine::Result<()> {

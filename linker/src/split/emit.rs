@@ -10,6 +10,7 @@
 use super::SplitError;
 use super::frames::{CIE_POINTER, Entry};
 use super::input::Input;
+use super::kind::kind;
 use super::merge;
 use super::names;
 use super::plan::{Content, EntryRef, NONE, Plan};
@@ -61,7 +62,7 @@ struct Emitter<'i, 'a> {
     /// The numbers of the pieces that there are, with the hashes of their contents. There is room for all, so that it never grows.
     pieces: HashTable<(u64, u32)>,
     /// For each section that is cut, what its pieces have in common, once that is known.
-    piece_classes: Vec<Option<Piece<'a>>>,
+    piece_classes: Vec<Option<(Piece<'a>, u64)>>,
     /// For each symbol the number of its name, once that is known.
     symbol_names: Vec<Option<Name>>,
     /// For each section that is cut, its pieces' numbers.
@@ -198,6 +199,18 @@ impl<'i, 'a> Emitter<'i, 'a> {
         })
     }
 
+    /// The name of what the sections' names end in: mostly that of a symbol, which is wanted as well.
+    fn suffix_name(&mut self, sections: &[u32], ending: &'a [u8]) -> Name {
+        let input = self.input;
+        let first = sections
+            .first()
+            .and_then(|section| input.first_symbol[*section as usize]);
+        match first {
+            Some(symbol) if input.symbol(symbol).name == ending => self.symbol_name(symbol),
+            _ => self.name(ending),
+        }
+    }
+
     /// The name of a symbol. Many targets are one symbol, and names of C++ are long.
     fn symbol_name(&mut self, symbol: u32) -> Name {
         if let Some(name) = self.symbol_names[symbol as usize] {
@@ -223,7 +236,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
                     .iter()
                     .find_map(|&section| names::split_suffix(self.input.section(section).name).1);
                 if let Some(ending) = ending {
-                    suffix = self.name(ending);
+                    suffix = self.suffix_name(sections, ending);
                 }
                 for &section in sections {
                     self.section(number, section, ending)?;
@@ -437,12 +450,11 @@ impl<'i, 'a> Emitter<'i, 'a> {
         if known != NONE {
             return Some((known, within));
         }
-        let piece = Piece {
-            bytes: &self.input.data[section as usize][bounds.start as usize..bounds.end as usize],
-            ..self.piece_class(section)
-        };
+        let bytes = &self.input.data[section as usize][bounds.start as usize..bounds.end as usize];
+        let (class, of_class) = self.piece_class(section);
+        let piece = Piece { bytes, ..class };
+        let hash = cut.hash_of(index, bytes) ^ of_class;
         let pieces = &mut self.out.pieces;
-        let hash = FxBuildHasher.hash_one(piece);
         let is_it = |&(other, known): &(u64, u32)| other == hash && pieces[known as usize] == piece;
         let number = match self.pieces.find(hash, is_it) {
             Some((_, known)) => *known,
@@ -458,8 +470,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
         Some((number, within))
     }
 
-    /// What all pieces of a section have in common, without bytes.
-    fn piece_class(&mut self, section: u32) -> Piece<'a> {
+    /// What all pieces of a section have in common, without bytes, and its hash.
+    fn piece_class(&mut self, section: u32) -> (Piece<'a>, u64) {
         if let Some(class) = self.piece_classes[section as usize] {
             return class;
         }
@@ -472,6 +484,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
             align_log2: self.input.align_log2[section as usize],
             bytes: &[],
         };
+        let class = (class, FxBuildHasher.hash_one(class));
         self.piece_classes[section as usize] = Some(class);
         class
     }
@@ -760,40 +773,5 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 self.out.symbols[*kept as usize].bits |= SymbolRecord::ADDRESS_SIGNIFICANT;
             }
         }
-    }
-}
-
-/// What a section is for.
-fn kind(section: &super::elf::Section<'_>, base: &[u8]) -> SectionKind {
-    let flags = section.flags();
-    let has = |flag: u32| flags & u64::from(flag) != 0;
-    let nobits = section.sh_type() == elf::SHT_NOBITS;
-    match section.sh_type() {
-        elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => {
-            return SectionKind::InitArray;
-        }
-        elf::SHT_NOTE => return SectionKind::Other,
-        _ => {}
-    }
-    if !has(elf::SHF_ALLOC) {
-        return if section.name.starts_with(b".debug_") {
-            SectionKind::Debug
-        } else {
-            SectionKind::Other
-        };
-    }
-    match base {
-        b".eh_frame" if !nobits => SectionKind::Unwind,
-        b".gcc_except_table" => SectionKind::ExceptionTable,
-        b".ctors" | b".dtors" => SectionKind::InitArray,
-        _ if section.name.starts_with(b".ctors.") || section.name.starts_with(b".dtors.") => {
-            SectionKind::InitArray
-        }
-        _ if has(elf::SHF_TLS) && nobits => SectionKind::ThreadBss,
-        _ if has(elf::SHF_TLS) => SectionKind::ThreadData,
-        _ if has(elf::SHF_EXECINSTR) => SectionKind::Text,
-        _ if nobits => SectionKind::Bss,
-        _ if has(elf::SHF_WRITE) => SectionKind::Data,
-        _ => SectionKind::ReadOnly,
     }
 }

@@ -47,6 +47,8 @@ pub struct Input<'a> {
     pub align_log2: Vec<u8>,
     /// Each section's relocations, sorted by offset.
     pub relocations: Vec<&'a [Rela64<LE>]>,
+    /// Whether a relocation refers to the section, of those that are taken, or to a symbol in it.
+    pub is_referred_to: Vec<bool>,
     /// For each section 1 + index of its group, or 0.
     pub group: Vec<u32>,
     /// The groups.
@@ -82,6 +84,7 @@ impl<'a> Input<'a> {
             size: object.sections.iter().map(Section::size).collect(),
             align_log2: vec![0; count],
             relocations: vec![&[]; count],
+            is_referred_to: vec![false; count],
             group: vec![0; count],
             groups: Vec::new(),
             first_symbol: vec![None; count],
@@ -381,6 +384,11 @@ impl<'a> Input<'a> {
                         table.display_name()
                     ),
                 ));
+            }
+            if symbol != 0
+                && let Some(section) = self.section_of(symbol)
+            {
+                self.is_referred_to[section as usize] = true;
             }
             sorted &= offset >= last;
             last = offset;

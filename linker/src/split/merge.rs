@@ -10,15 +10,24 @@ use super::names;
 use super::relocs;
 use object::LittleEndian as LE;
 use object::elf::{self, Rela64};
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher as _;
 
 /// A section that is cut.
 pub struct MergeSection {
     /// Where each piece begins; for constants (no `SHF_STRINGS`) empty: they are
     /// at the multiples of the element size.
     starts: Vec<u32>,
+    /// The hash of each string.
+    hashes: Vec<u64>,
+    /// For each stretch of 1 << [`STRETCH`] bytes the string that its first byte is in.
+    strings: Vec<u32>,
     entsize: u32,
     size: u32,
 }
+
+/// See [`MergeSection::strings`]: each reference to a string of debug information looks for it.
+const STRETCH: u32 = 5;
 
 impl MergeSection {
     /// Index and bounds of the piece that contains `offset`.
@@ -29,9 +38,22 @@ impl MergeSection {
             let start = index * self.entsize;
             return Some((index, start..start + self.entsize));
         }
-        let index = self.starts.partition_point(|start| *start <= offset) - 1;
-        let end = self.starts.get(index + 1).copied().unwrap_or(self.size);
-        Some((index as u32, self.starts[index]..end))
+        let mut index = self.strings[(offset >> STRETCH) as usize] as usize;
+        loop {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.size);
+            if offset < end {
+                return Some((index as u32, self.starts[index]..end));
+            }
+            index += 1;
+        }
+    }
+
+    /// The hash of the bytes of piece `index`, which are `bytes`.
+    pub fn hash_of(&self, index: u32, bytes: &[u8]) -> u64 {
+        match self.hashes.get(index as usize) {
+            Some(hash) => *hash,
+            None => FxBuildHasher.hash_one(bytes),
+        }
     }
 
     /// How many pieces there are.
@@ -136,9 +158,10 @@ fn candidate(input: &Input<'_>, number: u32) -> Option<MergeSection> {
     if entsize == 0 || size == 0 || size % entsize != 0 {
         return None;
     }
-    let mut starts = Vec::new();
+    let (mut starts, mut hashes, mut strings) = (Vec::new(), Vec::new(), Vec::new());
     if flags & u64::from(elf::SHF_STRINGS) != 0 {
         let unit = entsize as usize;
+        strings.reserve(data.len() >> STRETCH);
         let mut start = 0;
         while start < data.len() {
             let end = if unit == 1 {
@@ -150,12 +173,19 @@ fn candidate(input: &Input<'_>, number: u32) -> Option<MergeSection> {
                     .position(|element| element.iter().all(|byte| *byte == 0))?;
                 start + (zero + 1) * unit
             };
+            while strings.len() << STRETCH < end {
+                strings.push(starts.len() as u32);
+            }
             starts.push(start as u32);
+            // Now that the bytes are at hand. They are referred to in another order.
+            hashes.push(FxBuildHasher.hash_one(&data[start..end]));
             start = end;
         }
     }
     Some(MergeSection {
         starts,
+        hashes,
+        strings,
         entsize,
         size,
     })

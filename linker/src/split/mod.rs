@@ -23,6 +23,7 @@ mod emit;
 mod frames;
 mod graph;
 mod input;
+mod kind;
 mod merge;
 mod names;
 mod outline;

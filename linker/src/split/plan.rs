@@ -309,16 +309,11 @@ impl<'i, 'a> Planner<'i, 'a> {
     /// Compilers write empty `.text`, `.data`, `.bss` and (clang, for C++20) `.linker-options`
     /// sections into every object: those that nothing refers to are dropped.
     fn drop_empty(&mut self) -> Result<(), Reason> {
-        let mut referenced = vec![false; self.roles.len()];
+        let mut referenced = self.input.is_referred_to.clone();
         for section in self.input.section_numbers() {
             let link = self.input.section(section).link();
             if self.input.is_content[section as usize] {
                 referenced[link as usize] = true;
-            }
-            for relocation in self.input.relocations[section as usize] {
-                if let Some(target) = self.symbol_section(relocation) {
-                    referenced[target as usize] = true;
-                }
             }
         }
         for section in self.input.section_numbers() {
@@ -363,6 +358,10 @@ impl<'i, 'a> Planner<'i, 'a> {
     /// number of sections + `k`), to an anonymous section or to a CIE.
     fn for_each_reference(&self, edge: &mut impl FnMut(u32, u32)) {
         let count = self.roles.len() as u32;
+        // Asked for each relocation.
+        let anonymous: Vec<bool> = (0..count)
+            .map(|section| self.is_anonymous(section))
+            .collect();
         for section in self.input.section_numbers() {
             let index = section as usize;
             if self.roles[index] != Role::Content {
@@ -370,7 +369,7 @@ impl<'i, 'a> Planner<'i, 'a> {
             }
             for relocation in self.input.relocations[index] {
                 if let Some(target) = self.symbol_section(relocation)
-                    && self.is_anonymous(target)
+                    && anonymous[target as usize]
                 {
                     edge(section, target);
                 }
@@ -393,7 +392,7 @@ impl<'i, 'a> Planner<'i, 'a> {
             for relocation in &relocations[frame.entries[entry.entry as usize].relocations.clone()]
             {
                 if let Some(target) = self.symbol_section(relocation)
-                    && self.is_anonymous(target)
+                    && anonymous[target as usize]
                 {
                     edge(from, target);
                 }
