@@ -226,7 +226,7 @@ impl Pruning {
             }
             false => (prepared, 0),
         };
-        prepared.compress().map_err(ImportError::from)?;
+        prepared.compress();
         let added = repository.add(&[Addition {
             prepared: &prepared,
             ticket,
