@@ -1,4 +1,4 @@
-//! Records of the file itself: header, log items, trailers (SPEC.md, part 1).
+//! Records of the file itself: header and log items (SPEC.md, part 1).
 //!
 //! ```text
 //! 0      FileHeader (first sector, never rewritten)
@@ -12,14 +12,13 @@
 //! transactions commit; their bytes are a pure function of the log, so they can
 //! always be checked against it or made again from it.
 
-use crate::trie::ChildWord;
 use bytemuck::{Pod, Zeroable};
 
 /// First 8 bytes of every repository.
 pub const MAGIC: [u8; 8] = *b"ProgRepo";
 /// Version of the format that this crate describes. What comes to the format is told by
 /// [`Features`]; another version is another file altogether.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Written in the writer's byte order; a reader of another order sees other bytes.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 /// Offset of the [`FileState`].
@@ -249,7 +248,7 @@ pub enum ItemKind {
     IndexNode = 0x04,
     /// A node of a vector's trie. Slot: the vector.
     VectorNode = 0x05,
-    /// A [`Trailer`]. Slot: 0.
+    /// A [`Trailer`](crate::trailer::Trailer). Slot: 0.
     Trailer = 0x06,
     /// As [`ItemKind::Record`], but with the first [`SHORT_KEY`] bytes of the key only, and the record is
     /// the next element of a vector. Several may have one key: their values tell them apart.
@@ -402,80 +401,6 @@ pub fn record_check(bytes: &[u8]) -> u32 {
     crate::xxh3::xxh3(bytes) as u32
 }
 
-/// An index as of one transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct IndexRoot {
-    /// The root of its trie ([`crate::trie`]).
-    pub root: ChildWord,
-    /// Number of keys.
-    pub count: u64,
-}
-
-/// A vector as of one transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct VectorRoot {
-    /// The root of its trie ([`crate::trie`]).
-    pub root: ChildWord,
-    /// Number of elements.
-    pub length: u64,
-}
-
-/// Last item of a transaction, and the root of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct Trailer {
-    /// Kind [`ItemKind::Trailer`], slot 0, length `size_of::<Trailer>() - 8`.
-    pub head: ItemHead,
-    /// Offset of this trailer.
-    pub offset: u64,
-    /// Number of the transaction. The first trailer of a file has 0, and each
-    /// the successor of the one before.
-    pub revision: u64,
-    /// When it was committed, in nanoseconds since 1970.
-    pub time: u64,
-    /// Offset of the transaction's first item: the end of the previous trailer.
-    pub start: u64,
-    /// Offset of the previous transaction's trailer; 0 in the first.
-    pub previous: u64,
-    /// Offset of an earlier trailer, for finding a revision in logarithmic
-    /// time (a skew-binary jump pointer); 0 in the first.
-    pub jump: u64,
-    /// The previous trailer's `nonce`; 0 in the first.
-    pub previous_nonce: u64,
-    /// Random: tells this transaction from any other ever written here.
-    pub nonce: u64,
-    /// Those that this snapshot has beside the header's; never fewer than the
-    /// previous one.
-    pub features: Features,
-    /// A bit for each index that has ever had a replacement: there the newest
-    /// of several words of one key counts.
-    pub replaced: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// The indices.
-    pub indices: [IndexRoot; INDEX_SLOTS],
-    /// The vectors.
-    pub vectors: [VectorRoot; VECTOR_SLOTS],
-    /// CRC-32 of the transaction's items before this, without bodies that
-    /// change in place.
-    pub payload_crc: u32,
-    /// CRC-32 of this trailer before this field.
-    pub checksum: u32,
-}
-
-/// Size of a [`Trailer`] in bytes.
-pub const TRAILER_SIZE: u64 = size_of::<Trailer>() as u64;
-
-impl Trailer {
-    /// Whether an index has ever had a replacement.
-    #[inline]
-    pub fn has_replaced(&self, slot: u8) -> bool {
-        self.replaced.checked_shr(slot.into()).unwrap_or(0) & 1 != 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -502,10 +427,6 @@ mod tests {
     fn sizes_are_those_of_the_specification() {
         assert_eq!(size_of::<FileHeader>(), 72);
         assert_eq!(size_of::<FileState>(), 72);
-        assert_eq!(size_of::<IndexRoot>(), 16);
-        assert_eq!(size_of::<VectorRoot>(), 16);
-        assert_eq!(TRAILER_SIZE, 624);
-        assert_eq!(TRAILER_SIZE % ITEM_ALIGN, 0);
     }
 
     #[test]

@@ -482,7 +482,7 @@ fn a_copy_of_which_a_part_is_lost() {
             machine.syncs(Syncs::Work);
             // Where even the first trailer is lost, nothing is left to begin with.
             let store = match Store::open(&machine.path, &machine.options()) {
-                Err(Error::Damaged { .. }) if start < 4096 + 624 => continue,
+                Err(Error::Damaged { .. }) if start < 4096 + 112 => continue,
                 other => other.unwrap(),
             };
             let snapshot = store.snapshot().unwrap();

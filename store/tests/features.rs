@@ -5,7 +5,7 @@ mod common;
 
 use common::{TestSystem, key, options};
 use format_spec::file::IndexSlot;
-use format_spec::file::{Features, ItemHead, TRAILER_SIZE};
+use format_spec::file::{Features, ItemHead};
 use std::path::Path;
 use store::engine::{Appended, Durability, Error, Store};
 
@@ -13,8 +13,10 @@ use store::engine::{Appended, Durability, Error, Store};
 const HEADER_FEATURES: usize = 40;
 const HEADER_CHECKSUM: usize = 68;
 const TRAILER_FEATURES: usize = 72;
-const PAYLOAD_CRC: usize = 616;
-const TRAILER_CHECKSUM: usize = 620;
+/// Of a trailer of one trie.
+const TRAILER_SIZE: usize = 128;
+const PAYLOAD_CRC: usize = TRAILER_SIZE - 8;
+const TRAILER_CHECKSUM: usize = TRAILER_SIZE - 4;
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
@@ -150,7 +152,7 @@ fn items_of_unknown_kinds_are_passed_over() {
     bytes.resize(bytes.len().next_multiple_of(64), 0);
     let (in_place, trailer) = (bytes.len(), bytes.len() + 64);
     bytes.resize(trailer, 7);
-    bytes.extend_from_slice(&good[last..last + TRAILER_SIZE as usize]);
+    bytes.extend_from_slice(&good[last..last + TRAILER_SIZE]);
     assert!(ItemHead(word(&bytes, last)).kind().is_none());
     put(&mut bytes, trailer + 8, trailer as u64);
     // Of the leaf that is made in the sample's last transaction, if any, nothing is hashed either.

@@ -16,7 +16,7 @@ use reader::Reader;
 use std::path::Path;
 use store::engine::{Durability, Store};
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v4.bin");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v5.bin");
 
 /// A fixed sequence: five transactions, of which the third makes leaves grow, and the last
 /// makes a trie of an index and of a vector.
@@ -109,7 +109,7 @@ fn a_reader_made_from_the_specification_reads_it() {
     let file = Reader(std::fs::read(GOLDEN).unwrap());
     // Section 3.
     assert_eq!(file.bytes(0, 8), b"ProgRepo");
-    assert_eq!((file.u32(8), file.u32(12)), (4, 0x0102_0304));
+    assert_eq!((file.u32(8), file.u32(12)), (5, 0x0102_0304));
     assert_eq!((file.0[22] >> 4, file.0[24] >> 6), (4, 0b10));
     assert_eq!(file.u64(32) / 1_000_000_000, 5);
     assert_eq!([40, 48, 56].map(|at| file.u64(at)), [0; 3]);
@@ -122,7 +122,7 @@ fn a_reader_made_from_the_specification_reads_it() {
     assert_eq!(file.bytes(544, 16), [1; 16]);
     assert_eq!((file.u64(560), file.u64(568)), (2, 1));
     assert!(file.bytes(576, 4096 - 576).iter().all(|&byte| byte == 0));
-    assert_eq!(head + 624, file.0.len() as u64);
+    assert_eq!(file.item(head).4, file.0.len() as u64);
 
     // Section 6, forwards over the items.
     let mut at = 4096;
@@ -148,7 +148,16 @@ fn a_reader_made_from_the_specification_reads_it() {
             continue;
         }
         hashed.push((from, at));
-        assert_eq!(file.u64(at), 616 | 6 << 48 | 0xc5 << 56);
+        let tries = file.u32(at + 100).count_ones();
+        let size = u64::from(104 + (12 * tries).next_multiple_of(8) + 8);
+        assert_eq!(file.u64(at), (size - 8) | 6 << 48 | 0xc5 << 56);
+        assert_eq!(next, at + size);
+        let padding = u64::from(12 * tries % 8);
+        assert!(
+            file.bytes(next - 8 - padding, padding)
+                .iter()
+                .all(|&byte| byte == 0)
+        );
         assert_eq!(file.u64(at + 8), at);
         assert_eq!(file.u64(at + 16), trailers.len() as u64);
         assert_eq!(file.u64(at + 32), start);
@@ -162,8 +171,8 @@ fn a_reader_made_from_the_specification_reads_it() {
                 file.u64(previous + 64)
             }
         );
-        assert_eq!(file.u32(at + 616), file.crc(&hashed));
-        assert_eq!(file.u32(at + 620), file.crc(&[(at, at + 620)]));
+        assert_eq!(file.u32(next - 8), file.crc(&hashed));
+        assert_eq!(file.u32(next - 4), file.crc(&[(at, next - 4)]));
         trailers.push(at);
         (start, from, at) = (next, next, next);
         hashed.clear();
@@ -180,14 +189,21 @@ fn a_reader_made_from_the_specification_reads_it() {
         unreachable!()
     };
     assert_eq!(jumps, [0, t0, t1, t0, t3, t4]);
-    // Features, what was replaced, and a reserved word.
-    for (revision, trailer) in (0..).zip(&trailers) {
+    // Features, what was replaced, and which tries there are.
+    for (revision, trailer) in trailers.iter().enumerate() {
         assert_eq!([72, 80, 88].map(|at| file.u64(trailer + at)), [0; 3]);
         assert_eq!(
             file.u32(trailer + 96),
             if revision >= 2 { 1 << 15 } else { 0 }
         );
-        assert_eq!(file.u32(trailer + 100), 0);
+        let first = 1 << 3 | 1 << 15 | 1 << (24 + 1);
+        let tries = [0, first, first | 1 << (24 + 7)];
+        let last = tries[2] | 1 << 4 | 1 << (24 + 2);
+        let expected = tries.get(revision).copied().unwrap_or(tries[2]);
+        assert_eq!(
+            file.u32(trailer + 100),
+            if revision == 5 { last } else { expected }
+        );
     }
     // What each transaction consists of: (transaction, kind, slot).
     let expected = [

@@ -363,7 +363,7 @@ fn one_large_transaction() {
     }
     transaction.commit().unwrap();
     store.verify().unwrap();
-    let root = |snapshot: Snapshot<'_>| snapshot.trailer().indices[0].root;
+    let root = |snapshot: Snapshot<'_>| snapshot.trailer().index(IndexSlot::of::<0>()).root;
     assert_eq!(root(snapshot), root(store.snapshot().unwrap()));
     assert_eq!(
         store.snapshot().unwrap().count(IndexSlot::of::<0>()),

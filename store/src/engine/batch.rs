@@ -22,7 +22,7 @@ impl<'s> Snapshot<'s> {
     #[inline]
     pub fn prefetch_keys(&self, index: IndexSlot, keys: &[Digest]) {
         let view = self.view();
-        let root = &self.trailer().indices[usize::from(index.number())];
+        let root = &self.index_root(index);
         let mut homes = [None; GROUP];
         for (home, key) in homes.iter_mut().zip(keys) {
             *home = match trie::leaf_of(view, root, key) {

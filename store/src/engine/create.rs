@@ -1,12 +1,12 @@
 //! Making a new, empty repository file, whole or not at all.
 
-use super::log;
 use super::system::System;
 use bytemuck::Zeroable;
 use format_spec::file::{
     BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, STATE_OFFSET, StateWord,
-    Trailer, VERSION,
+    VERSION,
 };
+use format_spec::trailer::{Trailer, TrailerStart, Tries};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -20,18 +20,16 @@ pub(super) fn header_checksum(header: &FileHeader) -> u32 {
 }
 
 /// The trailer of revision 0.
-pub(super) fn first_trailer(time: u64, nonce: u64) -> Trailer {
-    let mut trailer = Trailer {
-        head: log::trailer_head(),
+pub(super) fn first_trailer(time: u64, nonce: u64) -> Vec<u8> {
+    let start = TrailerStart {
         offset: LOG_OFFSET,
         time,
         start: LOG_OFFSET,
         nonce,
-        payload_crc: crc32fast::hash(&[]),
-        ..Trailer::zeroed()
+        ..TrailerStart::zeroed()
     };
-    trailer.checksum = log::trailer_checksum(&trailer);
-    trailer
+    // There is one of every number of tries.
+    Trailer::make(&start, &Tries::default(), crc32fast::hash(&[])).unwrap_or_default()
 }
 
 /// The directory in which a file is.
@@ -130,7 +128,7 @@ pub(super) fn write_empty(
     let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);
     header_room[..size_of::<FileHeader>()].copy_from_slice(bytemuck::bytes_of(&header));
     rest[..size_of::<FileState>()].copy_from_slice(bytemuck::bytes_of(&state));
-    bytes.extend_from_slice(bytemuck::bytes_of(&first_trailer(now, system.random()?)));
+    bytes.extend_from_slice(&first_trailer(now, system.random()?));
     system.write_at(file, &bytes, 0)?;
     system.sync(file)
 }

@@ -32,11 +32,12 @@
 
 use super::error::{Error, Fault, Result};
 use super::lock::WriteLock;
-use super::log::{self, end_of, next_transaction};
+use super::log::{self, next_transaction};
 use super::map::View;
 use super::replay::{Leaves, MadeLeaf};
 use super::store::Store;
-use format_spec::file::{FileState, LOG_OFFSET, STATE_OFFSET, Trailer, doubt_of};
+use format_spec::file::{FileState, LOG_OFFSET, STATE_OFFSET, doubt_of};
+use format_spec::trailer::Trailer;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -106,9 +107,9 @@ impl Store {
     /// Whether the transactions after that of the trailer at `from`, up to the one at `to`, are whole.
     pub(super) fn is_log_whole(&self, from: u64, to: u64) -> Result<bool> {
         let mut last = self.trailer(from)?;
-        let view = self.view(end_of(self.trailer(to)?))?;
+        let view = self.view(self.trailer(to)?.end())?;
         while last.offset < to {
-            match next_transaction(view, last) {
+            match next_transaction(view, &last) {
                 Ok(next) => last = next,
                 Err(_) => return Ok(false),
             }
@@ -119,10 +120,10 @@ impl Store {
     /// The same, and whether the leaves are as they must be; these may have more already.
     pub(super) fn is_whole(&self, from: u64, to: u64) -> Result<bool> {
         let (from, to) = (self.trailer(from)?, self.trailer(to)?);
-        let view = self.view(end_of(to))?;
+        let view = self.view(to.end())?;
         let compare = || -> Result<(), Fault> {
             let finished = |leaf: MadeLeaf| leaf.compare(view, None);
-            let leaves = leaves_up_to(view, from, to, finished)?;
+            let leaves = leaves_up_to(view, &from, &to, finished)?;
             (leaves.made()).try_for_each(|leaf| leaf.compare(view, Some(view.end())))
         };
         Ok(compare().is_ok())
@@ -138,12 +139,12 @@ impl Store {
         let newest = self.catch_up()?;
         let (view, head) = (newest.view(), newest.trailer());
         let checkpoint = self.trailer(self.durable_state()?.0)?;
-        let start = end_of(checkpoint);
+        let start = checkpoint.end();
         // First this, and then the checksums: what is not on the disk can no longer be thrown
         // away without our being told.
         self.write_log_again(start..view.end())?;
         let mut finished = Vec::new();
-        let leaves = leaves_up_to(view, checkpoint, head, |leaf| {
+        let leaves = leaves_up_to(view, &checkpoint, head, |leaf| {
             finished.push(leaf);
             Ok(())
         });
@@ -217,16 +218,16 @@ fn doubt_offset() -> u64 {
 
 /// The leaves as of `to`, from those of `from`, which are good in the file, and the log between them.
 /// `finished` is given those whose place others have taken.
-fn leaves_up_to(
-    view: View<'_>,
-    from: &Trailer,
-    to: &Trailer,
+fn leaves_up_to<'s>(
+    view: View<'s>,
+    from: &Trailer<'s>,
+    to: &Trailer<'_>,
     mut finished: impl FnMut(MadeLeaf) -> Result<(), Fault>,
-) -> Result<Leaves, Fault> {
-    let mut leaves = Leaves::since(from);
+) -> Result<Leaves<'s>, Fault> {
+    let mut leaves = Leaves::since(*from);
     while leaves.trailer().offset < to.offset {
         let next = next_transaction(view, leaves.trailer())?;
-        leaves.apply(view, next)?;
+        leaves.apply(view, &next)?;
         leaves.finished.drain(..).try_for_each(&mut finished)?;
     }
     Ok(leaves)

@@ -14,11 +14,10 @@
 
 use super::error::{Error, Result};
 use super::lock::WriteLock;
-use super::log::end_of;
 use super::patience::Wait;
 use super::store::Store;
 use super::sync;
-use format_spec::file::{FileState, TRAILER_SIZE, Trailer};
+use format_spec::file::FileState;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,27 +39,26 @@ impl Store {
         self.move_checkpoint()
     }
 
-    /// Returns when the transaction of this trailer, which is committed, is on the disk.
-    pub(super) fn wait_for_disk(&self, trailer: &Trailer) -> Result<()> {
+    /// Returns when the transaction of the trailer at `offset`, which is committed, is on the disk.
+    pub(super) fn wait_for_disk(&self, offset: u64) -> Result<()> {
         self.wake_next();
-        let is_done = || Ok(self.durable_state()?.1 >= trailer.offset);
+        let is_done = || Ok(self.durable_state()?.1 >= offset);
         let sync = || {
             let (_, durable) = self.durable_state()?;
             let head = self.state_offset(offset_of!(FileState, head))?;
             if durable < self.opened() && !self.is_log_whole(durable, self.opened().min(head))? {
                 return Ok(false);
             }
-            self.sync_range(durable + TRAILER_SIZE..head + TRAILER_SIZE)?;
+            self.sync_range(self.trailer(durable)?.end()..self.trailer(head)?.end())?;
             self.write_state(offset_of!(FileState, durable), &[head])?;
             Ok(true)
         };
         self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))
     }
 
-    /// What is done for the disk's sake after a transaction is published and the right
+    /// What is done for the disk's sake after a transaction, from `start` to `end`, is published and the right
     /// to write is given up.
-    pub(super) fn settle(&self, trailer: &Trailer) -> Result<()> {
-        let (start, end) = (trailer.start, end_of(trailer));
+    pub(super) fn settle(&self, start: u64, end: u64) -> Result<()> {
         self.start_write_back(start, end);
         if start / self.checkpoint_every() != end / self.checkpoint_every() {
             // The transaction is as good without. Who is stopped while it syncs is no reason

@@ -5,14 +5,13 @@
 
 use super::error::Fault;
 use super::map::View;
-use bytemuck::Zeroable;
 use format_spec::digest::Digest;
 use format_spec::file::{
     ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, NumberedSlot,
-    RECORD_CHECK, SHORT_KEY, TRAILER_SIZE, Trailer, VectorSlot, record_check,
+    RECORD_CHECK, SHORT_KEY, VectorSlot, record_check,
 };
 use format_spec::ids::Address;
-use std::mem::offset_of;
+use format_spec::trailer::{MIN_TRAILER_SIZE, Trailer, trailer_size};
 use std::ops::Range;
 
 /// A key and its value, borrowed from the file.
@@ -276,28 +275,14 @@ pub(super) fn fixed_parts(view: View<'_>, start: u64, end: u64) -> Result<Vec<Ra
     Ok(parts)
 }
 
-/// The checksum that a trailer should have.
-pub(super) fn trailer_checksum(trailer: &Trailer) -> u32 {
-    crc32fast::hash(&bytemuck::bytes_of(trailer)[..offset_of!(Trailer, checksum)])
-}
-
-/// The head of a trailer.
-pub(super) fn trailer_head() -> ItemHead {
-    ItemHead::new(ItemKind::Trailer, 0, TRAILER_SIZE - 8).unwrap_or(ItemHead::zeroed())
-}
-
 /// The trailer at `offset`, with its own checksum and bounds checked.
-pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault> {
+pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<Trailer<'_>, Fault> {
     let fault = |what| Fault::new(offset, what);
-    if !offset.is_multiple_of(ITEM_ALIGN) || offset < LOG_OFFSET {
-        return Err(fault("is not the address of a trailer"));
-    }
-    let bytes = view.bytes(offset, TRAILER_SIZE)?;
-    let trailer: &Trailer = bytemuck::try_from_bytes(bytes).map_err(|_| fault("is not aligned"))?;
-    if trailer.head != trailer_head() || trailer.offset != offset {
+    let trailer = unchecked_trailer(view, offset)?;
+    if trailer.offset != offset {
         return Err(fault("is not a trailer"));
     }
-    if trailer.checksum != trailer_checksum(trailer) {
+    if !trailer.is_whole() {
         return Err(fault("trailer's checksum is wrong"));
     }
     // From here on these are as some writer of this format left them, or made
@@ -306,9 +291,10 @@ pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault>
     let in_order = if first {
         trailer.start == LOG_OFFSET && trailer.previous == 0 && trailer.jump == 0
     } else {
+        let previous_end = trailer.previous.checked_add(MIN_TRAILER_SIZE);
         trailer.start <= offset
             && trailer.previous >= LOG_OFFSET
-            && trailer.previous.checked_add(TRAILER_SIZE) == Some(trailer.start)
+            && previous_end.is_some_and(|end| end <= trailer.start)
             && trailer.jump >= LOG_OFFSET
             && trailer.jump <= trailer.previous
     };
@@ -316,11 +302,9 @@ pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault>
         return Err(fault("trailer's links are wrong"));
     }
     // What else roots say is checked when it is followed.
-    let roots = (trailer.indices.iter().map(|root| root.root))
-        .chain(trailer.vectors.iter().map(|root| root.root));
-    for root in roots {
+    for root in trailer.roots() {
         let is_sound = root.as_root().is_some_and(|child| {
-            child.is_none() || (LOG_OFFSET..offset).contains(&child.address())
+            !child.is_none() && (LOG_OFFSET..offset).contains(&child.address())
         });
         if !is_sound {
             return Err(fault("trailer's roots are wrong"));
@@ -329,18 +313,31 @@ pub(super) fn trailer_at(view: View<'_>, offset: u64) -> Result<&Trailer, Fault>
     Ok(trailer)
 }
 
-/// Where the transaction of `trailer` ends and the next begins.
-pub(super) fn end_of(trailer: &Trailer) -> u64 {
-    trailer.offset + TRAILER_SIZE
+/// The trailer at `offset`, of which only the form is checked: its checksum was found right before.
+pub(super) fn unchecked_trailer(view: View<'_>, offset: u64) -> Result<Trailer<'_>, Fault> {
+    let size = trailer_size_at(view, offset)?;
+    let trailer = Trailer::of(view.bytes(offset, size)?);
+    trailer.ok_or(Fault::new(offset, "is not a trailer"))
+}
+
+/// How long the trailer at `offset` is.
+pub(super) fn trailer_size_at(view: View<'_>, offset: u64) -> Result<u64, Fault> {
+    let fault = |what| Fault::new(offset, what);
+    if !offset.is_multiple_of(ITEM_ALIGN) || offset < LOG_OFFSET {
+        return Err(fault("is not the address of a trailer"));
+    }
+    let head = view.bytes(offset, size_of::<ItemHead>() as u64)?;
+    let size = trailer_size(ItemHead(bytemuck::pod_read_unaligned(head)));
+    size.ok_or(fault("is not a trailer"))
 }
 
 /// Reads the transaction that follows `previous` and checks it as a whole: the
 /// chain and the CRC. An error says why there is no (further) transaction.
 pub(super) fn next_transaction<'s>(
     view: View<'s>,
-    previous: &Trailer,
-) -> Result<&'s Trailer, Fault> {
-    let start = end_of(previous);
+    previous: &Trailer<'_>,
+) -> Result<Trailer<'s>, Fault> {
+    let start = previous.end();
     let mut crc = crc32fast::Hasher::new();
     let mut hashed = start;
     for item in items(view, start, view.end()) {
@@ -358,7 +355,7 @@ pub(super) fn next_transaction<'s>(
                     "trailer does not follow its predecessor",
                 ));
             }
-            if trailer.payload_crc != crc.finalize() {
+            if trailer.payload_crc() != crc.finalize() {
                 return Err(Fault::new(start, "transaction's checksum is wrong"));
             }
             return Ok(trailer);
@@ -374,7 +371,7 @@ pub(super) fn next_transaction<'s>(
 /// The jump pointer of the trailer that follows `previous` (Myers, "An
 /// applicative random-access stack": each jump is as long as the two before it
 /// together, if those are of equal length, else one step).
-pub(super) fn jump_after(view: View<'_>, previous: &Trailer) -> Result<u64, Fault> {
+pub(super) fn jump_after(view: View<'_>, previous: &Trailer<'_>) -> Result<u64, Fault> {
     let first = jump_of(view, previous)?;
     let second = jump_of(view, &first)?;
     let first_length = previous.revision.wrapping_sub(first.revision);
@@ -387,20 +384,20 @@ pub(super) fn jump_after(view: View<'_>, previous: &Trailer) -> Result<u64, Faul
 }
 
 /// Where a trailer's jump pointer leads; the first one's leads to itself.
-fn jump_of(view: View<'_>, trailer: &Trailer) -> Result<Trailer, Fault> {
+fn jump_of<'s>(view: View<'s>, trailer: &Trailer<'s>) -> Result<Trailer<'s>, Fault> {
     if trailer.revision == 0 {
         return Ok(*trailer);
     }
-    trailer_at(view, trailer.jump).copied()
+    trailer_at(view, trailer.jump)
 }
 
 /// The trailer of `revision`, which is not newer than `newest`.
 pub(super) fn find_revision<'s>(
     view: View<'s>,
-    newest: &'s Trailer,
+    newest: &Trailer<'s>,
     revision: u64,
-) -> Result<Option<&'s Trailer>, Fault> {
-    let mut trailer = newest;
+) -> Result<Option<Trailer<'s>>, Fault> {
+    let mut trailer = *newest;
     while trailer.revision > revision {
         let far = trailer_at(view, trailer.jump)?;
         let next = if far.revision >= revision {

@@ -4,10 +4,11 @@
 use super::Store;
 use super::create::first_trailer;
 use super::error::{Error, Fault, Result};
-use super::log::{self, end_of, items, next_transaction, trailer_at};
+use super::log::{self, items, next_transaction, trailer_at};
 use super::map::View;
 use super::replay::{Leaves, MadeLeaf};
-use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET, Trailer};
+use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
+use format_spec::trailer::Trailer;
 use std::mem::offset_of;
 
 impl Store {
@@ -22,7 +23,7 @@ impl Store {
         }
         let newest = self.snapshot()?;
         let view = newest.view();
-        let replay = || -> Result<Leaves, Fault> {
+        let replay = || -> Result<Leaves<'_>, Fault> {
             self.check_reserved(view)?;
             let mut leaves = self.replay_all(view)?;
             while leaves.trailer().offset < newest.trailer().offset {
@@ -31,11 +32,11 @@ impl Store {
                 if next.jump != jump {
                     return Err(Fault::new(next.offset, "trailer's links are wrong"));
                 }
-                leaves.apply(view, next)?;
+                leaves.apply(view, &next)?;
                 for finished in leaves.finished.drain(..) {
                     finished.compare(view, None)?;
                 }
-                check_records(view, next)?;
+                check_records(view, &next)?;
             }
             compare_all(&leaves, view, Some(newest.size()))?;
             Ok(leaves)
@@ -59,9 +60,9 @@ impl Store {
         self.check_doubt()
     }
 
-    fn replay_all(&self, view: View<'_>) -> Result<Leaves, Fault> {
+    fn replay_all<'s>(&self, view: View<'s>) -> Result<Leaves<'s>, Fault> {
         let first = trailer_at(view, LOG_OFFSET)?;
-        if *first != first_trailer(first.time, first.nonce) {
+        if first.bytes() != first_trailer(first.time, first.nonce) {
             return Err(Fault::new(LOG_OFFSET, "first trailer is wrong"));
         }
         Ok(Leaves::since(first))
@@ -98,12 +99,12 @@ impl Store {
         }
         let checkpoint = self.state_offset(offset_of!(FileState, checkpoint));
         let visible = self.state_offset(offset_of!(FileState, visible));
-        let replay = || -> Result<Leaves, Error> {
+        let replay = || -> Result<Leaves<'_>, Error> {
             let start =
                 (checkpoint.ok().filter(|_| !was_in_doubt)).map(|offset| trailer_at(view, offset));
             let mut leaves = match start {
                 Some(Ok(start)) => {
-                    self.check_writable(start)?;
+                    self.check_writable(&start)?;
                     Leaves::since(start)
                 }
                 // The state itself is damaged: everything is in the log.
@@ -114,10 +115,10 @@ impl Store {
                     break;
                 }
                 leaves
-                    .apply(view, next)
+                    .apply(view, &next)
                     .map_err(|fault| self.error(fault))?;
                 for finished in std::mem::take(&mut leaves.finished) {
-                    self.settle_leaf(view, &finished, end_of(next))?;
+                    self.settle_leaf(view, &finished, next.end())?;
                 }
             }
             Ok(leaves)
@@ -127,7 +128,7 @@ impl Store {
         if self.is_read_only() && visible? != newest {
             return Err(self.needs_recovery(Fault::new(newest, "what follows is not whole")));
         }
-        let end = end_of(leaves.trailer());
+        let end = leaves.trailer().end();
         let cleaned = leaves
             .cleaned(view.up_to(end))
             .map_err(|fault| self.error(fault))?;
@@ -193,8 +194,8 @@ impl Store {
         let lock = self.lock()?;
         let head = self.state_offset(offset_of!(FileState, head))?;
         let newest = self.trailer(head)?;
-        self.check_writable(newest)?;
-        let view = self.view(end_of(newest))?;
+        self.check_writable(&newest)?;
+        let view = self.view(newest.end())?;
         let mut trailers = vec![newest];
         while let Some(last) = trailers.last()
             && last.revision > 0
@@ -216,7 +217,7 @@ impl Store {
         let mut leaves = self.replay_all(view).map_err(|fault| self.error(fault))?;
         for next in trailers.into_iter().rev().skip(1) {
             leaves
-                .apply(view, next)
+                .apply(view, &next)
                 .map_err(|fault| self.error(fault))?;
             leaves
                 .finished
@@ -242,12 +243,12 @@ impl Store {
 }
 
 /// Compares all leaves, see [`MadeLeaf::compare`].
-fn compare_all(leaves: &Leaves, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
+fn compare_all(leaves: &Leaves<'_>, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
     leaves.made().try_for_each(|leaf| leaf.compare(view, end))
 }
 
 /// Compares the records of a transaction with their checks.
-fn check_records(view: View<'_>, trailer: &Trailer) -> Result<(), Fault> {
+fn check_records(view: View<'_>, trailer: &Trailer<'_>) -> Result<(), Fault> {
     for item in items(view, trailer.start, trailer.offset) {
         if let Some(record) = item?.record()?
             && !record.is_whole()

@@ -11,12 +11,13 @@
 
 use super::error::Fault;
 use super::leaf::{self, Entry};
-use super::log::{end_of, items};
+use super::log::items;
 use super::map::View;
 use super::trie::{self, Walk};
-use format_spec::file::{INDEX_SLOTS, ItemKind, Trailer, VECTOR_SLOTS};
+use format_spec::file::{INDEX_SLOTS, ItemKind, VECTOR_SLOTS};
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
+use format_spec::trailer::{Trailer, Tries};
 use format_spec::trie::{Child, VECTOR_LEAF_BITS, element_word};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub(super) struct Additions {
 
 impl Additions {
     /// Reads them from the transaction of `trailer`.
-    pub fn read(view: View<'_>, trailer: &Trailer) -> Result<Additions, Fault> {
+    pub fn read(view: View<'_>, trailer: &Trailer<'_>) -> Result<Additions, Fault> {
         let mut additions = Additions::default();
         for item in items(view, trailer.start, trailer.offset) {
             let item = item?;
@@ -110,8 +111,10 @@ impl MadeLeaf {
 }
 
 /// The leaves as of one trailer, as far as they are not as at the beginning.
-pub(super) struct Leaves {
-    trailer: Trailer,
+pub(super) struct Leaves<'s> {
+    trailer: Trailer<'s>,
+    /// Those of the trailer.
+    tries: Tries,
     /// Where the log ended at the beginning.
     base_end: u64,
     base_lengths: [u64; VECTOR_SLOTS],
@@ -121,21 +124,23 @@ pub(super) struct Leaves {
     pub finished: Vec<MadeLeaf>,
 }
 
-impl Leaves {
+impl<'s> Leaves<'s> {
     /// Begins with those of `trailer`, which are good in the file but for words that were
     /// added later.
-    pub fn since(trailer: &Trailer) -> Leaves {
+    pub fn since(trailer: Trailer<'s>) -> Leaves<'s> {
+        let tries = trailer.tries();
         Leaves {
-            trailer: *trailer,
-            base_end: end_of(trailer),
-            base_lengths: trailer.vectors.map(|root| root.length),
+            trailer,
+            tries,
+            base_end: trailer.end(),
+            base_lengths: tries.vectors.map(|root| root.length),
             made: BTreeMap::new(),
             finished: Vec::new(),
         }
     }
 
     /// The trailer that the leaves are of.
-    pub fn trailer(&self) -> &Trailer {
+    pub fn trailer(&self) -> &Trailer<'s> {
         &self.trailer
     }
 
@@ -145,18 +150,19 @@ impl Leaves {
     }
 
     /// Does what the transaction of `trailer`, the next one, did.
-    pub fn apply(&mut self, view: View<'_>, trailer: &Trailer) -> Result<(), Fault> {
-        let view = view.up_to(end_of(trailer));
+    pub fn apply(&mut self, view: View<'_>, trailer: &Trailer<'s>) -> Result<(), Fault> {
+        let view = view.up_to(trailer.end());
+        let tries = trailer.tries();
         let mut additions = Additions::read(view, trailer)?;
         let wrong = |what| Fault::new(trailer.offset, what);
         let mut replaced = self.trailer.replaced;
         for slot in 0..INDEX_SLOTS {
-            let (old, new) = (self.trailer.indices[slot], trailer.indices[slot]);
+            let (old, new) = (self.tries.indices[slot], tries.indices[slot]);
             if old.root != new.root {
-                self.regrow_index(view, trailer, slot)?;
+                self.regrow_index(view, trailer, &tries, slot)?;
             }
             for entry in &mut additions.indices[slot] {
-                let leaf = self.leaf_of(view, trailer, slot, *entry)?;
+                let leaf = self.leaf_of(view, &tries, slot, *entry)?;
                 add(view, leaf, *entry)?;
             }
             if new.count != old.count + additions.new_keys[slot] {
@@ -165,13 +171,13 @@ impl Leaves {
             replaced |= u32::from(additions.has_replacement(slot)) << slot;
         }
         for slot in 0..VECTOR_SLOTS {
-            let (old, new) = (self.trailer.vectors[slot], trailer.vectors[slot]);
+            let (old, new) = (self.tries.vectors[slot], tries.vectors[slot]);
             let elements = &additions.vectors[slot];
             if new.length != old.length + elements.len() as u64 {
                 return Err(wrong("vector's length does not agree with the log"));
             }
             if old.root != new.root {
-                self.regrow_vector(view, trailer, slot)?;
+                self.regrow_vector(view, trailer, &tries, slot)?;
             }
             for (number, &element) in (old.length..).zip(elements) {
                 let child = trie::leaf_of_element(view, &new, number)?;
@@ -181,10 +187,10 @@ impl Leaves {
                 *word.ok_or(wrong("vector is too short"))? = element_word(element, number);
             }
         }
-        if trailer.replaced != replaced || trailer.reserved != 0 {
+        if trailer.replaced != replaced {
             return Err(wrong("trailer does not say what was replaced"));
         }
-        self.trailer = *trailer;
+        (self.trailer, self.tries) = (*trailer, tries);
         Ok(())
     }
 
@@ -192,25 +198,26 @@ impl Leaves {
     fn regrow_index(
         &mut self,
         view: View<'_>,
-        trailer: &Trailer,
+        trailer: &Trailer<'_>,
+        tries: &Tries,
         slot: usize,
     ) -> Result<(), Fault> {
         let number = slot as u8;
-        let new = &trailer.indices[slot];
+        let new = &tries.indices[slot];
         let walk = Walk::index(view, number, new, trailer.start)?;
         for (child, _) in walk.leaves {
             self.add_leaf(child, false);
         }
         let kept: HashSet<u64> = walk.below.iter().map(|child| child.address()).collect();
-        let old = self.trailer.indices[slot];
+        let old = self.tries.indices[slot];
         let gone = Walk::index_without(view, number, &old, &kept)?;
         let has_replaced = self.trailer.has_replaced(number);
         for (child, path) in gone.leaves {
             let finished = self.take_leaf(view, child)?;
-            let end = end_of(&self.trailer);
+            let end = self.trailer.end();
             for mut entry in leaf::entries(&view, child, &finished.words, end, has_replaced)? {
                 entry.bits = entry.bits.with_prefix(path, child.prefix());
-                let leaf = self.leaf_of(view, trailer, slot, entry)?;
+                let leaf = self.leaf_of(view, tries, slot, entry)?;
                 add(view, leaf, entry)?;
             }
             self.finished.push(finished);
@@ -222,10 +229,11 @@ impl Leaves {
     fn regrow_vector(
         &mut self,
         view: View<'_>,
-        trailer: &Trailer,
+        trailer: &Trailer<'_>,
+        tries: &Tries,
         slot: usize,
     ) -> Result<(), Fault> {
-        let (old, new) = (self.trailer.vectors[slot], trailer.vectors[slot]);
+        let (old, new) = (self.tries.vectors[slot], tries.vectors[slot]);
         let walk = Walk::vector(view, slot as u8, &new, trailer.start)?;
         for (child, _) in walk.leaves {
             self.add_leaf(child, true);
@@ -259,17 +267,20 @@ impl Leaves {
         self.made.insert(child.address(), leaf);
     }
 
-    /// The leaf of `trailer`'s for an entry.
+    /// The leaf for an entry, as these tries have it.
     fn leaf_of(
         &mut self,
         view: View<'_>,
-        trailer: &Trailer,
+        tries: &Tries,
         slot: usize,
         mut entry: Entry,
     ) -> Result<&mut MadeLeaf, Fault> {
-        let child = trie::leaf_of_entry(view, &trailer.indices[slot], &view, &mut entry)?;
+        let child = trie::leaf_of_entry(view, &tries.indices[slot], &view, &mut entry)?;
         if child.is_none() {
-            return Err(Fault::new(trailer.offset, "index has no leaf for a record"));
+            return Err(Fault::new(
+                entry.address.0,
+                "index has no leaf for a record",
+            ));
         }
         if !self.made.contains_key(&child.address()) {
             let loaded = self.load(view, child)?;
@@ -309,7 +320,7 @@ impl Leaves {
         child: Child,
         slot: usize,
     ) -> Result<MadeLeaf, Fault> {
-        let last = self.trailer.vectors[slot].length.saturating_sub(1);
+        let last = self.tries.vectors[slot].length.saturating_sub(1);
         match self.made.remove(&child.address()) {
             Some(made) => Ok(made),
             None => self.load_vector(
@@ -381,14 +392,14 @@ impl Leaves {
             }
             Ok(())
         };
-        for (slot, root) in self.trailer.indices.iter().enumerate() {
+        for (slot, root) in self.tries.indices.iter().enumerate() {
             for (child, _) in Walk::index(view, slot as u8, root, 0)?.leaves {
                 if !self.made.contains_key(&child.address()) {
                     keep_if_changed(self.load(view, child)?)?;
                 }
             }
         }
-        for (slot, root) in self.trailer.vectors.iter().enumerate() {
+        for (slot, root) in self.tries.vectors.iter().enumerate() {
             let Some(last) = root.length.checked_sub(1) else {
                 continue;
             };

@@ -7,10 +7,9 @@ use super::log::{self, Record};
 use super::map::View;
 use super::trie::{self, Walk};
 use format_spec::digest::Digest;
-use format_spec::file::{
-    Features, IndexRoot, IndexSlot, LEAF_ALIGN, Trailer, VectorRoot, VectorSlot,
-};
+use format_spec::file::{Features, IndexSlot, LEAF_ALIGN, VectorSlot};
 use format_spec::ids::Address;
+use format_spec::trailer::{IndexRoot, Trailer, VectorRoot};
 use format_spec::trie::Child;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -22,7 +21,7 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy)]
 pub struct Snapshot<'s> {
     store: &'s Store,
-    trailer: &'s Trailer,
+    trailer: Trailer<'s>,
     view: View<'s>,
 }
 
@@ -79,11 +78,11 @@ fn ranges(walk: &Walk<'_>) -> Vec<Range<u64>> {
 }
 
 impl<'s> Snapshot<'s> {
-    pub(super) fn new(store: &'s Store, trailer: &'s Trailer, view: View<'s>) -> Snapshot<'s> {
+    pub(super) fn new(store: &'s Store, trailer: Trailer<'s>, view: View<'s>) -> Snapshot<'s> {
         Snapshot {
             store,
             trailer,
-            view: view.up_to(log::end_of(trailer)),
+            view: view.up_to(trailer.end()),
         }
     }
 
@@ -103,8 +102,8 @@ impl<'s> Snapshot<'s> {
     }
 
     /// The transaction's trailer.
-    pub fn trailer(&self) -> &'s Trailer {
-        self.trailer
+    pub fn trailer(&self) -> &Trailer<'s> {
+        &self.trailer
     }
 
     /// The features of the file and of the transaction.
@@ -132,8 +131,8 @@ impl<'s> Snapshot<'s> {
         is_it: impl Fn(&Record<'s>) -> bool,
     ) -> Result<Option<Record<'s>>> {
         let number = index.number();
-        let root = &self.trailer.indices[usize::from(number)];
-        let found = trie::leaf_of(self.view, root, key).and_then(|leaf| {
+        let root = self.trailer.index(index);
+        let found = trie::leaf_of(self.view, &root, key).and_then(|leaf| {
             if leaf.is_none() {
                 return Ok(None);
             }
@@ -357,11 +356,11 @@ impl<'s> Snapshot<'s> {
     }
 
     pub(super) fn index_root(&self, index: IndexSlot) -> IndexRoot {
-        self.trailer.indices[usize::from(index.number())]
+        self.trailer.index(index)
     }
 
     pub(super) fn vector_root(&self, vector: VectorSlot) -> VectorRoot {
-        self.trailer.vectors[usize::from(vector.number())]
+        self.trailer.vector(vector)
     }
 
     #[cold]

@@ -4,7 +4,7 @@ use super::create::{create, directory_of, header_checksum, write_empty};
 use super::error::{Error, Fault, Result};
 use super::file_system::{self, Use, check_directory};
 use super::lock::Turn;
-use super::log::{self, end_of, trailer_at};
+use super::log::{self, trailer_at};
 use super::map::{Mapping, View, WordWriter};
 use super::patience::Patience;
 use super::replay::Additions;
@@ -17,9 +17,10 @@ use super::update;
 use bytemuck::Zeroable;
 use format_spec::file::{
     BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET,
-    StateWord, TRAILER_SIZE, Trailer, VERSION,
+    StateWord, VERSION,
 };
 use format_spec::ids::Address;
+use format_spec::trailer::{MIN_TRAILER_SIZE, Trailer};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -182,7 +183,7 @@ impl Store {
             .metadata()
             .map_err(|source| io_error("examine", source))?;
         let length = metadata.len();
-        if length < LOG_OFFSET + TRAILER_SIZE {
+        if length < LOG_OFFSET + MIN_TRAILER_SIZE {
             return Err(Error::NotARepository {
                 path: path.to_owned(),
             });
@@ -269,7 +270,7 @@ impl Store {
     }
 
     /// Refuses to write onto a transaction with features that this program does not know.
-    pub(super) fn check_writable(&self, newest: &Trailer) -> Result<()> {
+    pub(super) fn check_writable(&self, newest: &Trailer<'_>) -> Result<()> {
         let features = self.header.features.union(newest.features);
         self.check_features("read", features.bar_reading(Features::KNOWN))?;
         self.check_features("written", features.bar_writing(Features::KNOWN))
@@ -434,18 +435,18 @@ impl Store {
     /// Whatever features it has.
     fn any_snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
         let trailer = self.trailer(offset)?;
-        let view = self.view(end_of(trailer))?;
+        let view = self.view(trailer.end())?;
         Ok(Snapshot::new(self, trailer, view))
     }
 
-    pub(super) fn trailer(&self, offset: u64) -> Result<&Trailer> {
-        let view = self.view(offset.saturating_add(TRAILER_SIZE))?;
-        if self.checked_trailer.load(Ordering::Relaxed) == offset {
-            let bytes = view.bytes(offset, TRAILER_SIZE);
-            let trailer = bytes.map(|bytes| bytemuck::try_from_bytes(bytes));
-            if let Ok(Ok(trailer)) = trailer {
-                return Ok(trailer);
-            }
+    pub(super) fn trailer(&self, offset: u64) -> Result<Trailer<'_>> {
+        let least = self.view(offset.saturating_add(MIN_TRAILER_SIZE))?;
+        let size = log::trailer_size_at(least, offset).map_err(|fault| self.error(fault))?;
+        let view = self.view(offset + size)?;
+        if self.checked_trailer.load(Ordering::Relaxed) == offset
+            && let Ok(trailer) = log::unchecked_trailer(view, offset)
+        {
+            return Ok(trailer);
         }
         let trailer = trailer_at(view, offset).map_err(|fault| self.error(fault))?;
         self.checked_trailer.store(offset, Ordering::Relaxed);

@@ -18,7 +18,7 @@
 use super::error::{Error, Fault, Result};
 use super::leaf::{Entry, Keys};
 use super::lock::WriteLock;
-use super::log::{self, Record, end_of, parse_record, record_at, trailer_checksum};
+use super::log::{self, Record, parse_record, record_at};
 use super::own::{Earlier, OwnRecords};
 use super::reader::Reader;
 use super::replay::Additions;
@@ -26,14 +26,15 @@ use super::snapshot::Snapshot;
 use super::store::{HUGE_PAGE, Store};
 use super::sync;
 use super::update::{self, InPlace, Writer};
+use bytemuck::Zeroable;
 use format_spec::digest::Digest;
 use format_spec::file::{
     Features, FileState, INDEX_SLOTS, ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN,
-    MAX_ADDRESS, NumberedSlot, RECORD_CHECK, SHORT_KEY, Trailer, VECTOR_SLOTS, VectorSlot,
-    record_check,
+    MAX_ADDRESS, NumberedSlot, RECORD_CHECK, SHORT_KEY, VECTOR_SLOTS, VectorSlot, record_check,
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
+use format_spec::trailer::{MAX_TRAILER_SIZE, Trailer, TrailerStart, Tries};
 use std::mem::offset_of;
 
 /// What a commit waits for.
@@ -128,7 +129,7 @@ impl Reader for Transaction<'_> {
     }
 
     fn record_at(&self, address: Address) -> Result<Record<'_>> {
-        if address.0 < end_of(self.base.trailer()) {
+        if address.0 < self.base.size() {
             return self.base.record_at(address);
         }
         let record = self.own_record(address);
@@ -166,10 +167,10 @@ impl<'s> Transaction<'s> {
             base,
             durability,
             buffer,
-            buffer_offset: end_of(base.trailer()),
-            written: end_of(base.trailer()),
+            buffer_offset: base.size(),
+            written: base.size(),
             crc: crc32fast::Hasher::new(),
-            summed: end_of(base.trailer()),
+            summed: base.size(),
             additions: Additions::default(),
             logged: [0; VECTOR_SLOTS],
             features: Features::default(),
@@ -410,13 +411,14 @@ impl<'s> Transaction<'s> {
             return Ok(self.base.revision());
         }
         self.append_pushes()?;
-        let mut trailer = *self.base.trailer();
-        let in_place = self.grow_tries(&mut trailer)?;
-        self.append_trailer(&mut trailer)?;
+        let mut tries = self.base.trailer().tries();
+        let (in_place, replaced) = self.grow_tries(&mut tries)?;
+        let trailer = self.append_trailer(&tries, replaced)?;
 
         let (store, durability) = (self.store, self.durability);
         store.write_at(self.unwritten(), self.written)?;
         let head = trailer.offset;
+        let end = self.buffer_offset + self.buffer.len() as u64;
         store.write_state(offset_of!(FileState, head), &[head])?;
         in_place.write(store, head)?;
         store.write_state(offset_of!(FileState, visible), &[head])?;
@@ -427,9 +429,9 @@ impl<'s> Transaction<'s> {
         drop(self);
 
         let settled = match durability {
-            Durability::Lazy => store.settle(&trailer),
+            Durability::Lazy => store.settle(trailer.start, end),
             Durability::Durable => {
-                (store.wait_for_disk(&trailer)).and_then(|()| store.settle(&trailer))
+                (store.wait_for_disk(head)).and_then(|()| store.settle(trailer.start, end))
             }
         };
         settled.map_err(|source| Error::NotDurable {
@@ -586,7 +588,7 @@ impl<'s> Transaction<'s> {
 
     fn check_room(&self, address: u64, length: u64) -> Result<()> {
         // Some more for what ends the transaction.
-        let end = address + length + 2 * size_of::<Trailer>() as u64;
+        let end = address + length + 2 * MAX_TRAILER_SIZE;
         if end > MAX_ADDRESS {
             return Err(self.too_large("file"));
         }
@@ -628,10 +630,11 @@ impl<'s> Transaction<'s> {
         appended
     }
 
-    /// Enters all additions into the tries: writes new leaves and nodes, and the roots into the
-    /// trailer. Returns what is to be done to the old leaves.
-    fn grow_tries(&mut self, trailer: &mut Trailer) -> Result<InPlace> {
+    /// Enters all additions into the tries: writes new leaves and nodes. Returns what is to be done to the old
+    /// leaves, and the indices that have had a replacement, a bit each.
+    fn grow_tries(&mut self, tries: &mut Tries) -> Result<(InPlace, u32)> {
         let base = self.base;
+        let mut replaced = base.trailer().replaced;
         let mut in_place = InPlace::default();
         let mut additions = std::mem::take(&mut self.additions);
         for index in IndexSlot::all() {
@@ -641,10 +644,10 @@ impl<'s> Transaction<'s> {
             if entries.is_empty() {
                 continue;
             }
-            let root = &mut trailer.indices[slot];
+            let root = &mut tries.indices[slot];
             root.root = update::index(self, &base, index, entries, &mut in_place)?;
             root.count += additions.new_keys[slot];
-            trailer.replaced |= u32::from(has_replacement) << slot;
+            replaced |= u32::from(has_replacement) << slot;
         }
         for vector in VectorSlot::all() {
             let slot = usize::from(vector.number());
@@ -652,35 +655,40 @@ impl<'s> Transaction<'s> {
             if elements.is_empty() {
                 continue;
             }
-            let root = &mut trailer.vectors[slot];
+            let root = &mut tries.vectors[slot];
             root.root = update::vector(self, &base, vector, elements, &mut in_place)?;
             root.length += elements.len() as u64;
         }
-        Ok(in_place)
+        Ok((in_place, replaced))
     }
 
-    fn append_trailer(&mut self, trailer: &mut Trailer) -> Result<()> {
+    fn append_trailer(&mut self, tries: &Tries, replaced: u32) -> Result<TrailerStart> {
+        let offset = self.buffer_offset + self.buffer.len() as u64;
+        self.sum_up_to(offset);
+        let payload_crc = std::mem::take(&mut self.crc).finalize();
         let base = self.base.trailer();
-        trailer.head = log::trailer_head();
-        trailer.offset = self.buffer_offset + self.buffer.len() as u64;
-        self.sum_up_to(trailer.offset);
-        trailer.revision = base
-            .revision
-            .checked_add(1)
-            .ok_or_else(|| self.too_large("no more revisions"))?;
-        // Time does not go backwards, whatever the clock does.
-        trailer.time = self.store.system().now().max(base.time);
-        trailer.start = end_of(base);
-        trailer.previous = base.offset;
-        trailer.jump =
+        let jump =
             log::jump_after(self.base.view(), base).map_err(|fault| self.store.error(fault))?;
-        trailer.previous_nonce = base.nonce;
-        trailer.nonce = self.store.nonce();
-        trailer.features = base.features.union(self.features);
-        trailer.payload_crc = std::mem::take(&mut self.crc).finalize();
-        trailer.checksum = trailer_checksum(trailer);
-        self.buffer.extend_from_slice(bytemuck::bytes_of(trailer));
-        Ok(())
+        let start = TrailerStart {
+            offset,
+            revision: (base.revision)
+                .checked_add(1)
+                .ok_or_else(|| self.too_large("no more revisions"))?,
+            // Time does not go backwards, whatever the clock does.
+            time: self.store.system().now().max(base.time),
+            start: base.end(),
+            previous: base.offset,
+            jump,
+            previous_nonce: base.nonce,
+            nonce: self.store.nonce(),
+            features: base.features.union(self.features),
+            replaced,
+            ..TrailerStart::zeroed()
+        };
+        let bytes = Trailer::make(&start, tries, payload_crc);
+        let bytes = bytes.ok_or_else(|| self.too_large("index is full"))?;
+        self.buffer.extend_from_slice(&bytes);
+        Ok(start)
     }
 
     fn too_large(&self, what: &'static str) -> Error {

@@ -8,11 +8,11 @@
 use super::error::Fault;
 use super::leaf::{self, Entry, Keys};
 use super::map::View;
-use bytemuck::Pod;
 use format_spec::digest::Digest;
-use format_spec::file::{ITEM_ALIGN, IndexRoot, ItemHead, ItemKind, VectorRoot};
+use format_spec::file::{ITEM_ALIGN, ItemHead, ItemKind};
 use format_spec::ids::Address;
 use format_spec::leaf::KEY_BITS;
+use format_spec::trailer::{IndexRoot, VectorRoot};
 use format_spec::trie::{
     self, Child, ChildWord, MAX_CHILDREN, MAX_NODE_WORDS, NODE_BITS, Run, VECTOR_LEAF_BITS,
 };
@@ -22,19 +22,27 @@ use std::sync::atomic::Ordering;
 /// A node in the file.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'s> {
-    words: &'s [u64; MAX_NODE_WORDS],
+    bitmap: u64,
+    /// The node from its head on, and what stands behind it.
+    words: &'s [u64],
     child: Child,
 }
 
 impl<'s> Node<'s> {
-    /// The node that `child` refers to. Behind a node there are always as many bytes as a
-    /// node of all children has: if nothing else, the trailer.
+    /// The node that `child` refers to.
     #[inline]
     pub fn at(view: View<'s>, child: Child) -> Result<Node<'s>, Fault> {
-        let bytes = view.bytes(child.address(), size_of::<[u64; MAX_NODE_WORDS]>() as u64)?;
-        match cast(bytes) {
-            Some(words) => Ok(Node { words, child }),
-            None => Err(Fault::of_index(
+        // As much as the largest node has, if so much is there: so the bitmap need not be waited for.
+        let room = view.end().saturating_sub(child.address()) / 8 * 8;
+        let most = size_of::<[u64; MAX_NODE_WORDS]>() as u64;
+        let bytes = view.bytes(child.address(), room.min(most))?;
+        match bytemuck::try_cast_slice(bytes) {
+            Ok(words @ &[_, bitmap, ..]) => Ok(Node {
+                bitmap,
+                words,
+                child,
+            }),
+            _ => Err(Fault::of_index(
                 child.address(),
                 "is not the address of a node",
             )),
@@ -43,13 +51,14 @@ impl<'s> Node<'s> {
 
     #[inline]
     pub fn bitmap(self) -> u64 {
-        self.words[1]
+        self.bitmap
     }
 
     /// The child of that number.
     #[inline]
     pub fn child(self, rank: usize) -> Result<Child, Fault> {
-        let child = ChildWord(self.words[2 + rank % MAX_CHILDREN]).in_node(self.bitmap(), rank);
+        let word = self.words.get(2 + rank);
+        let child = word.and_then(|&word| ChildWord(word).in_node(self.bitmap(), rank));
         match child {
             Some(child) if child.address() < self.child.address() => Ok(child),
             _ => Err(Fault::of_index(self.child.address(), "node is damaged")),
@@ -79,11 +88,6 @@ impl<'s> Node<'s> {
         let length = 8 + 8 * u64::from(self.bitmap().count_ones());
         ItemHead::new(kind, slot, length) == Some(ItemHead(self.words[0]))
     }
-}
-
-#[inline]
-fn cast<T: Pod>(bytes: &[u8]) -> Option<&T> {
-    bytemuck::try_from_bytes(bytes).ok()
 }
 
 #[inline]

@@ -25,9 +25,10 @@ use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::trie::{self, Node};
-use format_spec::file::{IndexRoot, IndexSlot, ItemKind, VectorRoot, VectorSlot};
+use format_spec::file::{IndexSlot, ItemKind, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::leaf::{KEY_BITS, LINE_WORDS, MAX_LINES, MAX_LOG2, MIN_LOG2, Shape};
+use format_spec::trailer::{IndexRoot, VectorRoot};
 use format_spec::trie::{
     Child, ChildWord, MAX_CHILDREN, NODE_BITS, Run, VECTOR_LEAF_BITS, bitmap, element_word,
 };
@@ -475,8 +476,8 @@ pub(super) fn finish(
     let trailer = committed.trailer();
     let mut in_place = InPlace::default();
     let keys = CommittedKeys(committed);
-    for (slot, entries) in (0u8..).zip(&additions.indices) {
-        let root = trailer.indices[usize::from(slot)];
+    for (index, entries) in IndexSlot::all().zip(&additions.indices) {
+        let root = trailer.index(index);
         // By leaf, each in the order of the log.
         let mut groups: Vec<(Child, Vec<Entry>)> = Vec::new();
         let mut group_of: HashMap<u64, usize> = HashMap::new();
@@ -501,8 +502,8 @@ pub(super) fn finish(
             }
         }
     }
-    for (slot, elements) in additions.vectors.iter().enumerate() {
-        finish_vector(base, committed, slot, elements, &mut in_place)?;
+    for (vector, elements) in VectorSlot::all().zip(&additions.vectors) {
+        finish_vector(base, committed, vector, elements, &mut in_place)?;
     }
     in_place.write(store, base.view().end())
 }
@@ -511,13 +512,13 @@ pub(super) fn finish(
 fn finish_vector(
     base: &Snapshot<'_>,
     committed: &Snapshot<'_>,
-    slot: usize,
+    vector: VectorSlot,
     elements: &[Address],
     in_place: &mut InPlace,
 ) -> Result<()> {
-    let old = base.trailer().vectors[slot];
+    let old = base.vector_root(vector);
     let trailer = committed.trailer();
-    let new = &trailer.vectors[slot];
+    let new = &committed.vector_root(vector);
     if elements.is_empty() || old.length == 0 {
         return Ok(());
     }

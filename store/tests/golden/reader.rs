@@ -77,10 +77,23 @@ impl Reader {
         })
     }
 
+    /// Section 6: (root, count) of the trie with this bit.
+    fn trie(&self, trailer: u64, bit: u64) -> (Option<Reference>, u64) {
+        let tries = self.u32(trailer + 100);
+        if tries >> bit & 1 == 0 {
+            return (None, 0);
+        }
+        let number = u64::from((tries % (1 << bit)).count_ones());
+        let counts = trailer + 104 + 8 * u64::from(tries.count_ones());
+        let root = self.reference(self.u64(trailer + 104 + 8 * number), 0, 0);
+        let count = self.u32(counts + 4 * number);
+        assert!(root.is_some() && count > 0);
+        (root, count.into())
+    }
+
     /// (root, number of keys).
     pub fn index(&self, trailer: u64, slot: u64) -> (Option<Reference>, u64) {
-        let at = trailer + 104 + 16 * slot;
-        (self.reference(self.u64(at), 0, 0), self.u64(at + 8))
+        self.trie(trailer, slot)
     }
 
     /// The leaf that the way to a key or element ends at; `value` gives the six bits
@@ -107,9 +120,7 @@ impl Reader {
     }
 
     pub fn vector(&self, trailer: u64, slot: u64) -> Vec<u64> {
-        let at = trailer + 488 + 16 * slot;
-        let root = self.reference(self.u64(at), 0, 0);
-        let length = self.u64(at + 8);
+        let (root, length) = self.trie(trailer, 24 + slot);
         (0..length)
             .map(|element| {
                 let value = |height: u32| element >> (8 + 6 * (height - 1)) & 63;
@@ -138,6 +149,7 @@ impl Reader {
         let w = if p == 0 { 0 } else { 7 + (p - 1) / 16 * 16 };
         let tag = bits(w, 24);
         let mut place = bits(p, leaf.log2 - 3) * 8;
+        let end = self.item(trailer).4;
         let mut best = 0;
         for _ in 0..8.min(lines / 2) * 8 {
             let word = self.u64(leaf.address + place * 8);
@@ -151,7 +163,7 @@ impl Reader {
             }
             assert_eq!(word >> 37 & 7, check);
             let address = word % (1 << 37) * 8;
-            if word >> 40 == tag && address < trailer + 624 {
+            if word >> 40 == tag && address < end {
                 let (index, found, _) = self.record(address).expect("a record");
                 assert_eq!(u64::from(index), slot);
                 best = if found == *key {

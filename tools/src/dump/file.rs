@@ -216,9 +216,9 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
                 bytes: size.bytes,
             }
         };
-    let trailer = snapshot.trailer();
+    let tries = snapshot.trailer().tries();
     let mut tables = Vec::new();
-    for (index, root) in IndexSlot::all().zip(&trailer.indices) {
+    for (index, root) in IndexSlot::all().zip(&tries.indices) {
         let slot = usize::from(index.number());
         let size = snapshot.index_size(index)?;
         tables.push(table(
@@ -229,7 +229,7 @@ pub fn tables(snapshot: &Snapshot<'_>) -> Result<Vec<Table>> {
             size,
         ));
     }
-    for (vector, root) in VectorSlot::all().zip(&trailer.vectors) {
+    for (vector, root) in VectorSlot::all().zip(&tries.vectors) {
         let slot = usize::from(vector.number());
         let size = snapshot.vector_size(vector)?;
         tables.push(table(

@@ -12,7 +12,7 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::{Context, Result};
-use format_spec::file::{IndexSlot, TRAILER_SIZE, VectorSlot};
+use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::fragment::{FragmentHeader, SectionKind, SectionRecord};
 use format_spec::ids::Address;
 use format_spec::program::{Index, NameHeader, PieceHeader};
@@ -180,10 +180,11 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
         tries += snapshot.vector_size(slot)?.bytes;
     }
     add("tries of the indices", tries);
-    add(
-        "transaction trailers",
-        (snapshot.revision() + 1) * TRAILER_SIZE,
-    );
+    let mut trailers = 0;
+    for revision in snapshot.revisions() {
+        trailers += revision?.trailer().bytes().len() as u64;
+    }
+    add("transaction trailers", trailers);
     let known: u64 = bytes.values().sum();
     // Leaves and nodes that others have taken the place of, records that were replaced, pushes, padding.
     bytes.insert(

@@ -3,9 +3,10 @@
 
 use crate::Random;
 use format_spec::file::{
-    FileHeader, ITEM_ALIGN, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK, STATE_OFFSET,
-    StateWord, TRAILER_SIZE, Trailer, record_check,
+    FileHeader, ITEM_ALIGN, ItemHead, LEAF_ALIGN, LOG_OFFSET, RECORD_CHECK, STATE_OFFSET,
+    StateWord, record_check,
 };
+use format_spec::trailer::trailer_size;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -98,14 +99,14 @@ pub fn make_right(data: &mut [u8]) {
             let right = record_check(&data[item.start..value.end]);
             data[value.end..item.body.end].copy_from_slice(&right.to_le_bytes());
         }
-        if item.head.kind() == Some(ItemKind::Trailer) && item.head.length() == TRAILER_SIZE - 8 {
+        if trailer_size(item.head).is_some() {
             let trailer = &mut data[item.start..item.end];
             let crc = std::mem::replace(&mut payload, crc32fast::Hasher::new()).finalize();
-            const PAYLOAD: usize = offset_of!(Trailer, payload_crc);
-            const CHECKSUM: usize = offset_of!(Trailer, checksum);
-            trailer[PAYLOAD..PAYLOAD + 4].copy_from_slice(&crc.to_le_bytes());
-            let checksum = crc32fast::hash(&trailer[..CHECKSUM]);
-            trailer[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
+            // The last of it.
+            let (payload_at, checksum_at) = (trailer.len() - 8, trailer.len() - 4);
+            trailer[payload_at..checksum_at].copy_from_slice(&crc.to_le_bytes());
+            let checksum = crc32fast::hash(&trailer[..checksum_at]);
+            trailer[checksum_at..].copy_from_slice(&checksum.to_le_bytes());
         } else {
             let hashed = match item.head.is_in_place() {
                 true => item.body.start,
