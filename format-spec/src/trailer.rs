@@ -115,34 +115,30 @@ impl Tries {
 #[derive(Clone, Copy, Debug)]
 pub struct Trailer<'b> {
     start: &'b TrailerStart,
-    /// Of the tries that there are.
-    roots: &'b [ChildWord],
-    counts: &'b [u32],
-    bytes: &'b [u8],
+    /// Roots (two words each) and counts of the tries that there are; padding, and the sums.
+    rest: &'b [u32],
 }
+
+/// Words of 4 bytes that a root has.
+const ROOT_WORDS: usize = size_of::<ChildWord>() / 4;
 
 impl<'b> Trailer<'b> {
     /// The trailer that all of `bytes`, at a multiple of 8, is; `None` if it is none. What it says is not looked at, but for its form.
     pub fn of(bytes: &'b [u8]) -> Option<Trailer<'b>> {
         let (start, rest) = bytes.split_at_checked(size_of::<TrailerStart>())?;
         let start: &TrailerStart = bytemuck::try_from_bytes(start).ok()?;
+        let rest: &[u32] = bytemuck::try_cast_slice(rest).ok()?;
         let count = start.tries.count_ones() as usize;
         if trailer_size(start.head) != Some(bytes.len() as u64)
             || bytes.len() != size_of_trailer(count)
         {
             return None;
         }
-        let (roots, rest) = rest.split_at_checked(count * size_of::<ChildWord>())?;
-        let (counts, rest) = rest.split_at_checked(count * 4)?;
-        let (padding, _) = rest.split_at_checked(rest.len().checked_sub(SUMS)?)?;
-        let counts: &[u32] = bytemuck::try_cast_slice(counts).ok()?;
-        let is_sound = padding.iter().all(|&byte| byte == 0) && counts.iter().all(|&of| of > 0);
-        is_sound.then_some(Trailer {
-            start,
-            roots: bytemuck::try_cast_slice(roots).ok()?,
-            counts,
-            bytes,
-        })
+        let counts = rest.get(count * ROOT_WORDS..)?;
+        let (counts, padding) = counts.split_at_checked(count)?;
+        let padding = padding.get(..padding.len().checked_sub(SUMS / 4)?)?;
+        let is_sound = counts.iter().all(|&of| of > 0) && padding.iter().all(|&word| word == 0);
+        is_sound.then_some(Trailer { start, rest })
     }
 
     /// The bytes of a trailer: `head` and `tries` of `start` are set here. `None` if a trie has more in it than there can be.
@@ -159,7 +155,8 @@ impl<'b> Trailer<'b> {
             }
         }
         let size = size_of_trailer(roots.len());
-        start.head = ItemHead::new(ItemKind::Trailer, 0, (size - size_of::<ItemHead>()) as u64)?;
+        let length = (size - size_of::<ItemHead>()) as u64;
+        start.head = ItemHead::new(ItemKind::Trailer, 0, length)?;
         let mut bytes = Vec::with_capacity(size);
         bytes.extend_from_slice(bytemuck::bytes_of(&start));
         bytes.extend_from_slice(bytemuck::cast_slice(&roots));
@@ -172,50 +169,70 @@ impl<'b> Trailer<'b> {
 
     /// Whether it is as it was written: compares its checksum.
     pub fn is_whole(&self) -> bool {
-        let (bytes, checksum) = self.bytes.split_at(self.bytes.len() - 4);
-        crc32fast::hash(bytes).to_le_bytes() == checksum
+        let Some((checksum, rest)) = self.rest.split_last() else {
+            return false;
+        };
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(bytemuck::bytes_of(self.start));
+        crc.update(bytemuck::cast_slice(rest));
+        crc.finalize() == *checksum
+    }
+
+    /// Whether it has these bytes.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        let (start, rest) = bytes.split_at(bytes.len().min(size_of::<TrailerStart>()));
+        bytemuck::bytes_of(self.start) == start
+            && bytemuck::cast_slice::<u32, u8>(self.rest) == rest
     }
 
     /// CRC-32 of the transaction's items before this, without bodies that change in place.
     pub fn payload_crc(&self) -> u32 {
-        let at = self.bytes.len() - SUMS;
-        let field = self.bytes[at..].first_chunk::<4>();
-        field.map_or(0, |field| u32::from_le_bytes(*field))
+        let place = self.rest.len().checked_sub(SUMS / 4);
+        place
+            .and_then(|place| self.rest.get(place))
+            .copied()
+            .unwrap_or(0)
     }
 
-    /// All of it.
-    pub fn bytes(&self) -> &'b [u8] {
-        self.bytes
+    /// Bytes that it takes.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        (size_of::<TrailerStart>() + size_of_val(self.rest)) as u64
     }
 
     /// Where the transaction ends and the next begins.
     #[inline]
     pub fn end(&self) -> u64 {
-        self.start.offset + self.bytes.len() as u64
+        self.start.offset + self.size()
     }
 
+    /// The root and the count of the trie with this bit; nothing, and 0, if there is none.
     #[inline]
-    fn trie(&self, bit: u8) -> Option<(ChildWord, u64)> {
-        let bit = 1_u32 << bit;
-        if self.start.tries & bit == 0 {
-            return None;
+    fn trie(&self, bit: u8) -> (ChildWord, u64) {
+        let (tries, bit) = (self.start.tries, 1_u32 << bit);
+        if tries & bit != 0 {
+            let place = (tries & (bit - 1)).count_ones() as usize;
+            let count = ROOT_WORDS * tries.count_ones() as usize + place;
+            let root = self.rest.get(place * ROOT_WORDS..(place + 1) * ROOT_WORDS);
+            if let (Some(&[low, high]), Some(&count)) = (root, self.rest.get(count)) {
+                let root = ChildWord(u64::from(low) | u64::from(high) << 32);
+                return (root, count.into());
+            }
         }
-        let place = (self.start.tries & (bit - 1)).count_ones() as usize;
-        Some((*self.roots.get(place)?, u64::from(*self.counts.get(place)?)))
+        Default::default()
     }
 
     /// An index.
     #[inline]
     pub fn index(&self, index: IndexSlot) -> IndexRoot {
-        let (root, count) = self.trie(index.number()).unwrap_or_default();
+        let (root, count) = self.trie(index.number());
         IndexRoot { root, count }
     }
 
     /// A vector.
     #[inline]
     pub fn vector(&self, vector: VectorSlot) -> VectorRoot {
-        let trie = self.trie(INDEX_SLOTS as u8 + vector.number());
-        let (root, length) = trie.unwrap_or_default();
+        let (root, length) = self.trie(INDEX_SLOTS as u8 + vector.number());
         VectorRoot { root, length }
     }
 
@@ -232,8 +249,9 @@ impl<'b> Trailer<'b> {
     }
 
     /// The roots of those that have something in them.
-    pub fn roots(&self) -> &'b [ChildWord] {
-        self.roots
+    pub fn roots(&self) -> impl Iterator<Item = ChildWord> {
+        let bits = (0..TRIES as u8).filter(|bit| self.start.tries >> bit & 1 != 0);
+        bits.map(|bit| self.trie(bit).0)
     }
 }
 

@@ -42,12 +42,12 @@ pub struct TicketObject<'a> {
     programs: Programs<'a>,
     compilation: CompilationView<'a>,
     /// By section group: it lost against the same group in another file, so its sections do not exist.
-    lost: Vec<bool>,
+    lost: Box<[bool]>,
     /// The names of the sections, by shape. Empty until the compilation is known to be linked.
-    shape_names: Vec<&'a [u8]>,
+    shape_names: Box<[&'a [u8]]>,
     /// By member: its fragment's bytes are those that were written. They are compared when the first of its
     /// sections is opened, or by who copies it just after that ([`TicketObject::stored`]), when they are in the cache.
-    checked: Vec<AtomicBool>,
+    checked: Box<[AtomicBool]>,
     /// By section, if somebody needed it.
     by_section: OnceLock<Box<[SectionState]>>,
     /// What was found to be wrong with the repository where there is no way to say so.
@@ -77,9 +77,9 @@ impl<'a> TicketObject<'a> {
             repository,
             programs,
             compilation: programs.compilation_unchecked(digest)?,
-            lost: Vec::new(),
-            shape_names: Vec::new(),
-            checked: Vec::new(),
+            lost: Box::default(),
+            shape_names: Box::default(),
+            checked: Box::default(),
             by_section: OnceLock::new(),
             damage: OnceLock::new(),
         })
@@ -97,10 +97,9 @@ impl<'a> TicketObject<'a> {
                 true => "members, sections and symbols contradict each other",
             }));
         }
-        let unchecked = || AtomicBool::new(false);
-        self.checked
-            .resize_with(self.compilation.members().len(), unchecked);
-        self.lost = vec![false; self.compilation.groups().len()];
+        let members = self.compilation.members().iter();
+        self.checked = members.map(|_| AtomicBool::new(false)).collect();
+        self.lost = vec![false; self.compilation.groups().len()].into();
         for group in lost {
             if let Some(lost) = self.lost.get_mut(*group as usize) {
                 *lost = true;

@@ -62,7 +62,7 @@ impl Store {
 
     fn replay_all<'s>(&self, view: View<'s>) -> Result<Leaves<'s>, Fault> {
         let first = trailer_at(view, LOG_OFFSET)?;
-        if first.bytes() != first_trailer(first.time, first.nonce) {
+        if !first.is(&first_trailer(first.time, first.nonce)) {
             return Err(Fault::new(LOG_OFFSET, "first trailer is wrong"));
         }
         Ok(Leaves::since(first))

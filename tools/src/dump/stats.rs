@@ -182,7 +182,7 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     add("tries of the indices", tries);
     let mut trailers = 0;
     for revision in snapshot.revisions() {
-        trailers += revision?.trailer().bytes().len() as u64;
+        trailers += revision?.trailer().size();
     }
     add("transaction trailers", trailers);
     let known: u64 = bytes.values().sum();
