@@ -5,6 +5,9 @@
 //! kind, refers to others by their places in these lists. So a compactor can find out what is live, copy it, and
 //! translate addresses and ids, without knowing what any of it means.
 //!
+//! Most of what is in these lists is like what is beside it, so a value has them *packed*, as numbers and runs. Programs use the plain form
+//! of the value:
+//!
 //! ```text
 //! EnvelopeHeader │ references (8 bytes each) │ names (4 each) │ pieces (4 each) │ zeros to a multiple of 8 │ body
 //! ```
@@ -13,7 +16,7 @@ use crate::file::{LOG_OFFSET, MAX_ADDRESS};
 use crate::ids::{Address, NameId, PieceId};
 use bytemuck::{Pod, Zeroable};
 
-/// Head of the value of a record in an envelope.
+/// Head of the plain form of a value in an envelope.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct EnvelopeHeader {
@@ -35,7 +38,7 @@ pub struct EnvelopeHeader {
 
 impl EnvelopeHeader {
     /// The version of the envelope that this crate writes and reads.
-    pub const VERSION: u8 = 1;
+    pub const VERSION: u8 = 2;
 }
 
 /// For how long a record is kept.
@@ -91,7 +94,7 @@ pub enum Strength {
 pub struct Reference(pub u64);
 
 impl Reference {
-    const STRENGTH_SHIFT: u32 = 56;
+    pub(crate) const STRENGTH_SHIFT: u32 = 56;
 
     /// The reference to the record at `address`; to nothing, if that is zero.
     pub const fn new(address: Address, strength: Strength) -> Reference {
@@ -156,7 +159,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Takes apart the value of the record at `address`. The value must be at a multiple of 8 in memory, too.
+    /// Takes apart the plain form of the value of the record at `address`. It must be at a multiple of 8 in memory, too.
     ///
     /// # Errors
     /// If it is no envelope, or one of another version.
@@ -207,11 +210,46 @@ impl<'a> Envelope<'a> {
         Class::of(self.class)
     }
 
-    /// The value, for a record that will be at `address` or above.
+    /// The value, for a record that will be at `address` or above. `compress` may give an LZ4 block of the body.
     ///
     /// # Errors
-    /// If a reference is none, does not lead below `address`, or the record could never be kept.
-    pub fn encode(&self, address: Address) -> Result<Vec<u8>, EnvelopeError> {
+    /// If a reference is none, does not lead below `address`, there is too much in a list, or the record could never be kept.
+    pub fn pack(
+        &self,
+        address: Address,
+        compress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, EnvelopeError> {
+        self.check(address)?;
+        if self.names.len().max(self.pieces.len()) > MOST_IDS {
+            return Err(EnvelopeError::Malformed("it refers to too much"));
+        }
+        let block = compress(self.body).filter(|block| block.len() < self.body.len());
+        let bits = if block.is_some() { COMPRESSED } else { 0 };
+        let mut value = vec![EnvelopeHeader::VERSION, self.class, self.body_version, bits];
+        let counts = [
+            self.references.len(),
+            self.names.len(),
+            self.pieces.len(),
+            self.body.len(),
+        ];
+        for count in counts {
+            put_number(&mut value, count as u64);
+        }
+        for reference in self.references {
+            // At most three of 56 to 63 are in use, and addresses are multiples of 8: 40 bits.
+            let address = reference.address().map_or(0, |address| address.0);
+            let strength = reference.0 >> Reference::STRENGTH_SHIFT;
+            put_number(&mut value, address / 8 * 4 + strength);
+        }
+        put_runs(&mut value, self.names.iter().map(|name| name.0));
+        put_runs(&mut value, self.pieces.iter().map(|piece| piece.0));
+        value.extend_from_slice(block.as_deref().unwrap_or(self.body));
+        Ok(value)
+    }
+
+    /// The plain form, for a record that will be at `address` or above.
+    #[cfg(test)]
+    fn to_plain(&self, address: Address) -> Result<Vec<u8>, EnvelopeError> {
         self.check(address)?;
         let count = |length: usize| {
             u32::try_from(length).or(Err(EnvelopeError::Malformed("it refers to too much")))
@@ -275,6 +313,142 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// The bit of a packed value whose body is an LZ4 block.
+const COMPRESSED: u8 = 1;
+/// There are at most so many names, and pieces: a few bytes can stand for that many.
+pub const MOST_IDS: usize = 1 << 20;
+
+/// The plain form of a value, and its size in bytes. `decompress` gives the bytes, so many, that an LZ4 block is of.
+///
+/// # Errors
+/// If it is no envelope, or one of another version. What it says is not looked at: [`Envelope::parse`] does.
+pub fn unpack(
+    value: &[u8],
+    decompress: impl FnOnce(&[u8], usize) -> Option<Vec<u8>>,
+) -> Result<(Vec<u64>, usize), EnvelopeError> {
+    const CUT_OFF: EnvelopeError = EnvelopeError::Malformed("the envelope is cut off");
+    // First of all: another version may have another head.
+    match value.first() {
+        None | Some(&EnvelopeHeader::VERSION) => {}
+        Some(0) => return Err(EnvelopeError::Malformed("it is in no envelope")),
+        Some(&version) => return Err(EnvelopeError::Version(version)),
+    }
+    let Some((&[version, class, body_version, bits], mut rest)) = value.split_first_chunk() else {
+        return Err(CUT_OFF);
+    };
+    let stream = &mut rest;
+    let mut counts = [0; 4];
+    for count in &mut counts {
+        *count = take_number(stream).ok_or(CUT_OFF)? as usize;
+    }
+    let [references, names, pieces, body_size] = counts;
+    // A reference has a byte at least.
+    if bits & !COMPRESSED != 0 || names.max(pieces) > MOST_IDS || references > value.len() {
+        return Err(EnvelopeError::Malformed("the envelope's head is wrong"));
+    }
+    let header = EnvelopeHeader {
+        version,
+        class,
+        body_version,
+        reserved: 0,
+        reference_count: references as u32,
+        name_count: names as u32,
+        piece_count: pieces as u32,
+    };
+    let mut plain = bytemuck::bytes_of(&header).to_vec();
+    for _ in 0..references {
+        let number = take_number(stream).ok_or(CUT_OFF)?;
+        let address = number / 4 * 8;
+        if address >= MAX_ADDRESS {
+            return Err(EnvelopeError::Malformed(
+                "a reference leads to no earlier record",
+            ));
+        }
+        let word = address | (number % 4) << Reference::STRENGTH_SHIFT;
+        plain.extend_from_slice(&word.to_le_bytes());
+    }
+    for count in [names, pieces] {
+        take_runs(stream, count, &mut plain).ok_or(EnvelopeError::Malformed(
+            "the envelope's lists are not what it says",
+        ))?;
+    }
+    plain.resize(plain.len().next_multiple_of(8), 0);
+    let expanded = match bits & COMPRESSED {
+        0 => None,
+        _ => Some(decompress(rest, body_size).ok_or(EnvelopeError::Malformed(
+            "the envelope's body is not what it says",
+        ))?),
+    };
+    let body = expanded.as_deref().unwrap_or(rest);
+    if body.len() != body_size {
+        return Err(CUT_OFF);
+    }
+    plain.extend_from_slice(body);
+    let size = plain.len();
+    let mut words = vec![0_u64; size.div_ceil(8)];
+    bytemuck::cast_slice_mut(&mut words)[..size].copy_from_slice(&plain);
+    Ok((words, size))
+}
+
+/// Appends a number: seven bits a byte, the lowest first, the highest bit set in all bytes but the last.
+pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a number from the front.
+pub fn take_number(stream: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..63).step_by(7) {
+        let (&byte, rest) = stream.split_first()?;
+        *stream = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Appends ids: of each run of those that follow each other, how far its first is from the end of the one before (twice
+/// that, or for one that lies before twice that less one), and its length.
+fn put_runs(out: &mut Vec<u8>, ids: impl Iterator<Item = u32>) {
+    let ids: Vec<u32> = ids.collect();
+    let mut end = 0_i64;
+    for run in ids.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        let distance = i64::from(run[0]) - end;
+        put_number(out, (distance << 1 ^ distance >> 63) as u64);
+        put_number(out, run.len() as u64);
+        end = i64::from(run[0]) + run.len() as i64;
+    }
+}
+
+/// Takes runs of `count` ids together, and appends these to `out`, four bytes each.
+fn take_runs(stream: &mut &[u8], count: usize, out: &mut Vec<u8>) -> Option<()> {
+    let (mut left, mut end) = (count as u64, 0_i64);
+    while left > 0 {
+        let number = take_number(stream)?;
+        let distance = (number >> 1) as i64 ^ -((number & 1) as i64);
+        let first = end.checked_add(distance)?;
+        let length = take_number(stream)?;
+        if length == 0 || length > left {
+            return None;
+        }
+        end = first.checked_add(length as i64)?;
+        if first < 0 || end > 1 << 32 {
+            return None;
+        }
+        for id in first..end {
+            out.extend_from_slice(&(id as u32).to_le_bytes());
+        }
+        left -= length;
+    }
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,14 +495,14 @@ mod tests {
         assert_eq!(offset_of!(EnvelopeHeader, reference_count), 4);
         assert_eq!(offset_of!(EnvelopeHeader, name_count), 8);
         assert_eq!(offset_of!(EnvelopeHeader, piece_count), 12);
-        let mut expected = vec![1, 3, 7, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+        let mut expected = vec![2, 3, 7, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
         expected.extend_from_slice(&[0, 0x10, 0, 0, 0, 0, 0, 1]);
         expected.extend_from_slice(&[8, 0x20, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 2]);
         expected.extend_from_slice(&[5, 0, 0, 0, 6, 0, 0, 0, 9, 0, 0, 0]);
         expected.extend_from_slice(&[0; 4]);
         expected.extend_from_slice(b"body");
-        assert_eq!(SAMPLE.encode(OWN), Ok(expected.clone()));
+        assert_eq!(SAMPLE.to_plain(OWN), Ok(expected.clone()));
         with(&expected, |parsed| assert_eq!(parsed, Ok(SAMPLE)));
     }
 
@@ -342,14 +516,14 @@ mod tests {
             pieces: &[],
             body: &[],
         };
-        let value = empty.encode(OWN).unwrap();
+        let value = empty.to_plain(OWN).unwrap();
         assert_eq!(value.len(), 16);
         with(&value, |parsed| assert_eq!(parsed, Ok(empty)));
     }
 
     #[test]
     fn every_cut_before_the_body_is_an_error() {
-        let value = SAMPLE.encode(OWN).unwrap();
+        let value = SAMPLE.to_plain(OWN).unwrap();
         for end in 0..value.len() - SAMPLE.body.len() {
             with(&value[..end], |parsed| {
                 assert!(parsed.is_err(), "cut at {end}")
@@ -359,10 +533,10 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let mut value = SAMPLE.encode(OWN).unwrap();
-        value[0] = 2;
+        let mut value = SAMPLE.to_plain(OWN).unwrap();
+        value[0] = 3;
         with(&value, |parsed| {
-            assert_eq!(parsed, Err(EnvelopeError::Version(2)))
+            assert_eq!(parsed, Err(EnvelopeError::Version(3)))
         });
         with(&[200], |parsed| {
             assert_eq!(parsed, Err(EnvelopeError::Version(200)))
@@ -380,7 +554,7 @@ mod tests {
             references: &REFERENCES[2..],
             ..SAMPLE
         };
-        let value = later.encode(OWN).unwrap();
+        let value = later.to_plain(OWN).unwrap();
         with(&value, |parsed| {
             assert_eq!(parsed, Ok(later));
             assert_eq!(later.class(), None);
@@ -396,14 +570,14 @@ mod tests {
                 references: &references,
                 ..SAMPLE
             };
-            envelope.encode(OWN).unwrap_err();
+            envelope.to_plain(OWN).unwrap_err();
             // The same when it is read.
             let mut value = Envelope {
                 references: &REFERENCES[1..2],
                 class: 1,
                 ..SAMPLE
             }
-            .encode(OWN)
+            .to_plain(OWN)
             .unwrap();
             value[1] = class as u8;
             value[16..24].copy_from_slice(&word.to_le_bytes());
@@ -433,7 +607,7 @@ mod tests {
     /// Whatever the bytes are: an envelope that is written again as it was, or an error.
     #[test]
     fn every_changed_byte_is_read_as_it_stands_or_refused() {
-        let value = SAMPLE.encode(OWN).unwrap();
+        let value = SAMPLE.to_plain(OWN).unwrap();
         for at in 0..value.len() {
             for byte in 0..=u8::MAX {
                 let mut changed = value.clone();
@@ -441,7 +615,7 @@ mod tests {
                 with(&changed, |parsed| {
                     if let Ok(envelope) = parsed {
                         assert_eq!(
-                            envelope.encode(OWN),
+                            envelope.to_plain(OWN),
                             Ok(changed.clone()),
                             "byte {at} is {byte}"
                         );
@@ -449,5 +623,54 @@ mod tests {
                 });
             }
         }
+    }
+
+    fn unpacked(value: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
+        // In place of LZ4, zeros.
+        let zeros = |_: &[u8], size: usize| (size < 100).then(|| vec![0; size]);
+        let (words, size) = unpack(value, zeros)?;
+        Ok(bytemuck::cast_slice(&words)[..size].to_vec())
+    }
+
+    /// SPEC.md, section 24, byte for byte.
+    #[test]
+    fn packed_bytes_are_as_specified() {
+        let envelope = Envelope {
+            names: &[NameId(5), NameId(6), NameId(300), NameId(2)],
+            ..SAMPLE
+        };
+        let mut expected = vec![2, 3, 7, 0, 3, 4, 2, 4];
+        // 0x1000 / 8 × 4 + 1, 0x2008 / 8 × 4, and 2.
+        expected.extend_from_slice(&[0x81, 0x10, 0x84, 0x20, 2]);
+        // 5 from 0, 2 of them; 293 from 7; 299 before 301. Then 6, and 2 from 7.
+        expected.extend_from_slice(&[10, 2, 0xca, 0x04, 1, 0xd5, 0x04, 1, 12, 1, 4, 1]);
+        expected.extend_from_slice(b"body");
+        assert_eq!(envelope.pack(OWN, |_| None), Ok(expected.clone()));
+        assert_eq!(unpacked(&expected).ok(), envelope.to_plain(OWN).ok());
+        let zeros = Envelope {
+            body: &[0; 50],
+            ..envelope
+        };
+        let value = zeros.pack(OWN, |_| Some(vec![9])).unwrap();
+        assert_eq!((value[3], value.last()), (1, Some(&9)));
+        assert_eq!(unpacked(&value).ok(), zeros.to_plain(OWN).ok());
+    }
+
+    #[test]
+    fn every_cut_and_changed_byte_of_a_packed_value_is_no_panic() {
+        let value = SAMPLE.pack(OWN, |_| None).unwrap();
+        for at in 0..value.len() {
+            unpacked(&value[..at]).unwrap_err();
+            for byte in 0..=u8::MAX {
+                let mut changed = value.clone();
+                changed[at] = byte;
+                let _ = unpacked(&changed).map(|plain| with(&plain, |parsed| parsed.is_ok()));
+            }
+        }
+        let mut long = value[..4].to_vec();
+        for number in [0, 1 << 40, 0, 0] {
+            put_number(&mut long, number);
+        }
+        unpacked(&long).unwrap_err();
     }
 }

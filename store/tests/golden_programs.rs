@@ -472,7 +472,10 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
     let parts = [&b"cc"[..], b"-c", b"a.c"].map(<[u8]>::to_vec);
     let digest = Digest::of(b"int main(void) { return 0; }");
     let path = b"a.c";
+    let header = "/usr/include/x86_64-linux-gnu/in/a/directory/that/is/deep/stdio.h";
+    let listed = format!("a.o: a.c \\\n {header}\n{header}:\n");
     let common = [
+        Condition::File(Digest::of(b"int puts(const char *);"), header.as_bytes()),
         Condition::Search(b"/usr/local/include\0/usr/include\0"),
         Condition::Listing(Digest::of(b"stdio.h\0f"), b"/usr/include"),
         Condition::NotFound {
@@ -497,7 +500,7 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
             compilation: Some(&units[number].digest),
             diagnostics: [&b""[..], b"a.c:1:1: warning: there is one"][number],
             is_coloured: true,
-            dependencies: Some(b"a.o: a.c\n"),
+            dependencies: Some([listed.as_bytes(), b"a.o: a.c # by hand\n"][number]),
             files: [None, Some(&b"frames"[..])][number],
         };
         record_result(repository.store(), &result).unwrap();
@@ -688,7 +691,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
     let summary = golden().check();
     let expected = Summary {
         compressed: 0,
-        names: 72,
+        names: 73,
         pieces: 2,
         fragments: 9,
         packed: 6,
@@ -700,7 +703,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
         one_fde: 1,
         tickets: 2,
         images: 1,
-        envelopes: 17,
+        envelopes: 18,
     };
     assert_eq!(summary, expected);
 }
@@ -869,7 +872,7 @@ fn it_reads_what_was_written() {
         (&envelope.names[..], &envelope.pieces[..]),
         (&[1, 1, 0][..], &[1, 0, 1][..])
     );
-    assert_eq!(envelope.body, b"nobody knows what it is");
+    assert_eq!(&envelope.body[..], b"nobody knows what it is");
     let later = file.find(23, &key_of(b"of a later class")).unwrap();
     assert_eq!(file.vector(5), [root, 0, later]);
 }

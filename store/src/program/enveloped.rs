@@ -3,12 +3,13 @@
 //! Whoever adds one looks here at what it refers to, once; and the snapshot gets the feature that says that there are
 //! such records. Whoever verifies or copies them looks again, and into the bodies of those kinds that SPEC.md has settled.
 
+use super::dependencies::LIST_VERSION;
 use super::view::Programs;
-use super::{ProgramError, Result};
+use super::{ProgramError, Result, columns};
 use crate::engine::{Reader, Record, Transaction};
 use format_spec::canonical;
 use format_spec::digest::Digest;
-use format_spec::envelope::{Envelope, EnvelopeError, Strength};
+use format_spec::envelope::{Envelope, EnvelopeError, Strength, unpack};
 use format_spec::file::{Features, IndexSlot, MAX_ADDRESS};
 use format_spec::ids::{Address, NameId};
 use format_spec::kinds::{
@@ -23,6 +24,9 @@ pub(super) const FEATURES: Features = Features {
     incompatible: 0,
 };
 
+/// Shorter bodies are not compressed.
+const LEAST_COMPRESSED: usize = 32;
+
 impl<'s> Programs<'s> {
     /// The envelope that a record is in, whose bytes are those that were written.
     ///
@@ -32,14 +36,25 @@ impl<'s> Programs<'s> {
         if !record.is_whole() {
             return Err(self.wrong(record, "a record's bytes are not those that were written"));
         }
-        Envelope::parse(record.value, record.address).map_err(|error| match error {
+        let refused = |error| match error {
             EnvelopeError::Version(version) => ProgramError::NewerRecord {
                 path: self.snapshot().store().path().to_owned(),
                 address: record.address,
                 version,
             },
             EnvelopeError::Malformed(what) => self.wrong(record, what),
-        })
+        };
+        let plain = self.made(record, |_| {
+            let decompressed = |block: &[u8], size| {
+                let mut body = columns::is_possible(block.len(), size).then(|| vec![0; size])?;
+                columns::decompress(block, &mut body)?;
+                Some(body)
+            };
+            unpack(record.value, decompressed)
+                .map(Some)
+                .map_err(refused)
+        })?;
+        Envelope::parse(plain, record.address).map_err(refused)
     }
 
     /// Checks a record in an envelope: that all that it refers to is there and may be referred to so, and what
@@ -94,6 +109,9 @@ impl<'s> Programs<'s> {
             Index::LastUses => {
                 self.has_key_of_owner(record, envelope)?
                     && (!is_settled || LastUseBody::parse(envelope).is_some())
+            }
+            Index::Captured if envelope.body_version == LIST_VERSION => {
+                canonical::captured(self.captured_bytes(record)?) == record.key()
             }
             _ if !is_settled => true,
             Index::Prefixes => match (PrefixBody::parse(envelope), envelope.names) {
@@ -263,6 +281,11 @@ fn value(
             "there is no name or piece of this id",
         ));
     }
-    let encoded = envelope.encode(Address(MAX_ADDRESS));
+    let compress = |body: &[u8]| {
+        let mut block = Vec::new();
+        (body.len() >= LEAST_COMPRESSED).then(|| columns::compress(body, &mut block))?;
+        Some(block)
+    };
+    let encoded = envelope.pack(Address(MAX_ADDRESS), compress);
     encoded.map_err(|error| ProgramError::malformed(error.to_string()))
 }

@@ -7,7 +7,7 @@ use super::add::Adder;
 use super::enveloped::{insert_enveloped, replace_enveloped};
 use super::ticket_record::Ticket;
 use super::view::Programs;
-use super::{ProgramError, Result};
+use super::{ProgramError, Result, dependencies};
 use crate::engine::{Durability, Reader, Record, Store};
 use format_spec::canonical;
 use format_spec::digest::Digest;
@@ -116,6 +116,40 @@ impl<'s> Programs<'s> {
         Ok(is_one.then(|| record.key()))
     }
 
+    /// The bytes that a record has captured.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn captured_bytes(&self, record: &Record<'s>) -> Result<&'s [u8]> {
+        let envelope = self.envelope(record)?;
+        if envelope.body_version != dependencies::LIST_VERSION {
+            return Ok(envelope.body);
+        }
+        let mut paths = Vec::with_capacity(envelope.names.len());
+        for name in envelope.names {
+            paths.push(dependencies::path_of(self.name(*name)?));
+        }
+        let paths: Option<Vec<&[u8]>> = paths.into_iter().collect();
+        let text = paths.and_then(|paths| dependencies::unpack(envelope.body, paths.into_iter()));
+        let text = text.ok_or_else(|| ProgramError::Damaged {
+            path: self.snapshot().store().path().to_owned(),
+            address: record.address,
+            what: "not a list of files that this program can read",
+        })?;
+        // Under the record's own address the envelope is kept; no record is at this one.
+        let place = Address(record.address.0 + 1);
+        let store = self.snapshot().store();
+        let kept = store.kept(place).unwrap_or_else(|| {
+            let mut words = vec![text.len() as u64];
+            words.resize(1 + text.len().div_ceil(8), 0);
+            bytemuck::cast_slice_mut(&mut words[1..])[..text.len()].copy_from_slice(&text);
+            store.keep(place, words)
+        });
+        let (size, words) = kept.split_first().unwrap_or((&0, &[]));
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        Ok(bytes.get(..*size as usize).unwrap_or_default())
+    }
+
     /// Captured bytes, by 1 + their place in the references of a manifest; for 0 there are none.
     ///
     /// # Errors
@@ -132,7 +166,7 @@ impl<'s> Programs<'s> {
         if record.index() != Some(Index::Captured.slot()) {
             return Ok(None);
         }
-        Ok(Some(self.envelope(&record)?.body))
+        self.captured_bytes(&record).map(Some)
     }
 }
 
@@ -141,23 +175,28 @@ impl<'s> Programs<'s> {
 /// # Errors
 /// If the compilation is not there, or the repository is damaged or cannot be written.
 pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
+    let conditions = in_order(new);
     // What is known already is looked up without the lock; names keep their ids.
     let known = {
         let programs = Programs::new(store.snapshot()?);
-        let names = new.parts.iter().chain(new.conditions);
+        let names = (new.parts.iter().map(Vec::as_slice)).chain(conditions.iter().copied());
         names
             .map(|name| programs.find_name(name))
             .collect::<Result<Vec<_>>>()?
     };
     let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
     let mut ids = Vec::with_capacity(known.len());
-    for (name, known) in new.parts.iter().chain(new.conditions).zip(known) {
+    let names = (new.parts.iter().map(Vec::as_slice)).chain(conditions.iter().copied());
+    for (name, known) in names.zip(known) {
         ids.push(match known {
             Some(id) => id,
             None => adder.name(name)?,
         });
     }
-    let (parts, conditions) = ids.split_at(new.parts.len());
+    let (parts, condition_ids) = ids.split_at(new.parts.len());
+    let of_files: HashMap<&[u8], NameId> = (conditions.iter().zip(condition_ids))
+        .filter_map(|(condition, id)| Some((dependencies::path_of(condition)?, *id)))
+        .collect();
     let mut made = Builder::default();
     let compilation = match new.compilation {
         Some(digest) => {
@@ -171,7 +210,10 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
         compilation,
         diagnostics: made.captured(&mut adder, new.diagnostics)?,
         dependencies: match new.dependencies {
-            Some(bytes) => made.captured_even_if_empty(&mut adder, bytes)?,
+            Some(bytes) => match dependencies::pack(bytes, &of_files) {
+                Some(list) => made.list(&mut adder, bytes, &list)?,
+                None => made.captured_even_if_empty(&mut adder, bytes)?,
+            },
             None => 0,
         },
         files: match new.files {
@@ -184,7 +226,10 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
             false => 0,
         },
     };
-    made.result(result, conditions.iter().copied());
+    // Runs of ids are recorded in a few bytes.
+    let mut conditions = condition_ids.to_vec();
+    conditions.sort_unstable();
+    made.result(result, conditions.into_iter());
     let base = Programs::new(adder.transaction.base());
     // One that is damaged is of no use to anybody.
     if let Ok(Some(older)) = base.manifest(new.key) {
@@ -205,6 +250,19 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
     write_use(&mut adder, new.key, address, today(store))?;
     adder.transaction.commit()?;
     Ok(())
+}
+
+/// The conditions of a result, those of files in the order of the dependency file: they get their ids in it, and another unit includes
+/// them in the same order, more or less.
+fn in_order<'a>(new: &NewResult<'a>) -> Vec<&'a [u8]> {
+    let listed = dependencies::listed(new.dependencies.unwrap_or_default());
+    let places: HashMap<&[u8], usize> = listed.zip(0..).collect();
+    let mut conditions: Vec<&[u8]> = new.conditions.iter().map(Vec::as_slice).collect();
+    conditions.sort_by_key(|condition| {
+        let place = dependencies::path_of(condition).and_then(|path| places.get(path));
+        place.copied().unwrap_or(usize::MAX)
+    });
+    conditions
 }
 
 /// A manifest that is being made.
@@ -243,6 +301,26 @@ impl Builder {
             names: &[],
             pieces: &[],
             body: bytes,
+        };
+        let (slot, key) = (Index::Captured.slot(), canonical::captured(bytes));
+        let address = insert_enveloped(&mut adder.transaction, slot, &key, &envelope)?;
+        Ok(1 + self.reference(address))
+    }
+
+    /// A dependency file that is recorded as a list.
+    fn list(
+        &mut self,
+        adder: &mut Adder<'_>,
+        bytes: &[u8],
+        (names, body): &(Vec<NameId>, Vec<u8>),
+    ) -> Result<u32> {
+        let envelope = Envelope {
+            class: Class::Needed as u8,
+            body_version: dependencies::LIST_VERSION,
+            references: &[],
+            names,
+            pieces: &[],
+            body,
         };
         let (slot, key) = (Index::Captured.slot(), canonical::captured(bytes));
         let address = insert_enveloped(&mut adder.transaction, slot, &key, &envelope)?;

@@ -11,6 +11,7 @@ pub mod build;
 mod columns;
 mod compilation_view;
 mod copy;
+mod dependencies;
 mod difference;
 mod encode;
 mod enveloped;

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 use super::reader::Reader;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 pub type Key = [u8; 32];
@@ -40,6 +41,37 @@ impl<'f> Cursor<'f> {
 
     fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.bytes(8).try_into().unwrap())
+    }
+
+    /// Seven bits a byte.
+    fn number(&mut self) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.u8();
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return number;
+            }
+        }
+    }
+
+    /// Section 24, "Runs".
+    fn runs(&mut self, count: u64) -> Vec<u32> {
+        let mut ids = Vec::new();
+        while (ids.len() as u64) < count {
+            let end = ids.last().map_or(0, |last| i64::from(*last) + 1);
+            let number = self.number();
+            let first = match number % 2 {
+                0 => end + (number / 2) as i64,
+                _ => end - (number / 2) as i64 - 1,
+            };
+            let length = self.number();
+            assert!(length > 0);
+            ids.extend((0..length).map(|place| first as u32 + place as u32));
+        }
+        assert_eq!(ids.len() as u64, count);
+        ids
     }
 
     fn key(&mut self) -> Key {
@@ -251,7 +283,7 @@ pub struct Envelope<'f> {
     pub references: Vec<(u8, u64)>,
     pub names: Vec<u32>,
     pub pieces: Vec<u32>,
-    pub body: &'f [u8],
+    pub body: Cow<'f, [u8]>,
 }
 
 /// What was read, in numbers.
@@ -1155,16 +1187,15 @@ impl Programs {
         let (index, _, value) = self.record(address);
         assert!(index == 5 || (7..24).contains(&index));
         let mut cursor = Cursor::new(value);
-        assert_eq!(cursor.u8(), 1, "{address:#x}");
-        let (class, body_version) = (cursor.u8(), cursor.u8());
-        cursor.zeros(1);
-        let [references, names, pieces] = [(); 3].map(|()| cursor.u32());
+        assert_eq!(cursor.u8(), 2, "{address:#x}");
+        let (class, body_version, bits) = (cursor.u8(), cursor.u8(), cursor.u8());
+        assert!(bits <= 1);
+        let [references, names, pieces, size] = [(); 4].map(|()| cursor.number());
         let references: Vec<_> = (0..references)
             .map(|_| {
-                let word = cursor.u64();
-                let (strength, target) = ((word >> 56) as u8, word & ((1 << 40) - 1));
-                assert_eq!(word, target | u64::from(strength) << 56);
-                assert!(strength <= 2 && target < address && target % 8 == 0);
+                let number = cursor.number();
+                let (strength, target) = ((number % 4) as u8, number / 4 * 8);
+                assert!(strength <= 2 && target < address);
                 assert!(
                     target > 0 || strength > 0,
                     "{address:#x}: a strong reference to nothing"
@@ -1175,9 +1206,12 @@ impl Programs {
                 (strength, target)
             })
             .collect();
-        let names: Vec<_> = (0..names).map(|_| cursor.u32()).collect();
-        let pieces: Vec<_> = (0..pieces).map(|_| cursor.u32()).collect();
-        cursor.align(8);
+        let [names, pieces] = [names, pieces].map(|count| cursor.runs(count));
+        let body = match bits {
+            0 => Cow::from(cursor.rest()),
+            _ => Cow::from(lz4(cursor.rest(), size as usize)),
+        };
+        assert_eq!(body.len() as u64, size);
         if matches!(class, 2 | 3) {
             assert!(
                 references
@@ -1197,8 +1231,37 @@ impl Programs {
             references,
             names,
             pieces,
-            body: cursor.rest(),
+            body,
         }
+    }
+
+    /// Section 28, "Lists of files".
+    fn dependencies(&self, envelope: &Envelope<'_>) -> Vec<u8> {
+        let (bits, mut text) = (envelope.body[0], envelope.body[1..].to_vec());
+        assert!(bits < 4);
+        let paths = envelope.names.iter().map(|name| {
+            let condition = self.name(*name);
+            assert_eq!(condition[0], b'F');
+            &condition[33..]
+        });
+        let paths: Vec<_> = paths.collect();
+        let mut column = text.rsplit(|byte| *byte == b'\n').next().unwrap().len();
+        for path in &paths {
+            if column + path.len() > 72 {
+                let (end, start) = [(&b" \\\n"[..], 0), (b" \\\n ", 2)][usize::from(bits & 1)];
+                text.extend_from_slice(end);
+                column = start;
+            }
+            text.push(b' ');
+            text.extend_from_slice(path);
+            column += 1 + path.len();
+        }
+        text.push(b'\n');
+        for path in paths.iter().skip(1).filter(|_| bits & 2 != 0) {
+            text.extend_from_slice(path);
+            text.extend_from_slice(b":\n");
+        }
+        text
     }
 
     /// Sections 21 and 26 to 33.
@@ -1219,10 +1282,14 @@ impl Programs {
                 assert_eq!(self.find(of, &key), Some(*target));
             }
         }
+        if index == 9 && envelope.body_version == 2 {
+            let digest = Digested(self.dependencies(envelope)).digest("repo.captured.1");
+            assert_eq!(digest, *key);
+        }
         if envelope.body_version != 1 {
             return;
         }
-        let mut cursor = Cursor::new(envelope.body);
+        let mut cursor = Cursor::new(&envelope.body);
         match index {
             5 => {
                 cursor.u16();
