@@ -17,7 +17,6 @@ use crate::damage;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
-use format_spec::kinds::LastUseBody;
 use format_spec::program::Index;
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -537,19 +536,16 @@ impl Surveyor<'_, '_> {
 impl Surveyor<'_, '_> {
     /// Manifests whose last use is long ago. (Who uses one puts that on record each day.)
     fn manifests(&mut self) -> Result<()> {
-        let snapshot = self.programs.snapshot();
         for record in self.programs.records(Index::Manifests) {
             // A damaged one is dropped, with a warning, when it is looked at for what it keeps.
             let Some(record) = damage::unless_damaged(record)? else {
                 continue;
             };
-            let used = snapshot.get(Index::LastUses.slot(), &record.key());
-            let used = damage::unless_damaged(used.map_err(Into::into))?.flatten();
-            let envelope = match &used {
-                Some(used) => damage::unless_damaged(self.programs.envelope(used))?,
+            let manifest = damage::unless_damaged(self.programs.manifest_of(&record))?;
+            let day = match &manifest {
+                Some(manifest) => damage::unless_damaged(self.programs.last_use(manifest))?,
                 None => None,
             };
-            let day = envelope.and_then(|envelope| Some(LastUseBody::parse(&envelope)?.day));
             if day.is_some_and(|day| self.wishes.is_unused_since(day)) {
                 self.out.unused.push(record.address);
             }

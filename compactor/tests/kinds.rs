@@ -9,7 +9,7 @@ use common::{
 use compactor::compact::{Observer, Silent};
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
-use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::envelope::{Class, Envelope, Reference, Strength, put_number};
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
@@ -737,15 +737,14 @@ fn no_envelopes_and_newer_ones() {
         });
     };
     write("no envelope", b"value");
-    let mut cut_off = vec![0_u8; 16];
-    (cut_off[0], cut_off[1], cut_off[4]) = (1, 1, 1);
-    write("cut off", &cut_off);
+    // One reference, and then nothing.
+    write("cut off", &[2, 1, 0, 0, 1, 0, 0, 0]);
     // A root that needs an image, which another one may take the place of.
     let image = change(&repository, |transaction| {
         add_image(transaction, "/nowhere", Address(0))
     });
-    let mut value = vec![1_u8, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    value.extend_from_slice(&image.0.to_le_bytes());
+    let mut value = vec![2_u8, 1, 0, 0, 1, 0, 0, 0];
+    put_number(&mut value, image.0 / 2);
     write("needs an image", &value);
     change(&repository, |transaction| {
         Sample::new(UNKNOWN, "sound", Class::Root).add(transaction);
@@ -763,7 +762,7 @@ fn no_envelopes_and_newer_ones() {
     );
 
     change(&repository, |transaction| {
-        let value = [1_u8, 1, 0, 1];
+        let value = [2_u8, 1, 0, 2];
         transaction
             .replace(UNKNOWN, &key("no envelope"), &value)
             .expect("replaced");

@@ -71,8 +71,8 @@ pub struct ManifestHeader {
     pub condition_count: u32,
     /// Number of results.
     pub result_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// When it was written: days since 1970-01-01 UTC. It was used on this day, at least.
+    pub day: u32,
 }
 
 impl ManifestHeader {
@@ -184,6 +184,8 @@ pub struct Manifest<'a> {
     pub conditions: &'a [NameId],
     /// Its results, newest first.
     pub results: &'a [ManifestResult],
+    /// When it was written: days since 1970.
+    pub day: u32,
     words: &'a [u64],
 }
 
@@ -218,8 +220,7 @@ impl<'a> Manifest<'a> {
             some => u64::MAX << some,
         };
         let per_result = header.words();
-        let is_good = header.reserved == 0
-            && names == envelope.names.len()
+        let is_good = names == envelope.names.len()
             && Some(words.len()) == per_result.checked_mul(results.len())
             && results.iter().all(result_is_good)
             && (words.chunks_exact(per_result.max(1)))
@@ -231,6 +232,7 @@ impl<'a> Manifest<'a> {
             parts,
             conditions,
             results,
+            day: header.day,
             words,
         })
     }
@@ -341,7 +343,7 @@ mod tests {
         part_count: 1,
         condition_count: 2,
         result_count: 1,
-        reserved: 0,
+        day: 20_000,
     };
     const RESULT: ManifestResult = ManifestResult {
         compilation: 1,
@@ -445,10 +447,6 @@ mod tests {
             },
             ManifestHeader {
                 result_count: u32::MAX,
-                ..HEADER
-            },
-            ManifestHeader {
-                reserved: 1,
                 ..HEADER
             },
         ];

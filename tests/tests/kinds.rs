@@ -3,7 +3,7 @@
 
 use format_spec::canonical;
 use format_spec::digest::Digest;
-use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::envelope::{Class, Envelope, Reference, Strength, put_number};
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::kinds::{BODY_VERSION, CompilerBody, LastUseBody, ManifestHeader, ManifestResult};
@@ -114,7 +114,7 @@ fn write_kinds(transaction: &mut Transaction<'_>, (compilation, digest): (Addres
         part_count: 2,
         condition_count: 0,
         result_count: 1,
-        reserved: 0,
+        day: 0,
     }));
     manifest.extend_from_slice(bytemuck::bytes_of(&ManifestResult {
         compilation: 1,
@@ -294,30 +294,33 @@ fn what_is_not_known_is_listed_counted_verified_and_kept() {
 fn wrong_records_are_found() {
     let [gcc] = require!("gcc");
     let envelope = |class: u8, version: u8, references: &[u64], names: &[u32], body: &[u8]| {
-        let mut value = vec![1, class, version, 0];
-        for count in [references.len(), names.len(), 0] {
-            value.extend_from_slice(&(count as u32).to_le_bytes());
+        let mut value = vec![2, class, version, 0];
+        for count in [references.len(), names.len(), 0, body.len()] {
+            put_number(&mut value, count as u64);
         }
         for reference in references {
-            value.extend_from_slice(&reference.to_le_bytes());
+            put_number(&mut value, (reference % (1 << 56)) / 2 + (reference >> 56));
         }
-        for name in names {
-            value.extend_from_slice(&name.to_le_bytes());
+        if let [name] = names {
+            put_number(&mut value, 2 * u64::from(*name));
+            put_number(&mut value, 1);
         }
-        value.resize(value.len().next_multiple_of(8), 0);
         value.extend_from_slice(body);
         value
     };
     const ROOT: u8 = Class::Root as u8;
-    let mut reserved = envelope(ROOT, 0, &[], &[], b"");
-    reserved[3] = 1;
-    let mut padding = envelope(ROOT, 0, &[], &[0], b"");
-    padding[23] = 1;
+    let mut bits = envelope(ROOT, 0, &[], &[], b"");
+    bits[3] = 2;
+    let mut compressed = envelope(ROOT, 0, &[], &[], b"no block");
+    compressed[3] = 1;
+    let mut run = envelope(ROOT, 0, &[], &[0], b"");
+    *run.last_mut().expect("a length") = 2;
     let only_weak = envelope(ROOT, 0, &[2 << 56 | 4096], &[], b"");
     let cases = [
-        ("cut off", UNKNOWN, vec![1, 1, 0, 0, 9, 0, 0, 0]),
-        ("the envelope's head is wrong", UNKNOWN, reserved),
-        ("padding", UNKNOWN, padding),
+        ("cut off", UNKNOWN, vec![2, 1, 0, 0, 4, 0, 0, 0]),
+        ("the envelope's head is wrong", UNKNOWN, bits),
+        ("the envelope's body is not", UNKNOWN, compressed),
+        ("the envelope's lists are not", UNKNOWN, run),
         ("in no envelope", UNKNOWN, vec![0; 40]),
         ("in no envelope", Index::Types.slot(), vec![0; 40]),
         (

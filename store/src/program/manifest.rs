@@ -235,7 +235,7 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
     if let Ok(Some(older)) = base.manifest(new.key) {
         made.keep(&older)?;
     }
-    let body = made.body(parts.len());
+    let body = made.body(parts.len(), today(store));
     let names: Vec<NameId> = parts.iter().chain(&made.conditions).copied().collect();
     let envelope = Envelope {
         class: Class::Cached as u8,
@@ -246,8 +246,8 @@ pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
         body: &body,
     };
     let slot = Index::Manifests.slot();
-    let address = replace_enveloped(&mut adder.transaction, slot, new.key, &envelope)?;
-    write_use(&mut adder, new.key, address, today(store))?;
+    // It says of itself that it was used today.
+    replace_enveloped(&mut adder.transaction, slot, new.key, &envelope)?;
     adder.transaction.commit()?;
     Ok(())
 }
@@ -375,12 +375,12 @@ impl Builder {
         Ok(())
     }
 
-    fn body(&self, part_count: usize) -> Vec<u8> {
+    fn body(&self, part_count: usize, day: u32) -> Vec<u8> {
         let header = ManifestHeader {
             part_count: part_count as u32,
             condition_count: self.conditions.len() as u32,
             result_count: self.results.len() as u32,
-            reserved: 0,
+            day,
         };
         let mut body = bytemuck::bytes_of(&header).to_vec();
         body.extend_from_slice(bytemuck::cast_slice(&self.results));
@@ -415,18 +415,22 @@ fn write_use(adder: &mut Adder<'_>, key: &Digest, used: Address, day: u32) -> Re
     Ok(())
 }
 
-/// Whether it is on record that the manifest was used today.
-fn is_used_today(programs: &Programs<'_>, manifest: &Record<'_>, day: u32) -> Result<bool> {
-    let slot = Index::LastUses.slot();
-    let Some(record) = programs.snapshot().get(slot, &manifest.key())? else {
-        return Ok(false);
-    };
-    let Ok(envelope) = programs.envelope(&record) else {
-        return Ok(false);
-    };
-    let is_of_it = (envelope.references.first())
-        .is_some_and(|owner| owner.address() == Some(manifest.address));
-    Ok(is_of_it && LastUseBody::parse(&envelope).is_some_and(|body| body.day >= day))
+impl<'s> Programs<'s> {
+    /// The day, since 1970, on which a manifest was used last, as far as that is on record.
+    ///
+    /// # Errors
+    /// If the repository is damaged.
+    pub fn last_use(&self, manifest: &ManifestView<'s>) -> Result<u32> {
+        let written = manifest.manifest.day;
+        let slot = Index::LastUses.slot();
+        let Some(record) = (self.snapshot()).get(slot, &manifest.record.key())? else {
+            return Ok(written);
+        };
+        // One of an older manifest says nothing that this one does not.
+        let envelope = self.envelope(&record)?;
+        let used = LastUseBody::parse(&envelope).map_or(0, |body| body.day);
+        Ok(used.max(written))
+    }
 }
 
 /// Puts on record that a result of a manifest has been used: the day, and for the ticket that was made of it the ticket's own record, as if its
@@ -441,7 +445,8 @@ pub fn record_use(
 ) -> Result<()> {
     let store = programs.snapshot().store();
     let day = today(store);
-    let is_used = is_used_today(programs, &manifest.record, day)?;
+    // What is damaged is written again.
+    let is_used = programs.last_use(manifest).is_ok_and(|used| used >= day);
     let slot = Index::Compilations.slot();
     let address = |found: Option<Record<'_>>| {
         found

@@ -1328,8 +1328,7 @@ impl Programs {
     }
 
     fn check_manifest(&self, envelope: &Envelope<'_>, mut cursor: Cursor<'_>) {
-        let [parts, conditions, results] = [(); 3].map(|()| cursor.u32() as usize);
-        cursor.zeros(4);
+        let [parts, conditions, results, _day] = [(); 4].map(|()| cursor.u32() as usize);
         assert_eq!(parts + conditions, envelope.names.len());
         let leads_to = |place: u32, index: u8| {
             let (found, target) = envelope.references[place as usize];

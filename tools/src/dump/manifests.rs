@@ -3,8 +3,7 @@
 use super::model::Model;
 use super::output::{Text, View, printable, time};
 use anyhow::{Result, bail};
-use format_spec::digest::Digest;
-use format_spec::kinds::{Condition, LastUseBody};
+use format_spec::kinds::Condition;
 use format_spec::program::Index;
 use serde::Serialize;
 use store::engine::Record;
@@ -15,7 +14,7 @@ use store::program::manifest::ManifestView;
 pub struct Row {
     key: String,
     /// The day of its last use.
-    used: Option<String>,
+    used: String,
     results: usize,
     conditions: usize,
     /// The arguments, as far as they are of the key.
@@ -65,29 +64,24 @@ fn row(model: &Model<'_>, record: &Record<'_>) -> Result<Row> {
     let command = parts.iter().skip(start.map_or(0, |at| at + 1));
     Ok(Row {
         key: record.key().to_string(),
-        used: last_use(model, &record.key())?,
+        used: date(model.programs.last_use(&view)?),
         results: manifest.results.len(),
         conditions: manifest.conditions.len(),
         command: command.map(|word| printable(word).into_owned()).collect(),
     })
 }
 
-/// The day on which a manifest was used last.
-fn last_use(model: &Model<'_>, key: &Digest) -> Result<Option<String>> {
-    let Some(record) = model.programs.snapshot().get(Index::LastUses.slot(), key)? else {
-        return Ok(None);
-    };
-    let envelope = model.programs.envelope(&record)?;
-    let day = LastUseBody::parse(&envelope).map(|body| body.day);
+/// A day since 1970.
+fn date(day: u32) -> String {
     // A time, of which only the date is of interest.
-    let date = day.map(|day| time(u64::from(day).saturating_mul(86_400_000_000_000)));
-    Ok(date.map(|date| date.chars().take(10).collect()))
+    let time = time(u64::from(day).saturating_mul(86_400_000_000_000));
+    time.chars().take(10).collect()
 }
 
 impl View for Row {
     fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
         let style = out.style;
-        let used = self.used.as_deref().unwrap_or("never");
+        let used = &self.used;
         writeln!(
             out,
             "{}  {used:<10}  {:>7}  {:>10}  {}",
@@ -219,7 +213,7 @@ impl View for Detail {
     fn text(&self, out: &mut Text<'_>) -> std::io::Result<()> {
         let style = out.style;
         out.field("manifest", style.digest(&self.row.key))?;
-        out.field("used", self.row.used.as_deref().unwrap_or("never"))?;
+        out.field("used", &self.row.used)?;
         out.field("command", self.row.command.join(" "))?;
         for made in &self.made {
             writeln!(out, "\n{}", style.heading("result"))?;
