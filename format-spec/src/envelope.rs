@@ -249,7 +249,7 @@ impl<'a> Envelope<'a> {
 
     /// The plain form, for a record that will be at `address` or above.
     #[cfg(test)]
-    fn to_plain(&self, address: Address) -> Result<Vec<u8>, EnvelopeError> {
+    fn plain(&self, address: Address) -> Result<Vec<u8>, EnvelopeError> {
         self.check(address)?;
         let count = |length: usize| {
             u32::try_from(length).or(Err(EnvelopeError::Malformed("it refers to too much")))
@@ -502,7 +502,7 @@ mod tests {
         expected.extend_from_slice(&[5, 0, 0, 0, 6, 0, 0, 0, 9, 0, 0, 0]);
         expected.extend_from_slice(&[0; 4]);
         expected.extend_from_slice(b"body");
-        assert_eq!(SAMPLE.to_plain(OWN), Ok(expected.clone()));
+        assert_eq!(SAMPLE.plain(OWN), Ok(expected.clone()));
         with(&expected, |parsed| assert_eq!(parsed, Ok(SAMPLE)));
     }
 
@@ -516,14 +516,14 @@ mod tests {
             pieces: &[],
             body: &[],
         };
-        let value = empty.to_plain(OWN).unwrap();
+        let value = empty.plain(OWN).unwrap();
         assert_eq!(value.len(), 16);
         with(&value, |parsed| assert_eq!(parsed, Ok(empty)));
     }
 
     #[test]
     fn every_cut_before_the_body_is_an_error() {
-        let value = SAMPLE.to_plain(OWN).unwrap();
+        let value = SAMPLE.plain(OWN).unwrap();
         for end in 0..value.len() - SAMPLE.body.len() {
             with(&value[..end], |parsed| {
                 assert!(parsed.is_err(), "cut at {end}")
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let mut value = SAMPLE.to_plain(OWN).unwrap();
+        let mut value = SAMPLE.plain(OWN).unwrap();
         value[0] = 3;
         with(&value, |parsed| {
             assert_eq!(parsed, Err(EnvelopeError::Version(3)))
@@ -554,7 +554,7 @@ mod tests {
             references: &REFERENCES[2..],
             ..SAMPLE
         };
-        let value = later.to_plain(OWN).unwrap();
+        let value = later.plain(OWN).unwrap();
         with(&value, |parsed| {
             assert_eq!(parsed, Ok(later));
             assert_eq!(later.class(), None);
@@ -570,14 +570,14 @@ mod tests {
                 references: &references,
                 ..SAMPLE
             };
-            envelope.to_plain(OWN).unwrap_err();
+            envelope.plain(OWN).unwrap_err();
             // The same when it is read.
             let mut value = Envelope {
                 references: &REFERENCES[1..2],
                 class: 1,
                 ..SAMPLE
             }
-            .to_plain(OWN)
+            .plain(OWN)
             .unwrap();
             value[1] = class as u8;
             value[16..24].copy_from_slice(&word.to_le_bytes());
@@ -607,7 +607,7 @@ mod tests {
     /// Whatever the bytes are: an envelope that is written again as it was, or an error.
     #[test]
     fn every_changed_byte_is_read_as_it_stands_or_refused() {
-        let value = SAMPLE.to_plain(OWN).unwrap();
+        let value = SAMPLE.plain(OWN).unwrap();
         for at in 0..value.len() {
             for byte in 0..=u8::MAX {
                 let mut changed = value.clone();
@@ -615,7 +615,7 @@ mod tests {
                 with(&changed, |parsed| {
                     if let Ok(envelope) = parsed {
                         assert_eq!(
-                            envelope.to_plain(OWN),
+                            envelope.plain(OWN),
                             Ok(changed.clone()),
                             "byte {at} is {byte}"
                         );
@@ -646,14 +646,14 @@ mod tests {
         expected.extend_from_slice(&[10, 2, 0xca, 0x04, 1, 0xd5, 0x04, 1, 12, 1, 4, 1]);
         expected.extend_from_slice(b"body");
         assert_eq!(envelope.pack(OWN, |_| None), Ok(expected.clone()));
-        assert_eq!(unpacked(&expected).ok(), envelope.to_plain(OWN).ok());
+        assert_eq!(unpacked(&expected).ok(), envelope.plain(OWN).ok());
         let zeros = Envelope {
             body: &[0; 50],
             ..envelope
         };
         let value = zeros.pack(OWN, |_| Some(vec![9])).unwrap();
         assert_eq!((value[3], value.last()), (1, Some(&9)));
-        assert_eq!(unpacked(&value).ok(), zeros.to_plain(OWN).ok());
+        assert_eq!(unpacked(&value).ok(), zeros.plain(OWN).ok());
     }
 
     #[test]
