@@ -268,19 +268,21 @@ fn nothing_is_anonymous_that_has_a_source() {
     let scratch = Scratch::new();
     scratch.write("a.cc", A);
     scratch.write("b.cc", B);
+    let mut revisions = Vec::new();
     for source in ["a", "b"] {
         let mut command = scratch.command(Binaries::get().path("repo-cc"));
         command.arg(&gxx).args(["-g", "-O1", "-fno-inline", "-c"]);
-        // One transaction for each compile: what is known of it would be another.
+        // What is known of a compile would be recorded later.
         command.env("REPO_CC_DISABLE", "1");
         run(command.args([&format!("{source}.cc"), "-o", &format!("{source}.o")])).ok();
+        revisions.push(json(&scratch, &["header"])["revision"].to_string());
     }
+    let of_b = ["--diff", &revisions[0], &revisions[1]];
     let before = scratch.join("before.o");
     fs::copy(scratch.join("a.o"), &before).unwrap();
     scratch.write("a.cc", A.replace("a > 100", "a > 1000"));
     let mut command = scratch.command(Binaries::get().path("repo-cc"));
     command.arg(&gxx).args(["-g", "-O1", "-fno-inline", "-c"]);
-    // One transaction for each compile: what is known of it would be another.
     command.env("REPO_CC_DISABLE", "1");
     run(command.args(["a.cc", "-o", "a.o"])).ok();
     for view in [
@@ -288,11 +290,11 @@ fn nothing_is_anonymous_that_has_a_source() {
         &["compilations", "a.o"],
         &["b.o"],
         &["--diff", "before.o", "a.o"],
-        &["--diff", "1", "2"],
+        &of_b,
     ] {
         let text = dump(&scratch, view).ok().text();
         assert!(!text.contains("(anonymous)"), "{view:?}: {text}");
-        let source = if view == ["b.o"] || view == ["--diff", "1", "2"] {
+        let source = if view == ["b.o"] || view == of_b {
             "b.cc"
         } else {
             "a.cc"

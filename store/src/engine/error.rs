@@ -137,8 +137,9 @@ pub enum Error {
         /// Where its newest transaction ends.
         needed: u64,
     },
-    /// Something in the file is not as SPEC.md says it must be.
-    #[error("{}: damaged at offset {offset:#x}: {what}", path.display())]
+    /// Something in the file is not as SPEC.md says it must be. A compile that the repository knows is not done, and so does not
+    /// mend it.
+    #[error("{}: damaged at offset {offset:#x}: {what}; repo-dump --verify --repair drops what needs it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

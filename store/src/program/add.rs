@@ -481,7 +481,7 @@ impl<'s> Adder<'s> {
         let candidates = self.transaction.base().candidates(index.slot(), key)?;
         Ok(self.damaged(
             candidates.first().copied().unwrap_or_default(),
-            "the record is damaged beyond mending; repo-dump --verify --repair drops it",
+            "the record is damaged beyond mending",
         ))
     }
 

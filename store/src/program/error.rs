@@ -13,7 +13,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Engine(#[from] engine::Error),
     /// A record is not what SPEC.md, part 2, says.
-    #[error("{}: damaged at offset {:#x}: {what}", path.display(), address.0)]
+    #[error("{}: damaged at offset {:#x}: {what}; repo-dump --verify --repair drops what needs it", path.display(), address.0)]
     Damaged {
         /// The repository.
         path: PathBuf,
