@@ -301,3 +301,26 @@ fn a_library_comes_to_import() {
         runs(9);
     }
 }
+
+#[test]
+fn compilers_name_objects_otherwise_each_time() {
+    let Some(place) = Place::new() else { return };
+    let write = |name: &str, text: &str| _ = place.scratch.write(name, text);
+    write("x1.cpp", "int f(); int main() { return f(); }");
+    write("x2.cpp", "int f() { return 2; }");
+    settle();
+    in_full(&place, &["x1.cpp", "x2.cpp"], "", 2);
+    for value in [3, 4] {
+        // One is new, in the middle; the objects of all have names of this link alone.
+        write(
+            "x2.cpp",
+            &format!("int g(); int f() {{ return g() + {value}; }}"),
+        );
+        write("x3.cpp", "int g() { return 10; }");
+        again(&place, &["x1.cpp", "x3.cpp", "x2.cpp"], "2 of", 10 + value);
+        again(&place, &["x1.cpp", "x3.cpp", "x2.cpp"], "0 of", 10 + value);
+        write("x2.cpp", "int f() { return 2; }");
+        let last = link(&place, &["x1.cpp", "x2.cpp"], 2);
+        assert!(last.contains("incremental link: "), "{last}");
+    }
+}

@@ -29,6 +29,7 @@ mod patch;
 mod pieces;
 mod place;
 mod read;
+mod records;
 mod relink;
 mod shared;
 mod spare;
