@@ -7,15 +7,13 @@ use super::Reason;
 use super::command::Command;
 use super::edited::Edited;
 use super::imports::Import;
+use super::look::{is_shared, map};
 use super::state::{InputRecord, MemberRecord, NONE, State, Table, content_key, input};
 use crate::args::InputKind;
-use crate::elf::c;
 use crate::linker_symbols;
 use crate::shared::Shared;
-use memmap2::Mmap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use store::guard::Guarded;
 use tickets::archive::Archive;
 
 /// A member of an archive that is to be linked from now on.
@@ -92,7 +90,7 @@ pub(super) fn draw(
         };
         if Archive::is_archive(bytes) {
             source.archive(bytes, &mut missing, &mut found.members)?;
-        } else if bytes.starts_with(&c::ELFMAG) {
+        } else if is_shared(bytes) {
             source.shared(bytes, &mut missing, output, &mut found.imports)?;
         }
     }
@@ -187,9 +185,6 @@ impl Source<'_> {
         output: &[u8],
         imports: &mut Vec<Import>,
     ) -> Result<(), Reason> {
-        if bytes.get(16..18) != Some(&c::ET_DYN.to_le_bytes()[..]) {
-            return Ok(());
-        }
         let path = self.path.display();
         let failed = |why| Reason::from(format!("cannot read {path}: {why}"));
         // One that has no name for itself is called as on the command line, or as it was found.
@@ -214,17 +209,4 @@ impl Source<'_> {
         }
         Ok(())
     }
-}
-
-/// The bytes of a file; nothing if it is empty.
-fn map(path: &Path) -> Result<Option<Guarded<Mmap>>, Reason> {
-    let failed =
-        |why: std::io::Error| Reason::from(format!("cannot read {}: {why}", path.display()));
-    let file = std::fs::File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.len() == 0 {
-        return Ok(None);
-    }
-    // SAFETY: as with all inputs: who writes to them while they are linked gets what he deserves.
-    let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-    Ok(Some(Guarded::new(map, path)))
 }

@@ -9,6 +9,7 @@ use super::command::{self, Command};
 use super::draw::{Drawn, Found};
 use super::imports::Import;
 use super::inputs::list_members;
+use super::look::map;
 use super::manifest::Changed;
 use super::state::{
     ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table,
@@ -18,12 +19,10 @@ use super::world::World;
 use crate::elf::c;
 use crate::stamp::{Moment, Stamp};
 use crate::symbols::{flag, rank};
-use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use store::guard::Guarded;
 use tickets::archive::Archive;
 
 /// What has changed.
@@ -86,7 +85,8 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
         let path = command.path_of(state, record);
         // What it is like is asked before it is read: what is written meanwhile is found by the next link.
         let stamp = Stamp::at(path).ok_or_else(|| gone(path))?.settled(since);
-        let bytes = map(path)?;
+        let mapped = map(path)?;
+        let bytes: &[u8] = mapped.as_ref().map_or(&[], |bytes| bytes);
         let mut edit = InputEdit {
             input: *number,
             stamp,
@@ -95,7 +95,7 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
         };
         match record.kind {
             input::OBJECT => {
-                edit.content = content_key(&bytes);
+                edit.content = content_key(bytes);
                 if edit.content != record.content {
                     if !bytes.starts_with(&c::ELFMAG) {
                         return Err(format!("{} is no object any more", path.display()).into());
@@ -114,10 +114,10 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
                         .any(|input| input.state.whole_archive),
                     old: state.records(record.members[0], record.members[1]),
                 };
-                (edit.content, edit.members) = archive.look(&bytes, record, &mut edited.files)?;
+                (edit.content, edit.members) = archive.look(bytes, record, &mut edited.files)?;
             }
             _ => {
-                edit.content = content_key(&bytes);
+                edit.content = content_key(bytes);
                 if edit.content != record.content {
                     return Err(format!("{} has changed", path.display()).into());
                 }
@@ -165,7 +165,8 @@ impl Edited {
         for argument in &command.added {
             let path = command.added_path(*argument).ok_or(DAMAGED)?;
             let stamp = Stamp::at(path).ok_or_else(|| gone(path))?.settled(since);
-            let bytes = map(path)?;
+            let mapped = map(path)?;
+            let bytes: &[u8] = mapped.as_ref().map_or(&[], |bytes| bytes);
             if !bytes.starts_with(&c::ELFMAG) {
                 return Err(format!("{} is new, and no object", path.display()).into());
             }
@@ -175,7 +176,7 @@ impl Edited {
                 from: From::Argument {
                     argument: *argument,
                     stamp,
-                    content: content_key(&bytes),
+                    content: content_key(bytes),
                 },
             });
         }
@@ -334,14 +335,6 @@ pub(super) fn is_alone(files: &[FileRecord], number: u32) -> bool {
 
 fn gone(path: &Path) -> Reason {
     format!("{} is gone", path.display()).into()
-}
-
-fn map(path: &Path) -> Result<Guarded<Mmap>, Reason> {
-    let file = std::fs::File::open(path).map_err(|_| gone(path))?;
-    // SAFETY: as with all inputs: who writes to them while they are linked gets what he deserves.
-    let map = unsafe { Mmap::map(&file) };
-    let map = map.map_err(|why| Reason::from(format!("cannot read {}: {why}", path.display())))?;
-    Ok(Guarded::new(map, path))
 }
 
 /// An archive that was written again.

@@ -22,6 +22,7 @@ mod gaps;
 mod held;
 mod imports;
 mod inputs;
+mod look;
 mod manifest;
 mod names;
 mod parts;
