@@ -9,6 +9,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 mod apply;
 mod defaults;
@@ -93,7 +94,7 @@ pub struct Args {
 
     // -- what is read
     /// Files and libraries in command-line order.
-    pub inputs: Vec<InputArg>,
+    pub inputs: Arc<Vec<InputArg>>,
     /// `-L`, in order, as written (a leading `=` or `$SYSROOT` is not yet replaced).
     pub library_paths: Vec<PathBuf>,
     /// `--sysroot`.
@@ -355,8 +356,6 @@ pub struct Args {
     pub unsupported: Vec<Unsupported>,
     /// Things to tell the user, without `repo-ld: warning: `.
     pub warnings: Vec<String>,
-    /// All words after `@file` expansion, without the program's name: for the log and for the image's record.
-    pub words: Vec<OsString>,
 }
 
 /// The `-z` keywords.

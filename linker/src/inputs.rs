@@ -139,7 +139,7 @@ pub fn open<'a>(
     let scripts = Scripts::load(args, &search, diag);
     let mut opener = Opener::new(arena, args, search, scripts, diag);
     opener.commands(0, InputState::default());
-    for input in &args.inputs {
+    for input in &*args.inputs {
         opener.input(input);
     }
     let Opener {

@@ -326,3 +326,118 @@ fn compilers_name_objects_otherwise_each_time() {
         assert!(last.contains("incremental link: "), "{last}");
     }
 }
+
+#[test]
+fn a_shared_object_is_built_again() {
+    let Some(place) = Place::new() else { return };
+    let library = |text: &str, options: &[&str]| {
+        let source = place.scratch.write("own.cpp", text);
+        let mut command = place.scratch.command("g++");
+        command.args(["-shared", "-fPIC", "-w", "-o", "libown.so"]);
+        run(command.args(options).arg(source)).ok();
+    };
+    let text = |body: &str, more: &str| {
+        format!(
+            "#include <string.h>
+            int variable = 3; extern int other __attribute__((alias(\"variable\")));
+            int of_own(int x) {{ {body} }} {more}"
+        )
+    };
+    let words = ["main.o", "./libown.so", "-Wl,-rpath,.", "-no-pie"];
+    place.compile(
+        "main",
+        "int of_own(int); extern int variable; int main() { return of_own(2) + variable; }",
+        &["-fno-pie"],
+        false,
+    );
+    library(&text("return x;", ""), &[]);
+    settle();
+    in_full(&place, &words, "", 5);
+    // Other code, also more of it, other values of variables, and what is nobody's but the library's.
+    library(&text("return x + 1;", ""), &[]);
+    again(&place, &words, "0 of", 6);
+    again(&place, &words, "0 of", 6);
+    let grown = "char s[100]; memset(s, x, 100); for (int i = 0; i < 50; i++) s[i] += s[i + x]; return x + s[0] / 2;";
+    library(
+        &text(grown, "static int mine[100]; int *volatile p = mine;"),
+        &[],
+    );
+    in_full(&place, &words, "libown.so has changed", 7);
+    library(
+        &text(grown, "static int mine[999]; int *volatile p = mine + 7;"),
+        &[],
+    );
+    again(&place, &words, "0 of", 7);
+    library(
+        &text(grown, "static int mine[999]; int *volatile p = mine + 7;"),
+        &["-g"],
+    );
+    again(&place, &words, "0 of", 7);
+    // What a link looks at.
+    for (text, options, code) in [
+        (text("return x;", "int f() { return 1; }"), &[][..], 5),
+        (text("return x;", "int g() { return 1; }"), &[], 5),
+        (text("return x;", "int g;"), &[], 5),
+        (text("return x;", "int g[2];"), &[], 5),
+        (
+            text("return x;", "__attribute__((aligned(64))) int g[2];"),
+            &[],
+            5,
+        ),
+        (text("return x;", "extern const int g[2] = {1, 2};"), &[], 5),
+        (
+            text(
+                "return x;",
+                "extern int g __attribute__((alias(\"variable\")));",
+            ),
+            &[],
+            5,
+        ),
+        (text("return x;", "__attribute__((weak)) int g;"), &[], 5),
+        (text("return x;", "__thread int g;"), &[], 5),
+        (
+            text(
+                "return x;",
+                "extern \"C\" int puts(const char *); void g() { puts(\"\"); }",
+            ),
+            &[],
+            5,
+        ),
+        (text("return x;", "void g() {}"), &[], 5),
+        (
+            text(
+                "return x;",
+                "__attribute__((visibility(\"protected\"))) void g() {}",
+            ),
+            &[],
+            5,
+        ),
+        (
+            text("return x;", "void g() {}"),
+            &["-Wl,-soname,libown.so"],
+            5,
+        ),
+        (
+            text("return x;", "void g() {}"),
+            &["-Wl,-soname,libown.so", "-Wl,--no-as-needed", "-lm"],
+            5,
+        ),
+    ] {
+        library(&text, options);
+        in_full(&place, &words, "libown.so has changed", code);
+        again(&place, &words, "0 of", code);
+    }
+    // A version by default, and one that is not.
+    place.scratch.write("map", "V1 { *; };");
+    library(
+        &text("return x;", "void g() {}"),
+        &["-Wl,--version-script=map"],
+    );
+    in_full(&place, &words, "libown.so has changed", 5);
+    place.scratch.write("map", "V2 { *; };");
+    library(
+        &text("return x;", "void g() {}"),
+        &["-Wl,--version-script=map"],
+    );
+    in_full(&place, &words, "libown.so has changed", 5);
+}

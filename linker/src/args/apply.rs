@@ -104,7 +104,7 @@ fn split_list(bytes: &[u8], separators: &'static [u8]) -> impl Iterator<Item = V
 
 impl Parser {
     fn input(&mut self, kind: InputKind) {
-        self.args.inputs.push(InputArg {
+        Arc::make_mut(&mut self.args.inputs).push(InputArg {
             kind,
             state: self.state,
         });
@@ -721,7 +721,7 @@ impl Parser {
         };
         // Nothing dynamic can be part of a relocatable object: `-l` finds archives.
         if self.relocatable {
-            for input in &mut args.inputs {
+            for input in Arc::make_mut(&mut args.inputs) {
                 input.state.static_only = true;
             }
         }

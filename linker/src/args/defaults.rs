@@ -11,7 +11,7 @@ impl Default for Args {
             output_format: OutputFormat::Elf,
             emit_relocs: false,
             noinhibit_exec: false,
-            inputs: Vec::new(),
+            inputs: Arc::default(),
             library_paths: Vec::new(),
             sysroot: None,
             nostdlib: false,
@@ -137,7 +137,6 @@ impl Default for Args {
             fork: true,
             unsupported: Vec::new(),
             warnings: Vec::new(),
-            words: Vec::new(),
         }
     }
 }

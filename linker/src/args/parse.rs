@@ -81,7 +81,6 @@ impl Args {
     pub fn parse(argv: impl Iterator<Item = OsString>) -> Result<Args, ArgsError> {
         let words = response::expand(argv)?;
         let mut parser = Parser::default();
-        parser.args.words = words.clone();
         let mut words = words.into_iter();
         let mut only_files = false;
         while let Some(word) = words.next() {

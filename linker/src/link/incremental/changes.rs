@@ -226,7 +226,7 @@ impl Changes {
                     continue;
                 };
                 match known.at {
-                    Some(at) if !world.mentioning(at).contains(id) => {
+                    Some(at) if !world.is_mentioned(at, *id) => {
                         self.mentions.push((NameMention::Known(at), *id));
                     }
                     Some(_) => {}

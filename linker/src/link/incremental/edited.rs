@@ -9,6 +9,7 @@ use super::command::{self, Command};
 use super::draw::{Drawn, Found};
 use super::imports::Import;
 use super::inputs::list_members;
+use super::interface;
 use super::look::map;
 use super::manifest::Changed;
 use super::state::{
@@ -117,7 +118,7 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
                 (edit.content, edit.members) = archive.look(bytes, record, &mut edited.files)?;
             }
             _ => {
-                edit.content = content_key(bytes);
+                edit.content = interface::key(bytes);
                 if edit.content != record.content {
                     return Err(format!("{} has changed", path.display()).into());
                 }

@@ -3,10 +3,11 @@
 //! Of each object the state has a key of its contents: build systems write many files again that are as they were, and
 //! archives whole of which one member is new.
 
+use super::look::{is_shared, map};
 use super::state::{
     Builder, FileRecord, InputRecord, MemberRecord, NONE, Table, content_key, input,
 };
-use super::{Reason, command};
+use super::{Reason, command, interface};
 use crate::args::{Args, InputKind};
 use crate::file::File;
 use crate::inputs::OpenedFile;
@@ -54,8 +55,8 @@ struct Where {
     is_odd: bool,
 }
 
-/// Files of other kinds than objects are compared by their contents up to this size, bytes.
-const LARGE: u64 = 16 << 20;
+/// Files of other kinds than objects and shared objects are compared by their contents up to this size, bytes.
+const LARGE: usize = 16 << 20;
 
 impl Inputs {
     /// Looks through what was opened.
@@ -157,7 +158,7 @@ impl Inputs {
 /// The argument that names a file by its path, by path; nothing of those that are named twice.
 fn arguments(args: &Args) -> FxHashMap<&Path, Option<u32>> {
     let mut arguments = FxHashMap::default();
-    for (index, input) in (0..).zip(&args.inputs) {
+    for (index, input) in (0..).zip(&*args.inputs) {
         if let InputKind::File(path) = &input.kind {
             let one = |known: &mut Option<u32>| *known = None;
             arguments
@@ -255,10 +256,10 @@ impl<'r, 'a> Objects<'r, 'a> {
             return (Opened::other(file, [0; 2]), Vec::new());
         }
         // A script, a shared object, an archive of which nothing is linked, or a thin one.
-        let is_small = file.stamp.is_some_and(|stamp| stamp.size <= LARGE);
-        let content = match is_small {
-            true => std::fs::read(&file.path).map_or([0; 2], |bytes| content_key(&bytes)),
-            false => [0; 2],
+        let content = match map(&file.path) {
+            Ok(Some(bytes)) if is_shared(&bytes) || bytes.len() <= LARGE => interface::key(&bytes),
+            Ok(None) => interface::key(&[]),
+            _ => [0; 2],
         };
         (Opened::other(file, content), Vec::new())
     }

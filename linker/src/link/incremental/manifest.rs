@@ -3,7 +3,7 @@
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
 use super::command::Command;
-use super::state::{InputRecord, SearchRecord, State, Table, input};
+use super::state::{DAMAGED, InputRecord, SearchRecord, State, Table, input};
 use super::{Held, Reason, spare};
 use crate::args::{Args, Incremental};
 use crate::search::{Environment, Search};
@@ -12,6 +12,7 @@ use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use store::program::locate;
 use store::states;
 
@@ -47,8 +48,7 @@ pub(super) fn options_digest(args: &Args) -> [u8; 32] {
         progress: crate::args::ProgressMode::Auto,
         threads: None,
         fork: true,
-        words: Vec::new(),
-        inputs: Vec::new(),
+        inputs: Arc::default(),
         // Compilers make directories for the link alone, and find nothing to put into them.
         library_paths: args
             .library_paths
@@ -116,8 +116,55 @@ pub(super) fn changed<'a>(
     }
     let command = Command::new(state, args)?;
     spare::check_output(state, held, &args.output)?;
+    let inputs = look_at_all(state, &command, inputs)?;
+    check_searches(state, &command)?;
+    Ok(Changed { inputs, command })
+}
+
+/// So many inputs are looked at in less time than it takes to begin a thread.
+const FEW: usize = 512;
+
+/// The numbers of the inputs whose stamps are others than the state says. Most of the time of a link that has nothing to do goes
+/// here, in the kernel, so that several threads ask it.
+fn look_at_all(
+    state: &State,
+    command: &Command,
+    inputs: &[InputRecord],
+) -> Result<Vec<u32>, Reason> {
+    let most = inputs.len() / FEW;
+    let threads = match most {
+        0 | 1 => 1,
+        _ => {
+            let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+            most.min(command.args.threads.unwrap_or_else(processors))
+        }
+    };
+    let share = inputs.len().div_ceil(threads.max(1)).max(1);
+    let look = |(first, inputs)| look_at(state, command, first, inputs);
+    let mut shares = (0..).step_by(share).zip(inputs.chunks(share));
+    let own = shares.next();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(move || look(share)))
+            .collect();
+        let mut changed = own.map_or(Ok(Vec::new()), look)?;
+        for other in others {
+            let found = other.join().unwrap_or_else(|_| Err(DAMAGED.into()));
+            changed.extend(found?);
+        }
+        Ok(changed)
+    })
+}
+
+/// The same for some inputs, the first of which has the number `first`.
+fn look_at(
+    state: &State,
+    command: &Command,
+    first: u32,
+    inputs: &[InputRecord],
+) -> Result<Vec<u32>, Reason> {
     let mut changed = Vec::new();
-    for (number, input) in (0..).zip(inputs) {
+    for (number, input) in (first..).zip(inputs) {
         if input.kind == input::GONE || command.removed.contains(&number) {
             continue;
         }
@@ -128,11 +175,7 @@ pub(super) fn changed<'a>(
             Some(_) => changed.push(number),
         }
     }
-    check_searches(state, &command)?;
-    Ok(Changed {
-        inputs: changed,
-        command,
-    })
+    Ok(changed)
 }
 
 /// Finds out whether libraries are still found where they were.
@@ -155,9 +198,10 @@ fn check_searches(state: &State, command: &Command) -> Result<(), Reason> {
             2 => search.library_file(name).next(),
             how => search.library(name, how == 1).next(),
         };
+        // A search gives the same bytes for the same file; to compare components takes much longer.
         let is_known = |found: &Path| {
             let mut paths = inputs.iter().map(|input| command.path_of(state, input));
-            paths.any(|path| path == found)
+            paths.any(|path| path.as_os_str() == found.as_os_str())
         };
         if !found.is_some_and(|found| is_known(&found)) {
             return Err(format!("-l{} is found elsewhere", name.to_string_lossy()).into());

@@ -22,6 +22,7 @@ mod gaps;
 mod held;
 mod imports;
 mod inputs;
+mod interface;
 mod look;
 mod manifest;
 mod names;
@@ -86,7 +87,7 @@ struct Again<'g> {
     command: &'g Command<'g>,
     /// What has changed.
     edited: &'g Edited,
-    /// The objects that are linked again, by their numbers there.
+    /// The objects that are linked again, by their numbers there, in order.
     ids: &'g [u32],
     /// What is said of them.
     diag: &'g Diagnostics,

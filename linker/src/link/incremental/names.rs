@@ -254,7 +254,7 @@ impl Names {
         for known in &self.list {
             let Some(record) = known.record else { continue };
             let counts = exports || record.flags & BY_SHARED != 0;
-            let said_it = record.hidden_by == MANY || ids.contains(&record.hidden_by);
+            let said_it = record.hidden_by == MANY || ids.binary_search(&record.hidden_by).is_ok();
             if counts && said_it && !known.is_hidden {
                 let name = diag.show_name(symbols.name(known.symbol));
                 return Err(format!("{name} has another visibility").into());
@@ -367,7 +367,7 @@ fn imported(key: NameKey, import: &Import) -> NameRecord {
 /// The files that mention a name beside those of the numbers `ids`.
 fn outside(world: &World, at: NameAt, ids: &[u32]) -> Vec<u32> {
     let mut files = world.mentioning(at);
-    files.retain(|file| !ids.contains(file));
+    files.retain(|file| ids.binary_search(file).is_err());
     files
 }
 
@@ -404,7 +404,7 @@ fn meaning(
             (false, _) => Ok(Meaning::Missing),
         };
     };
-    let was_here = record.definer != NONE && ids.contains(&record.definer);
+    let was_here = record.definer != NONE && ids.binary_search(&record.definer).is_ok();
     let ask = |otherwise| match outside(world, at, ids) {
         files if files.is_empty() => otherwise,
         files => Ok(Meaning::Ask(files)),

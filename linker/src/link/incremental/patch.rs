@@ -127,7 +127,18 @@ pub(super) fn replace_rows(
     let old = rows.get(..count).ok_or_else(damaged)?.iter().map(row);
     new.sort_unstable();
     new.dedup_by_key(|entry| entry.pc);
-    let is_replaced = |entry: &TableEntry| of.iter().any(|range| range.contains(&entry.fde));
+    // Places in one section, none of which lies in another.
+    let mut of: Vec<_> = of
+        .iter()
+        .filter(|range| !range.is_empty())
+        .cloned()
+        .collect();
+    of.sort_unstable_by_key(|range| range.start);
+    let is_replaced = |entry: &TableEntry| {
+        let behind = of.partition_point(|range| range.start <= entry.fde);
+        let before = behind.checked_sub(1).map(|index| &of[index]);
+        before.is_some_and(|range| range.contains(&entry.fde))
+    };
     let mut merged: Vec<TableEntry> = Vec::with_capacity(count + new.len());
     let mut coming = new.into_iter().peekable();
     for entry in old.filter(|entry| !is_replaced(entry)) {

@@ -212,6 +212,6 @@ pub(super) fn referrers(
         }
         more.extend(again.world.mentioning(at));
     }
-    more.retain(|file| !again.ids.contains(file));
+    more.retain(|file| again.ids.binary_search(file).is_err());
     Ok(more)
 }

@@ -140,8 +140,9 @@ fn lose_groups<'a>(
     for (of_file, id) in all.iter().zip(ids) {
         let is_lost = |(text, index): &(&'a [u8], u32)| {
             let known = world.owner(text);
-            let known =
-                known.filter(|owner| !ids.contains(owner) || there.contains(&(text, *owner)));
+            let known = known.filter(|owner| {
+                ids.binary_search(owner).is_err() || there.contains(&(text, *owner))
+            });
             let owner = known.unwrap_or_else(|| *new.entry(text).or_insert(*id));
             (owner != *id).then_some(*index)
         };

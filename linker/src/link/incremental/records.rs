@@ -16,8 +16,8 @@ pub struct InputRecord {
     pub stamp: Stamp,
     /// Of an archive that holds its members: its [`MemberRecord`]s' offset in the state file, and number.
     pub members: [u64; 2],
-    /// [`content_key`] of its bytes; of an archive with members here, of the names in its index. Zeros, which are like nothing,
-    /// if there is none.
+    /// [`content_key`] of its bytes; of an archive with members here, of the names in its index; of a shared object, of its
+    /// [interface](super::interface). Zeros, which are like nothing, if there is none.
     pub content: [u64; 2],
     /// The place among the inputs of the command line that names a linked object by its path; else [`NONE`]. What compilers
     /// make for the link alone is called otherwise each time.

@@ -28,6 +28,7 @@ use crate::log;
 use crate::room::wanted;
 use crate::stamp::Moment;
 use crate::timing::Timing;
+use typed_arena::Arena;
 
 /// How an incremental link went.
 pub(crate) enum Outcome {
@@ -91,8 +92,11 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     enough(state.table(Table::Files), &files)?;
     files.sort_unstable();
     let mut step = None;
+    // They live until all is done: a program that ends then need not give back what is mapped.
+    let arenas = Arena::new();
     while !files.is_empty() {
         let before = Before {
+            arena: arenas.alloc(InputArena::default()),
             held,
             state: &state,
             command: &changed.command,
@@ -174,6 +178,7 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let edited = Edited::default();
     let failed = Command::new(state, link.args).and_then(|command| {
         let before = Before {
+            arena: &InputArena::default(),
             held,
             state,
             command: &command,
@@ -212,6 +217,8 @@ struct Done {
 /// What there is before some files are linked again.
 #[derive(Clone, Copy)]
 struct Before<'b> {
+    /// For what is read.
+    arena: &'b InputArena,
     held: &'b Held,
     state: &'b State,
     command: &'b Command<'b>,
@@ -227,13 +234,13 @@ fn link_again(
     timing: &mut Timing,
 ) -> Result<Step, Reason> {
     let Before {
+        arena,
         held,
         state,
         command,
         edited,
     } = before;
     let old = spare::map_output(state, held, &link.args.output)?;
-    let arena = InputArena::default();
     let again = Again {
         link,
         state,
@@ -250,7 +257,7 @@ fn link_again(
     link.host.opened(old.len() as u64);
 
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
-    let read = read(again, &arena, &mut records)?;
+    let read = read(again, arena, &mut records)?;
     let mut settled = match settle(again, &read)? {
         Ok(settled) => settled,
         Err(Unsettled::Ask(more)) => return with_more(before, ids, more),

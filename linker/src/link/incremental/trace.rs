@@ -291,6 +291,6 @@ fn check_references(
             }
         }
     }
-    left_out.retain(|file| !again.ids.contains(file));
+    left_out.retain(|file| again.ids.binary_search(file).is_err());
     Ok(left_out)
 }

@@ -24,6 +24,26 @@ fn name_of(mention: &MentionRecord) -> NameAt {
     }
 }
 
+/// The index of the record of a key in a table that is sorted by keys. Keys are digests, evenly spread, so that where one stands
+/// can be guessed; from there the search goes in growing steps, over few lines of the table.
+fn find_key(names: &[NameRecord], key: &NameKey) -> Option<usize> {
+    let last = names.len().checked_sub(1)?;
+    let guess = (u128::from(key[0]) * names.len() as u128 >> 64) as usize;
+    let (mut low, mut high) = (guess, guess);
+    let mut step = 8;
+    while low > 0 && names[low].key > *key {
+        low = low.saturating_sub(step);
+        step *= 2;
+    }
+    step = 8;
+    while high < last && names[high].key < *key {
+        high = (high + step).min(last);
+        step *= 2;
+    }
+    let found = names[low..=high].binary_search_by_key(key, |record| record.key);
+    found.ok().map(|index| low + index)
+}
+
 /// The program around what is linked again.
 pub(super) struct World<'s> {
     pub state: &'s State,
@@ -78,10 +98,9 @@ impl<'s> World<'s> {
     /// What a name means.
     pub fn name(&self, name: &[u8]) -> Option<(NameAt, NameRecord)> {
         let key = key_of(name);
-        let found = self.names.binary_search_by_key(&key, |record| record.key);
-        match found {
-            Ok(index) => Some((NameAt::Table(index as u32), self.names[index])),
-            Err(_) => {
+        match find_key(self.names, &key) {
+            Some(index) => Some((NameAt::Table(index as u32), self.names[index])),
+            None => {
                 let (at, record) = self.added.get(&key)?;
                 Some((NameAt::Added(*at), *record))
             }
@@ -103,7 +122,7 @@ impl<'s> World<'s> {
         let added = self.added.values();
         let added = added.map(|(at, record)| (NameAt::Added(*at), record));
         let is_hidden = |(_, record): &(NameAt, &NameRecord)| {
-            ids.contains(&record.hidden_by)
+            ids.binary_search(&record.hidden_by).is_ok()
                 && record.definer != NONE
                 && (exports || record.flags & BY_SHARED != 0)
         };
@@ -124,17 +143,28 @@ impl<'s> World<'s> {
         self.added_definitions.get(&file).map_or(&[], Vec::as_slice)
     }
 
+    /// The files that the full link had which mention a name, in order.
+    fn mentioning_at_first(&self, at: NameAt) -> &'s [u32] {
+        let NameAt::Table(index) = at else { return &[] };
+        let index = index as usize;
+        let starts: &[u32] = self.state.table(Table::Mentions);
+        let all: &[u32] = self.state.table(Table::Mentioning);
+        let range = starts.get(index..index.saturating_add(2));
+        let range = range.map_or(0..0, |ends| ends[0] as usize..ends[1] as usize);
+        all.get(range).unwrap_or(&[])
+    }
+
+    /// Whether it is known of a file that it mentions a name.
+    pub fn is_mentioned(&self, at: NameAt, file: u32) -> bool {
+        let added = self.added_mentions.get(&at);
+        self.mentioning_at_first(at).binary_search(&file).is_ok()
+            || added.is_some_and(|files| files.contains(&file))
+    }
+
     /// The linked files that mention a name.
     pub fn mentioning(&self, at: NameAt) -> Vec<u32> {
         let mut files = self.added_mentions.get(&at).cloned().unwrap_or_default();
-        if let NameAt::Table(index) = at {
-            let index = index as usize;
-            let starts: &[u32] = self.state.table(Table::Mentions);
-            let all: &[u32] = self.state.table(Table::Mentioning);
-            if let Some([start, end]) = starts.get(index..index.saturating_add(2)) {
-                files.extend(all.get(*start as usize..*end as usize).unwrap_or(&[]));
-            }
-        }
+        files.extend(self.mentioning_at_first(at));
         let known: &[FileRecord] = self.state.table(Table::Files);
         let is_linked = |id: &u32| {
             let file = known.get(*id as usize);
@@ -171,5 +201,29 @@ impl<'s> World<'s> {
             .chain(added)
             .find(is_it)
             .map(|found| found.offset.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_key_is_found_and_no_other(
+            keys in prop::collection::btree_set(prop_oneof![any::<u64>(), 0u64..40, u64::MAX - 40..=u64::MAX], 0..300),
+            others in prop::collection::vec(any::<u64>(), 0..20),
+        ) {
+            let record = |key: &u64| NameRecord { key: [*key, 7], ..bytemuck::Zeroable::zeroed() };
+            let names: Vec<NameRecord> = keys.iter().map(record).collect();
+            for (index, key) in keys.iter().enumerate() {
+                prop_assert_eq!(find_key(&names, &[*key, 7]), Some(index));
+                prop_assert_eq!(find_key(&names, &[*key, 8]), None);
+            }
+            for other in others.iter().filter(|other| !keys.contains(other)) {
+                prop_assert_eq!(find_key(&names, &[*other, 7]), None);
+            }
+        }
     }
 }
