@@ -16,6 +16,7 @@
 use crate::args::{Args, Remap};
 use crate::inputs::InputArena;
 use crate::scripting::Scripts;
+use rustc_hash::FxHashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,25 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Says what went wrong in the file system.
 pub fn write(args: &Args, arena: &InputArena, scripts: &Scripts) -> Result<(), String> {
+    if args.dependency_file.is_none() {
+        return Ok(());
+    }
+    // Among the places in which commands stand there are options, too.
+    let scripts = scripts.script.files.iter().map(Path::new);
+    let scripts: Vec<&Path> = scripts.filter(|path| path.is_file()).collect();
+    write_rules(args, &arena.opened(), &scripts)
+}
+
+/// The same after a link that has opened only some of its inputs, which are all in `inputs`, and for which there is no script
+/// beside them.
+///
+/// # Errors
+/// Says what went wrong in the file system.
+pub fn write_again(args: &Args, inputs: &[PathBuf]) -> Result<(), String> {
+    write_rules(args, inputs, &[])
+}
+
+fn write_rules(args: &Args, opened: &[PathBuf], scripts: &[&Path]) -> Result<(), String> {
     let Some(path) = &args.dependency_file else {
         return Ok(());
     };
@@ -32,28 +52,20 @@ pub fn write(args: &Args, arena: &InputArena, scripts: &Scripts) -> Result<(), S
         &args.dynamic_lists,
         &args.export_dynamic_symbol_lists,
     ];
-    // Among the places in which commands stand there are options, too.
-    let scripts = scripts.script.files.iter().map(Path::new);
-    let scripts = scripts.filter(|path| path.is_file());
     let remaps = args.remaps.iter().filter_map(|remap| match remap {
         Remap::File(path) => Some(path),
         Remap::One(_) => None,
     });
-    let opened = arena.opened();
     let all = opened
         .iter()
         .chain(given.into_iter().flatten())
         .chain(&args.retain_symbols_file)
         .chain(remaps)
         .map(PathBuf::as_path)
-        .chain(scripts);
-    let mut names: Vec<Vec<u8>> = Vec::new();
-    for path in all {
-        let name = quoted(path);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+        .chain(scripts.iter().copied());
+    let mut known: FxHashSet<Vec<u8>> = FxHashSet::default();
+    let names = all.map(quoted);
+    let names: Vec<Vec<u8>> = names.filter(|name| known.insert(name.clone())).collect();
     std::fs::write(path, rules(&quoted(&args.output), &names)).map_err(|why| {
         // Half of one would tell make that the output does not depend on the rest.
         remove(args);

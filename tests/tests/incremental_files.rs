@@ -441,3 +441,68 @@ fn a_shared_object_is_built_again() {
     );
     in_full(&place, &words, "libown.so has changed", 5);
 }
+
+#[test]
+fn the_dependency_file_is_that_of_a_full_link() {
+    let Some(place) = Place::new() else { return };
+    let compile = |name: &str, text: &str| place.compile(name, text, &[], false);
+    compile("main", "int f(); int main() { return f(); }");
+    compile("f", &text("f", 1, ""));
+    compile("g", &text("g", 20, ""));
+    run(place.scratch.command("ar").args(["rc", "liba.a", "g.o"])).ok();
+    place.scratch.write("map", "{ global: main; local: *; };");
+    let sorted = |name: &str| {
+        let text = std::fs::read_to_string(place.scratch.join(name)).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    // Build systems take the file away when they have read it.
+    let check = |objects: &[&str], expected: &str, code: i32| {
+        let _ = std::fs::remove_file(place.scratch.join("deps"));
+        let more = [
+            "-L.",
+            "-la",
+            "-Wl,--dependency-file=deps,--version-script=map",
+        ];
+        let words = [objects, &more].concat();
+        let last = link(&place, &words, code);
+        assert!(last.contains(expected), "{last}");
+        let more = [
+            "-L.",
+            "-la",
+            "-Wl,--dependency-file=expected,--version-script=map",
+        ];
+        let words = [&["-Wl,--no-incremental"], objects, &more].concat();
+        place.link("a.full", &words).ok();
+        let mut full = sorted("expected");
+        for line in &mut full {
+            *line = line.replace("a.full: ", "a: ");
+        }
+        assert_eq!(sorted("deps"), full);
+    };
+    settle();
+    check(&["main.o", "f.o"], "full link", 1);
+    check(&["main.o", "f.o"], "incremental link: 0 of", 1);
+    compile("f", &text("f", 2, ""));
+    check(&["main.o", "f.o"], "incremental link: 1 of", 2);
+    // A member is drawn in, a file comes and goes.
+    compile("f", &text("f", 3, "g"));
+    check(&["main.o", "f.o"], "incremental link: 2 of", 23);
+    compile("h", &text("h", 4, ""));
+    check(&["main.o", "h.o", "f.o"], "incremental link: 1 of", 23);
+    check(&["main.o", "h.o", "f.o"], "incremental link: 0 of", 23);
+    check(&["main.o", "f.o"], "incremental link: 1 of", 23);
+    // Where it cannot be written there is no link.
+    let words = ["main.o", "f.o", "-L.", "-la", "-Wl,--version-script=map"];
+    let unwritable = "-Wl,--dependency-file=no/such/file";
+    for _ in 0..2 {
+        let words = [&[INCREMENTAL, unwritable], &words[..]].concat();
+        let failed = place.link("a", &words).failed();
+        let errors = failed.errors();
+        assert!(
+            errors.contains("cannot write the dependency file"),
+            "{errors}"
+        );
+    }
+}

@@ -228,7 +228,6 @@ pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
         (!args.remaps.is_empty(), "--remap-inputs"),
         (args.print_map || args.map_file.is_some(), "-Map"),
         (args.cref, "--cref"),
-        (args.dependency_file.is_some(), "--dependency-file"),
         (args.trace > 0 || !args.trace_symbols.is_empty(), "--trace"),
         (args.print_gc_sections, "--print-gc-sections"),
         (args.stats.is_some(), "--stats"),

@@ -237,6 +237,21 @@ impl Edited {
         })
     }
 
+    /// The paths of all inputs that there are now, for who wants to [write them down](crate::dependency_file).
+    pub fn inputs_by_path(&self, state: &State, command: &Command) -> Vec<PathBuf> {
+        if command.args.dependency_file.is_none() {
+            return Vec::new();
+        }
+        let inputs: &[InputRecord] = state.table(Table::Inputs);
+        let is_there = |(number, record): &(u32, &InputRecord)| {
+            record.kind != input::GONE && !command.removed.contains(number)
+        };
+        let known = (0..).zip(inputs).filter(is_there);
+        let known = known.map(|(_, record)| command.path_of(state, record).to_owned());
+        let added = self.added.iter().map(|added| added.path.clone());
+        known.chain(added).collect()
+    }
+
     /// The path of an object that was not linked before.
     pub fn new_path(&self, state: &State, file: u32) -> Option<&Path> {
         let index = file.checked_sub(self.new_files(state).start)?;

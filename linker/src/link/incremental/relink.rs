@@ -21,6 +21,7 @@ use super::world::World;
 use super::write::{self, Linked, Written};
 use super::{Again, How, Reason, edited, manifest};
 use crate::args::Incremental;
+use crate::dependency_file;
 use crate::diag::{DiagOptions, Diagnostics};
 use crate::inputs::InputArena;
 use crate::link::Link;
@@ -81,6 +82,8 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     let facts = state.header().facts;
     if changed.is_nothing() && !link.args.verify_incremental {
         spare::renew(held, &link.args.output, &mut state)?;
+        let inputs = Edited::default().inputs_by_path(&state, &changed.command);
+        dependency_file::write_again(link.args, &inputs)?;
         finish(link, &facts, 0, timing);
         return Ok(());
     }
@@ -118,6 +121,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
         }
     }
 
+    let inputs = edited.inputs_by_path(&state, &changed.command);
     // From here on the state counts again only when all is done.
     state.header_mut().clean = 0;
     edited.apply(&mut state).ok_or(FULL)?;
@@ -136,6 +140,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     }
     state.header_mut().clean = 1;
     timing.phase("keep state");
+    dependency_file::write_again(link.args, &inputs)?;
     finish(link, &facts, files.len(), timing);
     Ok(())
 }

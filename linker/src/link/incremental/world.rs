@@ -28,7 +28,7 @@ fn name_of(mention: &MentionRecord) -> NameAt {
 /// can be guessed; from there the search goes in growing steps, over few lines of the table.
 fn find_key(names: &[NameRecord], key: &NameKey) -> Option<usize> {
     let last = names.len().checked_sub(1)?;
-    let guess = (u128::from(key[0]) * names.len() as u128 >> 64) as usize;
+    let guess = ((u128::from(key[0]) * names.len() as u128) >> 64) as usize;
     let (mut low, mut high) = (guess, guess);
     let mut step = 8;
     while low > 0 && names[low].key > *key {
