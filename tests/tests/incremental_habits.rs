@@ -353,3 +353,31 @@ fn what_is_kept_of_outputs_that_are_gone_is_removed() {
         place.last()
     );
 }
+
+#[test]
+fn what_is_said_of_options_is_said_by_every_link() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int f(); int main() { return f(); }", &[], false);
+    place.compile("f", "int f() { return 1; }", &[], false);
+    settle();
+    let words = [INCREMENTAL, "-Wl,-z,no-such-keyword", "main.o", "f.o"];
+    let link = |expected: &str| {
+        let said = place.link("a", &words).ok();
+        let errors = said.errors();
+        assert_eq!(errors.matches("no-such-keyword").count(), 1, "{errors}");
+        assert!(place.last().contains(expected), "{}", place.last());
+    };
+    link("full link");
+    link("incremental link: 0 of");
+    place.compile("f", "int f() { return 2; }", &[], false);
+    link("incremental link: 1 of");
+    // What is said of an input depends on it.
+    let text = "__asm__(\".section .note.GNU-stack,\\\"x\\\",@progbits\"); int f() { return 3; }";
+    place.compile("f", text, &[], false);
+    link("full link");
+    assert!(
+        place.last().contains("there are warnings"),
+        "{}",
+        place.last()
+    );
+}

@@ -40,6 +40,8 @@ use crate::timing::Timing;
 /// If there was an error; there is no output then.
 pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     let started = Moment::now();
+    // What there is to say of the options every link says.
+    let said = link.diag.warning_count();
     // Often only little has changed since the link before.
     let full = match incremental::relink(link, timing) {
         Outcome::Done => return Ok(()),
@@ -100,6 +102,7 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         files: &opened_files,
         searched: &searched,
         output: None,
+        said,
     };
     publish(link, &arena, finished, output, full, timing)?;
 

@@ -52,6 +52,8 @@ pub(crate) struct Finished<'f, 'r> {
     pub searched: &'f [Searched],
     /// What the output was like when it got its name.
     pub output: Option<Left>,
+    /// How many warnings there were before it began, of its options.
+    pub said: usize,
 }
 
 /// Writes the state of an output that stands under its name. Of inputs that have changed since the link began, or

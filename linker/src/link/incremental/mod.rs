@@ -59,8 +59,8 @@ pub(crate) type Reason = Cow<'static, str>;
 
 /// After a full link that is to leave a state: why it leaves none, if that is known already.
 pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
-    // A link that has something to say says it each time.
-    match link.diag.has_errors() || link.diag.warning_count() > 0 {
+    // A link that has something to say of its inputs says it each time.
+    match link.diag.has_errors() || link.diag.warning_count() > finished.said {
         true => Some("there are warnings".into()),
         false => capture::check(finished).err(),
     }
