@@ -55,6 +55,8 @@ pub struct Diagnostic {
     pub order: Order,
     /// An error in spite of which the output can be used, if one insists (`--noinhibit-exec`).
     pub pardonable: bool,
+    /// It is about files that it names, and holds as long as these are as they are, whatever becomes of others.
+    pub lasting: bool,
 }
 
 impl Diagnostic {
@@ -66,6 +68,7 @@ impl Diagnostic {
             notes: Vec::new(),
             order: Order::default(),
             pardonable: false,
+            lasting: false,
         }
     }
 
@@ -86,6 +89,12 @@ impl Diagnostic {
     /// Says that the output can be used in spite of it.
     pub fn pardonable(mut self) -> Diagnostic {
         self.pardonable = true;
+        self
+    }
+
+    /// Says that it holds as long as the files are as they are that it names.
+    pub fn lasting(mut self) -> Diagnostic {
+        self.lasting = true;
         self
     }
 
@@ -256,6 +265,7 @@ struct Collected {
     errors: Bounded,
     warnings: Bounded,
     undefined: HashMap<Vec<u8>, Undefined>,
+    lasting: Vec<(Order, String)>,
 }
 
 /// The collector. Shared by reference between threads.
@@ -293,10 +303,11 @@ impl Diagnostics {
         self.report(Diagnostic::warning(message));
     }
 
-    /// Reports a warning about what is at a place.
+    /// Reports a warning that [lasts](Diagnostic::lasting) about what is at a place.
     pub fn warn_at(&self, message: impl Display, place: &Place) {
         let warning = Diagnostic::warning(message).note(place.referred_to(&self.names(), ""));
-        self.report(warning.at(place.order.input, place.order.offset));
+        let order = place.order;
+        self.report(warning.lasting().at(order.input, order.offset));
     }
 
     /// Reports a message.
@@ -308,6 +319,10 @@ impl Diagnostics {
         for note in diagnostic.notes {
             text.push_str("\n>>> ");
             text.push_str(&note);
+        }
+        if diagnostic.lasting && severity == Severity::Warning {
+            let lasting = (diagnostic.order, text.clone());
+            self.collected.lock().lasting.push(lasting);
         }
         self.add(
             severity,
@@ -392,6 +407,13 @@ impl Diagnostics {
         self.errors.load(Ordering::Relaxed)
     }
 
+    /// The warnings that [last](Diagnostic::lasting), as many as were reported since the last flush.
+    pub fn lasting(&self) -> Vec<String> {
+        let mut lasting = self.collected.lock().lasting.clone();
+        lasting.sort_unstable();
+        lasting.into_iter().map(|(_, text)| text).collect()
+    }
+
     /// How many warnings were reported.
     pub fn warning_count(&self) -> usize {
         self.warnings.load(Ordering::Relaxed)
@@ -418,6 +440,7 @@ impl Diagnostics {
             mut errors,
             mut warnings,
             undefined,
+            lasting: _,
         } = std::mem::take(&mut *self.collected.lock());
         // By symbol, so that nothing depends on the hash map's order.
         for (symbol, undefined) in undefined.into_iter().collect::<BTreeMap<_, _>>() {

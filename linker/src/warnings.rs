@@ -90,7 +90,10 @@ pub fn executable_stack(args: &Args, files: &Files, asking: &[FileId], diag: &Di
         let because = "because of -z execstack command line option";
         match (asked && args.warn_execstack_option, args.error_execstack) {
             (false, _) => {}
-            (true, false) => diag.warn(format!("enabling an executable stack {because}")),
+            (true, false) => {
+                let text = format!("enabling an executable stack {because}");
+                diag.report(Diagnostic::warning(text).lasting());
+            }
             (true, true) => diag.error(format!("creating an executable stack {because}")),
         }
         return asked;
@@ -103,7 +106,7 @@ pub fn executable_stack(args: &Args, files: &Files, asking: &[FileId], diag: &Di
         if args.error_execstack && !args.z.execstack_if_needed {
             diag.error(text);
         } else if args.warn_execstack && !args.z.execstack_if_needed {
-            diag.warn(text);
+            diag.report(Diagnostic::warning(text).lasting());
         }
     }
     !asking.is_empty()

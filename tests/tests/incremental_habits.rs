@@ -371,13 +371,88 @@ fn what_is_said_of_options_is_said_by_every_link() {
     link("incremental link: 0 of");
     place.compile("f", "int f() { return 2; }", &[], false);
     link("incremental link: 1 of");
-    // What is said of an input depends on it.
-    let text = "__asm__(\".section .note.GNU-stack,\\\"x\\\",@progbits\"); int f() { return 3; }";
-    place.compile("f", text, &[], false);
-    link("full link");
-    assert!(
-        place.last().contains("there are warnings"),
-        "{}",
-        place.last()
+}
+
+#[test]
+fn warnings_are_given_again() {
+    let Some(place) = Place::new() else { return };
+    let compile = |name: &str, text: &str| place.compile(name, text, &[], false);
+    let warned = "#include <stdlib.h>\n int f() { char s[] = \"XXXXXX\"; return mktemp(s) != 0; }";
+    compile("main", "int f(); int g(); int main() { return f() + g(); }");
+    compile("f", warned);
+    compile("g", "int g() { return 1; }");
+    settle();
+    let link = |expected: &str, warnings: &[&str], code: i32| {
+        let said = place.link("a", &[INCREMENTAL, "main.o", "f.o", "g.o"]).ok();
+        let errors = said.errors();
+        assert_eq!(
+            errors.matches("warning").count(),
+            warnings.len(),
+            "{errors}"
+        );
+        let mut from = 0;
+        for warning in warnings {
+            let at = errors[from..].find(warning);
+            from += at.unwrap_or_else(|| panic!("{warning}: {errors}"));
+        }
+        assert!(place.last().contains(expected), "{}", place.last());
+        run(&mut place.scratch.command(place.scratch.join("a"))).code(code);
+        errors
+    };
+    let first = link("full link", &["mktemp"], 2);
+    // All links say the same.
+    assert_eq!(link("incremental link: 0 of", &["mktemp"], 2), first);
+    compile("g", "int g() { return 2; }");
+    assert_eq!(link("incremental link: 1 of", &["mktemp"], 3), first);
+    // Somebody else comes to do the same, and then the first one does not any more.
+    compile(
+        "g",
+        "#include <stdlib.h>\n int g() { char s[] = \"XXXXXX\"; return 3 + (mktemp(s) != 0); }",
     );
+    assert_eq!(link("full link", &["mktemp"], 5), first);
+    compile("f", "int f() { return 5; }");
+    assert!(link("full link", &["mktemp"], 9).contains("g.o"));
+    compile("f", "int f() { return 6; }");
+    link("incremental link: 1 of", &["mktemp"], 10);
+    // Stacks, of several.
+    let stack = "__asm__(\".section .note.GNU-stack,\\\"x\\\",@progbits\");";
+    compile("f", &format!("{stack} int f() {{ return 1; }}"));
+    link("full link", &["f.o: requires", "mktemp"], 5);
+    compile(
+        "main",
+        &format!("{stack} int f(); int g(); int main() {{ return f() + g(); }}"),
+    );
+    link(
+        "full link",
+        &["f.o: requires", "main.o: requires", "mktemp"],
+        5,
+    );
+    link(
+        "incremental link: 0 of",
+        &["f.o: requires", "main.o: requires", "mktemp"],
+        5,
+    );
+    compile("f", "int f() { return 2; }");
+    link("full link", &["main.o: requires", "mktemp"], 6);
+    compile("f", "int f() { return 3; }");
+    link("incremental link: 1 of", &["main.o: requires", "mktemp"], 7);
+    // A new call of what is warned of was not there before.
+    compile(
+        "g",
+        "#include <stdio.h>\n int g() { char s[L_tmpnam]; return tmpnam(s) != 0; }",
+    );
+    compile("main", "int f(); int g(); int main() { return f() + g(); }");
+    link("full link", &["tmpnam"], 4);
+    compile("g", "int g() { return 0; }");
+    link("full link", &[], 3);
+    compile(
+        "g",
+        "#include <stdio.h>\n int g() { char s[L_tmpnam]; return tmpnam(s) != 0; }",
+    );
+    link("full link", &["tmpnam"], 4);
+    let fatal = ["-Wl,--incremental,--fatal-warnings", "main.o", "f.o", "g.o"];
+    for _ in 0..2 {
+        let failed = place.link("a", &fatal).failed();
+        assert!(failed.errors().contains("tmpnam"), "{}", failed.errors());
+    }
 }

@@ -91,6 +91,7 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         Some(_) => (arena.opened_files(), arena.searched()),
         None => (Vec::new(), Vec::new()),
     };
+    let lasting = link.diag.lasting();
     let finished = Finished {
         args: link.args,
         opened: &opened,
@@ -103,6 +104,7 @@ pub(super) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         searched: &searched,
         output: None,
         said,
+        lasting: &lasting,
     };
     publish(link, &arena, finished, output, full, timing)?;
 

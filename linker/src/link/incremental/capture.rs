@@ -8,7 +8,7 @@ use super::state::{
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
     file, key_of,
 };
-use super::{Held, Reason, spare};
+use super::{Held, Reason, said, spare};
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;
@@ -54,6 +54,8 @@ pub(crate) struct Finished<'f, 'r> {
     pub output: Option<Left>,
     /// How many warnings there were before it began, of its options.
     pub said: usize,
+    /// The warnings since then that hold for later links, too.
+    pub lasting: &'f [String],
 }
 
 /// Writes the state of an output that stands under its name. Of inputs that have changed since the link began, or
@@ -68,6 +70,7 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     inputs.write(link.args, link.started, &mut text, &mut builder);
     let outputs = outputs(link.placed, &mut text);
     let searches = searches(link.searched, &mut text);
+    said::keep(link.lasting, &mut text, &mut builder);
     builder.table(Table::Text, &text);
     builder.table(Table::Searches, &searches);
     builder.table(Table::Outputs, &outputs);
@@ -767,6 +770,14 @@ fn warned(resolved: &Resolved) -> Vec<NameKey> {
         Some(key_of(name))
     };
     let mut keys: Vec<NameKey> = resolved.facts.warnings.iter().filter_map(key).collect();
+    let shared = resolved.files.iter().filter_map(|(_, file)| file.shared());
+    let of_shared = shared
+        .flat_map(|shared| shared.sections())
+        .filter_map(|(name, _)| {
+            let name = name.strip_prefix(WARNING_PREFIX)?.strip_prefix(b".")?;
+            Some(key_of(name))
+        });
+    keys.extend(of_shared);
     keys.sort_unstable();
     keys
 }

@@ -439,7 +439,7 @@ impl Library<'_> {
         }
         let first = members.iter().map(|member| member.file).min();
         let first = first.unwrap_or(NONE);
-        let world = World::new(self.state);
+        let world = World::new(self.state, false);
         for symbol in archive.symbols().into_iter().flatten() {
             let (name, offset) = symbol.map_err(|_| unreadable())?;
             let index = *at.get(&offset).ok_or_else(unreadable)?;

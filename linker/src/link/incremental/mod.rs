@@ -33,6 +33,7 @@ mod place;
 mod read;
 mod records;
 mod relink;
+mod said;
 mod shared;
 mod spare;
 mod state;
@@ -60,7 +61,9 @@ pub(crate) type Reason = Cow<'static, str>;
 /// After a full link that is to leave a state: why it leaves none, if that is known already.
 pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
     // A link that has something to say of its inputs says it each time.
-    match link.diag.has_errors() || link.diag.warning_count() > finished.said {
+    match link.diag.has_errors()
+        || link.diag.warning_count() > finished.said + finished.lasting.len()
+    {
         true => Some("there are warnings".into()),
         false => capture::check(finished).err(),
     }

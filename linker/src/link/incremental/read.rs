@@ -181,6 +181,9 @@ fn check_facts(
         let is_as_before = match new.contains(id) {
             // Others say what it said.
             _ if again.edited.removed.contains(id) => is_said(again, record),
+            true if is_executable => {
+                return Err("a new object asks for an executable stack".into());
+            }
             true => {
                 record.notes = notes;
                 record.bits |= said

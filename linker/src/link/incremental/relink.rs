@@ -14,6 +14,7 @@ use super::edited::{Edited, is_alone};
 use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
+use super::said;
 use super::spare::{self, Canvas};
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
 use super::trace::{Unsettled, settle, trace};
@@ -84,11 +85,13 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
         spare::renew(held, &link.args.output, &mut state)?;
         let inputs = Edited::default().inputs_by_path(&state, &changed.command);
         dependency_file::write_again(link.args, &inputs)?;
+        said::repeat(&state, link.diag);
         finish(link, &facts, 0, timing);
         return Ok(());
     }
     let mut edited = edited::look(&state, &changed, Moment::now())?;
     timing.phase("compare contents");
+    said::refuse(&state, &changed.command, &edited)?;
 
     let mut files = edited.files.clone();
     files.extend(edited.new_files(&state));
@@ -141,6 +144,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     state.header_mut().clean = 1;
     timing.phase("keep state");
     dependency_file::write_again(link.args, &inputs)?;
+    said::repeat(&state, link.diag);
     finish(link, &facts, files.len(), timing);
     Ok(())
 }
@@ -249,7 +253,7 @@ fn link_again(
     let again = Again {
         link,
         state,
-        world: &World::new(state),
+        world: &World::new(state, matches!(how, How::Compare)),
         command,
         edited,
         ids,

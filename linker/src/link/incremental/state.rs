@@ -193,10 +193,12 @@ pub enum Table {
     /// `[u32; 2]`, in order: a file, and a name that would be seen from outside if that file did not say that it is not
     /// everybody's.
     Hidden,
+    /// `[u64; 2]`: texts of [warnings](super::said) that later links give, too, as ranges of [`Table::Text`].
+    Said,
 }
 
 /// How many there are.
-pub const TABLES: usize = 21;
+pub const TABLES: usize = 22;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]

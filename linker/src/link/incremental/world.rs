@@ -47,6 +47,8 @@ fn find_key(names: &[NameRecord], key: &NameKey) -> Option<usize> {
 /// The program around what is linked again.
 pub(super) struct World<'s> {
     pub state: &'s State,
+    /// The output is only compared: all is as it was, also what there was to warn of.
+    pub is_as_before: bool,
     names: &'s [NameRecord],
     added: FxHashMap<NameKey, (u64, NameRecord)>,
     groups: &'s [GroupRecord],
@@ -59,7 +61,7 @@ pub(super) struct World<'s> {
 
 impl<'s> World<'s> {
     /// Reads what incremental links have added.
-    pub fn new(state: &'s State) -> World<'s> {
+    pub fn new(state: &'s State, is_as_before: bool) -> World<'s> {
         let mut added = FxHashMap::default();
         for (at, record) in state.list::<NameRecord>(List::Names) {
             added.entry(record.key).or_insert((at, record));
@@ -84,6 +86,7 @@ impl<'s> World<'s> {
         }
         World {
             state,
+            is_as_before,
             names: state.table(Table::Names),
             added,
             groups: state.table(Table::Groups),
