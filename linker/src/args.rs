@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub mod answers;
 mod apply;
 mod defaults;
 pub mod help;
@@ -114,9 +115,14 @@ pub struct Args {
     /// `-plugin-opt`, `-mllvm` and their like before any `-plugin` (clang passes them so to lld).
     pub plugin_options: Vec<OsString>,
 
+    /// `-EB` (`true`) or `-EL`: which of a script's formats is meant.
+    pub big_endian: Option<bool>,
+
     // -- symbols
     /// `-e`; `None`: `ENTRY` of a script, then `_start`.
     pub entry: Option<Entry>,
+    /// Whether the entry is from the command line: only then is a shared object without it worth a word.
+    pub entry_is_asked: bool,
     /// `-u`: undefined symbols to begin with.
     pub undefined: Vec<Vec<u8>>,
     /// `--undefined-glob`.

@@ -105,6 +105,9 @@ pub struct Shdr {
     pub sh_entsize: u64,
 }
 
+/// Where the ELF header says for which system's extensions the file asks.
+pub const EI_OSABI: u64 = 7;
+
 /// A program header.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, packed)]

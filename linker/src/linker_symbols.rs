@@ -2,7 +2,7 @@
 //! nothing else defines them: those that GNU ld's built-in script `PROVIDE`s, the
 //! bounds of sections whose names are C identifiers.
 
-use crate::args::{Args, StartStopVisibility};
+use crate::args::{Args, OutputKind, StartStopVisibility};
 use crate::ids::{FileId, OutputId, SymbolId};
 use crate::output::{Outputs, Std};
 use crate::symbols::{Key, SymbolTable, flag, rank};
@@ -52,7 +52,7 @@ const FIXED: &[(&[u8], Meaning)] = &[
     (b"__bss_start", Meaning::StartOfBss),
     (b"end", Meaning::End),
     (b"_end", Meaning::End),
-    (b"_DYNAMIC", Meaning::Start(Std::Dynamic.id())),
+    (DYNAMIC, Meaning::Start(Std::Dynamic.id())),
     (b"_GLOBAL_OFFSET_TABLE_", Meaning::GotBase),
     (b"__GNU_EH_FRAME_HDR", Meaning::Start(Std::EhFrameHdr.id())),
     (b"__rela_iplt_start", Meaning::IrelativeStart),
@@ -84,6 +84,20 @@ pub fn exported(args: &Args) -> &'static [&'static [u8]] {
     }
 }
 
+/// What the symbol table of an output with a dynamic section names whether or not anything refers to it, as GNU ld and lld
+/// have it: debuggers and tools that look at images of memory find the dynamic section by it.
+pub fn always_named(args: &Args) -> Option<&'static [u8]> {
+    match args.kind {
+        OutputKind::StaticExec | OutputKind::Relocatable => None,
+        OutputKind::DynamicExec | OutputKind::Pie | OutputKind::StaticPie | OutputKind::Shared => {
+            Some(DYNAMIC)
+        }
+    }
+}
+
+/// The start of the dynamic section.
+const DYNAMIC: &[u8] = b"_DYNAMIC";
+
 /// What shared objects have to do with a symbol.
 const BY_SHARED: u32 = flag::REFERENCED_BY_SHARED | flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED;
 
@@ -104,7 +118,8 @@ pub fn define(
         let bits = symbols.flags(id);
         // Shared objects that know the bounds of a section by name take those of the program.
         let is_shared = dynamic && args.kind.is_executable() && !hidden && bits & BY_SHARED != 0;
-        let wanted = exported || is_shared || bits & flag::REFERENCED != 0;
+        let always = dynamic && meaning == Meaning::Start(Std::Dynamic.id());
+        let wanted = exported || is_shared || always || bits & flag::REFERENCED != 0;
         if !wanted || key.in_object() || key.rank() == rank::LINKER {
             return;
         }
@@ -116,9 +131,10 @@ pub fn define(
         if matches!(meaning, Meaning::TlsBase { .. }) {
             symbols.add_flags(id, flag::TLS);
         }
-        if exported || is_shared {
+        if exported || is_shared || always {
             symbols.add_flags(id, flag::REFERENCED);
-        } else if hidden {
+        }
+        if !exported && !is_shared && hidden {
             symbols.add_flags(id, flag::HIDDEN);
         }
         defined.push((id, meaning));
@@ -127,7 +143,7 @@ pub fn define(
         // A linker script says what it wants itself.
         let with_scripts: &[&[u8]] = &[
             b"__ehdr_start",
-            b"_DYNAMIC",
+            DYNAMIC,
             b"_GLOBAL_OFFSET_TABLE_",
             b"__GNU_EH_FRAME_HDR",
         ];
@@ -135,7 +151,7 @@ pub fn define(
             continue;
         }
         // Without a dynamic section there is nothing that the name could mean.
-        if *name == b"_DYNAMIC" && !dynamic {
+        if *name == DYNAMIC && !dynamic {
             continue;
         }
         if let Some(id) = symbols.find(name) {

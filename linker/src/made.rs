@@ -22,7 +22,7 @@ use crate::section_index::TableFields;
 use crate::sframe::Sframe;
 use crate::strtab::StringTable;
 use crate::symbols::{flag, rank};
-use crate::symtab::{SymtabLayout, defined_symbol, external_symbol};
+use crate::symtab::{self, SymtabLayout, defined_symbol, external_symbol};
 use crate::versions;
 
 /// Standard sections that are made here (as opposed to pieced together by the writer).
@@ -563,18 +563,29 @@ impl<'a> Made<'_, 'a> {
         );
     }
 
-    /// `ELFOSABI_GNU` if what only GNU systems know is used: IFUNC in the dynamic symbol table, unique symbols.
+    /// `ELFOSABI_GNU` if some symbol is of a kind that only GNU systems know: indirect functions, unique symbols.
     fn os_abi(&self) -> u8 {
-        let special = self
-            .places
-            .got
-            .entries
-            .iter()
-            .any(|slots| slots.flags & flag::IFUNC != 0);
-        if special && !self.args.kind.is_pic() && self.args.kind != OutputKind::Shared {
-            c::ELFOSABI_GNU
-        } else {
-            0
+        let entries = &self.places.got.entries;
+        let is_gnu = |symbol: &DynamicSymbol| {
+            let key = self.places.symbols.key(symbol.id);
+            let object = self
+                .places
+                .files
+                .definer(key)
+                .and_then(|file| file.object());
+            let own = object.and_then(|object| object.symbol(key.index()));
+            key.in_object() && own.is_some_and(symtab::is_gnu)
+        };
+        let special = match self.symtab {
+            Some(symtab) => symtab.has_gnu(),
+            None => {
+                let dynamic = self.dynamic.into_iter();
+                dynamic.flat_map(Dynamic::all_symbols).flatten().any(is_gnu)
+            }
+        };
+        match special || entries.iter().any(|slots| slots.flags & flag::IFUNC != 0) {
+            true => c::ELFOSABI_GNU,
+            false => 0,
         }
     }
 
@@ -641,7 +652,12 @@ impl<'a> Made<'_, 'a> {
                     flags |= u64::from(c::SHF_INFO_LINK);
                 }
                 c::SHT_RELA => {
-                    (link, entsize) = (header(Std::DynSym), 24);
+                    entsize = 24;
+                    // Where there are no dynamic symbols the table names none; it is about some table all the same.
+                    link = match header(Std::DynSym) {
+                        0 => header(Std::Symtab),
+                        dynsym => dynsym,
+                    };
                     if is(Std::RelaPlt) {
                         info = header(Std::GotPlt);
                         flags |= u64::from(c::SHF_INFO_LINK);
@@ -708,13 +724,20 @@ pub fn entry_address(
     if let Some(address) = args.entry.as_ref().and_then(|entry| entry.address()) {
         return address;
     }
-    if args.kind == OutputKind::Shared {
+    let shown = String::from_utf8_lossy(name);
+    let text = places.outputs.std(Std::Text);
+    // A shared object need not have a start, and where there is no code there is none.
+    if args.kind == OutputKind::Shared || text.size == 0 {
+        if args.kind != OutputKind::Shared || args.entry_is_asked {
+            diag.warn(format!(
+                "cannot find entry symbol {shown}; not setting start address"
+            ));
+        }
         return 0;
     }
-    let text = places.outputs.std(Std::Text).address;
+    let text = text.address;
     diag.warn(format!(
-        "cannot find entry symbol {}; defaulting to {text:#018x}",
-        String::from_utf8_lossy(name)
+        "cannot find entry symbol {shown}; defaulting to {text:#018x}"
     ));
     text
 }

@@ -28,6 +28,7 @@ pub fn mentioned<'a>(args: &Args, arena: &'a InputArena) -> Vec<&'a [u8]> {
             .iter()
             .map(|name| name.to_vec()),
     );
+    names.extend(linker_symbols::always_named(args).map(<[u8]>::to_vec));
     names.into_iter().map(|name| arena.bytes(name)).collect()
 }
 

@@ -14,6 +14,7 @@
 use std::fmt;
 
 pub mod ast;
+pub mod documented;
 pub mod eval;
 pub mod expr;
 mod lexer;

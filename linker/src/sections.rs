@@ -534,6 +534,11 @@ fn bases(files: &Files, linked: &[bool]) -> (Vec<u32>, u32) {
     (base, total)
 }
 
+/// Whether a section says which file this is.
+fn is_build_id(section: &Section) -> bool {
+    section.name == b".note.gnu.build-id" && section.sh_type == c::SHT_NOTE
+}
+
 /// Why a section that is [`state::DISCARDED`] is not in the output, for messages.
 pub fn why_discarded(section: &Section) -> &'static str {
     if section.flags & shf::LINK_ORDER != 0 {
@@ -542,6 +547,8 @@ pub fn why_discarded(section: &Section) -> &'static str {
         "its flag SHF_EXCLUDE keeps it out of linked files"
     } else if section.flags & shf::GROUP != 0 {
         "another file's COMDAT group was taken in place of its own"
+    } else if is_build_id(section) {
+        "the build id of an input is not the output's"
     } else if section.name.starts_with(WARNING_PREFIX) {
         "it holds a warning for the linker"
     } else {
@@ -747,6 +754,12 @@ fn classify_file<'a>(
         }
         if section.flags & shf::EXCLUDE != 0 {
             // Who refers to it must be told that it is not there.
+            *states[number as usize].get_mut() =
+                loaded_bits(&section) & state::ALLOC | state::DISCARDED;
+            continue;
+        }
+        if is_build_id(&section) {
+            // The output is another file, whose build id is its own.
             *states[number as usize].get_mut() =
                 loaded_bits(&section) & state::ALLOC | state::DISCARDED;
             continue;

@@ -92,11 +92,23 @@ struct Load {
 /// Where the image begins if nobody has said so: below the first segment for which an option has chosen an address, unless
 /// that is beyond the pages that the headers and what follows them take at the usual place.
 fn below_starts(outputs: &Outputs, loads: &[Load], usual: u64, headers: u64, page: u64) -> u64 {
-    let first = loads.first().into_iter().flat_map(|load| &load.sections);
-    let extent = first.fold(headers, |end, id| {
-        let section = &outputs.sections[id.index()];
-        let start = end.checked_next_multiple_of(section.align.max(1));
-        start.unwrap_or(end).saturating_add(section.size)
+    // What stands before the first segment with an address follows the headers, each segment on pages of its own and, in
+    // the file, wherever the one before it ends.
+    let before = loads.iter().take_while(|load| load.start.is_none());
+    let extent = before.enumerate().fold(headers, |end, (number, load)| {
+        let sections = || load.sections.iter().map(|id| &outputs.sections[id.index()]);
+        let largest = sections().map(|section| section.align).max().unwrap_or(1);
+        let start = match number {
+            0 => end,
+            _ => end
+                .checked_next_multiple_of(page.max(largest))
+                .unwrap_or(end)
+                .saturating_add(page),
+        };
+        sections().fold(start, |end, section| {
+            let start = end.checked_next_multiple_of(section.align.max(1));
+            start.unwrap_or(end).saturating_add(section.size)
+        })
     });
     let end = usual.saturating_add(extent);
     let end = end.checked_next_multiple_of(page).unwrap_or(end);
@@ -259,8 +271,14 @@ pub fn assign(
         let largest = largest
             .filter(|section| section.size > 0)
             .map(|section| section.align);
-        let page = largest.max().unwrap_or(1).max(page);
-        let mut segment = phdr(c::PT_LOAD, load.flags, page);
+        let largest = largest.max().unwrap_or(1);
+        let page = largest.max(page);
+        // `-n` and `-N` promise no more than what the sections need. The pages are apart all the same, in memory.
+        let align = match args.magic {
+            Magic::Normal => page,
+            Magic::Nmagic | Magic::Omagic => largest,
+        };
+        let mut segment = phdr(c::PT_LOAD, load.flags, align);
         if number == 0 {
             cover(&mut segment, 0, image_base, headers, headers);
             segment.p_vaddr = image_base;
@@ -271,6 +289,7 @@ pub fn assign(
                     .last()
                     .is_some_and(|l: &Phdr| { l.p_flags } & c::PF_X != 0);
             let own_pages = match args.z.separate {
+                _ if args.magic != Magic::Normal => false,
                 SeparateCode::Code => code,
                 SeparateCode::None => false,
                 SeparateCode::All => true,
@@ -473,6 +492,7 @@ pub fn assign(
         let end = { segment.p_vaddr }.wrapping_add(segment.p_memsz);
         let end = align_up(end, small.next_power_of_two());
         segment.p_memsz = end.wrapping_sub(segment.p_vaddr);
+        contain(&mut phdrs, segment);
         phdrs.push(segment);
     }
     debug_assert_eq!(phdrs.len(), count);
@@ -484,6 +504,21 @@ pub fn assign(
         tls,
         image_base,
         wrapped,
+    }
+}
+
+/// Makes the segment that is loaded and holds the end of what becomes read-only as long as that, whose last page is of no
+/// use to anybody else: what is protected is to be something that is mapped.
+pub(crate) fn contain(phdrs: &mut [Phdr], relro: Phdr) {
+    let end = |phdr: &Phdr| { phdr.p_vaddr }.wrapping_add(phdr.p_memsz);
+    let holds = |load: &&mut Phdr| {
+        let (kind, start, size) = (load.p_type, load.p_vaddr, load.p_memsz);
+        kind == c::PT_LOAD && start < end(&relro) && size > 0
+    };
+    let last = phdrs.iter_mut().filter(holds);
+    if let Some(load) = last.max_by_key(|load| load.p_vaddr) {
+        let wanted = end(&relro).wrapping_sub(load.p_vaddr);
+        load.p_memsz = { load.p_memsz }.max(wanted);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::elf::{Sym, c};
 use crate::file::{Body, File, Files};
 use crate::icf::Folds;
 use crate::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::linker_symbols::Meaning;
 use crate::object::{Object, Place, Symbol};
 use crate::output::{Outputs, Std, shf, subpart};
 use crate::resolve::Definitions;
@@ -30,6 +31,8 @@ pub struct Share {
     pub globals: u32,
     /// Bytes of names, with their NULs.
     pub names: u64,
+    /// Whether one of them [`is_gnu`].
+    pub gnu: bool,
 }
 
 /// Shares of all files, by [`FileId`], and where each begins.
@@ -54,6 +57,11 @@ pub struct SymtabLayout {
 }
 
 impl SymtabLayout {
+    /// Whether some symbol is of a kind that only GNU systems know.
+    pub fn has_gnu(&self) -> bool {
+        self.shares.iter().any(|share| share.gnu)
+    }
+
     /// Makes room for symbols of output sections.
     pub fn add_section_symbols(&mut self, count: u32) {
         self.section_symbols += count;
@@ -61,6 +69,14 @@ impl SymtabLayout {
         self.count += count;
     }
 }
+
+/// Whether only GNU systems know a symbol's kind: an indirect function, or one that is unique in the process.
+pub fn is_gnu(symbol: Symbol) -> bool {
+    symbol.kind() == c::STT_GNU_IFUNC || symbol.binding() == STB_GNU_UNIQUE
+}
+
+/// A symbol of which there is one in a process, whichever way its objects were loaded.
+const STB_GNU_UNIQUE: u8 = 10;
 
 /// What decides about symbols before there are addresses.
 #[derive(Clone, Copy)]
@@ -94,7 +110,8 @@ impl<'a> Chooser<'_, 'a> {
             .enumerate()
             .map(|(i, file)| {
                 let mut share = Share::default();
-                self.each(FileId(i as u32), file, |_, _, name, global| {
+                self.each(FileId(i as u32), file, |_, symbol, name, global| {
+                    share.gnu |= is_gnu(symbol);
                     *(if global {
                         &mut share.globals
                     } else {
@@ -119,6 +136,7 @@ impl<'a> Chooser<'_, 'a> {
                 .iter()
                 .map(|id| self.symbols.name(*id).len() as u64 + 1)
                 .sum(),
+            gnu: false,
         };
         let of_files = shares.iter().map(|share| share.locals).sum::<u32>();
         let spare_locals = room.of_all_locals(of_files + 1);
@@ -579,8 +597,17 @@ pub fn external_symbol(
                         sections().filter(|s| s.header != 0 && s.is_alloc() && s.address <= at);
                     before.max_by_key(|s| s.address)
                 };
-                section = sections()
-                    .find(inside)
+                // A start is a start, be it where another section ends.
+                let starts = |s: &&crate::output::OutputSection| {
+                    s.header != 0 && s.is_alloc() && s.address == at && s.size > 0
+                };
+                let meaning = places.linker_symbols.get(key.index() as usize);
+                let is_start = meaning.is_some_and(|(_, meaning)| {
+                    matches!(meaning, Meaning::GotBase | Meaning::Start(_))
+                });
+                let start = sections().find(starts).filter(|_| is_start);
+                section = start
+                    .or_else(|| sections().find(inside))
                     .or_else(before)
                     .map_or(SectionIndex::ABSOLUTE, |s| {
                         SectionIndex::of_header(s.header)

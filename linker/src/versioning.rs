@@ -13,6 +13,8 @@ use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
 use crate::object::Place;
 use crate::resolve::Duplicate;
+use crate::script::Target;
+use crate::scripting::Scripts;
 use crate::search::{Environment, Search};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::version_script::{self, Language, Matcher, VersionNode, VersionPattern, VersionScript};
@@ -206,12 +208,7 @@ impl Versioning {
             let (_, Some((version, _))) = split(name) else {
                 continue;
             };
-            let known = version.is_empty()
-                || self
-                    .nodes
-                    .iter()
-                    .any(|node| node.name.as_deref() == Some(version));
-            if known || !wins(symbols, file, index, id) {
+            if self.knows(version) || !wins(symbols, file, index, id) {
                 continue;
             }
             if args.kind == OutputKind::Shared {
@@ -222,14 +219,66 @@ impl Versioning {
                     String::from_utf8_lossy(version)
                 ));
             } else if export::is_wanted(symbols, self, args, id) {
-                let last = self.indices.iter().copied().max();
-                self.indices.push(last.unwrap_or(versions::GLOBAL) + 1);
-                self.nodes.push(VersionNode {
-                    name: Some(version.to_vec()),
-                    ..VersionNode::default()
-                });
+                self.add_version(version);
             }
         }
+    }
+
+    /// Versions of the names that scripts assign to: as for definitions by objects.
+    pub fn check_assigned(
+        &mut self,
+        scripts: &Scripts,
+        symbols: &SymbolTable,
+        args: &Args,
+        diag: &Diagnostics,
+    ) {
+        scripts.for_assignments(&mut |assignment, _| {
+            let Target::Symbol(name) = &assignment.target else {
+                return;
+            };
+            let (_, Some((version, is_default))) = split(name) else {
+                return;
+            };
+            let place = || scripts.script.place(assignment.pos);
+            if is_default {
+                return diag.error(format!(
+                    "{}: a script cannot define the default version of a symbol: {} \
+                     (a version script gives a symbol its default version)",
+                    place(),
+                    diag.show_name(name),
+                ));
+            }
+            let defined = symbols.find(name).filter(|id| symbols.key(*id).rank() == rank::LINKER);
+            let (Some(id), false) = (defined, self.knows(version)) else {
+                return;
+            };
+            if args.kind == OutputKind::Shared {
+                diag.error(format!(
+                    "{}: version node not found for symbol {}: no version script defines version '{}'",
+                    place(),
+                    diag.show_name(name),
+                    String::from_utf8_lossy(version)
+                ));
+            } else if export::is_wanted(symbols, self, args, id) {
+                self.add_version(version);
+            }
+        });
+    }
+
+    /// Whether a version is defined, or is none.
+    fn knows(&self, version: &[u8]) -> bool {
+        let mut nodes = self.nodes.iter();
+        version.is_empty() || nodes.any(|node| node.name.as_deref() == Some(version))
+    }
+
+    /// Defines a version that no script has.
+    fn add_version(&mut self, version: &[u8]) {
+        let last = self.indices.iter().copied().max();
+        self.indices.push(last.unwrap_or(versions::GLOBAL) + 1);
+        self.nodes.push(VersionNode {
+            name: Some(version.to_vec()),
+            ..VersionNode::default()
+        });
     }
 
     fn version_of(

@@ -168,6 +168,10 @@ pub fn missing_features(
     diag: &Diagnostics,
 ) {
     use crate::note_property::{FEATURE_1_IBT, FEATURE_1_SHSTK};
+    // What an option says of all code need not be said by each file.
+    let features = features
+        | if args.z.ibt { FEATURE_1_IBT } else { 0 }
+        | if args.z.shstk { FEATURE_1_SHSTK } else { 0 };
     let missing = match (features & FEATURE_1_IBT, features & FEATURE_1_SHSTK) {
         (0, 0) => "missing IBT and SHSTK properties",
         (0, _) => "missing IBT property",

@@ -282,9 +282,12 @@ impl Parser {
             Id::IcfThunks => args.icf_thunks = true,
             Id::NoIcfThunks => args.icf_thunks = false,
             Id::PrintIcfSections => args.print_icf_sections = true,
+            Id::NoPrintIcfSections => args.print_icf_sections = false,
             Id::IgnoreDataAddressEquality => args.ignore_data_address_equality = true,
             Id::Relax => args.relax = true,
             Id::NoRelax => args.relax = false,
+            Id::LittleEndian => args.big_endian = Some(false),
+            Id::BigEndian => args.big_endian = Some(true),
             Id::EhFrameHdr => args.eh_frame_hdr = true,
             Id::NoEhFrameHdr => args.eh_frame_hdr = false,
             Id::NoBuildId => args.build_id = super::BuildId::None,
@@ -480,7 +483,10 @@ impl Parser {
                 None => args.plugin_options.push(value.value),
             },
             Id::Mllvm => args.plugin_options.push(value.value),
-            Id::Entry => args.entry = Some(super::Entry::Symbol(value.bytes())),
+            Id::Entry => {
+                args.entry = Some(super::Entry::Symbol(value.bytes()));
+                args.entry_is_asked = true;
+            }
             Id::Undefined => args.undefined.push(value.bytes()),
             Id::UndefinedGlob => args.undefined_glob.push(value.bytes()),
             Id::RequireDefined => args.require_defined.push(value.bytes()),
@@ -762,6 +768,8 @@ impl Parser {
                 )));
             }
         }
+        // What runs before the program has relocated itself can load no address from a slot.
+        args.relax |= args.kind == OutputKind::StaticPie;
         Ok(self.args)
     }
 }

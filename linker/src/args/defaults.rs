@@ -22,6 +22,8 @@ impl Default for Args {
             plugins: Vec::new(),
             plugin_options: Vec::new(),
             entry: None,
+            entry_is_asked: false,
+            big_endian: None,
             undefined: Vec::new(),
             undefined_glob: Vec::new(),
             require_defined: Vec::new(),

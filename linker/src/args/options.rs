@@ -92,6 +92,8 @@ options! {
         DiscardNone ["discard-none"] Nothing, "keep all local symbols";
         RetainSymbolsFile ["retain-symbols-file"] Value("FILE"), "keep only the symbols listed in FILE";
         OFormat ["oformat"] Value("FORMAT"), "output format: elf64-x86-64 or binary";
+        LittleEndian ["EL"] Nothing, "the little-endian format of a script's OUTPUT_FORMAT (x86-64's own, and the default)";
+        BigEndian ["EB"] Nothing, "its big-endian format, which must be x86-64's all the same: there is no other here";
         NoinhibitExec ["noinhibit-exec"] Nothing, "keep the output in spite of errors";
     }
     "Inputs" {
@@ -196,6 +198,7 @@ options! {
         IcfThunks ["icf-thunks"] Nothing, "with --icf, leave a jump in place of functions whose address is significant";
         NoIcfThunks ["no-icf-thunks"] Nothing, "leave them as they are, or with --icf=all fold them too (default)";
         PrintIcfSections ["print-icf-sections"] Nothing, "say what was folded";
+        NoPrintIcfSections ["no-print-icf-sections"] Nothing, "do not (default)";
         IgnoreDataAddressEquality ["ignore-data-address-equality"] Nothing, "fold identical read-only data too";
         Relax ["relax"] Nothing, "relax instruction sequences (default)";
         NoRelax ["no-relax"] Nothing, "do not";
@@ -350,11 +353,6 @@ pub const IGNORED: &[Ignored] = &[
         names: &["g"],
         takes: Nothing,
         why: "GNU ld: ignored, for compatibility with other tools",
-    },
-    Ignored {
-        names: &["EL"],
-        takes: Nothing,
-        why: "x86-64 is little-endian",
     },
     Ignored {
         names: &["Qy", "qmagic"],
@@ -577,6 +575,80 @@ pub const IGNORED: &[Ignored] = &[
         takes: Nothing,
         why: "libraries that objects name are not looked for, as with GNU ld",
     },
+    Ignored {
+        names: &[
+            "no-debug-names",
+            "no-execute-only",
+            "no-lto-basic-block-address-map",
+            "no-lto-pgo-warn-mismatch",
+            "no-lto-unique-basic-block-section-names",
+            "no-lto-validate-all-vtables-have-type-infos",
+            "no-lto-whole-program-visibility",
+        ],
+        takes: Nothing,
+        why: "what lld does by default, and what is always so here",
+    },
+    Ignored {
+        names: &["ignore-function-address-equality"],
+        takes: Nothing,
+        why: "allows what is not made use of",
+    },
+    Ignored {
+        names: &["fat-lto-objects", "no-fat-lto-objects"],
+        takes: Nothing,
+        why: "the machine code of such objects is linked, or what a plugin makes of them",
+    },
+    Ignored {
+        names: &[
+            "lto",
+            "lto-aa-pipeline",
+            "lto-cs-profile-file",
+            "lto-known-safe-vtables",
+            "lto-newpm-passes",
+            "lto-sample-profile",
+            "lto-basic-block-sections",
+        ],
+        takes: Value("X"),
+        why: "concerns LTO code generation, which is done by plugins",
+    },
+    Ignored {
+        names: &[
+            "lto-cs-profile-generate",
+            "lto-debug-pass-manager",
+            "lto-basic-block-address-map",
+            "lto-pgo-warn-mismatch",
+            "lto-unique-basic-block-section-names",
+            "lto-validate-all-vtables-have-type-infos",
+            "lto-whole-program-visibility",
+        ],
+        takes: Nothing,
+        why: "concerns LTO code generation, which is done by plugins",
+    },
+    Ignored {
+        names: &["save-temps"],
+        takes: Optional("WHAT"),
+        why: "temporary files of LTO, which are the plugin's",
+    },
+    Ignored {
+        names: &[
+            "opt-remarks-filename",
+            "opt-remarks-format",
+            "opt-remarks-hotness-threshold",
+            "opt-remarks-passes",
+        ],
+        takes: Value("X"),
+        why: "reports of LTO code generation, which is done by plugins",
+    },
+    Ignored {
+        names: &["opt-remarks-with-hotness"],
+        takes: Nothing,
+        why: "reports of LTO code generation, which is done by plugins",
+    },
+    Ignored {
+        names: &["vs-diagnostics"],
+        takes: Nothing,
+        why: "another form of messages",
+    },
 ];
 
 /// Options that ask for an order of functions that is faster to run. The program is as right without it, so they are
@@ -600,11 +672,6 @@ pub const UNSUPPORTED: &[Missing] = &[
         names: &["A", "architecture"],
         takes: Value("ARCH"),
         reason: "other machines",
-    },
-    Missing {
-        names: &["EB"],
-        takes: Nothing,
-        reason: "big-endian output",
     },
     Missing {
         names: &["c", "mri-script"],
@@ -730,5 +797,111 @@ pub const UNSUPPORTED: &[Missing] = &[
         names: &["repro", "reproduce"],
         takes: Optional("FILE"),
         reason: "packing up the inputs",
+    },
+    Missing {
+        names: &["android-memtag-heap", "android-memtag-stack"],
+        takes: Nothing,
+        reason: "memory tags of AArch64",
+    },
+    Missing {
+        names: &["android-memtag-mode"],
+        takes: Value("MODE"),
+        reason: "memory tags of AArch64",
+    },
+    Missing {
+        names: &["apply-dynamic-relocs"],
+        takes: Nothing,
+        reason: "addends in places that have dynamic relocations",
+    },
+    Missing {
+        names: &[
+            "be8",
+            "cmse-implib",
+            "fix-cortex-a53-843419",
+            "fix-cortex-a8",
+            "merge-exidx-entries",
+            "no-merge-exidx-entries",
+            "pic-veneer",
+            "target1-abs",
+            "target1-rel",
+        ],
+        takes: Nothing,
+        reason: "ARM and AArch64",
+    },
+    Missing {
+        names: &["in-implib", "target2"],
+        takes: Value("X"),
+        reason: "ARM",
+    },
+    Missing {
+        names: &[
+            "pcrel-optimize",
+            "no-pcrel-optimize",
+            "no-power10-stubs",
+            "toc-optimize",
+            "no-toc-optimize",
+        ],
+        takes: Nothing,
+        reason: "PowerPC",
+    },
+    Missing {
+        names: &["power10-stubs"],
+        takes: Optional("MODE"),
+        reason: "PowerPC",
+    },
+    Missing {
+        names: &["relax-gp", "no-relax-gp"],
+        takes: Nothing,
+        reason: "RISC-V",
+    },
+    Missing {
+        names: &["compress-sections"],
+        takes: Value("PATTERN=HOW"),
+        reason: "compression of other sections than those with debugging information",
+    },
+    Missing {
+        names: &["debug-names"],
+        takes: Nothing,
+        reason: "a merged .debug_names",
+    },
+    Missing {
+        names: &["dependent-libraries"],
+        takes: Nothing,
+        reason: "libraries that objects name",
+    },
+    Missing {
+        names: &["keep-unique"],
+        takes: Value("SYMBOL"),
+        reason: "symbols that --icf leaves alone by name",
+    },
+    Missing {
+        names: &["load-pass-plugin"],
+        takes: Value("FILE"),
+        reason: "plugins of LLVM's code generator",
+    },
+    Missing {
+        names: &["lto-emit-asm", "lto-emit-llvm", "thinlto-single-module"],
+        takes: Nothing,
+        reason: "outputs of LTO that are not linked",
+    },
+    Missing {
+        names: &["no-fortran-common"],
+        takes: Nothing,
+        reason: "common blocks that no archive overrides",
+    },
+    Missing {
+        names: &["no-gnu-unique"],
+        takes: Nothing,
+        reason: "unique symbols that are made global ones",
+    },
+    Missing {
+        names: &["rsp-quoting"],
+        takes: Value("STYLE"),
+        reason: "response files as on Windows",
+    },
+    Missing {
+        names: &["split-stack-adjust-size"],
+        takes: Value("SIZE"),
+        reason: "split stacks",
     },
 ];

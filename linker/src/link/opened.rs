@@ -49,7 +49,8 @@ pub fn open<'l, 'a>(
         link.doubts.unseen.store(inputs.by_index, Relaxed);
     }
     let (mut files, mut scripts) = (inputs.files, inputs.scripts);
-    scripts.check(diag);
+    scripts.check(args, diag);
+    scripts.unite_regions(diag);
     if is_image {
         scripts.complete(args, diag);
         scripts.order(args, diag);

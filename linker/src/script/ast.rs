@@ -40,6 +40,15 @@ impl Script {
     }
 }
 
+/// The formats that a script names for the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formats {
+    /// Without `-EB` and `-EL`.
+    pub default: Name,
+    /// With `-EB`, and with `-EL`; a script may name only one format.
+    pub by_order: Option<[Name; 2]>,
+}
+
 /// A command at the top level.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -53,8 +62,8 @@ pub enum Command {
     Startup(FileRef),
     /// `OUTPUT(file)`.
     Output(Name),
-    /// `OUTPUT_FORMAT(default, big, little)`: the default.
-    OutputFormat(Name, Pos),
+    /// `OUTPUT_FORMAT(default, big, little)`.
+    OutputFormat(Formats, Pos),
     /// `OUTPUT_ARCH(arch)`.
     OutputArch(Name, Pos),
     /// `TARGET(bfdname)`.

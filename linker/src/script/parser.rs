@@ -2,8 +2,8 @@
 
 use super::lexer::{Lexer, Mode, Token};
 use super::{
-    Assertion, AssignOp, Assignment, Attributes, Command, Expr, FileRef, Loader, MemoryRegion,
-    Name, Pos, ProgramHeader, RegionAttributes, Script, ScriptError, Target, expr,
+    Assertion, AssignOp, Assignment, Attributes, Command, Expr, FileRef, Formats, Loader,
+    MemoryRegion, Name, Pos, ProgramHeader, RegionAttributes, Script, ScriptError, Target, expr,
 };
 use crate::version_script;
 
@@ -316,8 +316,22 @@ impl<'a> Parser<'a, '_> {
             b"OUTPUT_FORMAT" => {
                 let names = self.bracketed_names(Mode::Name, "a format")?;
                 // One, or default, big-endian and little-endian.
-                match (names.len(), names.into_iter().next()) {
-                    (1 | 3, Some(name)) => Command::OutputFormat(name, pos),
+                let mut names = names.into_iter();
+                match (names.next(), names.next(), names.next(), names.next()) {
+                    (Some(default), None, ..) => Command::OutputFormat(
+                        Formats {
+                            default,
+                            by_order: None,
+                        },
+                        pos,
+                    ),
+                    (Some(default), Some(big), Some(little), None) => Command::OutputFormat(
+                        Formats {
+                            default,
+                            by_order: Some([big, little]),
+                        },
+                        pos,
+                    ),
                     _ => {
                         return Err(ScriptError::new(
                             pos,
@@ -500,13 +514,6 @@ impl<'a> Parser<'a, '_> {
             self.take(",")?;
             let length = self.region_value(&[b"LENGTH", b"len", b"l"], "LENGTH")?;
             self.take(",")?;
-            if out.iter().any(|region| region.name == name) {
-                let name = String::from_utf8_lossy(&name).into_owned();
-                return Err(ScriptError::new(
-                    pos,
-                    format!("memory region '{name}' is defined twice"),
-                ));
-            }
             out.push(MemoryRegion {
                 name,
                 attributes,

@@ -453,16 +453,30 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `=0x90909090`, or the argument of `FILL`: after the `=` or `(`.
+    /// `=0x90909090`, or the argument of `FILL`: after the `=` or `(`. Brackets around the digits mean nothing.
     fn fill(&mut self) -> Result<Fill, ScriptError> {
         let mut ahead = self.lexer;
+        let mut open = 0;
+        while ahead.peek(Mode::Expr)? == Token::Punct("(") {
+            ahead.next(Mode::Expr)?;
+            open += 1;
+        }
         if let Token::Number([b'0', b'x' | b'X', digits @ ..]) = ahead.next(Mode::Expr)?
             && !digits.is_empty()
             && digits.iter().all(u8::is_ascii_hexdigit)
-            && (!expr::continues(&ahead)? || ahead.peek(Mode::Name)? == Token::Word(b"/DISCARD/"))
         {
-            self.lexer = ahead;
-            return Ok(Fill::Pattern(hex_bytes(digits)));
+            while open > 0 && ahead.peek(Mode::Expr)? == Token::Punct(")") {
+                ahead.next(Mode::Expr)?;
+                open -= 1;
+            }
+            let ends = || -> Result<bool, ScriptError> {
+                Ok(!expr::continues(&ahead)?
+                    || ahead.peek(Mode::Name)? == Token::Word(b"/DISCARD/"))
+            };
+            if open == 0 && ends()? {
+                self.lexer = ahead;
+                return Ok(Fill::Pattern(hex_bytes(digits)));
+            }
         }
         Ok(Fill::Expr(self.expr()?))
     }

@@ -4,14 +4,15 @@
 //! else `--default-script`; and scripts among the inputs.
 
 use super::default_script;
-use crate::args::{Args, Entry, OutputFormat};
+use crate::args::{Args, Entry, OrphanHandling, OutputFormat, SortSection};
 use crate::diag::Diagnostics;
 use crate::script::expr::{BinaryOp, SectionQuery};
 use crate::script::{
-    self, AssignOp, Assignment, Command, Constraint, Expr, Loader, Name, OutputSection, Pos,
-    Script, SectionCommand, SectionType, SectionsCommand, Target,
+    self, AssignOp, Assignment, Command, Constraint, Expr, Formats, Loader, MemoryRegion, Name,
+    OutputSection, Pos, Script, SectionCommand, SectionType, SectionsCommand, Target,
 };
 use crate::search::{Environment, Search};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -145,7 +146,11 @@ impl Scripts {
         });
         let is_layout =
             |number: usize| number < self.from_options && self.insert_of(number).is_none();
-        let about_layout = about_layout || !args.section_ordering.is_empty();
+        // What has to do with a script's patterns is done by the default layout's.
+        let about_layout = about_layout
+            || !args.section_ordering.is_empty()
+            || args.orphan_handling != OrphanHandling::Place
+            || args.sort_section != SortSection::None;
         if !about_layout || own.any(is_layout) {
             return;
         }
@@ -271,23 +276,26 @@ impl Scripts {
     }
 
     /// Reports what is read and not obeyed.
-    pub fn check(&self, diag: &Diagnostics) {
+    pub fn check(&self, args: &Args, diag: &Diagnostics) {
         let show = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let unsupported = |keyword: &str, name: &[u8], pos: &Pos| {
+            if output_format(name).is_none() {
+                diag.error(format!(
+                    "{}: {keyword}({}) is not supported: expected elf64-x86-64 or binary",
+                    self.script.place(*pos),
+                    show(name)
+                ));
+            }
+        };
+        // Without a format that a script has for it, the option asks for what there is not.
+        let mut big_endian = args.big_endian == Some(true);
         for command in &self.script.commands {
             match command {
-                Command::OutputFormat(name, pos) | Command::Target(name, pos)
-                    if output_format(name).is_none() =>
-                {
-                    let keyword = match command {
-                        Command::Target(..) => "TARGET",
-                        _ => "OUTPUT_FORMAT",
-                    };
-                    diag.error(format!(
-                        "{}: {keyword}({}) is not supported: expected elf64-x86-64 or binary",
-                        self.script.place(*pos),
-                        show(name)
-                    ));
+                Command::OutputFormat(formats, pos) => {
+                    big_endian &= formats.by_order.is_none();
+                    unsupported("OUTPUT_FORMAT", chosen(formats, args), pos);
                 }
+                Command::Target(name, pos) => unsupported("TARGET", name, pos),
                 Command::OutputArch(name, pos)
                     if !name.starts_with(b"i386:x86-64") && name != b"x86-64" =>
                 {
@@ -298,6 +306,46 @@ impl Scripts {
                     ));
                 }
                 _ => {}
+            }
+        }
+        if big_endian {
+            diag.error("option -EB is not supported: x86-64 has no big-endian output");
+        }
+    }
+
+    /// Regions that are defined twice are what they are defined as last, as with GNU ld, which warns of it, too.
+    pub fn unite_regions(&mut self, diag: &Diagnostics) {
+        let mut seen: HashMap<Name, usize> = HashMap::new();
+        let mut list: Vec<MemoryRegion> = Vec::new();
+        for command in &self.script.commands {
+            let Command::Memory(regions) = command else {
+                continue;
+            };
+            for region in regions {
+                match seen.get(&region.name) {
+                    None => {
+                        seen.insert(region.name.clone(), list.len());
+                        list.push(region.clone());
+                    }
+                    Some(first) => {
+                        diag.warn(format!(
+                            "{}: redeclaration of memory region `{}'",
+                            self.script.place(region.pos),
+                            String::from_utf8_lossy(&region.name)
+                        ));
+                        list[*first] = region.clone();
+                    }
+                }
+            }
+        }
+        // Each stands where it was first defined: order decides for sections that name none.
+        for command in &mut self.script.commands {
+            if let Command::Memory(regions) = command {
+                let firsts = std::mem::take(regions).into_iter();
+                regions.extend(firsts.filter_map(|region| {
+                    let first = seen.remove(&region.name)?;
+                    Some(list[first].clone())
+                }));
             }
         }
     }
@@ -329,11 +377,16 @@ impl Scripts {
                 Command::Extern(names) => {
                     change(&|new| new.undefined.extend(names.iter().cloned()))
                 }
+                // These are about relocatable outputs; in others nothing is left unallocated.
+                Command::ForceCommonAllocation => change(&|new| new.define_common = true),
+                Command::ForceGroupAllocation(_) => {
+                    change(&|new| new.force_group_allocation = true)
+                }
                 Command::Output(name) if args.output == Path::new("a.out") => {
                     change(&|new| new.output = OsStr::from_bytes(name).into())
                 }
-                Command::OutputFormat(name, _)
-                    if output_format(name) == Some(OutputFormat::Binary) =>
+                Command::OutputFormat(formats, _)
+                    if output_format(chosen(formats, args)) == Some(OutputFormat::Binary) =>
                 {
                     change(&|new| new.output_format = OutputFormat::Binary)
                 }
@@ -452,6 +505,15 @@ fn in_section<'s>(section: &'s OutputSection, f: &mut dyn FnMut(&'s Expr)) {
             SectionCommand::Assert(assertion) => f(&assertion.expr),
             _ => {}
         }
+    }
+}
+
+/// The format that the command line chooses among a script's.
+fn chosen<'f>(formats: &'f Formats, args: &Args) -> &'f [u8] {
+    match (&formats.by_order, args.big_endian) {
+        (Some([big, _]), Some(true)) => big,
+        (Some([_, little]), Some(false)) => little,
+        _ => &formats.default,
     }
 }
 

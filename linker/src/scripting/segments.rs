@@ -11,7 +11,7 @@ use crate::elf::{Ehdr, Phdr, c};
 use crate::ids::OutputId;
 use crate::output::shf;
 use crate::script::{EvalError, Expr, ProgramHeader, Script};
-use crate::segments::{TlsSegment, cover, phdr, segment_flags};
+use crate::segments::{TlsSegment, contain, cover, phdr, segment_flags};
 
 /// A section on its way into segments.
 #[derive(Clone, Debug)]
@@ -400,6 +400,7 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
         if { segment.p_memsz } > 0 {
             segment.p_memsz = stop - { segment.p_vaddr };
             segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
+            contain(&mut phdrs, segment);
         }
         phdrs.push(segment);
     }
@@ -524,17 +525,23 @@ fn by_script(
         let kind = number(&header.kind, header) as u32;
         let flags = |members: &[usize]| match &header.flags {
             Some(flags) => number(flags, header) as u32,
-            None => members
-                .iter()
-                .fold(0, |bits, i| bits | segment_flags(sections[*i].flags)),
+            None => {
+                // The file's headers are there to be read.
+                let headers = headers_from(header).map_or(0, |_| c::PF_R);
+                let all = members.iter().map(|i| segment_flags(sections[*i].flags));
+                all.fold(headers, |bits, own| bits | own)
+            }
         };
         let mut segment = phdr(kind, flags(members), 1);
         if kind == c::PT_LOAD {
-            let start = match (header.filehdr, header.phdrs) {
-                (true, _) => Some(0),
-                (false, true) => Some(size_of::<Ehdr>() as u64),
-                (false, false) => None,
-            };
+            let start = headers_from(header);
+            if start.is_some() && placed.contains(&true) {
+                // They are at the start of the file, where another segment is already.
+                diag.error(format!(
+                    "{}: PHDRS and FILEHDR are not supported when prior PT_LOAD headers lack them",
+                    script.place(header.pos)
+                ));
+            }
             let load = Load {
                 sections: members.clone(),
                 address: 0,
@@ -575,20 +582,26 @@ fn by_script(
             end += section.file_size();
         }
     }
+    let covered = phdrs.iter().any(|load| {
+        let (kind, start, length) = (load.p_type, load.p_offset, load.p_filesz);
+        kind == c::PT_LOAD && start <= size_of::<Ehdr>() as u64 && start + length >= size
+    });
     for ((header, members), segment) in headers.iter().zip(&members).zip(&mut phdrs) {
         if { segment.p_type } == c::PT_LOAD {
             continue;
         }
-        if { segment.p_type } == c::PT_PHDR {
-            let start = size_of::<Ehdr>() as u64;
-            cover(
-                segment,
-                start,
-                image_base.wrapping_add(start),
-                size - start,
-                size - start,
-            );
+        let start = match { segment.p_type } {
+            c::PT_PHDR => Some(size_of::<Ehdr>() as u64),
+            _ => headers_from(header),
+        };
+        if let Some(start) = start {
+            let at = image_base.wrapping_add(start);
+            cover(segment, start, at, size - start, size - start);
             segment.p_align = 8;
+            if let Some(why) = misplaced(header, members, *segment, covered) {
+                diag.error(format!("{}: {why}", script.place(header.pos)));
+                continue;
+            }
         }
         for i in members {
             cover_section(segment, &sections[*i]);
@@ -608,6 +621,34 @@ fn by_script(
         image_base,
         end,
     }
+}
+
+/// From which offset in the file on a segment begins with the file's headers, if the script says so.
+fn headers_from(header: &ProgramHeader) -> Option<u64> {
+    match (header.filehdr, header.phdrs) {
+        (true, _) => Some(0),
+        (false, true) => Some(size_of::<Ehdr>() as u64),
+        (false, false) => None,
+    }
+}
+
+/// Why a segment that is not a loaded one cannot hold the file's headers, in GNU ld's words. `covered`: some loaded one does.
+fn misplaced(
+    header: &ProgramHeader,
+    members: &[usize],
+    segment: Phdr,
+    covered: bool,
+) -> Option<String> {
+    // Whoever looks at the table in memory must find it there.
+    let kind = segment.p_type;
+    if kind == c::PT_PHDR && !covered {
+        return Some("PHDR segment not covered by LOAD segment".into());
+    }
+    // Between them and the sections would be whatever the file has there.
+    (!members.is_empty()).then(|| {
+        let name = String::from_utf8_lossy(&header.name);
+        format!("non-load segment `{name}' includes file header and/or program header")
+    })
 }
 
 /// Says if the sections of a segment do not stand in the order of their addresses: places in the file follow these.

@@ -15,7 +15,7 @@ use super::{Again, How, Reason};
 use crate::addresses::SymbolValue;
 use crate::build_id::ChunkDigest;
 use crate::eh_frame;
-use crate::elf::Rela;
+use crate::elf::{EI_OSABI, Rela, c};
 use crate::frames::FrameLayout;
 use crate::ids::{FileId, SymbolId};
 use crate::made::{Made, spare_relocation};
@@ -25,7 +25,7 @@ use crate::relocate::Relocator;
 use crate::retain::Retained;
 use crate::room::{Filler, Room};
 use crate::strtab::StringTable;
-use crate::symtab::Chooser;
+use crate::symtab::{Chooser, SymtabLayout};
 use crate::timing::Timing;
 use crate::write::{Regions, Writer};
 use memmap2::Mmap;
@@ -164,6 +164,9 @@ pub(super) fn write(
     fill(&mut patch, again.state, traced, placed, &facts).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
+        if symtab.as_ref().is_some_and(SymtabLayout::has_gnu) {
+            patch.bytes(EI_OSABI, 1).ok_or(DAMAGED)?[0] = c::ELFOSABI_GNU;
+        }
     }
     update_dynamic(&mut patch, &places, values, &settled.names)?;
     again.refuse()?;
