@@ -23,8 +23,13 @@ pub fn report(args: &Args, diag: &Diagnostics) {
             unsupported.option, unsupported.reason
         ));
     }
-    for (asked, answer, option) in list(args) {
-        match (asked, answer) {
+    for Combination {
+        asked,
+        answer,
+        option,
+    } in COMBINATIONS
+    {
+        match (asked(args), answer) {
             (false, _) => {}
             (true, Answer::Refuse) => diag.error(format_args!("{option} is not supported yet")),
             (true, Answer::Warn) => diag.warn(format_args!(
@@ -34,23 +39,41 @@ pub fn report(args: &Args, diag: &Diagnostics) {
     }
 }
 
-/// Whether each option was given, what is done then, and how it is called in the message.
-fn list(args: &Args) -> Vec<(bool, Answer, &'static str)> {
-    use Answer::{Refuse, Warn};
-    let z = &args.z;
-    vec![
-        (
-            args.gdb_index && args.kind == OutputKind::Relocatable,
-            Refuse,
-            "--gdb-index with -r",
-        ),
-        (
-            !args.section_ordering.is_empty() && args.kind == OutputKind::Relocatable,
-            Refuse,
-            "--section-ordering-file with -r",
-        ),
-        (z.rewrite_endbr, Warn, "-z rewrite-endbr"),
-    ]
+/// Options that are known, and not obeyed together.
+struct Combination {
+    asked: fn(&Args) -> bool,
+    answer: Answer,
+    /// How they are called in the message.
+    option: &'static str,
+}
+
+const COMBINATIONS: &[Combination] = &[
+    Combination {
+        asked: |args| args.gdb_index && args.kind == OutputKind::Relocatable,
+        answer: Answer::Refuse,
+        option: "--gdb-index with -r",
+    },
+    Combination {
+        asked: |args| !args.section_ordering.is_empty() && args.kind == OutputKind::Relocatable,
+        answer: Answer::Refuse,
+        option: "--section-ordering-file with -r",
+    },
+    Combination {
+        asked: |args| args.z.rewrite_endbr,
+        answer: Answer::Warn,
+        option: "-z rewrite-endbr",
+    },
+];
+
+/// What is not obeyed together, and what is done about it, for the documentation.
+pub fn combinations() -> impl Iterator<Item = (&'static str, &'static str)> {
+    COMBINATIONS.iter().map(|combination| {
+        let word = match combination.answer {
+            Answer::Refuse => "refused",
+            Answer::Warn => "a warning",
+        };
+        (combination.option, word)
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 //! | [`linker_options`] | the options of `repo-ld`, for its page and its completions |
 //! | [`environment`] | the variables that the programs read |
 //! | [`completions`] | for bash, zsh and fish |
+//! | [`comparison`] | `repo-ld` beside GNU ld and lld, option by option |
 
+pub mod comparison;
 pub mod completions;
 pub mod environment;
 pub mod linker_options;
@@ -29,7 +31,7 @@ pub struct Document {
     pub text: String,
 }
 
-/// All pages and completions.
+/// All pages and completions, and the table that compares linkers.
 ///
 /// # Panics
 /// If a page asks for a table that there is not, or a completion cannot be made: tests see to that.
@@ -42,6 +44,10 @@ pub fn documents() -> Vec<Document> {
         });
         documents.extend(completions::of(program));
     }
+    documents.push(Document {
+        path: "share/doc/program-repository/linker-options.md".into(),
+        text: comparison::text(),
+    });
     documents
 }
 
