@@ -46,7 +46,9 @@ pub fn report(args: &Args, files: &Files, symbols: &SymbolTable, diag: &Diagnost
     if missing.is_empty() {
         return;
     }
-    for (soname, by) in not_found {
+    // Where nobody is to miss anything, libraries out of sight are none of our business.
+    let told = args.unresolved_in_shared != UnresolvedPolicy::Ignore;
+    for (soname, by) in not_found.into_iter().filter(|_| told) {
         diag.warn(format!(
             "{soname}, needed by {by}, not found (try using -rpath or -rpath-link)"
         ));

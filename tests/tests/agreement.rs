@@ -886,7 +886,7 @@ fn what_a_shared_object_lacks_whose_libraries_are_out_of_sight() {
         ),
         (
             "top.o libmid.so --allow-shlib-undefined",
-            [false, false, true],
+            [false, false, false],
         ),
     ] {
         for linker in BOTH {

@@ -435,6 +435,21 @@ fn the_linkers_own_scripts_can_be_changed() {
         });
         assert_eq!(sizes[0], sizes[1], "{linker:?}");
     }
+    // It says all that there is to say.
+    for inputs in [
+        "a.o b.o",
+        "b.o a.o",
+        "--unique a.o b.o",
+        "-d a.o b.o",
+        "-g a.o",
+    ] {
+        let bytes = ["", "-T own.ld"].map(|script| {
+            let line = format!("-r {script} {inputs} -o joined.o");
+            bench.ld(Linker::Ours, &line).ok();
+            bench.read("joined.o")
+        });
+        assert!(bytes[0] == bytes[1], "{inputs}");
+    }
     // What is used instead is printed, too.
     let told = bench.ld(Linker::Ours, "--verbose -T shared.ld user.o");
     assert!(told.text().contains("using external linker script:"));

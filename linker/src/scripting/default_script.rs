@@ -27,19 +27,37 @@ const BEFORE_CODE: &[&str] = &[
     ".gnu.version_r",
 ];
 
-/// The sections that objects have in any case or nearly, in the order that relocatable outputs have them in.
-const UNITED: &[&str] = &[
-    ".init",
-    ".text",
-    ".fini",
-    ".rodata",
-    ".eh_frame",
-    ".tdata",
-    ".tbss",
-    ".data.rel.ro",
-    ".data",
-    ".bss",
-    ".comment",
+/// Debugging information, as stabs and as DWARF has it: none of it is an orphan.
+const NOT_LOADED: &[&str] = &[
+    ".stab",
+    ".stabstr",
+    ".stab.excl",
+    ".stab.exclstr",
+    ".stab.index",
+    ".stab.indexstr",
+    ".gnu.build.attributes",
+    ".debug_aranges",
+    ".debug_pubnames",
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_line",
+    ".debug_frame",
+    ".debug_str",
+    ".debug_loc",
+    ".debug_macinfo",
+    ".debug_pubtypes",
+    ".debug_ranges",
+    ".debug_types",
+    ".debug_addr",
+    ".debug_line_str",
+    ".debug_loclists",
+    ".debug_macro",
+    ".debug_names",
+    ".debug_rnglists",
+    ".debug_str_offsets",
+    ".debug_sup",
+    ".debug_gnu_pubnames",
+    ".debug_gnu_pubtypes",
 ];
 
 /// Lists of functions: first those with priorities, then the others; the old kind of list as well.
@@ -47,8 +65,11 @@ const LISTS: &[(&str, &str)] = &[(".init_array", ".ctors"), (".fini_array", ".dt
 
 /// What `--verbose` prints for an output of this kind: a whole script, which `-T` takes.
 pub fn whole(args: &Args) -> String {
-    let mut out =
-        String::from("OUTPUT_FORMAT(\"elf64-x86-64\")\nOUTPUT_ARCH(i386:x86-64)\nENTRY(_start)\n");
+    let mut out = String::from("OUTPUT_FORMAT(\"elf64-x86-64\")\nOUTPUT_ARCH(i386:x86-64)\n");
+    // A relocatable output starts nowhere unless that is asked for.
+    if args.kind != OutputKind::Relocatable {
+        out += "ENTRY(_start)\n";
+    }
     for directory in search::DEFAULT_DIRECTORIES {
         // Writing to a string does not fail.
         let _ = writeln!(out, "SEARCH_DIR(\"={directory}\");");
@@ -59,13 +80,11 @@ pub fn whole(args: &Args) -> String {
     }
 }
 
-/// The `SECTIONS` of a relocatable output: what has one name is united, and nothing has an address.
+/// The `SECTIONS` of a relocatable output: what has one name is united in the order in which the inputs have it, which is what
+/// becomes of sections that no description takes.
 fn united() -> String {
-    let mut out = String::from("SECTIONS\n{\n");
-    for name in UNITED {
-        let _ = writeln!(out, "  {name} : {{ *({name}) }}");
-    }
-    out + "}\n"
+    "SECTIONS\n{\n  /* Sections of one name are united, in the order of the inputs. */\n}\n"
+        .to_owned()
 }
 
 /// The `SECTIONS` of an output of this kind.
@@ -203,8 +222,11 @@ pub fn sections(args: &Args) -> String {
         );
     }
     out += "  . = ALIGN(8);\n  PROVIDE (_end = .); PROVIDE (end = .);\n  . = DATA_SEGMENT_END (.);\n  \
-            .comment 0 : { *(.comment) }\n}\n";
-    out
+            .comment 0 : { *(.comment) }\n";
+    for name in NOT_LOADED {
+        let _ = writeln!(out, "  {name} 0 : {{ *({name}) }}");
+    }
+    out + "}\n"
 }
 
 /// Adds an output section with a line for each statement.

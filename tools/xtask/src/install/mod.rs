@@ -5,7 +5,7 @@
 //! bin/ld.repo                                   for clang -fuse-ld=repo
 //! libexec/program-repository/ld, ld.lld, …      for gcc -B, and rustc by gcc
 //! libexec/program-repository/compilers/gcc, …   repo-cc by compilers' names, to be put in front of PATH
-//! share/man/man1, share/…                       manual pages, completions
+//! share/man/man1, share/…                       manual pages, completions, the table of linker options
 //! share/program-repository/installed            the record of all these, by which they are removed again
 //! ```
 //!
