@@ -13,8 +13,6 @@ use crate::file::Files;
 use crate::ids::{FileId, SymbolId};
 use crate::object::Place;
 use crate::resolve::Duplicate;
-use crate::script::Target;
-use crate::scripting::Scripts;
 use crate::search::{Environment, Search};
 use crate::symbols::{Key, SymbolTable, flag, rank};
 use crate::version_script::{self, Language, Matcher, VersionNode, VersionPattern, VersionScript};
@@ -224,45 +222,42 @@ impl Versioning {
         }
     }
 
-    /// Versions of the names that scripts assign to: as for definitions by objects.
+    /// Versions in the names that scripts assign to: as for definitions by objects. `assigned` are such names, each with
+    /// where that is in a script.
     pub fn check_assigned(
         &mut self,
-        scripts: &Scripts,
+        assigned: &[(String, &[u8])],
         symbols: &SymbolTable,
         args: &Args,
         diag: &Diagnostics,
     ) {
-        scripts.for_assignments(&mut |assignment, _| {
-            let Target::Symbol(name) = &assignment.target else {
-                return;
-            };
+        for (place, name) in assigned {
             let (_, Some((version, is_default))) = split(name) else {
-                return;
+                continue;
             };
-            let place = || scripts.script.place(assignment.pos);
+            let shown = diag.show_name(name);
             if is_default {
-                return diag.error(format!(
-                    "{}: a script cannot define the default version of a symbol: {} \
-                     (a version script gives a symbol its default version)",
-                    place(),
-                    diag.show_name(name),
+                diag.error(format!(
+                    "{place}: a script cannot define the default version of a symbol: {shown} \
+                     (a version script gives a symbol its default version)"
                 ));
+                continue;
             }
-            let defined = symbols.find(name).filter(|id| symbols.key(*id).rank() == rank::LINKER);
+            let defined = symbols
+                .find(name)
+                .filter(|id| symbols.key(*id).rank() == rank::LINKER);
             let (Some(id), false) = (defined, self.knows(version)) else {
-                return;
+                continue;
             };
             if args.kind == OutputKind::Shared {
                 diag.error(format!(
-                    "{}: version node not found for symbol {}: no version script defines version '{}'",
-                    place(),
-                    diag.show_name(name),
+                    "{place}: version node not found for symbol {shown}: no version script defines version '{}'",
                     String::from_utf8_lossy(version)
                 ));
             } else if export::is_wanted(symbols, self, args, id) {
                 self.add_version(version);
             }
-        });
+        }
     }
 
     /// Whether a version is defined, or is none.

@@ -117,7 +117,7 @@ pub fn resolve<'l, 'a>(
     let linker_symbols =
         linker_symbols::define(&symbols, &outputs, args, dynamic_output, linker_symbols);
     let mut versioning = opened.versioning.clone();
-    versioning.check_assigned(&opened.scripts, &symbols, args, diag);
+    versioning.check_assigned(&opened.scripts.versioned(), &symbols, args, diag);
     versioning.assign(&files, &symbols, args, diag);
     export::bind(&files, &symbols, &versioning, args, dynamic_output);
     shared_checks::report(args, &files, &symbols, diag);

@@ -396,6 +396,19 @@ impl Scripts {
         amended
     }
 
+    /// The names with versions (`f@V`) that are assigned to, each with where that is.
+    pub fn versioned(&self) -> Vec<(String, &[u8])> {
+        let mut found = Vec::new();
+        self.for_assignments(&mut |assignment, _| {
+            if let Target::Symbol(name) = &assignment.target
+                && name.contains(&b'@')
+            {
+                found.push((self.script.place(assignment.pos), &name[..]));
+            }
+        });
+        found
+    }
+
     /// Calls `f` with each assignment in order, and whether it stands in an output section's description.
     pub fn for_assignments<'s>(&'s self, f: &mut dyn FnMut(&'s Assignment, bool)) {
         use crate::script::SectionCommand;
