@@ -180,6 +180,8 @@ fn files_that_assembly_reads() {
             "__asm__(\".macro m a b\\n.\\\\a\\\\b \\\"inc/data.s\\\"\\n.endm\\nm inc bin\");\n",
             "__asm__(\".irp x, include\\n.\\\\x \\\"inc/data.s\\\"\\n.endr\");\n",
             "#define K(a, b) a##b\nK(__as, m__)(\".inc\" \"bin \\\"inc/data.s\\\"\");\n",
+            "#define K(a, b) a##b\nK(__as, m__)(\".i\" \"ncbin \\\"inc/data.s\\\"\");\n",
+            "#include <stdio.h>\n#define K(a, b) a##b\nK(__as, m)(\"\\x2einclude \\\"inc/data.s\\\"\");\n",
         ] {
             reads(it, text);
         }

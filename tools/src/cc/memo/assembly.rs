@@ -230,14 +230,58 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Whether literals of a text in C or C++ may be assembly that reads other files, should a keyword for it be made where none is seen.
+pub fn has_reading_literals(text: &[u8]) -> bool {
+    let mut lexer = Lexer::new(text);
+    let mut line = Vec::new();
+    let mut run: Vec<u8> = Vec::new();
+    while lexer.line(&mut line) {
+        for token in &line {
+            match token {
+                Token::Literal(text, true) => match unescaped(text) {
+                    Some(text) => run.extend(text),
+                    None if memmem::find(&text.to_ascii_lowercase(), b"inc").is_some() => {
+                        return true;
+                    }
+                    None => {}
+                },
+                Token::Literal(text, false) => run.extend_from_slice(text),
+                Token::Word(word) if memmem::find(word, b"incbin").is_some() => return true,
+                _ if run.is_empty() => {}
+                _ => {
+                    if has_directive(&run) {
+                        return true;
+                    }
+                    run.clear();
+                }
+            }
+        }
+    }
+    has_directive(&run)
+}
+
+/// Whether a text has, or begins, a directive that reads a file.
+fn has_directive(text: &[u8]) -> bool {
+    let text = text.to_ascii_lowercase();
+    let is_written =
+        |word: &&[u8]| memmem::find_iter(&text, *word).any(|at| at > 0 && text[at - 1] == b'.');
+    let makes = |word: &&[u8]| memmem::find(&text, word).is_some();
+    READING.iter().any(|word| is_written(word))
+        || MAKING.iter().any(|word| makes(word))
+        || goes_on(&text, true)
+}
+
 /// Whether assembly as it is given to the assembler, but for its operands and alternatives, may read a file.
 fn may_read(assembly: &[u8]) -> bool {
     let text = assembly.to_ascii_lowercase();
-    if (READING.iter().chain(&MAKING)).any(|word| memmem::find(&text, word).is_some()) {
-        return true;
-    }
-    // `.inc%0`, `.in{cbin|}`: a directive that what is put in makes whole.
-    memchr::memchr_iter(b'.', &text).any(|at| {
+    (READING.iter().chain(&MAKING)).any(|word| memmem::find(&text, word).is_some())
+        || goes_on(&text, false)
+}
+
+/// `.inc%0`, `.in{cbin|}`: a directive that what is put in makes whole; if it `has_start`, more of it than the point is there. The text is in
+/// small letters.
+fn goes_on(text: &[u8], has_start: bool) -> bool {
+    memchr::memchr_iter(b'.', text).any(|at| {
         let behind = &text[at + 1..];
         let count = behind
             .iter()
@@ -249,7 +293,7 @@ fn may_read(assembly: &[u8]) -> bool {
             Some(byte) => matches!(byte, b'%' | b'{' | b'|' | b'}' | b'$' | b'\\' | b'"'),
             None => !start.is_empty(),
         };
-        is_start && goes_on
+        is_start && goes_on && !(has_start && start.is_empty())
     })
 }
 
@@ -322,6 +366,28 @@ mod tests {
             "int x asm(\"y\"); asm(\"jmp .\");",
         ] {
             assert_eq!(doubt(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_that_would_read_if_they_were_assembly() {
+        for text in [
+            "K(as, m)(\"\\x2eincbin \\\"x\\\"\");",
+            "K(as, m)(\".i\" \"ncbin \\\"x\\\"\");",
+            "K(as, m)(\".\"\n  \"include \\\"x\\\"\");",
+            "K(as, m)(\".\\151nclude \\\"x\\\"\");",
+            "K(as, m)(\".macro m x y\\n.\\\\x\\\\y\");",
+            "K(as, m)(S(.incbin \"x\"));",
+            "K(as, m)(\"\\u002eincbin\");",
+        ] {
+            assert!(has_reading_literals(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "printf(\"#include <x.h>\\n\");",
+            "char *s = \"a.c\", *t = \"the end.\", *u = \"%s.%d\";",
+            "// .incbin\nint include;",
+        ] {
+            assert!(!has_reading_literals(text.as_bytes()), "{text}");
         }
     }
 

@@ -71,6 +71,22 @@ pub fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+/// Whether all that a compilation consists of is there, with the bytes that were written.
+fn is_whole(programs: &Programs<'_>, compilation: &Digest) -> bool {
+    let Ok(view) = programs.compilation(compilation) else {
+        return false;
+    };
+    let fragment = |address| {
+        let record = programs.snapshot().record_at(address);
+        record.is_ok_and(|record| record.is_whole())
+    };
+    let members = view.members().iter().enumerate();
+    members.into_iter().all(|(number, member)| {
+        let mut pieces = view.pieces_of(number).iter();
+        fragment(member.fragment) && pieces.all(|piece| programs.piece(*piece).is_ok())
+    })
+}
+
 /// Whether compiles may be skipped.
 pub fn is_on() -> bool {
     !is_set(OFF_VARIABLE)
@@ -351,8 +367,10 @@ impl<'a> Memo<'a> {
             return None;
         }
         let compilation = programs.compilation_of(manifest, result).ok()??;
-        // It is read whole only when it is linked; here it is enough that it can be.
-        programs.compilation(&compilation).ok()?;
+        // What is damaged is compiled again, and so made good; a link could only say that it is.
+        if !is_whole(programs, &compilation) {
+            return None;
+        }
         let diagnostics = programs.captured(manifest, result.diagnostics).ok()?;
         let object = match self.is_fat {
             true => {

@@ -5,7 +5,7 @@
 //! of them; so all that can be made is found by trying the rows on the parts of the names until nothing new comes. That is too much
 //! rather than too little.
 
-use super::assembly::Assembly;
+use super::assembly::{self, Assembly};
 use super::reach;
 use super::tokens::{Lexer, Token};
 use std::collections::BTreeSet;
@@ -16,16 +16,20 @@ enum Where {
     All,
     /// In assembly that only we look through.
     Alone,
+    /// In C whose assembly only we look through.
+    Written,
 }
 
 /// `__DATE__` and its like: the preprocessor can be asked whether they are there.
 pub const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
 const ASSEMBLY: &str = "assembly, perhaps put together by ##";
+/// It matters if there is something for it to read.
+const KEYWORD: &str = "a keyword for assembly, perhaps put together by ##";
 /// Only in directives this is more than an error.
 const QUESTION: &str = "__has_include, perhaps put together by ##";
 
 /// What must not be made, as it would not be seen; and what to say then.
-const NOT_TO_BE_MADE: [(&[u8], &str, Where); 8] = {
+const NOT_TO_BE_MADE: [(&[u8], &str, Where); 11] = {
     use Where::*;
     [
         (b"__has_include", QUESTION, All),
@@ -33,6 +37,9 @@ const NOT_TO_BE_MADE: [(&[u8], &str, Where); 8] = {
         (b"__has_embed", QUESTION, All),
         (b"incbin", ASSEMBLY, Alone),
         (b"include", ASSEMBLY, Alone),
+        (b"asm", KEYWORD, Written),
+        (b"__asm", KEYWORD, Written),
+        (b"__asm__", KEYWORD, Written),
         (b"__DATE__", DATE, All),
         (b"__TIME__", DATE, All),
         (b"__TIMESTAMP__", DATE, All),
@@ -176,12 +183,15 @@ impl Pastes {
         &self,
         assembly: Assembly,
         is_dateless: bool,
-        texts: impl Iterator<Item = &'t [u8]>,
+        texts: impl Iterator<Item = &'t [u8]> + Clone,
     ) -> Option<&'static str> {
         let matters = |place: Where| match place {
             Where::All => true,
             Where::Alone => assembly == Assembly::Alone,
+            Where::Written => assembly == Assembly::Written,
         };
+        let literals = texts.clone();
+        let mut has_reading = None;
         let all = self.words.union(&self.plain).cloned().collect();
         let mut texts = Some(texts);
         let mut in_directives = None;
@@ -196,6 +206,10 @@ impl Pastes {
             };
             if !can_make(&it.name, words, &self.rows) {
                 return false;
+            }
+            if it.reason == KEYWORD {
+                let look = || literals.clone().any(assembly::has_reading_literals);
+                return *has_reading.get_or_insert_with(look);
             }
             if it.reason != QUESTION {
                 return true;
@@ -336,6 +350,9 @@ mod tests {
             "char *s = R\"x(\n\" ' /* )x\";\n#define D __DA ## TE__\n",
             "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
             "int i = 1'000; char c = '\"';\n#define D __DA ## TE__\n",
+            "#define C(x, y) x##y\nC(as, m)(\"\\x2eincbin \\\"x\\\"\");",
+            "#define C(x, y) x##y\nint a, s, m; C(__as, m__)(\".i\" \"nclude \\\"x\\\"\");",
+            "#define M(x) __a##x##_\n#define N(x, y) M(x)\nM(sm_)(\".macro m\\n.endm\");",
         ] {
             assert!(reason(text).is_some(), "{text}");
         }
@@ -349,6 +366,7 @@ mod tests {
             "char *s = \"\\\n __DA ## TE__\";\n",
             "#define C(x, y) x##y\nint a, b = C(__has_, include);\n#if A(b)\n#endif\n",
             "#define C(x, y) x##y\n#define A(x, y) B_##x##y\nint a, b = C(__has_, include);\n#if A(a, b)\n#endif\n",
+            "#define C(x, y) x##y\nC(as, m)(\"nop\"); char *s = \"#include <x>\";",
             "#define C(x, y) __##x##y\nint x __asm (\"y\");",
             "#define C(x, y) x##y\n#define asm __asm__\nint f(int a, int s, int m) { asm (\"nop\"); g(a, s, m); }",
         ] {
