@@ -224,3 +224,37 @@ fn what_is_not_kept_is_said() {
         assert_eq!(it.hits(), 0);
     }
 }
+
+#[test]
+fn what_reads_files_that_nobody_lists_is_compiled_each_time() {
+    let Some([cargo]) = tools::require(["cargo"]) else {
+        return;
+    };
+    let it = Workspace::new(cargo);
+    let file = it.scratch.write("data", "some bytes");
+    let file = file.to_str().expect("UTF-8");
+    let functions =
+        "pub fn f() -> String { String::new() }\npub fn set() -> Option<&'static str> { None }\n";
+    for more in [
+        format!(
+            "core::arch::global_asm!(\".pushsection .x\", \".INCBIN \\\"{file}\\\"\", \".popsection\");\n"
+        ),
+        format!(
+            "use core::arch::global_asm as assemble;\n\
+                 assemble!(\".pushsection .x\", concat!(\".inc\", \"bin\", \" \\\"{file}\\\"\"), \".popsection\");\n"
+        ),
+    ] {
+        it.scratch
+            .write("w/low/src/lib.rs", format!("{functions}{more}"));
+        settle();
+        for _ in 0..2 {
+            it.build(true, &|_| {});
+            let log = fs::read_to_string(it.scratch.join("log")).unwrap_or_default();
+            let is_hit = |line: &str| line.contains(" low-") && line.contains("hit: ");
+            assert!(
+                log.contains("repo-cc: ") && !log.lines().any(is_hit),
+                "{more}: {log}"
+            );
+        }
+    }
+}

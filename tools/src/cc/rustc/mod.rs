@@ -10,6 +10,7 @@
 //! share what comes from a registry. Programs and all else that is linked, build scripts, tests and incremental compiles are for rustc.
 
 mod crate_args;
+mod sources;
 
 use super::import::Importer;
 use super::invocation::{Asked, Invocation};
@@ -100,6 +101,8 @@ pub fn compile(invocation: &Invocation, asked: &Asked<'_>) -> Result<Infallible,
 struct Known<'a> {
     asked: &'a Asked<'a>,
     library: Library,
+    /// The digests of the libraries that are given.
+    externs: Vec<Digest>,
     parts: Vec<Vec<u8>>,
     key: Digest,
     own: PathBuf,
@@ -142,11 +145,13 @@ impl<'a> Known<'a> {
             .collect();
         variables.sort();
         parts.extend(variables);
+        let mut externs = Vec::with_capacity(library.externs.len());
         for (name, path) in &library.externs {
             let found = fs::metadata(path).map_err(|_| "a library is not there")?;
             let digest = inputs
                 .file(path, &found)
                 .ok_or("a library cannot be read")?;
+            externs.push(digest);
             let file = path.file_name().unwrap_or_default();
             let text = [
                 b"extern ",
@@ -167,6 +172,7 @@ impl<'a> Known<'a> {
         Ok(Known {
             asked,
             library,
+            externs,
             parts,
             key,
             own,
@@ -336,6 +342,19 @@ impl<'a> Known<'a> {
     fn conditions(&self, list: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         const CHANGED: &str = "an input was changed just now";
         let mut conditions = Vec::new();
+        for ((_, path), digest) in self.library.externs.iter().zip(&self.externs) {
+            // One that was replaced meanwhile is not the one of the key. (cargo gives them other names, which is a change of another kind.)
+            let found = fs::metadata(path).map_err(|_| "a library is not there")?;
+            if self.inputs.file(path, &found) != Some(*digest) {
+                return Err("a library was changed just now".into());
+            }
+            let library = fs::read(path).map_err(|_| "a library cannot be read")?;
+            if sources::has_reading_macro(&library) {
+                return Err(
+                    "a library that may have macros for assembly, which may read files".into(),
+                );
+            }
+        }
         let named = depfile::prerequisites(list).ok_or("the list of inputs is none")?;
         for path in named.iter().chain([&self.library.source]) {
             let found = fs::metadata(path).map_err(|_| "an input cannot be read")?;
@@ -344,12 +363,10 @@ impl<'a> Known<'a> {
             }
             let place = Path::new(path);
             let (digest, text) = self.inputs.read(place, &found).ok_or(CHANGED)?;
-            if has_static_library(&text) {
+            if sources::has_static_library(&text) {
                 return Err("a native library may become part of it".into());
             }
-            if memmem::find(&text, b"incbin").is_some()
-                || memmem::find(&text, b"global_asm!").is_some()
-            {
+            if sources::has_assembly(&text) {
                 return Err("assembly, which may read other files".into());
             }
             conditions.push(Condition::File(digest, path.as_bytes()).encode());
@@ -381,7 +398,11 @@ impl<'a> Known<'a> {
         if text.contains(&MARK) {
             return Err("a text with unusual characters".into());
         }
-        Ok(replaced(text, self.library.directory.as_bytes(), &[MARK]))
+        let directory = self.library.directory.as_bytes();
+        if is_part_of_others(text, directory) {
+            return Err("the directory of the build is a part of other paths".into());
+        }
+        Ok(replaced(text, directory, &[MARK]))
     }
 
     fn unmarked(&self, text: &[u8]) -> Vec<u8> {
@@ -394,6 +415,17 @@ struct Made {
     conditions: Vec<Vec<u8>>,
     diagnostics: Vec<u8>,
     files: Vec<u8>,
+}
+
+/// Whether a directory's path is a part of a longer name somewhere in a text: `/t/a` in `/t/ab`, or in `/u/t/a`.
+fn is_part_of_others(text: &[u8], directory: &[u8]) -> bool {
+    let goes_on =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+~@%#".contains(byte) || *byte >= 0x80;
+    memmem::find_iter(text, directory).any(|at| {
+        let before = at.checked_sub(1).map(|at| text[at]);
+        let behind = text.get(at + directory.len());
+        behind.is_some_and(goes_on) || before.as_ref().is_some_and(goes_on)
+    })
 }
 
 fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
@@ -417,29 +449,6 @@ fn runs_macros(library: &Library) -> bool {
     };
     library.externs.iter().any(|(_, path)| is_shared(path))
         || library.dependencies.iter().any(has_shared)
-}
-
-/// Whether a source may say that a native library, which rustc does not list, is to be part of what is made: a `link(…)` whose
-/// kind is not written out as one of those that stay outside.
-fn has_static_library(text: &[u8]) -> bool {
-    const OUTSIDE: [&[u8]; 3] = [b"\"dylib\"", b"\"framework\"", b"\"raw-dylib\""];
-    memmem::find_iter(text, b"link").any(|at| {
-        let Some(inside) = text[at + 4..].trim_ascii_start().strip_prefix(b"(") else {
-            return false;
-        };
-        let end = inside.iter().position(|byte| *byte == b')');
-        let inside = &inside[..end.unwrap_or(inside.len())];
-        memmem::find_iter(inside, b"kind").any(|at| {
-            let value = inside[at + 4..].trim_ascii_start();
-            match value.strip_prefix(b"=") {
-                Some(value) => {
-                    let value = value.trim_ascii_start();
-                    !OUTSIDE.iter().any(|kind| value.starts_with(kind))
-                }
-                None => false,
-            }
-        })
-    })
 }
 
 /// The variables that a list of inputs names, as conditions have them: `NAME=VALUE`, or `NAME` for one that was not set.
@@ -528,33 +537,21 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_are_parts_of_other_paths_are_seen() {
+        for text in ["/t/ab/x.rs", "/u/t/a", "\"/t/a-1\"", "x /t/a.d: y"] {
+            assert!(is_part_of_others(text.as_bytes(), b"/t/a"), "{text}");
+        }
+        for text in ["/t/a/x.rs", "/t/a: /t/a\n", "\"/t/a\"", "/t/b"] {
+            assert!(!is_part_of_others(text.as_bytes(), b"/t/a"), "{text}");
+        }
+    }
+
+    #[test]
     fn directories_are_replaced() {
         assert_eq!(
             replaced(b"/t/a /t/b/t", b"/t", b"\x01"),
             b"\x01/a \x01/b\x01"
         );
         assert_eq!(replaced(b"", b"/t", b""), b"");
-    }
-
-    #[test]
-    fn native_libraries_are_seen() {
-        assert!(has_static_library(
-            b"#[link(name = \"x\", kind = \"static\")]"
-        ));
-        assert!(has_static_library(
-            b"#[link(kind=\"static\", name = \"x\")]"
-        ));
-        for other in [
-            &b"#[link(kind = r\"static\")]"[..],
-            b"#[link(name = $n, kind = $k)]",
-        ] {
-            assert!(has_static_library(other));
-        }
-        assert!(!has_static_library(
-            b"#[link(name = \"x\", kind = \"dylib\")] fn link(x: u8) {}"
-        ));
-        assert!(!has_static_library(
-            b"let kind = 1; let x = \"static\"; // \"dylib\""
-        ));
     }
 }
