@@ -15,6 +15,9 @@ use std::sync::OnceLock;
 /// The programs that users have.
 pub const INSTALLED: &[&str] = &["repo-cc", "repo-ld", "repo-dump", "repo-gc"];
 
+/// Names a directory with the programs, and the plugin, for tests of what is installed: then nothing is built.
+const PROGRAMS_VARIABLE: &str = "REPO_TESTS_PROGRAMS";
+
 /// Where the project's programs are.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -28,10 +31,25 @@ impl Binaries {
     /// If they cannot be built.
     pub fn get() -> &'static Binaries {
         static BINARIES: OnceLock<Binaries> = OnceLock::new();
-        BINARIES.get_or_init(|| match build(&["--bins"], &like_this_test()) {
-            Ok(binaries) => binaries,
-            Err(error) => panic!("{error:#}"),
+        BINARIES.get_or_init(|| {
+            if let Some(directory) = std::env::var_os(PROGRAMS_VARIABLE) {
+                return Binaries::within(Path::new(&directory));
+            }
+            match build(&["--bins"], &like_this_test()) {
+                Ok(binaries) => binaries,
+                Err(error) => panic!("{error:#}"),
+            }
         })
+    }
+
+    /// The programs of a directory.
+    fn within(directory: &Path) -> Binaries {
+        let programs = INSTALLED
+            .iter()
+            .map(|name| ((*name).to_owned(), directory.join(name)));
+        Binaries {
+            programs: programs.filter(|(_, path)| path.is_file()).collect(),
+        }
     }
 
     /// The programs that users have, optimised, and those that are called `others`.
@@ -72,6 +90,9 @@ impl Binaries {
 pub fn plugin() -> Option<&'static Path> {
     static PLUGIN: OnceLock<Option<PathBuf>> = OnceLock::new();
     let made = PLUGIN.get_or_init(|| {
+        if let Some(directory) = std::env::var_os(PROGRAMS_VARIABLE) {
+            return Some(Path::new(&directory).join("librepo_plugin.so")).filter(|it| it.is_file());
+        }
         let messages = messages(&["--package", "repo-plugin"], &like_this_test());
         let messages = messages.unwrap_or_else(|error| panic!("{error:#}"));
         let library = messages

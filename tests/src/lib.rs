@@ -13,6 +13,7 @@
 //! | [`compare`] | the same command with and without `repo-cc` |
 //! | [`memo`] | compiles that `repo-cc` may know, compared with compiles |
 //! | [`draw`] | numbers as good as random |
+//! | [`mutations`] | random edits of other people's sources |
 //! | [`relink`] | a directory in which programs are linked again and again |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
@@ -26,6 +27,7 @@ pub mod compare;
 pub mod draw;
 pub mod edits;
 pub mod memo;
+pub mod mutations;
 pub mod process;
 pub mod programs;
 pub mod relink;

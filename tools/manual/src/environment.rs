@@ -83,12 +83,12 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "REPO_CC_PRUNE",
         readers: &["cc"],
-        meaning: "If it is 1, clang 19 generates nothing for definitions that the repository has, where that is understood. If it is explain, it is also said what became of each definition, and why.",
+        meaning: "If it is 1, clang 19 generates nothing for definitions that the repository has, where that is understood. If it is explain, it is also said what became of each definition, and why, as --explain says then.",
     },
     Variable {
         name: "REPO_CC_VERIFY",
         readers: &["cc"],
-        meaning: "If it is set, each compile in which definitions were left out is done again as a whole, both are compared, and the result is said. The whole one is kept.",
+        meaning: "If it is set, each compile in which definitions were left out is done again as a whole, and without the plugin, all are compared, and the result is said. If they differ, what was made without the plugin is kept.",
     },
     Variable {
         name: "LD_LIBRARY_PATH",

@@ -2,11 +2,13 @@
 //!
 //! * [`graph`]: what the walk over the IR has found, and the definitions' digests.
 //! * [`decide`]: what is compiled, what goes at once, and what is kept for inlining.
+//! * [`changes`]: why a digest is another one than it was.
 //! * [`memo`]: what the repository keeps of a definition that was compiled.
 //! * [`protocol`]: what `repo-cc` asks of the plugin, and what it is told.
 //!
 //! Used by the plugin, inside clang, and by `repo-cc`. Knows neither LLVM nor ELF.
 
+pub mod changes;
 pub mod decide;
 pub mod graph;
 pub mod memo;

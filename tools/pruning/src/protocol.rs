@@ -62,6 +62,13 @@ pub struct Defined {
     pub component: u32,
 }
 
+impl Defined {
+    /// Its name in the source.
+    pub fn shown(&self) -> &str {
+        self.original.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// What became of a definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -55,9 +55,16 @@ pub struct Options {
     #[arg(long)]
     pub fat: bool,
 
-    /// Say on standard error whether the compile was skipped, and why not
+    /// Say on standard error whether the compile was skipped, and why not;
+    /// and what became of each definition, if single ones may be
     #[arg(long)]
     pub explain: bool,
+
+    /// Have clang 19 leave out the definitions that the repository has (as
+    /// $REPO_CC_PRUNE=1 does), compile all of it as well, compare everything,
+    /// and fail if anything differs; the object is right then, too
+    #[arg(long)]
+    pub verify: bool,
 
     /// Show how often compiles were skipped, and why not, with the repository
     /// of this directory
@@ -101,6 +108,7 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
         verbose: false,
         fat: false,
         explain: false,
+        verify: false,
         show_stats: false,
         json: false,
         zero_stats: false,
@@ -141,7 +149,7 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
         let bytes = word.as_bytes();
         at += match bytes {
             b"--repo" | b"--log" => 2,
-            b"--verbose" | b"-v" | b"--fat" | b"--explain" => 1,
+            b"--verbose" | b"-v" | b"--fat" | b"--explain" | b"--verify" => 1,
             // Answers and the making of links are no command's; what follows -- is one.
             b"--install-links" | b"--show-stats" | b"--zero-stats" | b"--json" => return None,
             b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,

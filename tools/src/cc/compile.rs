@@ -15,9 +15,10 @@ use super::invocation::{Asked, Invocation};
 use super::memo::{self, Memo};
 use super::publish::{Expected, Ordinary};
 use super::run::{self, Captured, Ending};
-use super::{pruning, response};
+use super::{pruning, publish, response};
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::fs;
 
 /// What the compiler is asked for, so that each definition has a section of
 /// its own. It stands before the build's own options, so that a build that says
@@ -38,10 +39,14 @@ pub fn compile(
     asked: &Asked<'_>,
 ) -> Result<Infallible, CannotRun> {
     let mut importer = Importer::new(asked);
-    // A fat object is the compiler's own, whole.
-    let is_pruned = pruning::is_on() && compile.split_sections && !asked.fat;
+    let whole = match (asked.fat, compile.split_sections) {
+        (true, _) => Some("a fat object is the compiler's own"),
+        (_, false) => Some("the object has no section for each definition"),
+        _ => None,
+    };
+    let is_pruned = asked.pruning.is_on && whole.is_none();
     let mut memo = memo::is_on().then(|| Memo::begin(invocation, compile, asked, is_pruned));
-    let is_watched = is_pruned && pruning::is_watched();
+    let is_watched = is_pruned && asked.pruning.is_watched;
     if let Some(Ok(memo)) = memo.as_ref().filter(|_| !is_watched)
         && memo.hit(&mut importer).is_some()
     {
@@ -74,6 +79,9 @@ pub fn compile(
         args: &args,
         asked,
     };
+    if let (true, Some(why)) = (asked.pruning.is_on, whole) {
+        this.nothing_is_left_out(why);
+    }
     let before = match is_pruned {
         true => this.only_what_is_new(captured.as_mut())?,
         false => Before::Nothing,
@@ -83,6 +91,7 @@ pub fn compile(
             memo::count(&mut importer, expected[0].path(), memo::counts::IN_PART);
             (ending, Some(made))
         }
+        Before::Ended(ending) => (ending, None),
         Before::Nothing => (this.run(captured.as_mut())?, None),
         // What the compiler has to say it has said.
         Before::InVain(ending) => {
@@ -127,6 +136,8 @@ enum Before {
     Done(Ending, Made),
     /// The compiler has ended so, and must run again.
     InVain(Ending),
+    /// The object is the compiler's own, and stays.
+    Ended(Ending),
 }
 
 /// A compile that is done.
@@ -139,6 +150,30 @@ struct Compiling<'a> {
 }
 
 impl Compiling<'_> {
+    /// What has been compiled without us, whole, is what the build gets. `is_equal`: nothing is wrong with it but its ticket.
+    fn as_it_was(&self, output: &Expected, is_equal: bool) -> Before {
+        let mut importer = Importer::new(self.asked);
+        let ending = match is_equal || !self.asked.pruning.fails {
+            true => Ending::Exit(0),
+            false => Ending::Exit(1),
+        };
+        match output.publish(&mut importer) {
+            Ok((made, _)) => Before::Done(ending, made),
+            Err(_) => Before::Ended(ending),
+        }
+    }
+
+    /// Says so.
+    fn nothing_is_left_out(&self, why: &str) {
+        let shown = self.invocation.shown();
+        let line = format_args!("{shown}: nothing is left out: {why}");
+        self.asked.log.decide(line);
+        if self.asked.pruning.fails && !self.asked.log.explain {
+            // Who asks for a proof should know that there is none.
+            linker::tell!("repo-cc: nothing to verify: {why}");
+        }
+    }
+
     fn run_with(
         &self,
         args: &[OsString],
@@ -163,7 +198,8 @@ impl Compiling<'_> {
             return Err("not one object by clang itself".to_owned());
         };
         let args = response::expand(&invocation.args).map_err(|_| "a response file".to_owned())?;
-        let pruning = pruning::Pruning::new(&invocation.program.path, &args, output.path())?;
+        let wish = self.asked.pruning;
+        let pruning = pruning::Pruning::new(&invocation.program.path, &args, output.path(), wish)?;
         Ok((pruning, output))
     }
 
@@ -173,8 +209,7 @@ impl Compiling<'_> {
         let (pruning, output) = match self.pruning() {
             Ok(found) => found,
             Err(why) => {
-                let shown = self.invocation.shown();
-                log.note(format_args!("{shown}: nothing is left out: {why}"));
+                self.nothing_is_left_out(&why);
                 return Ok(Before::Nothing);
             }
         };
@@ -204,26 +239,36 @@ impl Compiling<'_> {
             return Ok(Before::InVain(ending));
         }
         let path = output.path().display();
-        let mut made = match output.publish(&mut importer) {
+        let made = match output.publish(&mut importer) {
             Ok((made, summary)) => {
                 log.note(format_args!("{path}: ticket: {summary}"));
                 made
             }
             Err(Ordinary::Quiet(why) | Ordinary::Told(why)) => {
-                log.note(format_args!("{path}: compiled again, whole: {why}"));
+                log.decide(format_args!("{path}: compiled again, whole: {why}"));
                 return Ok(Before::InVain(ending));
             }
         };
-        if pruning.verifies() {
-            if pruning::without_errors(|| run(false, None))? != Some(Ending::Exit(0)) {
-                return Ok(Before::InVain(ending));
+        if self.asked.pruning.verify {
+            let is_whole = |ending: Option<Ending>| ending == Some(Ending::Exit(0));
+            let ticket = fs::read(output.path());
+            let mut objects = Vec::new();
+            for has_plugin in [true, false] {
+                let ending = pruning::without_errors(|| match has_plugin {
+                    true => run(false, None),
+                    false => self.run(None).map(Some),
+                })?;
+                let Some(object) = fs::read(output.path()).ok().filter(|_| is_whole(ending)) else {
+                    return Ok(Before::InVain(ending.unwrap_or(Ending::Exit(1))));
+                };
+                objects.push(object);
             }
-            let read = std::fs::read(output.path());
-            linker::tell!("repo-cc: {path}: {}", pruning.compare(output.path(), read));
-            // The whole object, as a ticket.
-            match output.publish(&mut importer) {
-                Ok((whole, _)) => made = whole,
-                Err(_) => return Ok(Before::InVain(ending)),
+            let (is_equal, said) = pruning.compare(output.path(), &objects[0], &objects[1]);
+            linker::tell!("repo-cc: {path}: {said}");
+            let target = fs::canonicalize(output.path());
+            let put = ticket.and_then(|ticket| publish::put(&target?, &ticket));
+            if !is_equal || put.is_err() {
+                return Ok(self.as_it_was(output, is_equal));
             }
         }
         Ok(Before::Done(ending, made))

@@ -3,6 +3,7 @@
 use super::archiver::Tool;
 use super::compiler::{Compiler, Name, NotFound, Ourselves, Program};
 use super::log::Log;
+use super::pruning::Wish;
 use super::run;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,8 @@ pub struct Asked<'a> {
     pub command: &'a [OsString],
     /// Whether objects are to stay, with a note.
     pub fat: bool,
+    /// Whether definitions may be left out, and what is said of that.
+    pub pruning: Wish,
     /// Where decisions are reported.
     pub log: &'a Log,
 }

@@ -38,6 +38,7 @@ use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Ourselves};
 use invocation::{Asked, Invocation};
 use log::Log;
+use pruning::Wish;
 use publish::Expected;
 use run::Ending;
 use std::convert::Infallible;
@@ -75,6 +76,7 @@ pub fn main() -> ExitCode {
             repo: options.repo.as_deref(),
             command: &[],
             fat: false,
+            pruning: Wish::default(),
             log: &log,
         };
         let wishes = memo::Wishes {
@@ -102,6 +104,7 @@ pub fn main() -> ExitCode {
         command: &command,
         fat: options.fat
             || env::var_os(FAT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0"),
+        pruning: Wish::read(options.verify, options.explain),
         log: &log,
     };
     let Err((code, message)) = invocation.carry_out(&ourselves, &asked);

@@ -469,8 +469,13 @@ impl Answer {
 /// More answers are not kept.
 const MOST_ANSWERS: usize = 1000;
 
-/// Beginnings of names: of answers, and of dependency files that a killed process has left.
-const SWEPT: [&[u8]; 3] = [b"compiler-", b"inputs-of-", b"assembled-of-"];
+/// Beginnings of names: of answers, of dependency files that a killed process has left, and of what was said of definitions.
+const SWEPT: [&[u8]; 4] = [
+    b"compiler-",
+    b"inputs-of-",
+    b"assembled-of-",
+    crate::cc::pruning::explain::NAME.as_bytes(),
+];
 
 /// Removes the older half of what is in a directory of ours, if that is more than `most`. What was needed is made again.
 fn sweep(directory: &Path, most: usize) {

@@ -38,6 +38,11 @@ const WITHOUT_EFFECT_SEPARATE: &[&str] = &[
 /// Such whose argument is joined to them, or that have none.
 const WITHOUT_EFFECT_JOINED: &[&str] = &[
     "-I",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-isysroot",
+    "--sysroot=",
     "-D",
     "-U",
     "-W",
@@ -198,6 +203,11 @@ pub fn relevant(args: &[OsString]) -> Result<Relevant, String> {
             .iter()
             .any(|tool| text.starts_with(tool));
         let takes_word = separate_arguments(Family::Clang, text) > 0;
+        if text.starts_with("-g") {
+            return Err(format!(
+                "debug information ({text}), whose line tables are of the whole translation unit"
+            ));
+        }
         if is_for_tool || takes_word || !begins(WITHOUT_EFFECT_JOINED) && !text.starts_with("-o") {
             return Err(format!("the option {text}"));
         }
@@ -229,7 +239,9 @@ mod tests {
     #[test]
     fn what_changes_code_is_kept_and_what_nobody_knows_is_refused() {
         assert_eq!(
-            of("-O2 -I inc -Iother -DX=1 -D Y -Wall -c a.c -o a.o -MD -MF a.d -std=c11 -fPIC"),
+            of(
+                "-O2 -I inc -Iother -isystem/inc -idirafterinc -DX=1 -D Y -Wall -c a.c -o a.o -MD -MF a.d -std=c11 -fPIC"
+            ),
             Ok(vec![
                 "-O2".into(),
                 "-c".into(),
@@ -237,6 +249,8 @@ mod tests {
                 "-fPIC".into()
             ])
         );
+        let debug = of("-O2 -ggdb3 -c a.c").expect_err("not yet");
+        assert!(debug.contains("debug information (-ggdb3)"), "{debug}");
         for line in [
             "-g -c a.c",
             "-g1 -c a.c",

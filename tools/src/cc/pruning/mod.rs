@@ -8,12 +8,13 @@
 //!                    └─▶ bundles: what is kept of what was new
 //! ```
 //!
-//! Off unless `REPO_CC_PRUNE` says otherwise (`1`; `explain` says as well what became of each definition). Where anything
-//! does not fit, the compiler runs again without the plugin, and nobody is worse off than without us. Until a ticket stands in
-//! its place, an object that is not whole has an undefined symbol that says so.
+//! Off unless `REPO_CC_PRUNE` says otherwise (`1`; `explain` says as well what became of each definition, as `--explain` does), or
+//! `--verify` asks for it. Where anything does not fit, the compiler runs again without the plugin, and nobody is worse off than without
+//! us. Until a ticket stands in its place, an object that is not whole has an undefined symbol that says so.
 
 mod bundles;
 mod eligible;
+pub mod explain;
 mod graft;
 mod verify;
 
@@ -46,6 +47,38 @@ const VERIFY: &str = "REPO_CC_VERIFY";
 /// The plugin's file.
 const PLUGIN: &str = "librepo_plugin.so";
 
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Definitions may be left out.
+    pub is_on: bool,
+    /// Each compile is compared with others that are whole.
+    pub verify: bool,
+    /// A difference is an error.
+    pub fails: bool,
+    /// It is said what becomes of each definition, if there is a compile.
+    pub explain: bool,
+    /// There is to be a compile, even if it is known what it would make.
+    pub is_watched: bool,
+}
+
+impl Wish {
+    /// What the options `--verify` and `--explain`, and the environment, ask for.
+    pub fn read(verify: bool, explain: bool) -> Wish {
+        let switch = env::var_os(SWITCH);
+        let switch = switch.as_ref().map(|value| value.as_bytes());
+        let verifies = verify || env::var_os(VERIFY).is_some();
+        let is_explained = switch == Some(b"explain");
+        Wish {
+            is_on: verify || is_explained || switch == Some(b"1"),
+            verify: verifies,
+            fails: verify,
+            explain: explain || is_explained,
+            is_watched: verifies || is_explained,
+        }
+    }
+}
+
 /// A compile in which definitions may be left out.
 #[derive(Debug)]
 pub struct Pruning {
@@ -53,10 +86,18 @@ pub struct Pruning {
     plugin: PathBuf,
     environment: String,
     unit: String,
-    verify: bool,
-    explain: bool,
+    wish: Wish,
     /// What was found, for `verify`.
-    made: Mutex<verify::Definitions>,
+    made: Mutex<Made>,
+}
+
+/// What a compile in parts has made.
+#[derive(Debug, Default)]
+struct Made {
+    definitions: verify::Definitions,
+    surface: verify::Definitions,
+    /// How many definitions came from the repository.
+    grafted: u32,
 }
 
 /// Why an object could not be made whole.
@@ -104,23 +145,14 @@ pub fn without_errors<T>(what: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether anybody has asked for this.
-pub fn is_on() -> bool {
-    matches!(switch().as_deref(), Some(b"1" | b"explain"))
-}
-
-/// Whether somebody wants to see what becomes of the definitions: then there must be a compile.
-pub fn is_watched() -> bool {
-    env::var_os(VERIFY).is_some() || switch().as_deref() == Some(b"explain")
-}
-
-fn switch() -> Option<Vec<u8>> {
-    env::var_os(SWITCH).map(|value| value.as_bytes().to_vec())
-}
-
 impl Pruning {
     /// Prepares a compile by the compiler `program`, whose (expanded) arguments these are, to `output`; or says why nothing is pruned.
-    pub fn new(program: &Path, args: &[OsString], output: &Path) -> Result<Pruning, String> {
+    pub fn new(
+        program: &Path,
+        args: &[OsString],
+        output: &Path,
+        wish: Wish,
+    ) -> Result<Pruning, String> {
         let relevant = eligible::relevant(args)?;
         let compiler = fs::canonicalize(program).map_err(|error| error.to_string())?;
         let library = llvm_19(&compiler).ok_or("not clang 19")?;
@@ -147,8 +179,7 @@ impl Pruning {
             plugin,
             environment,
             unit: unit.finalize().to_hex()[..16].to_owned(),
-            verify: env::var_os(VERIFY).is_some(),
-            explain: switch().as_deref() == Some(b"explain"),
+            wish,
             made: Mutex::default(),
         })
     }
@@ -191,11 +222,6 @@ impl Pruning {
             .map_err(|error| Failed::Misfit(format!("the plugin has made no report: {error}")))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Failed::Misfit(format!("the plugin's report cannot be read: {error}")))
-    }
-
-    /// Whether what the compiler has written is to be compared.
-    pub fn verifies(&self) -> bool {
-        self.verify
     }
 
     /// Imports an object, with what the repository has of it, and keeps what was new.
@@ -248,46 +274,21 @@ impl Pruning {
             stored.written,
             report.seconds * 1e3,
         ));
-        self.explain(&report, &refused);
-        if self.verify {
-            *self.made.lock().unwrap_or_else(|e| e.into_inner()) =
-                verify::definitions(&prepared.compilation);
+        if self.wish.explain {
+            explain::say(&report, &refused, &self.unit, log.verbose);
+        }
+        if self.wish.verify {
+            *self.made.lock().unwrap_or_else(|e| e.into_inner()) = Made {
+                definitions: verify::definitions(&prepared.compilation),
+                surface: verify::surface(&prepared.compilation),
+                grafted,
+            };
         }
         Ok(Imported {
             digest: prepared.digest,
             added: added.first().copied().unwrap_or_default(),
             whole,
         })
-    }
-
-    fn explain(&self, report: &Report, refused: &[(String, String)]) {
-        if !self.explain {
-            return;
-        }
-        let refused: FxHashMap<&str, &str> = (refused.iter())
-            .map(|(name, why)| (name.as_str(), why.as_str()))
-            .collect();
-        if let Some(whole) = &report.whole {
-            eprintln!("repo-cc: nothing is left out: {whole}");
-        }
-        for defined in &report.definitions {
-            if Flags(defined.flags).has(Flags::CONTENT) {
-                continue;
-            }
-            let state = match defined.state {
-                State::New => "new",
-                State::Known => "known",
-                State::KnownKept => "known, kept for inlining",
-                State::Unreached => "not needed",
-            };
-            let name = defined.original.as_ref().unwrap_or(&defined.name);
-            let why = match (&defined.why, refused.get(defined.name.as_str())) {
-                (Some(why), _) => format!(" ({why})"),
-                (None, Some(why)) => format!(" (and not recorded: {why})"),
-                (None, None) => String::new(),
-            };
-            eprintln!("repo-cc: {name}: {state}{why} [{}]", &defined.digest[..16]);
-        }
     }
 
     /// The whole compilation.
@@ -346,19 +347,29 @@ impl Pruning {
         Ok((graft.finish()?, grafted))
     }
 
-    /// Compares what was made with the object of a compile in which nothing was left out, and says what differs.
-    pub fn compare(&self, path: &Path, object: io::Result<Vec<u8>>) -> String {
-        let whole = object
-            .map_err(|error| error.to_string())
-            .and_then(|object| {
-                let arena = Bump::new();
-                let prepared = prepare(path, &object, &arena).map_err(|e| e.to_string())?;
-                Ok(verify::definitions(&prepared.0.compilation))
-            });
+    /// Compares what was made with two other objects of the same: `whole`, for which the plugin has left out nothing, and `plain`, for
+    /// which there was no plugin. What there is to be said, and whether anything differs.
+    pub fn compare(&self, path: &Path, whole: &[u8], plain: &[u8]) -> (bool, String) {
         let made = self.made.lock().unwrap_or_else(|e| e.into_inner());
-        match whole {
-            Ok(whole) => verify::Comparison::new(&whole, &made).to_string(),
-            Err(why) => format!("cannot be verified: {why}"),
+        let compared = |object: &[u8], made, of: fn(&Compilation<'_>) -> verify::Definitions| {
+            let arena = Bump::new();
+            let (prepared, _) = prepare(path, object, &arena).map_err(|e| e.to_string())?;
+            let of_it = of(&prepared.compilation);
+            Ok::<_, String>(verify::Comparison::new(&of_it, made))
+        };
+        let both = compared(whole, &made.definitions, verify::definitions)
+            .and_then(|whole| Ok((whole, compared(plain, &made.surface, verify::surface)?)));
+        match both {
+            Ok((whole, _)) if !whole.is_equal() => (false, whole.to_string()),
+            Ok((_, plain)) if !plain.is_equal() => (
+                false,
+                format!("{plain} (from what is compiled without the plugin)"),
+            ),
+            Ok((whole, _)) => (
+                true,
+                format!("verified: {whole}, {} of them known", made.grafted),
+            ),
+            Err(why) => (false, format!("cannot be verified: {why}")),
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Comparing two compilations of the same, definition by definition.
 //!
 //! A definition is what its symbol says, and the section in which it is, with all that is reached from it without a name that others
-//! could know; those as they come first. What cannot matter is left out: in which fragment a table is that nobody names (that of its
-//! only user, or its own), what section names end in, and how long the last frame description of an object is padded.
+//! could know; those as they come first. What nobody names from outside (lists of constructors, and what these call) is compared by its
+//! content. What cannot matter is left out: in which fragment a table is that nobody names (that of its only user, or its own), what
+//! section names end in, and how long the last frame description of an object is padded.
+//!
+//! With what a compile without us makes, less can be compared: internals have other names, and the optimizer sees other things. But what
+//! others can name must be there, of the same kind, and variables must begin with the same bytes.
 
 use super::graft::range;
 use blake3::Hasher;
@@ -13,18 +17,30 @@ use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
 
 const STT_FUNC: u8 = 2;
+const STT_OBJECT: u8 = 1;
+const STB_GLOBAL: u8 = 1;
+const SHF_MERGE: u32 = 0x10;
+/// What the names of promoted internals have in them (`walk.cpp`).
+const PROMOTED: &[u8] = b".repo.";
+
+/// A part of a definition: what it is, and the digest of its content.
+type Part = (String, Digest);
 
 /// What a compilation's definitions are, by name.
-pub type Definitions = FxHashMap<Vec<u8>, Digest>;
+pub type Definitions = FxHashMap<Vec<u8>, Vec<Part>>;
 
 /// What two compiles of the same have made.
 #[derive(Debug, Default)]
 pub struct Comparison {
     definitions: usize,
+    /// Names, and what of them differs.
     different: Vec<String>,
     missing: Vec<String>,
     more: Vec<String>,
 }
+
+/// More names are not said.
+const MOST_NAMES: usize = 20;
 
 impl Comparison {
     /// Compares what was made `whole` with what was `made` of parts.
@@ -37,22 +53,41 @@ impl Comparison {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let list = match (whole.get(name), made.get(name)) {
-                (Some(whole), Some(made)) if whole == made => continue,
-                (Some(_), Some(_)) => &mut comparison.different,
-                (Some(_), None) => &mut comparison.missing,
-                (None, _) => &mut comparison.more,
-            };
-            list.push(String::from_utf8_lossy(name).into_owned());
+            let text = String::from_utf8_lossy(name).into_owned();
+            match (whole.get(name), made.get(name)) {
+                (Some(whole), Some(made)) if whole == made => {}
+                (Some(whole), Some(made)) => {
+                    let part = first_difference(whole, made);
+                    comparison.different.push(format!("{text} ({part})"));
+                }
+                (Some(_), None) => comparison.missing.push(text),
+                (None, _) => comparison.more.push(text),
+            }
         }
         comparison
+    }
+
+    /// Whether both are the same.
+    pub fn is_equal(&self) -> bool {
+        self.different.is_empty() && self.missing.is_empty() && self.more.is_empty()
+    }
+}
+
+/// Which part of two definitions differs first.
+fn first_difference(whole: &[Part], made: &[Part]) -> String {
+    let both = whole.iter().zip(made);
+    let found = both.clone().find(|(whole, made)| whole != made);
+    match found {
+        Some(((what, _), (other, _))) if what == other => what.clone(),
+        Some(((what, _), (other, _))) => format!("{what}, but {other}"),
+        None => format!("{} parts, but {}", whole.len(), made.len()),
     }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.different.is_empty() && self.missing.is_empty() && self.more.is_empty() {
-            return write!(f, "verified: {} definitions are equal", self.definitions);
+        if self.is_equal() {
+            return write!(f, "{} definitions are equal", self.definitions);
         }
         write!(f, "DIFFERENT: of {} definitions", self.definitions)?;
         for (what, names) in [
@@ -60,20 +95,31 @@ impl fmt::Display for Comparison {
             ("are missing", &self.missing),
             ("are too many", &self.more),
         ] {
-            if !names.is_empty() {
-                write!(f, "; {what}: {}", names.join(", "))?;
+            if names.is_empty() {
+                continue;
+            }
+            let said = &names[..names.len().min(MOST_NAMES)];
+            write!(f, "; {} {what}: {}", names.len(), said.join(", "))?;
+            if said.len() < names.len() {
+                write!(f, ", ...")?;
             }
         }
         Ok(())
     }
 }
 
-/// All global symbols of a compilation, and how often it has each internal function: each of those must be one.
-pub fn definitions(from: &Compilation<'_>) -> Definitions {
+/// In which member each section is.
+fn members(from: &Compilation<'_>) -> Vec<usize> {
     let mut member_of = vec![0; from.sections.len()];
     for (member, fragment) in from.fragments.iter().enumerate() {
         member_of[range(&fragment.sections)].fill(member);
     }
+    member_of
+}
+
+/// All global symbols of a compilation, how often it has each internal function (each of those must be one), and what is in no symbol's reach.
+pub fn definitions(from: &Compilation<'_>) -> Definitions {
+    let member_of = members(from);
     let mut result = Definitions::default();
     let mut internal: FxHashMap<&[u8], u64> = FxHashMap::default();
     for symbol in &from.symbols[..from.first_global as usize] {
@@ -83,26 +129,125 @@ pub fn definitions(from: &Compilation<'_>) -> Definitions {
     }
     for (name, count) in internal {
         let name = [name, b" (internal)"].concat();
-        result.insert(name, Digest(*blake3::hash(&count.to_le_bytes()).as_bytes()));
+        let count = (
+            "how often it is there".to_owned(),
+            Digest::of(&count.to_le_bytes()),
+        );
+        result.insert(name, vec![count]);
     }
-    for symbol in &from.symbols[from.first_global as usize..] {
-        let mut walk = Walk {
-            from,
-            member_of: &member_of,
-            hasher: Hasher::new(),
-            sections: Vec::new(),
-            number_of: FxHashMap::default(),
-        };
+    let mut is_reached = vec![false; from.sections.len()];
+    let is_used = used_by_others(from, &member_of);
+    for (index, symbol) in from
+        .symbols
+        .iter()
+        .enumerate()
+        .skip(from.first_global as usize)
+    {
+        let mut walk = Walk::new(from, &member_of);
         walk.part(&[symbol.info, symbol.other]);
         walk.part(&symbol.value.to_le_bytes());
         walk.part(&symbol.size.to_le_bytes());
-        match symbol.place {
-            Place::Section(section) => walk.all_from(section),
-            Place::Undefined => walk.part(b"undefined"),
-            Place::Absolute | Place::Common | Place::Piece(_) => walk.part(b"other"),
+        let kind = match symbol.place {
+            Place::Section(_) => "defined",
+            Place::Undefined => "undefined",
+            Place::Absolute => "absolute",
+            Place::Common => "common",
+            Place::Piece(_) => "in a piece",
+        };
+        walk.part(kind.as_bytes());
+        walk.ends("its symbol".to_owned());
+        if let Place::Section(section) = symbol.place {
+            walk.all_from(section);
         }
-        let name = from.name(symbol.name).to_vec();
-        result.insert(name, Digest(*walk.hasher.finalize().as_bytes()));
+        walk.sections
+            .iter()
+            .for_each(|section| is_reached[*section as usize] = true);
+        let name = from.name(symbol.name);
+        // An internal that the code generator has folded into all who use it is there, or not.
+        if is_used[index] || memchr::memmem::find(name, PROMOTED).is_none() {
+            result.insert(name.to_vec(), walk.parts);
+        }
+    }
+    nameless(from, &member_of, &mut is_reached, &mut result);
+    result
+}
+
+/// By symbol, whether a fragment refers to it in which it is not.
+fn used_by_others(from: &Compilation<'_>, member_of: &[usize]) -> Vec<bool> {
+    let mut is_used = vec![false; from.symbols.len()];
+    for (member, fragment) in from.fragments.iter().enumerate() {
+        for bound in &from.bindings[range(&fragment.bindings)] {
+            let is_own = match from.symbols[*bound as usize].place {
+                Place::Section(section) => member_of[section as usize] == member,
+                _ => false,
+            };
+            is_used[*bound as usize] |= !is_own;
+        }
+    }
+    is_used
+}
+
+/// What no global symbol leads to: lists of constructors first, and what is left then.
+fn nameless(
+    from: &Compilation<'_>,
+    member_of: &[usize],
+    is_reached: &mut [bool],
+    result: &mut Definitions,
+) {
+    let mut order: Vec<u32> = (0..from.sections.len() as u32).collect();
+    order.sort_by_key(|section| from.sections[*section as usize].kind != SectionKind::InitArray);
+    let mut found: Vec<(String, Digest, Vec<Part>)> = Vec::new();
+    for section in order {
+        let of = &from.sections[section as usize];
+        // A frame description is reached from what it describes. Compilers leave sections in which nothing is, and constants of code that has
+        // gone: those are known by their content to who needs them.
+        let is_empty =
+            (of.size == 0 || of.sh_flags & SHF_MERGE != 0) && fixups(from, of).is_empty();
+        if is_reached[section as usize] || is_empty || of.kind == SectionKind::Unwind {
+            continue;
+        }
+        let mut walk = Walk::new(from, member_of);
+        walk.all_from(section);
+        walk.sections
+            .iter()
+            .for_each(|section| is_reached[*section as usize] = true);
+        let all: Vec<u8> = walk.parts.iter().flat_map(|(_, digest)| digest.0).collect();
+        let name = walk.parts.first().map(|(what, _)| what.clone());
+        found.push((name.unwrap_or_default(), Digest::of(&all), walk.parts));
+    }
+    found.sort_by(|a, b| (&a.0, a.1.0).cmp(&(&b.0, b.1.0)));
+    for (number, (name, _, parts)) in found.into_iter().enumerate() {
+        result.insert(format!("{name} (nameless {number})").into_bytes(), parts);
+    }
+}
+
+/// What others can name of a compilation, and what all compilers agree upon.
+pub fn surface(from: &Compilation<'_>) -> Definitions {
+    let mut result = Definitions::default();
+    let member_of = members(from);
+    for symbol in &from.symbols[from.first_global as usize..] {
+        let name = from.name(symbol.name);
+        let is_ours = memchr::memmem::find(name, PROMOTED).is_some();
+        let (Place::Section(section), false) = (symbol.place, is_ours) else {
+            continue;
+        };
+        let of = &from.sections[section as usize];
+        let is_strong = symbol.info >> 4 == STB_GLOBAL;
+        let in_group = from.fragments[member_of[section as usize]].group != 0;
+        // What is inline may be there or not, as the optimizer has it.
+        if !is_strong || in_group {
+            continue;
+        }
+        let kind = Digest::of(&[symbol.info, symbol.other]);
+        let mut parts = vec![("its kind".to_owned(), kind)];
+        if symbol.info & 15 == STT_OBJECT {
+            parts.push((
+                "its size".to_owned(),
+                Digest::of(&symbol.size.to_le_bytes()),
+            ));
+            parts.push(("its bytes".to_owned(), Digest::of(&of.bytes)));
+        }
+        result.insert(name.to_vec(), parts);
     }
     result
 }
@@ -111,12 +256,31 @@ struct Walk<'c, 'a> {
     from: &'c Compilation<'a>,
     member_of: &'c [usize],
     hasher: Hasher,
+    parts: Vec<Part>,
     /// In the order in which they are reached.
     sections: Vec<u32>,
     number_of: FxHashMap<u32, u32>,
 }
 
-impl Walk<'_, '_> {
+impl<'c, 'a> Walk<'c, 'a> {
+    fn new(from: &'c Compilation<'a>, member_of: &'c [usize]) -> Walk<'c, 'a> {
+        Walk {
+            from,
+            member_of,
+            hasher: Hasher::new(),
+            parts: Vec::new(),
+            sections: Vec::new(),
+            number_of: FxHashMap::default(),
+        }
+    }
+
+    /// The part that was hashed since the last one is this.
+    fn ends(&mut self, what: String) {
+        let digest = Digest(*self.hasher.finalize().as_bytes());
+        self.hasher.reset();
+        self.parts.push((what, digest));
+    }
+
     fn part(&mut self, bytes: &[u8]) {
         self.hasher.update(&(bytes.len() as u64).to_le_bytes());
         self.hasher.update(bytes);
@@ -155,13 +319,21 @@ impl Walk<'_, '_> {
         let name = from.name(section.name);
         let anonymous = [&b".rodata"[..], b".data.rel.ro"];
         let base = anonymous.into_iter().find(|base| name.starts_with(base));
-        self.part(base.unwrap_or(name));
+        let name = base.unwrap_or(name);
+        self.part(name);
         for word in [section.sh_type, section.sh_flags, section.entsize] {
             self.part(&word.to_le_bytes());
         }
         self.part(&[section.kind as u8, section.align_log2]);
         let fragment = &from.fragments[self.member_of[number as usize]];
-        self.part(&[u8::from(fragment.group != 0)]);
+        match (fragment.group as usize).checked_sub(1) {
+            Some(group) => {
+                let group = &from.groups[group];
+                self.part(from.name(group.signature));
+                self.part(&group.flags.to_le_bytes());
+            }
+            None => self.part(b"no group"),
+        }
         match (section.kind, section.bytes.get(4..)) {
             (SectionKind::Unwind, Some(record)) => {
                 let end = record.iter().rposition(|byte| *byte != 0);
@@ -173,6 +345,8 @@ impl Walk<'_, '_> {
                 self.part(&section.bytes);
             }
         }
+        let shown = String::from_utf8_lossy(name).into_owned();
+        self.ends(shown.clone());
         for fixup in fixups(from, section) {
             self.part(&fixup.offset.to_le_bytes());
             self.part(&fixup.fixup_type.to_le_bytes());
@@ -214,6 +388,7 @@ impl Walk<'_, '_> {
             }
             self.part(&addend.to_le_bytes());
         }
+        self.ends(format!("what {shown} refers to"));
     }
 }
 
