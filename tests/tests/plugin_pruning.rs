@@ -338,6 +338,167 @@ fn what_became_of_each_definition_is_said() {
     let said = machine.compile("a.c", &marked, &["-O2"], false);
     assert!(state(&said, "mark").contains("marked as used"), "{said}");
     assert!(state(&said, "even").contains("has an alias"), "{said}");
+    assert!(
+        state(&said, "mark").starts_with("compiled each time"),
+        "{said}"
+    );
+}
+
+/// What is not handled is compiled each time, and that is said with the reason.
+#[test]
+fn what_is_never_left_out_is_said_with_its_reason() {
+    const ODD: &str = "
+        static int plain(int x) { return x + 1; }
+        static int fast(int x) { return x + 2; }
+        static void *choose(void) { return (void *)plain; }
+        int chosen(int) __attribute__((ifunc(\"choose\")));
+        int original(int x) { return x * 3 + fast(x); }
+        extern int other(int) __attribute__((alias(\"original\")));
+        __thread int of_thread = 4;
+        int common_one;
+        int use(void) { return chosen(1) + other(2) + of_thread++ + common_one; }
+        int alone(void) { return 7; }";
+    for level in ["-O0", "-O2"] {
+        let machine = machine!();
+        machine.verified("a.c", ODD, &[level]);
+        let said = machine.verified("a.c", &ODD.replace("return 7", "return 8"), &[level]);
+        for (name, why) in [
+            ("chosen", "an ifunc"),
+            ("choose", "resolves an ifunc"),
+            ("other", "an alias"),
+            ("original", "has an alias"),
+            ("of_thread", "thread-local"),
+        ] {
+            let state = state(&said, name);
+            let is_said = state.starts_with("compiled each time (") && state.contains(why);
+            assert!(is_said, "{level} {name}: {state}");
+        }
+        assert!(state(&said, "alone").starts_with("new"), "{said}");
+    }
+}
+
+/// A text is not known by the name of a constant that happens to be its equal.
+#[test]
+fn equal_constants_stay_apart() {
+    const TEXT: &str = "
+        #include <stdio.h>
+        const char magic[] = \"unique\";
+        static const char hidden[] = \"hidden\";
+        const char *first(int i) { return hidden + i; }
+        const char *second(int i) { return &hidden[6 - i]; }
+        const char *text(void) { return \"unique\"; }
+        const char *other(void) { return \"hidden\"; }
+        int main(void) { puts(text()); puts(other()); puts(magic); puts(first(0)); return 0; }";
+    for level in ["-O0", "-O1", "-O2", "-Os"] {
+        let machine = machine!();
+        machine.verified("a.c", TEXT, &[level]);
+        let said = machine.verified("a.c", &TEXT.replace("[] = \"u", "[] = \"U"), &[level]);
+        assert!(state(&said, "text").starts_with("known"), "{said}");
+        let said = machine.run(&["a.c.o"]);
+        assert_eq!(
+            String::from_utf8_lossy(&said.stdout),
+            "unique\nhidden\nUnique\nhidden\n"
+        );
+        // Once more, without the compile in which all of it was seen together.
+        let without = TEXT.replace(
+            "const char *other(void) { return \"hidden\"; }",
+            "const char *other(void);",
+        );
+        let without = without.replace("[] = \"h", "[] = \"H");
+        machine.verified("a.c", &without, &[level]);
+        machine.verified("a.c", &TEXT.replace("[] = \"h", "[] = \"H"), &[level]);
+        let said = machine.run(&["a.c.o"]);
+        assert_eq!(
+            String::from_utf8_lossy(&said.stdout),
+            "unique\nhidden\nunique\nHidden\n"
+        );
+    }
+}
+
+/// The option says what the variable does, for compiles that may be pruned.
+#[test]
+fn the_options_explain_and_verify() {
+    let machine = machine!();
+    let run = |options: &[&str], arguments: &[&str]| {
+        machine.scratch.write("a.c", PROGRAM);
+        let mut command = machine.scratch.command(Binaries::get().path("repo-cc"));
+        command.args(options).arg(&machine.clang).args(arguments);
+        let output = command.args(["-c", "a.c", "-o", "a.c.o"]).output();
+        let output = output.expect("repo-cc runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = run(&["--verify"], &["-O2"]);
+    assert!(
+        said.contains("verified: ") && said.contains(" 0 of them known"),
+        "{said}"
+    );
+    let said = run(&["--verify"], &["-O2"]);
+    assert!(
+        said.contains("verified: ") && !said.contains(" 0 of them known"),
+        "{said}"
+    );
+    assert!(machine.run(&["a.c.o"]).status.success());
+    let said = run(&["--verify", "--explain"], &["-O2"]);
+    assert!(state(&said, "first").starts_with("known ["), "{said}");
+    let said = run(&["--verify"], &["-O2", "-g"]);
+    assert!(
+        said.contains("nothing to verify: debug information (-g)"),
+        "{said}"
+    );
+    let said = run(&["--verify", "--explain"], &["-O2", "-g"]);
+    assert!(
+        said.contains("nothing is left out: debug information (-g)"),
+        "{said}"
+    );
+    let said = run(&["--verify", "--explain", "--fat"], &["-O2"]);
+    assert!(said.contains("nothing is left out: a fat object"), "{said}");
+}
+
+/// Why a definition is new since the last compile that was explained.
+#[test]
+fn why_a_definition_is_new_is_said() {
+    const TEXT: &str = "
+        static int leaf(int x) { return x * 3; }
+        int middle(int x) { return leaf(x) + 1; }
+        int top(int x) { return middle(x) - 5; }
+        int alone(int x) { return x; }";
+    let machine = machine!();
+    machine.compile("a.c", TEXT, &["-O2"], false);
+    let said = machine.compile("a.c", &TEXT.replace("x * 3", "x * 7"), &["-O2"], false);
+    for (name, why) in [
+        (
+            "middle",
+            "it depends on leaf: its code or content is another",
+        ),
+        (
+            "top",
+            "it depends on middle: it depends on leaf: its code or content is another",
+        ),
+    ] {
+        let state = state(&said, name);
+        assert!(
+            state.starts_with("new") && state.ends_with(why),
+            "{name}: {state}"
+        );
+    }
+    assert!(state(&said, "alone").starts_with("known ["), "{said}");
+    // With --verbose, what each depends on.
+    let behind = |name: &str| {
+        let mut lines = said
+            .lines()
+            .skip_while(|line| !line.starts_with(&format!("repo-cc: {name}: ")));
+        lines.nth(1).unwrap_or_default()
+    };
+    assert_eq!(behind("top"), "repo-cc:   depends on middle");
+    assert_eq!(behind("leaf"), "repo-cc:   depends on its users middle");
+    let hot = TEXT.replace("int middle", "__attribute__((cold)) int middle");
+    let said = machine.compile("a.c", &hot, &["-O2"], false);
+    assert!(
+        state(&said, "middle").contains("what is said of it as a whole"),
+        "{said}"
+    );
 }
 
 #[test]

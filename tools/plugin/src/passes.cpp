@@ -1,11 +1,13 @@
 // The passes: one at the start of the pipeline, which decides; one after the inliner, which lets go of what was kept for it; one at the end,
-// which takes away what was promoted and is not used any more.
+// which makes internal again what was promoted and is not used any more, so that it goes.
 //
 // Between the first and the last, what is sealed stands for itself: its users refer to a declaration beside it. So they see the same
 // whether it is compiled with them or comes from the repository.
 
 #include "walk.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalVariable.h"
@@ -122,6 +124,56 @@ void drop(GlobalValue &value) {
     alias->replaceAllUsesWith(plain);
     plain->takeName(alias);
   }
+}
+
+/// What is written if of `others` is what somebody uses: as the removal of what is dead has it, which knows only what is internal.
+SmallPtrSet<const GlobalValue *, 32> live_without(const Module &module,
+                                                  const SmallPtrSetImpl<GlobalValue *> &others) {
+  DenseMap<const Comdat *, SmallVector<const GlobalValue *, 2>> groups;
+  SmallPtrSet<const GlobalValue *, 32> live;
+  SmallVector<const GlobalValue *, 32> next;
+  auto reach = [&](const GlobalValue *value) {
+    if (live.insert(value).second)
+      next.push_back(value);
+  };
+  for (const GlobalValue &value : module.global_values()) {
+    if (auto *object = dyn_cast<GlobalObject>(&value))
+      if (const Comdat *comdat = object->getComdat())
+        groups[comdat].push_back(&value);
+    bool is_other = others.contains(const_cast<GlobalValue *>(&value));
+    if (!value.isDeclaration() && !value.isDiscardableIfUnused() && !is_other)
+      reach(&value);
+  }
+  SmallPtrSet<const Constant *, 32> seen;
+  SmallVector<const Constant *, 32> constants;
+  auto uses = [&](const User &user) {
+    for (const Use &use : user.operands())
+      if (auto *constant = dyn_cast<Constant>(use.get()))
+        constants.push_back(constant);
+    while (!constants.empty()) {
+      const Constant *constant = constants.pop_back_val();
+      if (auto *value = dyn_cast<GlobalValue>(constant)) {
+        reach(value);
+      } else if (seen.insert(constant).second) {
+        for (const Use &use : constant->operands())
+          if (auto *inner = dyn_cast<Constant>(use.get()))
+            constants.push_back(inner);
+      }
+    }
+  };
+  while (!next.empty()) {
+    const GlobalValue *value = next.pop_back_val();
+    uses(*value);
+    if (auto *object = dyn_cast<GlobalObject>(value))
+      if (const Comdat *comdat = object->getComdat())
+        for (const GlobalValue *member : groups[comdat])
+          reach(member);
+    if (auto *function = dyn_cast<Function>(value))
+      for (const BasicBlock &block : *function)
+        for (const Instruction &instruction : block)
+          uses(instruction);
+  }
+  return live;
 }
 
 struct StartPass : PassInfoMixin<StartPass> {
@@ -243,7 +295,7 @@ struct EndPass : PassInfoMixin<EndPass> {
   explicit EndPass(std::shared_ptr<State> state) : state(std::move(state)) {}
   static bool isRequired() { return true; }
 
-  PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
     if (!state->session)
       return PreservedAnalyses::all();
     for (const Seal &seal : state->seals) {
@@ -251,37 +303,23 @@ struct EndPass : PassInfoMixin<EndPass> {
       if (seal.is_written)
         state->promoted.erase(seal.function);
     }
-    auto &functions =
-        analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
     // Without optimisation all is written; what nobody uses here, what comes from the repository does.
-    bool again = state->walk.level && !state->promoted.empty();
-    while (again) {
-      again = false;
-      std::vector<GlobalValue *> unused;
+    if (state->walk.level && !state->promoted.empty()) {
+      SmallPtrSet<const GlobalValue *, 32> live = live_without(module, state->promoted);
       for (GlobalValue &value : module.global_values()) {
-        if (!state->promoted.contains(&value) || value.isDeclaration())
+        if (!state->promoted.contains(&value) || live.contains(&value) || value.isDeclaration())
           continue;
-        value.removeDeadConstantUsers();
-        // Its own calls do not keep it.
-        bool used = any_of(value.uses(), [&](const Use &use) {
-          auto *instruction = dyn_cast<Instruction>(use.getUser());
-          return !instruction || instruction->getFunction() != &value;
-        });
-        if (!used)
-          unused.push_back(&value);
-      }
-      for (GlobalValue *value : unused) {
-        if (auto *function = dyn_cast<Function>(value)) {
-          functions.clear(*function, function->getName());
-          function->dropAllReferences();
-        } else if (auto *variable = dyn_cast<GlobalVariable>(value)) {
-          variable->dropAllReferences();
-        }
-        state->promoted.erase(value);
-        value->eraseFromParent();
-        again = true;
+        // Who uses it is not used either: it goes with them, in what follows.
+        value.setVisibility(GlobalValue::DefaultVisibility);
+        value.setLinkage(GlobalValue::InternalLinkage);
       }
     }
+    // What follows would have equal constants be one: then a text is known by the name of a constant that is its equal only now. It leaves alone
+    // what something is said of.
+    unsigned apart = module.getMDKindID("repo.apart");
+    for (GlobalVariable &variable : module.globals())
+      if (variable.isConstant() && !variable.isDeclaration())
+        variable.setMetadata(apart, MDNode::get(module.getContext(), {}));
     repo_session_finish(state->session, state->seconds);
     state->session = nullptr;
     return PreservedAnalyses::none();
