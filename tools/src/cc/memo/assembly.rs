@@ -266,9 +266,7 @@ fn has_directive(text: &[u8]) -> bool {
     let is_written =
         |word: &&[u8]| memmem::find_iter(&text, *word).any(|at| at > 0 && text[at - 1] == b'.');
     let makes = |word: &&[u8]| memmem::find(&text, word).is_some();
-    READING.iter().any(|word| is_written(word))
-        || MAKING.iter().any(|word| makes(word))
-        || goes_on(&text, true)
+    READING.iter().any(is_written) || MAKING.iter().any(makes) || goes_on(&text, true)
 }
 
 /// Whether assembly as it is given to the assembler, but for its operands and alternatives, may read a file.

@@ -10,7 +10,7 @@ use pruning::protocol::{Defined, Report, State};
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::guard::Temporary;
 
 /// What the names of the kept reports begin with.
@@ -26,7 +26,7 @@ pub fn say(report: &Report, refused: &[(String, String)], unit: &str, has_graph:
         eprintln!("repo-cc: nothing is left out: {whole}");
     }
     let place = place(unit);
-    let before = place.as_ref().and_then(|place| read(place));
+    let before = place.as_deref().and_then(read);
     let changes = before.as_ref().map(|before| Changes::new(before, report));
     for (at, defined) in report.definitions.iter().enumerate() {
         if Flags(defined.flags).has(Flags::CONTENT) {
@@ -94,12 +94,12 @@ fn place(unit: &str) -> Option<PathBuf> {
     Some(directory.join(format!("{NAME}{unit}")))
 }
 
-fn read(place: &PathBuf) -> Option<Report> {
+fn read(place: &Path) -> Option<Report> {
     serde_json::from_slice(&fs::read(place).ok()?).ok()
 }
 
 /// Keeps a report for the next time; if that cannot be, less is said then.
-fn keep(report: &Report, place: &PathBuf) {
+fn keep(report: &Report, place: &Path) {
     let write = || -> std::io::Result<()> {
         let bytes = serde_json::to_vec(report)?;
         let (temporary, mut file) = Temporary::create(".repo-cc-", place, 0o600)?;
