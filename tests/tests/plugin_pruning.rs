@@ -415,6 +415,50 @@ fn equal_constants_stay_apart() {
     }
 }
 
+/// An internal that could not be promoted is what its users make of it: a constant, until somebody writes it.
+#[test]
+fn who_writes_an_internal_has_a_say_in_who_reads_it() {
+    for attribute in [
+        "__thread",
+        "__attribute__((section(\"of_x\")))",
+        "__attribute__((used))",
+        "",
+    ] {
+        let text = format!(
+            "static {attribute} int x = 3;\n\
+             int r(void) {{ return x * 2; }}\nint s(void) {{ return x + 5; }}\nvoid w(int i) {{ }}\n"
+        );
+        for level in ["-O0", "-O1", "-O2"] {
+            let machine = machine!();
+            machine.verified("a.c", &text, &[level]);
+            let written = text.replace("w(int i) { }", "w(int i) { x = i; }");
+            machine.verified("a.c", &written, &[level]);
+            machine.verified("a.c", &text, &[level]);
+        }
+    }
+}
+
+/// `printf` becomes `puts`, and that is looked into: if it is defined beside it, or its declaration is another one.
+#[test]
+fn what_the_optimizer_calls_by_itself_may_be_there() {
+    const TEXT: &str = "extern int printf(const char *, ...);\nextern volatile int sink;\n\
+        int f(void) { printf(\"text\\n\"); return 1; }\n";
+    const PUTS: &str = "int puts(const char *s) { sink = 4; return *s; }\n";
+    const OTHER: &str = "extern void *puts;\nvoid *g(void) { return puts; }\n";
+    const INLINE: &str = "extern inline __attribute__((gnu_inline)) int puts(const char *s) { sink = 4; return *s; }\n\
+        int g(const char *s) { return puts(s); }\n";
+    for level in ["-O0", "-O1", "-O2"] {
+        for more in [PUTS, OTHER, INLINE] {
+            let machine = machine!();
+            let text = format!("{TEXT}{more}");
+            machine.verified("a.c", TEXT, &["-w", level]);
+            machine.verified("a.c", &text, &["-w", level]);
+            machine.verified("a.c", &text.replace("sink = 4", "sink = 5"), &["-w", level]);
+            machine.verified("a.c", TEXT, &["-w", level]);
+        }
+    }
+}
+
 /// The option says what the variable does, for compiles that may be pruned.
 #[test]
 fn the_options_explain_and_verify() {

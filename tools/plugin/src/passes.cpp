@@ -203,7 +203,7 @@ struct StartPass : PassInfoMixin<StartPass> {
     repo::Sealed sealed;
     if (promotes && pruneable)
       sealed = repo::sealed(module, speed, size);
-    state->walk = repo::walk(module, speed, size, unit_name, promoted, sealed, !promotes);
+    state->walk = repo::walk(module, speed, size, unit_name, promoted, sealed);
     state->seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     size_t count = state->walk.values.size();

@@ -1006,7 +1006,7 @@ Sealed sealed(Module &module, unsigned level, unsigned size_level) {
 }
 
 Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
-          const Promoted &promoted, const Sealed &sealed, bool contributions) {
+          const Promoted &promoted, const Sealed &sealed) {
   Walk result;
   result.level = level;
   Walker walker(module, level, unit, sealed);
@@ -1042,6 +1042,20 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
     result.whole = "debug information";
   else if (module.getProfileSummary(false))
     result.whole = "a profile";
+  // By these names the optimizer may come to call what nobody calls as yet.
+  const Triple triple(module.getTargetTriple());
+  const TargetLibraryInfoImpl library(triple);
+  std::map<std::string, uint32_t> inlined;
+  for (GlobalValue &value : module.global_values()) {
+    LibFunc known;
+    if (!level || !library.getLibFunc(value.getName(), known))
+      continue;
+    auto *function = dyn_cast<Function>(&value);
+    if (function && function->hasAvailableExternallyLinkage())
+      inlined[value.getName().str()] = walker.index[function];
+    else if (!value.isDeclaration() || !function || !library.getLibFunc(*function, known))
+      result.whole = "it has a definition of its own for a function of the C library";
+  }
 
   std::vector<std::vector<RepoReference>> references(result.values.size());
   for (uint32_t at = 0; at < result.values.size(); ++at) {
@@ -1113,6 +1127,14 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
     result.definitions.push_back(definition);
   }
 
+  // Who is not looked into by name may be, once somebody else has it here.
+  for (auto &[name, at] : inlined) {
+    const RepoDefinition &definition = result.definitions[at];
+    result.environment.insert(result.environment.end(), name.begin(), name.end());
+    for (const uint8_t *digest : {definition.head, definition.body})
+      result.environment.insert(result.environment.end(), digest, digest + 32);
+  }
+
   auto never = [&](uint32_t at, const char *why) {
     if (!(result.definitions[at].flags & REPO_NEVER)) {
       result.definitions[at].flags |= REPO_NEVER;
@@ -1140,9 +1162,9 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       for (auto &reference : references[at])
         never(reference.target, isa<GlobalAlias>(value) ? "has an alias" : "resolves an ifunc");
     // Who uses an internal has a say in what becomes of it.
-    bool depends_on_users =
-        level && value.hasLocalLinkage() && !is_content(value) &&
-        (isa<Function>(value) || contributions);
+    // (Of variables that is said of those that could not be promoted, too: the thread's own, and those in sections. One that nobody writes is
+    // a constant to all who read it.)
+    bool depends_on_users = level && value.hasLocalLinkage() && !is_content(value);
     if (depends_on_users) {
       SmallPtrSet<const Constant *, 8> seen;
       SmallPtrSet<const GlobalValue *, 8> users;

@@ -133,6 +133,6 @@ using Sealed = llvm::SmallPtrSet<const llvm::GlobalValue *, 32>;
 Promoted promote(llvm::Module &module, unsigned level, llvm::StringRef unit);
 Sealed sealed(llvm::Module &module, unsigned level, unsigned size_level);
 Walk walk(llvm::Module &module, unsigned level, unsigned size_level, llvm::StringRef unit,
-          const Promoted &promoted, const Sealed &sealed, bool contributions);
+          const Promoted &promoted, const Sealed &sealed);
 
 } // namespace repo
