@@ -438,6 +438,21 @@ fn who_writes_an_internal_has_a_say_in_who_reads_it() {
     }
 }
 
+/// An internal function that has no name of its own is a part of who uses it, and is not taken from the repository as it was.
+#[test]
+fn an_internal_in_a_section_is_as_it_is_now() {
+    const TEXT: &str = "
+        __attribute__((section(\"sec\"), noinline)) static int in(int x) { return x + 1; }
+        int u(int x) { return in(x); }
+        int v(int x) { return in(3); }";
+    for level in ["-O0", "-O1", "-O2"] {
+        let machine = machine!();
+        machine.verified("a.c", TEXT, &[level]);
+        machine.verified("a.c", &TEXT.replace("x + 1", "x + 2"), &[level]);
+        machine.verified("a.c", TEXT, &[level]);
+    }
+}
+
 /// `printf` becomes `puts`, and that is looked into: if it is defined beside it, or its declaration is another one.
 #[test]
 fn what_the_optimizer_calls_by_itself_may_be_there() {

@@ -443,7 +443,9 @@ private:
     }
     if (sealed.contains(&value))
       return keep;
-    if (level || cast<Function>(value).hasFnAttribute(Attribute::AlwaysInline))
+    // One that could not be promoted is a part of whoever uses it.
+    if (level || value.hasLocalLinkage() ||
+        cast<Function>(value).hasFnAttribute(Attribute::AlwaysInline))
       return REPO_FOLLOW;
     return keep;
   }
