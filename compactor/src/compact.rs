@@ -3,24 +3,39 @@
 //! The only moment that decides is the renaming. Before it, the old file is whole and
 //! in use; after it, the new one, which was verified and is on the disk.
 
+use crate::budget;
 use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
-use crate::new_file::{Directory, NewFile};
+use crate::new_file::{Directory, NewFile, Swapped};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::Trace;
 use anyhow::{Context, Result, bail};
 use format_spec::ids::Address;
 use format_spec::program::{Index, TicketHeader, has_envelopes};
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 use store::engine::{Appended, Durability, OpenOptions, Snapshot};
-use store::program::{Copier, Programs, Repository, TicketView, remember_prefix};
+use store::program::{Copier, Programs, Repository, TicketView, prepare_copy, remember_prefix};
 use store::states;
 
 /// Rounds of catching up with writers before the lock is taken all the same.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 32;
+
+/// After so many of them, each must be much smaller than those before.
+const FAIR_ROUNDS: usize = 2;
+
+/// What is copied while writers wait is to be no more than so many bytes of the log: a few milliseconds.
+const LAST: u64 = 128 << 10;
+
+/// So few compilations are not worth threads.
+const FEW: usize = 16;
+
+/// So many compilations may be ready that are not copied yet, by thread.
+const AHEAD: usize = 4;
 
 /// Who wants to know how far it is.
 pub trait Observer {
@@ -28,6 +43,10 @@ pub trait Observer {
     fn begin(&self, what: &'static str, steps: u64);
     /// A step of it is done.
     fn step(&self);
+    /// From now on until [`released`](Self::released) writers are waiting: nobody should stop this process.
+    fn exclusive(&self) {}
+    /// Writers go on.
+    fn released(&self) {}
 }
 
 /// An observer that does not care.
@@ -44,7 +63,7 @@ impl Observer for Silent {
 /// If it is damaged.
 pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
     let programs = repository.programs()?;
-    let mut survey = survey(&programs, wishes)?;
+    let mut survey = survey_for(&programs, wishes)?;
     let mut trace = trace(&programs, &mut survey)?;
     let mut report = Report::new(&programs, &survey, &trace, true)?;
     report.bytes_after = bytes_after(&programs, &survey, &trace)?;
@@ -78,9 +97,11 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
             remember_prefix(old.store(), &root)?;
         }
     }
+    observer.released();
+    let begun = Instant::now();
     let programs = old.programs()?;
     observer.begin("looking for tickets", 0);
-    let mut survey = survey(&programs, wishes)?;
+    let mut survey = survey_for(&programs, wishes)?;
     let mut trace = trace(&programs, &mut survey)?;
     let new_file = NewFile::new(&directory)?;
     let options = OpenOptions {
@@ -88,16 +109,14 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
         ..OpenOptions::default()
     };
     let new = Repository::new(new_file.repository(&options)?);
-    let mut copier = Copier::new(&new)?;
-    let mut damaged = Damaged::default();
-    copy_live(
+    let mut copier = Copier::new(&new, Durability::Durable)?;
+    let damaged = copy_live(
         &programs,
         &survey,
         &mut copier,
-        &mut damaged,
         &mut trace,
         observer,
-        wishes.now,
+        wishes,
     )?;
     damaged.tell(&mut survey);
     trace.copy(&programs, &mut copier)?;
@@ -106,16 +125,46 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     observer.begin("verifying", 0);
     new.store().verify()?;
 
+    observer.begin("catching up", 0);
     let mut seen = programs.snapshot();
-    for _ in 0..ROUNDS {
+    let mut least = u64::MAX;
+    for round in 0..ROUNDS {
         let now = old.programs()?;
-        if now.snapshot().revision() == seen.revision() {
+        let added = now.snapshot().size() - seen.size();
+        // Who writes faster than this copies is not caught up with, however long it takes: all the more has to be copied last.
+        if added <= LAST || (round > FAIR_ROUNDS && added > least / 4 * 3) {
             break;
         }
-        copy_added(&now, &seen, &new, &mut trace)?;
+        least = least.min(added);
+        copy_added(&now, &seen, &new, wishes.threads, &mut trace)?;
+        seen = now.snapshot();
+        observer.step();
+    }
+    if begun.elapsed() >= wishes.holds {
+        observer.begin("looking for tickets again", 0);
+        let now = old.programs()?;
+        copy_added(&now, &seen, &new, wishes.threads, &mut trace)?;
+        copy_found(&now, wishes, &new, &mut trace)?;
         seen = now.snapshot();
     }
-    swap(old, &new, seen, new_file, &mut trace)?;
+    // The lock waits for no disk: what is copied while it is held was not promised to be on it.
+    new.store().sync()?;
+    observer.exclusive();
+    let swapped = swap(
+        old,
+        (&new, new_file),
+        seen,
+        wishes.threads,
+        &mut trace,
+        observer,
+    );
+    observer.released();
+    let swapped = swapped?;
+    observer.step();
+    // From here on the new file is the repository, whatever happens: a directory that cannot be synced
+    // leaves one or the other, and both are good.
+    swapped.sync();
+    new.store().sync()?;
     report.warnings.append(&mut trace.warnings);
     report.bytes_after = new.store().file().metadata()?.len();
     // What links keep beside the repository is of no use without the output.
@@ -130,30 +179,79 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     Ok(report)
 }
 
-/// The last of what writers added, and the renaming, while they wait.
-fn swap(
-    old: &Repository,
+/// What is live, and what of it goes for `--max-size`.
+fn survey_for(programs: &Programs<'_>, wishes: &Wishes) -> Result<Survey> {
+    let mut survey = survey(programs, wishes)?;
+    if let Some(max_size) = wishes.max_size {
+        budget::restrict(programs, &mut survey, max_size)?;
+    }
+    Ok(survey)
+}
+
+/// Copies what files name that were not there when they were looked at. (What was live then stays, whatever has become of it.)
+fn copy_found(
+    programs: &Programs<'_>,
+    wishes: &Wishes,
     new: &Repository,
-    seen: Snapshot<'_>,
-    new_file: NewFile<'_>,
     trace: &mut Trace,
 ) -> Result<()> {
+    let survey = survey_for(programs, wishes)?;
+    mark_roots(programs, &survey, &survey.unused, trace)?;
+    let mut copier = Copier::new(new, Durability::Lazy)?;
+    // Most of it is there already, and is found by its digest: by one thread, which looks before it reads.
+    let wishes = Wishes {
+        threads: 1,
+        ..wishes.clone()
+    };
+    copy_live(programs, &survey, &mut copier, trace, &Silent, &wishes)?;
+    trace.copy(programs, &mut copier)?;
+    Ok(copier.commit()?)
+}
+
+/// The last of what writers added, and the renaming, while they wait.
+fn swap<'d>(
+    old: &Repository,
+    (new, new_file): (&Repository, NewFile<'d>),
+    seen: Snapshot<'_>,
+    threads: usize,
+    trace: &mut Trace,
+    observer: &dyn Observer,
+) -> Result<Swapped<'d>> {
     // Never committed: it is the old file's write lock that matters.
     let lock = old.store().begin(Durability::Lazy)?;
     let last = lock.base();
     if last.revision() != seen.revision() {
-        copy_added(&Programs::new(last), &seen, new, trace)?;
+        copy_added(&Programs::new(last), &seen, new, threads, trace)?;
     }
-    new.store().sync()?;
-    new_file.take_place(old.store())?;
+    observer.begin("renaming", 0);
+    let swapped = new_file.take_place(old.store())?;
     drop(lock);
-    Ok(())
+    Ok(swapped)
 }
 
 /// What is live of the records in envelopes. A compilation that one of them needs is live with it.
 fn trace(programs: &Programs<'_>, survey: &mut Survey) -> Result<Trace> {
-    let snapshot = programs.snapshot();
     let mut trace = Trace::default();
+    mark_roots(programs, survey, &survey.unused, &mut trace)?;
+    let live = &mut survey.live;
+    survey.dead.retain(|(address, _)| {
+        let is_needed = trace.is_live(*address);
+        if is_needed {
+            live.insert(*address, Kept::Needed);
+        }
+        !is_needed
+    });
+    Ok(trace)
+}
+
+/// Marks what the survey has found, and what that keeps; manifests in `unused` are no roots.
+pub(crate) fn mark_roots(
+    programs: &Programs<'_>,
+    survey: &Survey,
+    unused: &[Address],
+    trace: &mut Trace,
+) -> Result<()> {
+    let snapshot = programs.snapshot();
     for compilation in survey.live.keys() {
         trace.mark(*compilation);
     }
@@ -166,36 +264,121 @@ fn trace(programs: &Programs<'_>, survey: &mut Survey) -> Result<Trace> {
             trace.mark(record.address);
         }
     }
-    trace.unused(survey.unused.iter().copied());
-    trace.look_at_all(programs, survey.young)?;
-    let live = &mut survey.live;
-    survey.dead.retain(|(address, _)| {
-        let is_needed = trace.is_live(*address);
-        if is_needed {
-            live.insert(*address, Kept::Needed);
+    trace.unused(unused.iter().copied());
+    trace.look_at_all(programs, survey.young)
+}
+
+/// The live compilations in the order in which links read them: those of each image in the order of its inputs, the
+/// images with the most inputs first; then the others, in the order of paths, as what was built together is linked together.
+fn in_order(programs: &Programs<'_>, survey: &Survey) -> Result<Vec<Address>> {
+    let mut images = Vec::new();
+    for (key, _, _) in survey.images.iter().filter(|(_, _, gone)| gone.is_none()) {
+        let record = programs.snapshot().get(Index::Images.slot(), key)?;
+        if let Some(record) = record
+            && let Some(image) = damage::unless_damaged(programs.image(&record))?
+        {
+            images.push(image);
         }
-        !is_needed
-    });
-    Ok(trace)
+    }
+    // Stable: images of as many inputs stay in the order of their paths.
+    images.sort_by_key(|image| std::cmp::Reverse(image.inputs.len()));
+    let inputs = images.iter().flat_map(|image| image.inputs);
+    let mut others: Vec<_> = survey.live.iter().collect();
+    others.sort_unstable_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    let others = others.into_iter().map(|(address, _)| *address);
+    let mut seen = HashSet::with_capacity(survey.live.len());
+    let all = inputs.map(|input| input.compilation).chain(others);
+    let live = all.filter(|address| survey.live.contains_key(address));
+    Ok(live.filter(|address| seen.insert(*address)).collect())
+}
+
+/// Copies the names of compilations, in their order: links read all of them, and little of what would stand between.
+fn copy_names(programs: &Programs<'_>, order: &[Address], copier: &mut Copier<'_>) -> Result<()> {
+    let mut seen = vec![false; programs.name_count() as usize];
+    for &address in order {
+        // What is damaged is found again when the compilation is to be copied.
+        let Some(view) = damage::unless_damaged(programs.compilation_at(address))? else {
+            continue;
+        };
+        for symbol in view.symbols() {
+            let is_new = seen.get_mut(symbol.name.0 as usize);
+            if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
+                damage::unless_damaged(copier.name(programs, symbol.name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies compilations in this order. What is most of the work, to read them and to check their digests, is done by several
+/// threads, of which each takes every so manieth.
+fn copy_compilations(
+    programs: &Programs<'_>,
+    order: &[Address],
+    copier: &mut Copier<'_>,
+    damaged: &mut Damaged,
+    observer: &dyn Observer,
+    threads: usize,
+) -> Result<()> {
+    if threads <= 1 || order.len() < FEW {
+        for &address in order {
+            damaged.copy(copier, programs, address)?;
+            observer.step();
+        }
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let receivers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (sender, receiver) = sync_channel(AHEAD);
+                scope.spawn(move || {
+                    for &address in order.iter().skip(thread).step_by(threads) {
+                        let view = programs.compilation_at(address);
+                        let prepared = view.and_then(|view| prepare_copy(programs, &view));
+                        if sender.send(prepared).is_err() {
+                            // Nobody wants more: there was an error.
+                            break;
+                        }
+                    }
+                });
+                receiver
+            })
+            .collect();
+        for (&address, receiver) in order.iter().zip(receivers.iter().cycle()) {
+            let prepared = receiver.recv().context("a thread has ended early")?;
+            if let Some(prepared) = damaged.unless_damaged(address, prepared)?
+                && copier
+                    .find(Index::Compilations.slot(), &prepared.digest)?
+                    .is_none()
+            {
+                copier.prepared(&prepared)?;
+            }
+            observer.step();
+        }
+        Ok(())
+    })
 }
 
 fn copy_live(
     programs: &Programs<'_>,
     survey: &Survey,
     copier: &mut Copier<'_>,
-    damaged: &mut Damaged,
     trace: &mut Trace,
     observer: &dyn Observer,
-    now: u64,
-) -> Result<()> {
-    // In the order of paths: what was built together is linked together.
-    let mut order: Vec<_> = survey.live.iter().collect();
-    order.sort_unstable_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    wishes: &Wishes,
+) -> Result<Damaged> {
+    let mut damaged = Damaged::default();
+    let order = in_order(programs, survey)?;
+    copy_names(programs, &order, copier)?;
     observer.begin("copying", order.len() as u64);
-    for (&address, _) in order {
-        damaged.copy(copier, programs, address)?;
-        observer.step();
-    }
+    copy_compilations(
+        programs,
+        &order,
+        copier,
+        &mut damaged,
+        observer,
+        wishes.threads,
+    )?;
     for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
         let record = programs
             .snapshot()
@@ -213,7 +396,7 @@ fn copy_live(
         };
         let header = TicketHeader {
             compilation: address,
-            written: now,
+            written: wishes.now,
         };
         let path = path.as_os_str().as_bytes();
         copier.ticket(
@@ -233,7 +416,7 @@ fn copy_live(
             trace.carried(record.address, new);
         }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// Copies everything that was added after `seen`: it is all new, so it is live. What is attached to it becomes so.
@@ -241,11 +424,12 @@ fn copy_added<'s>(
     programs: &Programs<'s>,
     seen: &Snapshot<'s>,
     new: &Repository,
+    threads: usize,
     trace: &mut Trace,
 ) -> Result<()> {
     let snapshot = programs.snapshot();
-    let mut copier = Copier::new(new)?;
-    let mut files = Vec::new();
+    let mut copier = Copier::new(new, Durability::Lazy)?;
+    let (mut compilations, mut files) = (Vec::new(), Vec::new());
     for addition in snapshot.additions_since(seen) {
         let Appended::Record { index, record } = addition? else {
             continue;
@@ -256,7 +440,7 @@ fn copy_added<'s>(
         };
         match Index::at(index) {
             Some(Index::Compilations) => {
-                copier.compilation(programs, &programs.compilation_at(record.address)?)?;
+                compilations.push(record.address);
                 trace.mark(record.address);
             }
             Some(Index::Tickets | Index::Images) if is_newest()? => files.push((index, record)),
@@ -264,6 +448,18 @@ fn copy_added<'s>(
             // What compilations are made of, and what was replaced since.
             _ => {}
         }
+    }
+    let mut damaged = Damaged::default();
+    copy_compilations(
+        programs,
+        &compilations,
+        &mut copier,
+        &mut damaged,
+        &Silent,
+        threads,
+    )?;
+    if let Some(error) = damaged.into_first() {
+        return Err(error.into());
     }
     for (index, record) in files {
         let address = if index == Index::Tickets.slot() {

@@ -31,7 +31,7 @@ pub fn unless_damaged<T>(result: Result<T, ProgramError>) -> Result<Option<T>, P
 /// The compilations that were found to be damaged, and how.
 #[derive(Debug, Default)]
 pub struct Damaged {
-    compilations: HashMap<Address, String>,
+    compilations: HashMap<Address, ProgramError>,
 }
 
 impl Damaged {
@@ -51,18 +51,30 @@ impl Damaged {
         let copied = programs
             .compilation_at(compilation)
             .and_then(|view| copier.compilation(programs, &view));
-        match copied {
+        self.unless_damaged(compilation, copied)
+    }
+
+    /// What came of a compilation; `None` if it is damaged, which is remembered.
+    ///
+    /// # Errors
+    /// All others.
+    pub fn unless_damaged<T>(
+        &mut self,
+        compilation: Address,
+        result: Result<T, ProgramError>,
+    ) -> Result<Option<T>, ProgramError> {
+        match result {
             Err(error) if is_of_record(&error) => {
-                self.compilations.insert(compilation, error.to_string());
+                self.compilations.insert(compilation, error);
                 Ok(None)
             }
             other => other.map(Some),
         }
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.compilations.is_empty()
+    /// The error of one of them.
+    pub fn into_first(self) -> Option<ProgramError> {
+        self.compilations.into_values().next()
     }
 
     /// Marks what names them as gone, and warns.

@@ -7,25 +7,33 @@
 //!    beside those, in archives, or below a directory that the user names or has named once), images
 //!    whose output is still there, and whatever is younger than the grace period.
 //!    What records of other kinds are live with these, [`trace`] finds out; it need not know the kinds.
-//! 2. [`compact`](compact::compact) copies that, compilation by compilation in the
-//!    order of the tickets' paths: so what one link reads stands together. Every digest
+//!    [`budget`] lets some of what is only remembered go, where the user has named a size; [`explain`] says what keeps a record.
+//! 2. [`compact`](compact::compact) copies that: names first, then compilation by compilation in the
+//!    order of the images' inputs, or else of the tickets' paths: so what one link reads stands together. Every digest
 //!    is computed again on the way.
 //! 3. What writers committed meanwhile is copied after it; the last of it, and the
 //!    renaming, under the old file's write lock.
 //!
 //! [`damage`]: what is damaged is left out, and what must be built again is told. [`new_file`] is how that is done where others can write the directory.
 //!
+//! [`idle`] does that while the machine has nothing else to do, and [`timer`] has that done each day.
+//!
 //! Whoever has the old file open goes on reading it. Writers that were waiting for its
 //! lock find it replaced ([`store::engine::Error::Replaced`]) and open the new one.
 //! Until the renaming, which is atomic, the old file is untouched: killed at any time,
 //! the compactor leaves one good repository.
 
+pub mod budget;
 pub mod cli;
 pub mod compact;
 pub mod damage;
+pub mod explain;
+pub mod idle;
 pub mod listing;
 pub mod measure;
 pub mod new_file;
+mod priority;
 pub mod report;
 pub mod roots;
+pub mod timer;
 pub mod trace;

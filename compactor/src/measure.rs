@@ -13,6 +13,7 @@ use format_spec::fragment::TargetKind;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, SymbolRecord, has_envelopes};
 use std::collections::HashSet;
+use store::engine::Record;
 use store::program::Programs;
 
 /// What a record costs in its index: a word of a leaf, which is between half and all full, and its share of the nodes.
@@ -29,14 +30,7 @@ const RECORD: u64 = 8 + 32 + 4;
 /// # Errors
 /// If an index is damaged.
 pub fn bytes_after(programs: &Programs<'_>, survey: &Survey, trace: &Trace) -> Result<u64> {
-    let mut meter = Meter {
-        programs,
-        names: vec![false; programs.name_count() as usize],
-        pieces: vec![false; programs.piece_count() as usize],
-        fragments: HashSet::new(),
-        waiting: Vec::new(),
-        bytes: FRAME,
-    };
+    let mut meter = Meter::new(programs);
     for &address in survey.live.keys() {
         unless_damaged(meter.compilation(address))?;
     }
@@ -49,32 +43,13 @@ pub fn bytes_after(programs: &Programs<'_>, survey: &Survey, trace: &Trace) -> R
         }
     }
     meter.follow()?;
-    for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
-        meter.record(RECORD + 16 + ticket.path.as_os_str().len() as u64);
-    }
-    for (path, _) in &survey.found {
-        meter.record(RECORD + 16 + path.as_os_str().len() as u64);
-    }
-    let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
-    let images: HashSet<Digest> = images.map(|(key, _, _)| *key).collect();
-    for record in programs.records(Index::Images) {
-        if let Some(record) = unless_damaged(record)?
-            && images.contains(&record.key())
-            && let Some(image) = unless_damaged(programs.image(&record))?
-        {
-            image.inputs.iter().for_each(|input| meter.name(input.path));
-            meter.record(record.size());
-        }
-    }
+    meter.files(survey)?;
     for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
         for record in snapshot.iter(index) {
             if let Some(record) = unless_damaged(record.map_err(Into::into))?
                 && trace.is_live(record.address)
-                && let Some(envelope) = unless_damaged(programs.envelope(&record))?
             {
-                envelope.names.iter().for_each(|name| meter.name(*name));
-                envelope.pieces.iter().for_each(|piece| meter.piece(*piece));
-                meter.record(record.size());
+                meter.enveloped(&record)?;
             }
         }
     }
@@ -82,32 +57,123 @@ pub fn bytes_after(programs: &Programs<'_>, survey: &Survey, trace: &Trace) -> R
     Ok(meter.bytes)
 }
 
-struct Meter<'p, 's> {
+/// Adds up what records take, each once.
+pub(crate) struct Meter<'p, 's> {
     programs: &'p Programs<'s>,
-    /// By number: whether it is in use.
-    names: Vec<bool>,
-    pieces: Vec<bool>,
+    names: Used,
+    pieces: Used,
     fragments: HashSet<Address>,
     /// Fragments that are in use and have not been looked at.
     waiting: Vec<Address>,
     bytes: u64,
 }
 
-impl Meter<'_, '_> {
+/// Which numbers are in use.
+struct Used {
+    marks: Vec<bool>,
+    /// Those whose records have not been added up yet.
+    new: Vec<u32>,
+}
+
+impl Used {
+    fn new(count: u64) -> Used {
+        Used {
+            marks: vec![false; count as usize],
+            new: Vec::new(),
+        }
+    }
+
+    fn mark(&mut self, number: u32) {
+        if let Some(mark) = self.marks.get_mut(number as usize)
+            && !std::mem::replace(mark, true)
+        {
+            self.new.push(number);
+        }
+    }
+}
+
+impl<'p, 's> Meter<'p, 's> {
+    /// That of an empty file.
+    pub fn new(programs: &'p Programs<'s>) -> Meter<'p, 's> {
+        Meter {
+            programs,
+            names: Used::new(programs.name_count()),
+            pieces: Used::new(programs.piece_count()),
+            fragments: HashSet::new(),
+            waiting: Vec::new(),
+            bytes: FRAME,
+        }
+    }
+
+    /// Adds the live records of tickets and images.
+    ///
+    /// # Errors
+    /// If an index is damaged.
+    pub fn files(&mut self, survey: &Survey) -> Result<()> {
+        for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
+            self.record(RECORD + 16 + ticket.path.as_os_str().len() as u64);
+        }
+        for (path, _) in &survey.found {
+            self.record(RECORD + 16 + path.as_os_str().len() as u64);
+        }
+        let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
+        let images: HashSet<Digest> = images.map(|(key, _, _)| *key).collect();
+        for record in self.programs.records(Index::Images) {
+            if let Some(record) = unless_damaged(record)?
+                && images.contains(&record.key())
+                && let Some(image) = unless_damaged(self.programs.image(&record))?
+            {
+                image.inputs.iter().for_each(|input| self.name(input.path));
+                self.record(record.size());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was found to be live: compilations, fragments, and records in envelopes. What is damaged takes nothing.
+    /// Gives how many bytes there are now.
+    ///
+    /// # Errors
+    /// If an index is damaged.
+    pub fn add(&mut self, found: &[Address]) -> Result<u64> {
+        for &address in found {
+            let record = self.programs.snapshot().record_at(address);
+            let Some(record) = unless_damaged(record.map_err(Into::into))? else {
+                continue;
+            };
+            match record.index() {
+                Some(index) if index == Index::Compilations.slot() => {
+                    unless_damaged(self.compilation(address))?;
+                }
+                Some(index) if index == Index::Fragments.slot() => self.waiting.push(address),
+                Some(index) if has_envelopes(index) => self.enveloped(&record)?,
+                _ => {}
+            }
+        }
+        self.follow()?;
+        self.numbered()?;
+        Ok(self.bytes)
+    }
+
+    fn enveloped(&mut self, record: &Record<'s>) -> Result<()> {
+        if let Some(envelope) = unless_damaged(self.programs.envelope(record))? {
+            envelope.names.iter().for_each(|name| self.name(*name));
+            envelope.pieces.iter().for_each(|piece| self.piece(*piece));
+            self.record(record.size());
+        }
+        Ok(())
+    }
+
     fn record(&mut self, size: u64) {
         self.bytes += size.next_multiple_of(8) + INDEXED;
     }
 
     fn name(&mut self, name: NameId) {
-        if let Some(used) = self.names.get_mut(name.0 as usize) {
-            *used = true;
-        }
+        self.names.mark(name.0);
     }
 
     fn piece(&mut self, piece: PieceId) {
-        if let Some(used) = self.pieces.get_mut(piece.0 as usize) {
-            *used = true;
-        }
+        self.pieces.mark(piece.0);
     }
 
     fn compilation(&mut self, address: Address) -> store::program::Result<()> {
@@ -164,17 +230,13 @@ impl Meter<'_, '_> {
 
     /// The pieces and names that are in use.
     fn numbered(&mut self) -> Result<()> {
-        let used = |marks: &[bool]| -> Vec<u32> {
-            let numbers = (0..).zip(marks).filter(|(_, used)| **used);
-            numbers.map(|(number, _)| number).collect()
-        };
-        for number in used(&self.pieces) {
+        for number in std::mem::take(&mut self.pieces.new) {
             if let Some(piece) = unless_damaged(self.programs.piece(PieceId(number)))? {
                 self.record(piece.record.size() + NUMBERED);
                 self.name(piece.header.section_name);
             }
         }
-        for number in used(&self.names) {
+        for number in std::mem::take(&mut self.names.new) {
             if let Some(name) = unless_damaged(self.programs.name(NameId(number)))? {
                 // Head, short key, number and check.
                 self.record(8 + 8 + 4 + 4 + name.len() as u64 + NUMBERED);

@@ -167,7 +167,7 @@ impl<'d> NewFile<'d> {
     ///
     /// # Errors
     /// If that is not possible. Then the old one is where it was.
-    pub fn take_place(mut self, old: &Store) -> Result<()> {
+    pub fn take_place(mut self, old: &Store) -> Result<Swapped<'d>> {
         let directory = self.directory;
         let cannot = |what: &'static str| format!("{}: cannot {what}", old.path().display());
         let before = old.file().metadata()?;
@@ -196,10 +196,7 @@ impl<'d> NewFile<'d> {
             .with_context(|| cannot("rename the new file"))?;
         self.name = None;
         guard::output_is_complete();
-        // From here on the new file is the repository, whatever happens: a directory
-        // that cannot be synced leaves one or the other, and both are good.
-        let _ = directory.file.sync_all();
-        Ok(())
+        Ok(Swapped { directory })
     }
 
     /// Its name, which it gets if it has none.
@@ -218,6 +215,20 @@ impl<'d> NewFile<'d> {
         )?;
         self.name = Some(name.clone());
         Ok(name)
+    }
+}
+
+/// The new file has the old one's name; whether that is so on the disk is another question.
+#[must_use]
+pub struct Swapped<'d> {
+    directory: &'d Directory,
+}
+
+impl Swapped<'_> {
+    /// Waits until the disk has the new name, if it can.
+    pub fn sync(&self) {
+        // Without it a power cut leaves the old file or the new one: both are good.
+        let _ = self.directory.file.sync_all();
     }
 }
 
@@ -252,7 +263,7 @@ mod tests {
         let directory = Directory::lock(&path).expect("locked");
         let new = NewFile::new(&directory).expect("made");
         let store = new.repository(&OpenOptions::default()).expect("made");
-        new.take_place(&old).expect("renamed");
+        new.take_place(&old).expect("renamed").sync();
         let found = std::fs::metadata(&path).expect("there");
         assert_eq!((found.dev(), found.ino()), store.identity());
         assert_eq!(found.mode() & 0o7777, 0o664);
@@ -271,7 +282,7 @@ mod tests {
         std::fs::write(&victim, "victim").expect("written");
         std::fs::remove_file(&path).expect("removed");
         std::os::unix::fs::symlink(&victim, &path).expect("linked");
-        let error = new.take_place(&old).expect_err("it is another file");
+        let error = new.take_place(&old).err().expect("it is another file");
         assert!(error.to_string().contains("taken its place"), "{error}");
         assert!(path.is_symlink());
         // Neither has the new file left anything.

@@ -162,6 +162,12 @@ impl Report {
         Ok(report)
     }
 
+    /// Whether a dry run has found that a twentieth or more of the file would go: to copy the rest costs time, and wears the disk.
+    pub fn is_worth_while(&self) -> bool {
+        let freed = self.bytes_before.saturating_sub(self.bytes_after);
+        freed > 0 && freed >= self.bytes_before / 20
+    }
+
     /// Writes it for people.
     ///
     /// # Errors

@@ -26,10 +26,14 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use store::engine::Record;
 use store::program::{ProgramError, Programs};
 use tickets::Ticket;
 use tickets::file::{TicketFile, look_at};
+
+/// For how long what was found out usually holds: builds that put old tickets back do it through `repo-cc`, which says so.
+pub const HOLDS: Duration = Duration::from_secs(600);
 
 /// What the survey is told.
 #[derive(Clone, Debug)]
@@ -40,6 +44,12 @@ pub struct Wishes {
     pub grace: u64,
     /// Manifests that were not used for so many nanoseconds go.
     pub unused: u64,
+    /// So many bytes the repository is to have at most: manifests go for that, those first that were used longest ago.
+    pub max_size: Option<u64>,
+    /// What was found out holds for so long: if the copying took longer (`--idle` may stop it for hours), files are looked at again.
+    pub holds: Duration,
+    /// So many threads may read and check what is copied.
+    pub threads: usize,
     /// More places where tickets may be, beside the prefixes that the repository remembers.
     pub roots: Vec<PathBuf>,
 }
@@ -136,6 +146,8 @@ pub struct Survey {
     pub images: Vec<(Digest, PathBuf, Option<Gone>)>,
     /// The manifests that nobody has used lately.
     pub unused: Vec<Address>,
+    /// The others that are old enough to go, with the day (since 1970) of their last use.
+    pub used: Vec<(u32, Address)>,
     /// The live compilations and why.
     pub live: HashMap<Address, Kept>,
     /// The others, in the order of their addresses.
@@ -546,8 +558,14 @@ impl Surveyor<'_, '_> {
                 Some(manifest) => damage::unless_damaged(self.programs.last_use(manifest))?,
                 None => None,
             };
-            if day.is_some_and(|day| self.wishes.is_unused_since(day)) {
-                self.out.unused.push(record.address);
+            match day {
+                Some(day) if self.wishes.is_unused_since(day) => {
+                    self.out.unused.push(record.address);
+                }
+                Some(day) if record.address < self.out.young => {
+                    self.out.used.push((day, record.address));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -635,6 +653,9 @@ mod tests {
             now: 1000,
             grace: 100,
             unused: 0,
+            max_size: None,
+            holds: HOLDS,
+            threads: 2,
             roots: Vec::new(),
         };
         assert!(wishes.protects(901) && wishes.protects(5000) && wishes.protects(u64::MAX));

@@ -43,15 +43,55 @@ pub struct Trace {
     /// How many elements of the vectors have been marked and copied.
     marked_elements: [u64; VECTOR_SLOTS],
     copied_elements: [u64; VECTOR_SLOTS],
+    /// What keeps each live record that is no root, if somebody asks for that.
+    keepers: Option<HashMap<Address, Address>>,
+    /// What is live, in the order in which that was found, if somebody asks for that.
+    found: Option<Vec<Address>>,
+    /// The record that is being asked what it keeps; no address while roots are marked.
+    asked: Address,
     /// What was dropped, for the user.
     pub warnings: Vec<String>,
 }
 
 impl Trace {
+    /// One that remembers what keeps each record.
+    pub fn with_keepers() -> Trace {
+        Trace {
+            keepers: Some(HashMap::new()),
+            ..Trace::default()
+        }
+    }
+
+    /// One that remembers the order in which records are found to be live.
+    pub fn in_order() -> Trace {
+        Trace {
+            found: Some(Vec::new()),
+            ..Trace::default()
+        }
+    }
+
+    /// What keeps a live record, if it is no root, and that is remembered.
+    pub fn keeper_of(&self, address: Address) -> Option<Address> {
+        self.keepers.as_ref()?.get(&address).copied()
+    }
+
+    /// What was found to be live since this was asked for last, if that is remembered.
+    pub fn take_found(&mut self) -> Vec<Address> {
+        self.found.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Marks a record as live.
     pub fn mark(&mut self, address: Address) {
         if self.live.insert(address) {
             self.unasked.push(address);
+            if let Some(found) = &mut self.found {
+                found.push(address);
+            }
+            if let Some(keepers) = &mut self.keepers
+                && self.asked != Address(0)
+            {
+                keepers.insert(address, self.asked);
+            }
         }
     }
 
@@ -159,11 +199,12 @@ impl Trace {
         }
         // If there are none, nobody asks what fragments the live compilations are made of.
         let has_any = |index: IndexSlot| has_envelopes(index) && snapshot.count(index) > 0;
-        if !IndexSlot::all().any(has_any) {
+        if !IndexSlot::all().any(has_any) && self.keepers.is_none() {
             return Ok(());
         }
         loop {
             if let Some(address) = self.unasked.pop() {
+                self.asked = address;
                 self.ask(programs, address)?;
                 for waiting in self.waiting.remove(&address).unwrap_or_default() {
                     if !self.is_live(waiting)
@@ -173,8 +214,10 @@ impl Trace {
                     }
                 }
             } else if let Some(address) = self.unasked_for_owners.pop() {
+                self.asked = address;
                 self.ask_for_owners(programs, address)?;
             } else {
+                self.asked = Address(0);
                 return Ok(());
             }
         }

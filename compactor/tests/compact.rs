@@ -3,9 +3,11 @@
 mod common;
 
 use common::{Directory, FOREVER, add, compact, dry_run, has, unit, wishes};
-use compactor::compact::Silent;
+use compactor::compact::{Observer, Silent};
+use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use format_spec::program::{ImageHeader, ImageInputRecord, Index, TicketHeader};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::engine::{self, Durability, Reader};
 use store::program::{Addition, ProgramError};
@@ -346,4 +348,48 @@ fn a_build_renews_an_old_record_before_it_writes_the_ticket() {
     wishes.now = renewed.written + 1_000_000_000;
     compact(&place.path("program.repo"), &wishes, &Silent).expect("compacted");
     assert!(has(&place.repository(), &a));
+}
+
+/// Puts a ticket back, of which nobody tells the repository, when all is copied.
+struct PutBack<'a> {
+    ticket: &'a Path,
+    from: &'a Path,
+}
+
+impl Observer for PutBack<'_> {
+    fn begin(&self, what: &'static str, _: u64) {
+        if what == "catching up" {
+            std::fs::copy(self.from, self.ticket).expect("copied");
+        }
+    }
+
+    fn step(&self) {}
+}
+
+#[test]
+fn files_are_looked_at_again_after_a_long_time() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let (kept, lost) = (unit(b"kept", b"\xc3"), unit(b"lost", b"\x90\xc3"));
+    let (ticket, from) = (
+        place.path("lost.o"),
+        place.directory.path().join("other/lost.o"),
+    );
+    add(&repository, &kept, Some(&place.path("kept.o")));
+    add(&repository, &lost, Some(&ticket));
+    drop(repository);
+    std::fs::create_dir(from.parent().expect("a directory")).expect("made");
+    std::fs::rename(&ticket, &from).expect("moved");
+    let put_back = PutBack {
+        ticket: &ticket,
+        from: &from,
+    };
+    let wishes = Wishes {
+        holds: std::time::Duration::ZERO,
+        ..wishes(0)
+    };
+    compact(&place.path("program.repo"), &wishes, &put_back).expect("compacted");
+    let repository = place.repository();
+    assert!(has(&repository, &kept) && has(&repository, &lost));
+    repository.store().verify().expect("good");
 }

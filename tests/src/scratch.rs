@@ -80,6 +80,7 @@ impl Scratch {
             "REPO_CC_DISABLE",
             "REPO_CC_READONLY",
             "REPO_LOCK_WAIT",
+            "REPO_MAX_SIZE",
             "REPO_CC_PRUNE",
             "REPO_CC_VERIFY",
             "SUDO_UID",

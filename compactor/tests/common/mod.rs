@@ -4,7 +4,7 @@
 
 use compactor::compact::{Observer, Silent};
 use compactor::report::Report;
-use compactor::roots::Wishes;
+use compactor::roots::{HOLDS, Wishes};
 use format_spec::fragment::{SectionKind, SectionRecord};
 use std::path::{Path, PathBuf};
 use store::program::build::{
@@ -168,6 +168,9 @@ pub fn wishes(grace: u64) -> Wishes {
         now: u64::MAX / 2,
         grace,
         unused: u64::MAX,
+        max_size: None,
+        holds: HOLDS,
+        threads: 2,
         roots: Vec::new(),
     }
 }

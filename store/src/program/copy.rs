@@ -32,13 +32,33 @@ pub struct Copier<'d> {
     adder: Adder<'d>,
 }
 
+/// Reads a compilation with all that it is made of, to be copied: most of the work, which needs no lock.
+///
+/// # Errors
+/// [`ProgramError::Damaged`] if its content does not have its digest; and what comes from reading the source.
+pub fn prepare_copy<'s>(source: &Programs<'s>, view: &CompilationView<'s>) -> Result<Prepared<'s>> {
+    let damaged = |what| damaged(source, view.record().address, what);
+    // The outline is no part of the digest.
+    if !view.outline_is_whole() {
+        return Err(damaged("the outline does not have its checksum"));
+    }
+    let mut prepared = Prepared::new(source.load(view)?)?;
+    if !view.record().has_key(&prepared.digest) {
+        return Err(damaged(
+            "the compilation's content does not have its digest",
+        ));
+    }
+    prepared.compress();
+    Ok(prepared)
+}
+
 impl<'d> Copier<'d> {
-    /// Copies into `destination`, whose write lock it takes.
+    /// Copies into `destination`, whose write lock it takes; its commit waits for what `durability` says.
     ///
     /// # Errors
     /// If the destination cannot be written or is damaged.
-    pub fn new(destination: &'d Repository) -> Result<Copier<'d>> {
-        let transaction = destination.store().begin(Durability::Durable)?;
+    pub fn new(destination: &'d Repository, durability: Durability) -> Result<Copier<'d>> {
+        let transaction = destination.store().begin(durability)?;
         Ok(Copier {
             adder: Adder::new(transaction)?,
         })
@@ -58,19 +78,15 @@ impl<'d> Copier<'d> {
         if let Some(known) = self.find(Index::Compilations.slot(), &digest)? {
             return Ok(known);
         }
-        let damaged = |what| damaged(source, view.record().address, what);
-        // The outline is no part of the digest.
-        if !view.outline_is_whole() {
-            return Err(damaged("the outline does not have its checksum"));
-        }
-        let mut prepared = Prepared::new(source.load(view)?)?;
-        if prepared.digest != digest {
-            return Err(damaged(
-                "the compilation's content does not have its digest",
-            ));
-        }
-        prepared.compress();
-        Ok(self.adder.add_unseen(&prepared)?.address)
+        self.prepared(&prepare_copy(source, view)?)
+    }
+
+    /// Adds a compilation that was [prepared](prepare_copy) and is not there yet, and returns where it is now.
+    ///
+    /// # Errors
+    /// If the destination cannot be written.
+    pub fn prepared(&mut self, prepared: &Prepared<'_>) -> Result<Address> {
+        Ok(self.adder.add_unseen(prepared)?.address)
     }
 
     /// Copies the record of a ticket, which names the compilation that is now at
@@ -130,7 +146,10 @@ impl<'d> Copier<'d> {
     }
 
     /// The id of a name in the destination, to which it is copied.
-    fn name(&mut self, source: &Programs<'_>, name: NameId) -> Result<NameId> {
+    ///
+    /// # Errors
+    /// As above.
+    pub fn name(&mut self, source: &Programs<'_>, name: NameId) -> Result<NameId> {
         let name = source.name(name)?;
         self.adder.name(name)
     }
@@ -238,7 +257,7 @@ impl<'d> Copier<'d> {
         self.replace(Index::Images, &view.record.key(), &value)
     }
 
-    /// Commits, and returns when everything is on the disk.
+    /// Commits.
     ///
     /// # Errors
     /// If it cannot be written: then nothing was added.

@@ -7,6 +7,7 @@
 //! Knows no object file format: constants of ELF appear only as numbers that are kept.
 
 mod add;
+pub mod budget;
 pub mod build;
 mod columns;
 mod compilation_view;
@@ -36,7 +37,7 @@ pub mod waiting;
 
 pub use add::{Added, Addition};
 pub use compilation_view::{Bindings, CompilationView};
-pub use copy::Copier;
+pub use copy::{Copier, prepare_copy};
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use fragment_view::{

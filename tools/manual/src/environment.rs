@@ -56,9 +56,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Below it are the links through which gcc finds repo-ld. Without it, below ~/.cache.",
     },
     Variable {
+        name: "REPO_MAX_SIZE",
+        readers: &["cc"],
+        meaning: "A size, such as 20G. When a compile finds that the repository is larger, it starts repo-gc --idle --max-size SIZE and does not wait for it, at most once an hour. Without it, never.",
+    },
+    Variable {
         name: "XDG_CONFIG_HOME",
-        readers: &["cc", "ld"],
-        meaning: "Below it is the key with which repo-cc signs how tickets were made. Without it, below ~/.config.",
+        readers: &["cc", "ld", "gc"],
+        meaning: "Below it is the key with which repo-cc signs how tickets were made, and what repo-gc --install-timer gives to systemd. Without it, below ~/.config.",
     },
     Variable {
         name: "HOME",

@@ -3,6 +3,7 @@
 
 use super::invocation::Asked;
 use super::log::Log;
+use super::outgrown;
 use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
 use format_spec::digest::Digest;
@@ -151,7 +152,9 @@ impl<'a> Importer<'a> {
             }
             false => self.ticket(&added.digest, target)?,
         };
+        let log = self.log;
         let repository = self.repository(target)?;
+        outgrown::look_at(repository.path(), log);
         Ok(Imported {
             ticket,
             summary: Summary {

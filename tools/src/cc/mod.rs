@@ -26,6 +26,7 @@ mod linker_dir;
 mod log;
 mod memo;
 mod options;
+mod outgrown;
 mod own_dir;
 mod pruning;
 mod publish;

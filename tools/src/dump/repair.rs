@@ -9,7 +9,7 @@ use super::output::{Text, View};
 use super::verify::{self, verify};
 use anyhow::{Context, Result};
 use compactor::compact::{Silent, compact};
-use compactor::roots::Wishes;
+use compactor::roots::{HOLDS, Wishes};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::program::Repository;
@@ -64,6 +64,9 @@ pub fn repair(repository: &Repository) -> Result<Report> {
         now: u64::try_from(now.as_nanos())?,
         grace: u64::MAX,
         unused: u64::MAX,
+        max_size: None,
+        holds: HOLDS,
+        threads: 1,
         roots: Vec::new(),
     };
     let compacted = compact(repository, &all, &Silent).with_context(|| match leaves {
