@@ -48,8 +48,8 @@ pub struct Cli {
         long, visible_alias = "max-age", value_name = "DURATION", default_value = UNUSED, value_parser = duration
     )]
     pub unused: Duration,
-    /// Also drop of these, those first that were asked for longest ago, until the repository has no more than so many bytes
-    /// (K, M, G, T, or Ki, Mi, Gi, Ti behind a number). What tickets and outputs need stays
+    /// Also drop of these, those first that were asked for longest ago, until the repository has no
+    /// more than so many bytes (K, M, G, T, or Ki, Mi, Gi, Ti behind a number). What tickets and outputs need stays
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_size: Option<u64>,
     /// Also look for tickets in this file, or below this directory, such as one into which libraries are
@@ -63,17 +63,19 @@ pub struct Cli {
     /// outputs), and do no more
     #[arg(long = "roots", conflicts_with_all = ["roots", "dry_run"])]
     pub list_roots: bool,
-    /// Show what keeps the record whose digest begins with these digits, as a path from what is live by itself, and do no more
+    /// Show what keeps the record whose digest begins with these digits, as a path from what is live by
+    /// itself, and do no more
     #[arg(long, value_name = "DIGEST", conflicts_with_all = ["dry_run", "list_roots", "forget", "idle"])]
     pub explain: Option<String>,
     /// Write JSON instead of text
     #[arg(long)]
     pub json: bool,
-    /// Work at the lowest priority, only while the machine has nothing else to do, and only if that frees a twentieth of the
-    /// repository: stop as soon as something else runs or waits for the disk, and go on when that is over
+    /// Work at the lowest priority, only while the machine has nothing else to do, and only if that frees
+    /// a twentieth of the repository: stop as soon as something else runs or waits for the disk, and go on when that is over
     #[arg(long, conflicts_with_all = ["dry_run", "list_roots", "forget"])]
     pub idle: bool,
-    /// Have this done with --idle each day, with the other options that are given: by the user's systemd, or else by cron
+    /// Have this done with --idle each day, with the other options that are given: by the user's systemd,
+    /// or else by cron
     #[arg(long, conflicts_with_all = ["dry_run", "list_roots", "forget", "explain"])]
     pub install_timer: bool,
     /// End that
