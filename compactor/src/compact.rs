@@ -311,7 +311,7 @@ fn copy_names(programs: &Programs<'_>, order: &[Address], copier: &mut Copier<'_
 }
 
 /// Copies compilations in this order. What is most of the work, to read them and to check their digests, is done by several
-/// threads, of which each takes every so manieth.
+/// threads, of which each takes its share in turn.
 fn copy_compilations(
     programs: &Programs<'_>,
     order: &[Address],

@@ -52,6 +52,8 @@ pub mod flag {
     pub const REFERENCED_BY_SHARED: u32 = 1 << 5;
     /// A shared object defines it (perhaps not the one that is used), and nothing of another kind ([`UNLIKE_SHARED`]).
     pub const DEFINED_BY_SHARED: u32 = 1 << 6;
+    /// A shared object speaks of it, so that it may be seen from outside.
+    pub const BY_SHARED: u32 = REFERENCED_BY_SHARED | DEFINED_BY_SHARED;
     /// The winning definition is thread-local.
     pub const TLS: u32 = 1 << 7;
     /// The winning definition is `STT_GNU_IFUNC` in an object.

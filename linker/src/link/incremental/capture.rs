@@ -2,7 +2,6 @@
 
 use super::inputs::Inputs;
 use super::manifest;
-use super::names::BY_SHARED;
 use super::state::{
     self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, MANY, NONE, NameKey,
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
@@ -600,7 +599,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
 fn hidden(exports: bool, records: &[NameRecord]) -> Vec<[u32; 2]> {
     let keeps = |record: &NameRecord| {
         let is_one = record.hidden_by != NONE && record.hidden_by != MANY;
-        is_one && (exports || record.flags & BY_SHARED != 0)
+        is_one && (exports || record.flags & flag::BY_SHARED != 0)
     };
     let named = (0..).zip(records).filter(|(_, record)| keeps(record));
     let mut hidden: Vec<[u32; 2]> = named

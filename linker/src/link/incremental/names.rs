@@ -20,9 +20,6 @@ const ELSEWHERE: Key = Key(rank::STRONG << 60);
 /// Those in shared objects have this one.
 const SHARED: Key = Key(rank::SHARED << 60);
 
-/// What makes a name one that may be seen from outside.
-pub(super) const BY_SHARED: u32 = flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED;
-
 /// One of the names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
@@ -253,7 +250,7 @@ impl Names {
         }
         for known in &self.list {
             let Some(record) = known.record else { continue };
-            let counts = exports || record.flags & BY_SHARED != 0;
+            let counts = exports || record.flags & flag::BY_SHARED != 0;
             let said_it = record.hidden_by == MANY || ids.binary_search(&record.hidden_by).is_ok();
             if counts && said_it && !known.is_hidden {
                 let name = diag.show_name(symbols.name(known.symbol));

@@ -2,8 +2,8 @@
 //!
 //! Who mentions `tmpnam`, or asks for an executable stack, is warned of each time. Such warnings name the files that they are about,
 //! and hold as long as these are as they are: the state keeps their texts. If a file is edited that one of them names, the link
-//! is a full one, and finds out what there is to say now; if another file comes to do what is warned of, too (which is not
-//! known to be warned of, as only the first one is named).
+//! is a full one, and finds out what there is to say now. So it is if another file mentions what is warned of, or asks for such
+//! a stack: a warning may name only the first that does.
 
 use super::Reason;
 use super::command::Command;

@@ -1,10 +1,10 @@
 //! The rest of the program, as the state file has it: what names mean, who has which group, where equal pieces are.
 
-use super::names::BY_SHARED;
 use super::state::{
     ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord,
     State, Table, file, hash_piece, key_of,
 };
+use crate::symbols::flag;
 use rustc_hash::FxHashMap;
 
 /// Where a name's record is.
@@ -127,7 +127,7 @@ impl<'s> World<'s> {
         let is_hidden = |(_, record): &(NameAt, &NameRecord)| {
             ids.binary_search(&record.hidden_by).is_ok()
                 && record.definer != NONE
-                && (exports || record.flags & BY_SHARED != 0)
+                && (exports || record.flags & flag::BY_SHARED != 0)
         };
         let all = in_table.chain(added).filter(is_hidden);
         all.map(|(at, _)| at).collect()
