@@ -1,13 +1,15 @@
 //! After a full link: what the next link of the same output needs to know is written into the state file.
 
+use super::held::Held;
 use super::inputs::Inputs;
 use super::manifest;
+use super::reason::Reason;
 use super::state::{
     self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, MANY, NONE, NameKey,
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
     file, key_of,
 };
-use super::{Held, Reason, said, spare};
+use super::{said, spare};
 use crate::args::Args;
 use crate::elf::c;
 use crate::file::Files;

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::pieces::AddedPiece;
-use super::spare::{Images, Range};
+use super::records::{Images, Range};
 use super::state::{
     ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MANY, MentionRecord, NONE,
     NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,

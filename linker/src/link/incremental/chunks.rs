@@ -1,8 +1,8 @@
 //! Where the sections of the files go that are linked again, part by part of the output.
 
-use super::Reason;
 use super::capture::SectionKeys;
 use super::gaps::{self, Wanted};
+use super::reason::Reason;
 use super::state::{ChunkRecord, DAMAGED, FileRecord, PartRecord, PlaceRecord, State, Table};
 use crate::file::Files;
 use crate::ids::{FileId, PartId, SectionId};

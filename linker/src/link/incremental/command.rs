@@ -5,7 +5,7 @@
 //! between, an argument that stands for another one is an object under another name (what compilers make for the link alone
 //! is called otherwise each time), and what is left over was added or taken away. Only objects may come and go so.
 
-use super::Reason;
+use super::reason::Reason;
 use super::state::{ArgumentRecord, InputRecord, NONE, NameKey, State, Table, key_of};
 use crate::args::{Args, InputArg, InputKind};
 use rustc_hash::FxHashMap;

@@ -3,11 +3,12 @@
 //! As in a full link the first input counts that offers a definition, in the order in which they were opened: an archive of
 //! which a member has it, or a shared object. The indices of archives are read for it, which is little beside what is in them.
 
-use super::Reason;
 use super::command::Command;
+use super::drawn::{Drawn, Found};
 use super::edited::Edited;
 use super::imports::Import;
 use super::look::{is_shared, map};
+use super::reason::Reason;
 use super::state::{InputRecord, MemberRecord, NONE, State, Table, content_key, input};
 use crate::args::InputKind;
 use crate::linker_symbols;
@@ -15,28 +16,6 @@ use crate::shared::Shared;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tickets::archive::Archive;
-
-/// A member of an archive that is to be linked from now on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Drawn {
-    /// The archive, by its number among the inputs.
-    pub input: u32,
-    /// Which member it is, counted from 1.
-    pub member: u32,
-    /// `--exclude-libs` covers it.
-    pub exclude: bool,
-    /// Key of its contents.
-    pub content: [u64; 2],
-}
-
-/// Who has names that are needed now.
-#[derive(Default)]
-pub(super) struct Found {
-    /// Members of archives that are not linked yet.
-    pub members: Vec<Drawn>,
-    /// Names of shared objects.
-    pub imports: Vec<Import>,
-}
 
 /// Finds who has the names, each of which nobody defines that is linked; `output` are the output's bytes.
 ///

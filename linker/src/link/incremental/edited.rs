@@ -4,14 +4,14 @@
 //! its contents. An archive may have got new members, or lost some that were not linked, as long as nobody would be linked
 //! that was not: of that its index tells.
 
-use super::Reason;
 use super::command::{self, Command};
-use super::draw::{Drawn, Found};
+use super::drawn::{Drawn, Found};
 use super::imports::Import;
 use super::inputs::list_members;
 use super::interface;
 use super::look::map;
 use super::manifest::Changed;
+use super::reason::Reason;
 use super::state::{
     ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table,
     content_key, file, input,

@@ -1,11 +1,14 @@
 //! The places of an output's state, and the lock on them: of two links of one output that run at once, the second waits until
 //! the first has finished, also what nobody waits for any more.
 
-use super::{Reason, manifest};
+use super::reason::Reason;
 use crate::args::Args;
+use format_spec::digest::Digest;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use store::program::locate;
 use store::states::{self, Lock};
 
 /// How long a link waits for another one of the same output. One that was stopped shall not stop all others.
@@ -29,7 +32,7 @@ impl Held {
     /// # Errors
     /// If there is no place for a state, or another link does not come to its end.
     pub(super) fn take(args: &Args) -> Result<Held, Reason> {
-        let state = manifest::state_path(args)?;
+        let state = state_path(args)?;
         let failed = |why| Reason::from(format!("cannot lock {}: {why}", state.display()));
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
@@ -81,4 +84,25 @@ impl Held {
     pub(crate) fn descriptor(&self) -> RawFd {
         self.lock.file().as_raw_fd()
     }
+}
+
+/// The state file of an output: beside the repository that the options, the environment or the output's place name. Its
+/// folder is made.
+///
+/// # Errors
+/// If there is no such place, or it is not the user's own.
+fn state_path(args: &Args) -> Result<PathBuf, Reason> {
+    let environment = locate::Environment::current();
+    let places = locate::places(args.repo.as_deref(), Some(&args.output), &environment)
+        .map_err(|why| Reason::from(store::describe(&why)))?;
+    let place = places
+        .into_iter()
+        .next()
+        .ok_or("there is no place for a repository")?;
+    let folder = states::make_folder(&place.path);
+    let failed = |why| Reason::from(format!("no state beside {}: {why}", place.path.display()));
+    let folder = folder.map_err(failed)?;
+    let output = std::path::absolute(&args.output).map_err(failed)?;
+    let name = Digest::of(output.as_os_str().as_bytes());
+    Ok(folder.join(format!("{name:.32}")))
 }

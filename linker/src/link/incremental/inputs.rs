@@ -4,10 +4,11 @@
 //! archives whole of which one member is new.
 
 use super::look::{is_shared, map};
+use super::reason::Reason;
 use super::state::{
     Builder, FileRecord, InputRecord, MemberRecord, NONE, Table, content_key, input,
 };
-use super::{Reason, command, interface};
+use super::{command, interface};
 use crate::args::{Args, InputKind};
 use crate::file::File;
 use crate::inputs::OpenedFile;

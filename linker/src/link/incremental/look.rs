@@ -1,6 +1,6 @@
 //! Inputs that are opened only to be looked at, not to be linked.
 
-use super::Reason;
+use super::reason::Reason;
 use crate::elf::c;
 use memmap2::Mmap;
 use std::fs::File;

@@ -3,39 +3,18 @@
 //! The cost of looking is one `stat` an input, and the only one that grows with the program when nothing has changed.
 
 use super::command::Command;
+use super::held::Held;
+use super::reason::Reason;
+use super::spare;
 use super::state::{DAMAGED, InputRecord, SearchRecord, State, Table, input};
-use super::{Held, Reason, spare};
 use crate::args::{Args, Incremental};
 use crate::search::{Environment, Search};
 use crate::stamp::Stamp;
 use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use store::program::locate;
-use store::states;
-
-/// The state file of an output: beside the repository that the options, the environment or the output's place name. Its
-/// folder is made.
-///
-/// # Errors
-/// If there is no such place, or it is not the user's own.
-pub(super) fn state_path(args: &Args) -> Result<PathBuf, Reason> {
-    let environment = locate::Environment::current();
-    let places = locate::places(args.repo.as_deref(), Some(&args.output), &environment)
-        .map_err(|why| Reason::from(store::describe(&why)))?;
-    let place = places
-        .into_iter()
-        .next()
-        .ok_or("there is no place for a repository")?;
-    let folder = states::make_folder(&place.path);
-    let failed = |why| Reason::from(format!("no state beside {}: {why}", place.path.display()));
-    let folder = folder.map_err(failed)?;
-    let output = std::path::absolute(&args.output).map_err(failed)?;
-    let name = Digest::of(output.as_os_str().as_bytes());
-    Ok(folder.join(format!("{name:.32}")))
-}
 
 /// Digest of all that decides about a link beside its inputs.
 pub(super) fn options_digest(args: &Args) -> [u8; 32] {

@@ -11,12 +11,14 @@
 //! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (an order that cannot be told, a
 //! definition that others may see, a slot that is missing, no room left) makes a full link of it, and the log says why.
 
+mod again;
 mod capture;
 mod changes;
 mod choice;
 mod chunks;
 mod command;
 mod draw;
+mod drawn;
 mod edited;
 mod gaps;
 mod held;
@@ -31,6 +33,7 @@ mod patch;
 mod pieces;
 mod place;
 mod read;
+mod reason;
 mod records;
 mod relink;
 mod said;
@@ -48,15 +51,7 @@ pub(crate) use held::Held;
 pub(crate) use relink::{Full, Outcome, relink, verify};
 
 use super::Link;
-use crate::diag::Diagnostics;
-use command::Command;
-use edited::Edited;
-use state::State;
-use std::borrow::Cow;
-use world::World;
-
-/// Why a link is not incremental.
-pub(crate) type Reason = Cow<'static, str>;
+use reason::Reason;
 
 /// After a full link that is to leave a state: why it leaves none, if that is known already.
 pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
@@ -76,46 +71,4 @@ pub(crate) fn refuses(link: Link, finished: &Finished) -> Option<Reason> {
 pub(crate) fn keep(held: &Held, finished: Finished) -> Result<(), Reason> {
     held.clean();
     capture::capture(finished, held)
-}
-
-/// What every step of an incremental link is told.
-#[derive(Clone, Copy)]
-struct Again<'g> {
-    link: Link<'g>,
-    /// What the link before has left.
-    state: &'g State,
-    /// The program around, as that says.
-    world: &'g World<'g>,
-    /// The command line.
-    command: &'g Command<'g>,
-    /// What has changed.
-    edited: &'g Edited,
-    /// The objects that are linked again, by their numbers there, in order.
-    ids: &'g [u32],
-    /// What is said of them.
-    diag: &'g Diagnostics,
-}
-
-impl Again<'_> {
-    /// Gives up if anything was said: a full link says it.
-    fn refuse(&self) -> Result<(), Reason> {
-        if !self.diag.has_errors() && self.diag.warning_count() == 0 {
-            return Ok(());
-        }
-        let mut text = Vec::new();
-        // Memory takes all that is written.
-        let _ = self.diag.flush(&mut text);
-        let text = String::from_utf8_lossy(&text);
-        let first = text.lines().next().unwrap_or("an error");
-        Err(format!("a changed object has {first}").into())
-    }
-}
-
-/// What is done with what the objects are now.
-#[derive(Clone, Copy)]
-enum How<'h> {
-    /// The output is changed.
-    Change(&'h Held),
-    /// The output must be so already.
-    Compare,
 }

@@ -1,8 +1,8 @@
 //! What the names mean that the files mention which are linked again: what they define themselves, and what the rest of the
 //! program does.
 
-use super::Reason;
 use super::imports::{self, Grant, Import};
+use super::reason::Reason;
 use super::state::{
     DAMAGED, Facts, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
 };

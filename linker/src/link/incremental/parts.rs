@@ -1,7 +1,7 @@
 //! The output's sections and their parts, in a link of a few files and in the state.
 
-use super::Reason;
 use super::capture;
+use super::reason::Reason;
 use super::state::{DAMAGED, NONE, OutputRecord, PartRecord, State, Table};
 use crate::ids::PartId;
 use crate::output::{Outputs, STANDARD_COUNT};

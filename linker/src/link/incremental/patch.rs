@@ -1,6 +1,6 @@
 //! Changing an output that is there: its bytes, and the tables that everything shares.
 
-use super::{Reason, spare};
+use super::reason::Reason;
 use crate::build_id::{self, ChunkDigest, DigestLength, Style};
 use crate::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym};
@@ -39,11 +39,11 @@ impl<'o> Patch<'o> {
     }
 
     /// What has changed: ranges of the file, each behind the one before, and no longer than it.
-    pub fn changed(&self) -> Vec<spare::Range> {
+    pub fn changed(&self) -> Vec<super::records::Range> {
         let mut ranges = self.ranges.clone();
         ranges.sort_unstable_by_key(|range| range.start);
         let size = self.image.len() as u64;
-        let mut changed: Vec<spare::Range> = Vec::new();
+        let mut changed: Vec<super::records::Range> = Vec::new();
         for Range { start, end } in ranges {
             let end = end.min(size);
             match changed.last_mut() {

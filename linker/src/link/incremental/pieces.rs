@@ -1,7 +1,7 @@
 //! Mergeable pieces of the files that are linked again: most have their like in the output.
 
-use super::Reason;
 use super::parts::find_part;
+use super::reason::Reason;
 use super::state::{DAMAGED, OutputRecord, PartRecord, Table};
 use super::world::World;
 use crate::ids::PartId;

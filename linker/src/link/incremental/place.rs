@@ -1,12 +1,13 @@
 //! The third step of an incremental link: where everything is, and who refers to what has moved.
 
+use super::again::Again;
 use super::chunks::{PlacedAgain, Placing};
 use super::names::Names;
 use super::parts::take_addresses;
 use super::read::Read;
+use super::reason::Reason;
 use super::state::{Facts, FileRecord, fact};
 use super::trace::{Settled, Traced};
-use super::{Again, Reason};
 use crate::addresses::{Places, Starts, SymbolValue};
 use crate::eh_frame::LEAST_FILL;
 use crate::frames::{FrameLayout, Frames};

@@ -1,9 +1,11 @@
 //! The first step of an incremental link: the changed objects are opened, and their sections and names numbered as in any
 //! link.
 
+use super::again::Again;
+use super::capture;
+use super::reason::Reason;
 use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
-use super::{Again, Reason, capture};
 use crate::file::Files;
 use crate::inputs::{self, InputArena, Known};
 use crate::link::names::{self as link_names, Names};

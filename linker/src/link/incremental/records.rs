@@ -1,6 +1,6 @@
 //! What stands in the tables of the [state file](super::state).
 
-use crate::stamp::Stamp;
+use crate::stamp::{Left, Stamp};
 
 /// An input file: an object, an archive, a library, a script.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -321,4 +321,18 @@ pub struct CieRecord {
     pub offset: u32,
     /// Size.
     pub size: u32,
+}
+
+/// A range of a file: offset and size.
+pub type Range = [u64; 2];
+
+/// What the images are like after a link.
+#[derive(Default)]
+pub struct Images {
+    /// The output.
+    pub output: Left,
+    /// It has another name beside the state.
+    pub has_image: bool,
+    /// The spare; zeros if there is none.
+    pub spare: Stamp,
 }

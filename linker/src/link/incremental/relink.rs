@@ -7,6 +7,7 @@
 //! again, too, and all is done once more with them. Whatever cannot be done so is done by a full link; also what turns out
 //! when the output is changed already, as a full link writes all of it.
 
+use super::again::{Again, How};
 use super::changes::{Changes, FileChange};
 use super::command::Command;
 use super::draw::draw;
@@ -14,13 +15,14 @@ use super::edited::{Edited, is_alone};
 use super::held::Held;
 use super::place::{place, referrers, values};
 use super::read::read;
+use super::reason::Reason;
 use super::said;
 use super::spare::{self, Canvas};
 use super::state::{DAMAGED, Facts, FileRecord, State, Table, file};
 use super::trace::{Unsettled, settle, trace};
 use super::world::World;
 use super::write::{self, Linked, Written};
-use super::{Again, How, Reason, edited, manifest};
+use super::{edited, manifest};
 use crate::args::Incremental;
 use crate::dependency_file;
 use crate::diag::{DiagOptions, Diagnostics};

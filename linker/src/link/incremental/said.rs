@@ -5,9 +5,9 @@
 //! is a full one, and finds out what there is to say now. So it is if another file mentions what is warned of, or asks for such
 //! a stack: a warning may name only the first that does.
 
-use super::Reason;
 use super::command::Command;
 use super::edited::Edited;
+use super::reason::Reason;
 use super::state::{Builder, DAMAGED, FileRecord, InputRecord, State, Table};
 use crate::diag::{Diagnostic, Diagnostics};
 use memchr::memmem;

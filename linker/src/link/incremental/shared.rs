@@ -3,9 +3,9 @@
 //! A full link takes of the names of shared objects only those that objects mention, so the state does not know the others. They are
 //! looked up here, where a name is new.
 
-use super::Reason;
 use super::command::Command;
 use super::look::{is_shared, map};
+use super::reason::Reason;
 use super::state::{InputRecord, State, Table, input};
 use crate::shared::Shared;
 use rustc_hash::FxHashSet;

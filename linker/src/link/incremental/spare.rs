@@ -8,8 +8,10 @@
 //! old one keeps it: a spare that anybody else has open, or that has another name (cargo makes hard links), is let go, and a
 //! new copy is made. As the image has a name of its own, the output may be gone when it is linked again, which cargo sees to.
 
+use super::held::Held;
+use super::reason::Reason;
+use super::records::{Images, Range};
 use super::state::State;
-use super::{Held, Reason};
 use crate::output_file::{self, OutputFile};
 use crate::stamp::{Left, Stamp};
 use memmap2::{Mmap, MmapMut};
@@ -19,20 +21,6 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use store::guard::{self, Guarded, Temporary};
-
-/// A range of a file: offset and size.
-pub(super) type Range = [u64; 2];
-
-/// What the images are like after a link.
-#[derive(Default)]
-pub(super) struct Images {
-    /// The output.
-    pub output: Left,
-    /// It has another name beside the state.
-    pub has_image: bool,
-    /// The spare; zeros if there is none.
-    pub spare: Stamp,
-}
 
 /// Finds out whether the output is as it was left, or gone from its place and kept as an image.
 ///

@@ -20,7 +20,7 @@ pub use super::records::{
     MemberRecord, MentionRecord, NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord,
     PlaceRecord, SearchRecord, content_key, file, hash_piece, input, key_of,
 };
-use super::spare::{Images, Range};
+use super::records::{Images, Range};
 use crate::stamp::{Left, Stamp};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::OpenOptions;

@@ -1,8 +1,8 @@
 //! The output's symbol tables, in which the files that are linked again have places.
 
-use super::Reason;
 use super::names::Names;
 use super::patch::{self, Patch};
+use super::reason::Reason;
 use super::state::{DAMAGED, Facts, FileRecord, OutputRecord, State, Table};
 use crate::addresses::{Places, SymbolValue};
 use crate::elf::Sym;

@@ -1,12 +1,14 @@
 //! The second step of an incremental link: what the names of the changed objects mean, what of these is in the output, and
 //! what that needs. Nothing may be needed that is not there.
 
+use super::again::Again;
 use super::names::{self, Known, Names};
 use super::pieces::{AddedPiece, settle_pieces};
 use super::read::Read;
+use super::reason::Reason;
+use super::shared;
 use super::state::{Facts, FileRecord, NONE, State, fact};
 use super::world::World;
-use super::{Again, Reason, shared};
 use crate::file::Files;
 use crate::frames::Frames;
 use crate::got::{self, Got};

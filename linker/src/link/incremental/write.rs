@@ -1,17 +1,19 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
+use super::again::{Again, How};
 use super::imports;
 use super::names::Known;
 use super::patch::{self, Patch};
 use super::place::Placed;
 use super::read::Read;
-use super::spare::{Canvas, Range};
+use super::reason::Reason;
+use super::records::Range;
+use super::spare::Canvas;
 use super::state::{
     CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
 };
 use super::symbols::{Left, finish_symbols, settle_symbols, update_dynamic};
 use super::trace::{Settled, Traced};
-use super::{Again, How, Reason};
 use crate::addresses::SymbolValue;
 use crate::build_id::ChunkDigest;
 use crate::eh_frame;
