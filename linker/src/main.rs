@@ -1,11 +1,11 @@
 //! `repo-ld`, in place of `ld`.
 
 use linker::args::{Args, ArgsError, help};
-use linker::diag::{DiagOptions, Diagnostics};
-use linker::host::Host;
-use linker::leave::{apart, leave};
-use linker::other_linker;
-use linker::printing;
+use linker::input::host::Host;
+use linker::link::fallback_ld;
+use linker::messages::diag::{DiagOptions, Diagnostics};
+use linker::messages::process_exit::{apart, leave};
+use linker::messages::stdio;
 use std::os::fd::RawFd;
 use std::process::ExitCode;
 use std::sync::Once;
@@ -62,15 +62,15 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(why) => {
             let other = matches!(why, ArgsError::Emulation(_))
-                .then(|| other_linker::become_it(std::env::args_os().skip(1)));
+                .then(|| fallback_ld::become_it(std::env::args_os().skip(1)));
             let other = other.map_or_else(String::new, |why| format!("; {why}"));
             linker::tell!("repo-ld: error: {why}{other}");
             return ExitCode::FAILURE;
         }
     };
-    args.take_environment(&linker::search::Environment::of_process());
+    args.take_environment(&linker::input::library_search::Environment::of_process());
     let information = help::information(&args, "repo-ld");
-    if let Err(why) = printing::try_print(format_args!("{information}")) {
+    if let Err(why) = stdio::try_print(format_args!("{information}")) {
         linker::tell!("repo-ld: error: cannot write to standard output: {why}");
         return ExitCode::FAILURE;
     }
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
             threads: Once::new(),
         };
         if linker::link::link(&args, &diag, &process).is_err() {
-            linker::log::failed(&args);
+            linker::messages::link_log::failed(&args);
         }
     }
     diag.flush_to_stderr();

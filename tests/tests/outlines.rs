@@ -2,8 +2,8 @@
 //! goes by without opening a fragment, so a repository in which it is wrong must be found out.
 
 use bumpalo::Bump;
-use linker::import::prepare;
-use linker::split::outline_is_right;
+use linker::repository::import::prepare;
+use linker::repository::split::outline_is_right;
 use repo_tests::binaries::Binaries;
 use repo_tests::process::run;
 use repo_tests::require;

@@ -4,8 +4,8 @@
 
 use format_spec::digest::Digest;
 use format_spec::fragment::SectionKind;
-use linker::import::{ImportError, Imported, import_object};
-use linker::join::join;
+use linker::repository::import::{ImportError, Imported, import_object};
+use linker::repository::join::join;
 use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;

@@ -184,7 +184,7 @@ impl Account {
     fn add(&mut self, what: &str, object: &[u8]) {
         let arena = Bump::new();
         let size = object.len() as u64;
-        let reason = match linker::split::split(object, &arena) {
+        let reason = match linker::repository::split::split(object, &arena) {
             Ok(split) => split.whole,
             Err(error) => Some(error.to_string()),
         };
@@ -378,7 +378,7 @@ fn sections_for_linkers_and_tools_keep_nothing_whole() {
     run(scratch.command(&clang).args(["-c", "a.s", "-o", "plain.o"])).ok();
     let object = fs::read(scratch.join("plain.o")).expect("made");
     let arena = Bump::new();
-    let split = linker::split::split(&object, &arena).expect("splittable");
+    let split = linker::repository::split::split(&object, &arena).expect("splittable");
     assert_eq!(split.whole, None);
     let repo_cc = Binaries::get().path("repo-cc");
     run(scratch.command(repo_cc).arg(&clang).args(["-c", "a.s"])).ok();

@@ -41,7 +41,7 @@ pub fn information(args: &Args, program: &str) -> String {
         out.push_str(&help(program));
     }
     if args.verbose {
-        out.push_str(&crate::scripting::tell(args));
+        out.push_str(&crate::input::scripts::tell(args));
     }
     if args.info.output_format {
         out.push_str("elf64-x86-64\n");

@@ -22,17 +22,17 @@ use super::resolved::{Resolved, resolve};
 use super::traced::{Traced, trace};
 use super::written::{cannot_write, write};
 use super::{Failed, Link, check, check_inputs};
-use crate::dependency_file;
-use crate::file::Files;
-use crate::image;
-use crate::inputs::InputArena;
-use crate::log;
-use crate::map;
-use crate::object::Object;
-use crate::output_file::OutputFile;
-use crate::scripting;
-use crate::stamp::Moment;
-use crate::timing::Timing;
+use crate::input::file::Files;
+use crate::input::object::Object;
+use crate::input::open::InputArena;
+use crate::input::record_image;
+use crate::input::stamp::Moment;
+use crate::layout::scripting;
+use crate::messages::link_log;
+use crate::messages::timing::Timing;
+use crate::output::output_file::OutputFile;
+use crate::report::dependency_file;
+use crate::report::map;
 
 /// Links into an executable or shared object.
 ///
@@ -155,8 +155,10 @@ fn publish(
         link.diag.error(why);
         Failed
     })?;
-    let (committed, images) =
-        rayon::join(|| output.commit(), || image::Images::collect(files, linked));
+    let (committed, images) = rayon::join(
+        || output.commit(),
+        || record_image::Images::collect(files, linked),
+    );
     committed.map_err(|why| {
         dependency_file::remove(args);
         cannot_write(link, why)
@@ -168,7 +170,7 @@ fn publish(
     // The output is there; what is left is for the compactor and for whoever wants to know. From here on nothing fails.
     let unrecorded = images.record(args, size).err();
     if let Some(why) = &unrecorded {
-        image::tell_unrecorded(args, why);
+        record_image::tell_unrecorded(args, why);
     }
     timing.phase("record image");
     let Full { mut why, held } = full;
@@ -193,9 +195,9 @@ fn publish(
         }
     }
     let (tickets, objects) = count_objects(files, linked);
-    log::linked(
+    link_log::linked(
         args,
-        &log::Line {
+        &link_log::Line {
             tickets,
             objects,
             output_size: size,
@@ -218,7 +220,7 @@ fn publish(
     if let Some(held) = held {
         link.host.apart(held.descriptor(), &mut || {
             if let Err(why) = incremental::keep(&held, finished) {
-                log::not_kept(args, &why);
+                link_log::not_kept(args, &why);
             }
         });
     }

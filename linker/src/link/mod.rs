@@ -3,6 +3,10 @@
 //!
 //! This folder knows all others; none but the program itself knows it.
 
+pub mod fallback_ld;
+pub mod lto;
+pub mod relocatable;
+
 mod image;
 mod incremental;
 pub(crate) mod names;
@@ -15,13 +19,12 @@ pub(crate) mod written;
 pub use incremental::choose;
 
 use crate::args::{Args, OutputKind};
-use crate::diag::Diagnostics;
-use crate::file::Files;
-use crate::host::Host;
-use crate::object::Object;
-use crate::relocatable;
-use crate::timing::Timing;
-use crate::unsupported;
+use crate::input::file::Files;
+use crate::input::host::Host;
+use crate::input::object::Object;
+use crate::messages::diag::Diagnostics;
+use crate::messages::timing::Timing;
+use crate::messages::unsupported;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -2,16 +2,17 @@
 
 use super::{Failed, check};
 use crate::args::Args;
-use crate::diag::Diagnostics;
-use crate::elf_object::Malformed;
-use crate::file::{Body, Files};
-use crate::ids::{FileId, SymbolId};
-use crate::mentions::{required, wrap};
-use crate::object::Object;
-use crate::resolve::{self, LostGroups};
-use crate::scripting::{self, Scripts};
-use crate::symbols::SymbolTable;
-use crate::versioning::unite_default_versions;
+use crate::base::ids::{FileId, SymbolId};
+use crate::input::elf_object::Malformed;
+use crate::input::file::{Body, Files};
+use crate::input::object::Object;
+use crate::input::scripts::Scripts;
+use crate::layout::scripting::{self};
+use crate::messages::diag::Diagnostics;
+use crate::resolve::resolution::{self, LostGroups};
+use crate::resolve::roots::{required, wrap};
+use crate::resolve::symbol_table::SymbolTable;
+use crate::resolve::symbol_versions::unite_default_versions;
 use rayon::prelude::*;
 
 /// Which names of the inputs have numbers.
@@ -66,7 +67,7 @@ pub(crate) fn extract(
 ) -> Extracted {
     scripting::define_assigned(scripts, symbols);
     let required = required(args, scripts, symbols);
-    let linked = resolve::extract(files, symbols, &required);
+    let linked = resolution::extract(files, symbols, &required);
     Extracted { required, linked }
 }
 

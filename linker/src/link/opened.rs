@@ -5,13 +5,13 @@
 
 use super::{Failed, Link, check};
 use crate::args::{Args, OutputKind};
-use crate::file::Files;
-use crate::inputs::{self, InputArena};
-use crate::lto::{self, Compiled};
-use crate::mentions::mentioned;
-use crate::scripting::Scripts;
-use crate::timing::Timing;
-use crate::versioning::{self, Versioning};
+use crate::input::file::Files;
+use crate::input::open::{self, InputArena};
+use crate::input::scripts::Scripts;
+use crate::link::lto::{self, Compiled};
+use crate::messages::timing::Timing;
+use crate::resolve::roots::mentioned;
+use crate::resolve::symbol_versions::{self, Versioning};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,7 +44,7 @@ pub fn open<'l, 'a>(
     let Link { args, diag, .. } = link;
     // Nothing of a relocatable object has its place for good: it knows no default layout, and no versions.
     let is_image = args.kind != OutputKind::Relocatable;
-    let inputs = inputs::open(arena, args, mentioned(args, arena), link.host, diag);
+    let inputs = open::open(arena, args, mentioned(args, arena), link.host, diag);
     if is_image {
         link.doubts.unseen.store(inputs.by_index, Relaxed);
     }
@@ -57,7 +57,7 @@ pub fn open<'l, 'a>(
     }
     let args = scripts.amend(args).map_or(Cow::Borrowed(args), Cow::Owned);
     let versioning = match is_image {
-        true => versioning::read(&args, inputs.version_scripts, diag),
+        true => symbol_versions::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),
     };
     check(diag)?;

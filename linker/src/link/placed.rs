@@ -3,24 +3,26 @@
 use super::resolved::Resolved;
 use super::traced::Traced;
 use super::{Failed, Link, check_inputs, too_large};
-use crate::addresses::{Places, Starts, SymbolValue};
 use crate::args::Args;
-use crate::build_id;
-use crate::dynamic::{Dynamic, DynamicFacts};
-use crate::emit_relocs;
-use crate::layout;
-use crate::notes::{build_id_style, interpreter, package_note, properties};
-use crate::output::{Outputs, Std};
-use crate::relr;
-use crate::retain::Retained;
-use crate::room::Room;
-use crate::scripting::{self, Assigned, LaidOut};
-use crate::segments;
-use crate::sizes::{self, Wanted, name_sections, relocation_counts, settle_links, settle_types};
-use crate::symbols::SymbolTable;
-use crate::symtab::{Chooser, SymtabLayout};
-use crate::timing::Timing;
-use crate::warnings;
+use crate::elf::build_id;
+use crate::layout::address_map::{Places, Starts, SymbolValue};
+use crate::layout::dynamic::{Dynamic, DynamicFacts};
+use crate::layout::notes::{build_id_style, interpreter, package_note, properties};
+use crate::layout::placement;
+use crate::layout::program_headers;
+use crate::layout::relr;
+use crate::layout::scripting::{self, Assigned, LaidOut};
+use crate::layout::symtab::{Chooser, SymtabLayout};
+use crate::layout::synthetic_sizes::{
+    self, Wanted, name_sections, relocation_counts, settle_links, settle_types,
+};
+use crate::messages::timing::Timing;
+use crate::output::emit_relocs;
+use crate::report::warnings;
+use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::retain_symbols_file::Retained;
+use crate::resolve::room::Room;
+use crate::resolve::symbol_table::SymbolTable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Where everything is.
@@ -234,7 +236,7 @@ fn reserve(
     symtab: Option<&SymtabLayout>,
     notes: &Notes,
 ) -> Vec<(u64, u64)> {
-    sizes::reserve(
+    synthetic_sizes::reserve(
         &Wanted {
             args,
             symbols: &resolved.symbols,
@@ -323,7 +325,7 @@ fn in_object(symbols: &SymbolTable, name: &[u8]) -> Option<u64> {
 /// A placement that still lacks addresses.
 enum Placing<'s> {
     /// By the default layout.
-    Default(layout::Placement),
+    Default(placement::Placement),
     /// By a script.
     Scripted(Box<scripting::Filled<'s>>),
 }
@@ -357,12 +359,12 @@ impl<'r> Layouting<'r> {
         } = self.resolved;
         let Some(plan) = &self.resolved.plan else {
             let folds = &self.traced.folds;
-            let placement = layout::place(
+            let placement = placement::place(
                 files,
                 sections,
                 folds,
                 outputs,
-                layout::Beside {
+                placement::Beside {
                     made: sizes,
                     room: Room::of(args),
                 },
@@ -370,7 +372,7 @@ impl<'r> Layouting<'r> {
                 offsets,
             );
             settle_types(files, sections, outputs, &placement, args);
-            layout::report_too_large(outputs, diag);
+            placement::report_too_large(outputs, diag);
             check_inputs(files, diag)?;
             return Ok(Placing::Default(placement));
         };
@@ -406,7 +408,7 @@ impl<'r> Layouting<'r> {
 
     fn assign_by_default(
         &mut self,
-        placement: layout::Placement,
+        placement: placement::Placement,
         outputs: &mut Outputs<'r>,
     ) -> Result<LaidOut, Failed> {
         let Link { args, diag, .. } = self.link;
@@ -426,7 +428,7 @@ impl<'r> Layouting<'r> {
         );
         // How many words packed relocations take follows from addresses, which follow from how many words they take.
         let settled = packed.settle(outputs, |outputs| {
-            segments::assign(
+            program_headers::assign(
                 outputs,
                 args,
                 resolved.dynamic_output,
@@ -448,7 +450,7 @@ impl<'r> Layouting<'r> {
             return Err(Failed);
         }
         if args.check_sections {
-            segments::report_overlap(&segments.phdrs, diag);
+            program_headers::report_overlap(&segments.phdrs, diag);
             warnings::image_base(args, diag);
         }
         Ok(LaidOut {
@@ -494,8 +496,8 @@ impl<'r> Layouting<'r> {
     /// `--emit-relocs`: makes room for tables.
     fn keep_relocations(
         &mut self,
-        placement: &layout::Placement,
-        standing: &[crate::ids::OutputId],
+        placement: &placement::Placement,
+        standing: &[crate::base::ids::OutputId],
         outputs: &mut Outputs<'r>,
     ) {
         let Link { args, diag, .. } = self.link;

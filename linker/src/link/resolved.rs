@@ -4,27 +4,28 @@ use super::names::{self, Extracted, Names};
 use super::opened::Opened;
 use super::{Failed, Link, check, check_inputs};
 use crate::args::{Args, OutputKind};
-use crate::cross_reference;
-use crate::export;
-use crate::file::Files;
-use crate::frames::Frames;
-use crate::ids::SymbolId;
-use crate::linker_symbols::{self, LinkerSymbols};
-use crate::mentions::looked_for;
-use crate::output::{Outputs, shf};
-use crate::report::{
+use crate::base::ids::SymbolId;
+use crate::graph::eh_frame_records::Frames;
+use crate::input::file::Files;
+use crate::layout::scripting::{self, Assignments};
+use crate::messages::timing::Timing;
+use crate::report::cross_reference;
+use crate::report::shlib_undefined;
+use crate::report::unresolved::{
     refuse_intermediate_code, refuse_other_tables, report_duplicates, trace_members,
 };
-use crate::resolve::{self, Definitions, LostGroups};
-use crate::scripting::{self, Assignments, FileNames};
-use crate::sections::{SectionFacts, Sections, Unloaded};
-use crate::shared_checks;
-use crate::shared_names;
-use crate::symbols::{Key, SymbolTable};
-use crate::timing::Timing;
-use crate::unique::Unique;
-use crate::versioning::{self, Versioning};
-use crate::warnings;
+use crate::report::warnings;
+use crate::resolve::binding;
+use crate::resolve::input_sections::{SectionFacts, Sections, Unloaded};
+use crate::resolve::lazy_shared_names;
+use crate::resolve::linker_symbols::{self, LinkerSymbols};
+use crate::resolve::output_sections::{Outputs, shf};
+use crate::resolve::resolution::{self, Definitions, LostGroups};
+use crate::resolve::roots::looked_for;
+use crate::resolve::section_rules::FileNames;
+use crate::resolve::symbol_table::{Key, SymbolTable};
+use crate::resolve::symbol_versions::{self, Versioning};
+use crate::resolve::unique_sections::Unique;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is linked, and what its names mean.
@@ -92,7 +93,7 @@ pub fn resolve<'l, 'a>(
     timing.phase("number sections");
 
     // A discarded group defines nothing: before the definitions that count are chosen.
-    resolve::discard_groups(&files, &lost_groups, &sections, diag);
+    resolution::discard_groups(&files, &lost_groups, &sections, diag);
     let definitions = define(link, &files, &symbols, &sections, &mut outputs);
     refuse_intermediate_code(&files, &symbols, diag);
     refuse_other_tables(&files, &symbols, diag);
@@ -119,8 +120,8 @@ pub fn resolve<'l, 'a>(
     let mut versioning = opened.versioning.clone();
     versioning.check_assigned(&opened.scripts.versioned(), &symbols, args, diag);
     versioning.assign(&files, &symbols, args, diag);
-    export::bind(&files, &symbols, &versioning, args, dynamic_output);
-    shared_checks::report(args, &files, &symbols, diag);
+    binding::bind(&files, &symbols, &versioning, args, dynamic_output);
+    shlib_undefined::report(args, &files, &symbols, diag);
     warnings::required_symbols(args, &files, &symbols, diag);
     check_inputs(&files, diag)?;
     timing.phase("bind symbols");
@@ -150,13 +151,13 @@ pub fn resolve<'l, 'a>(
 /// Gives every distinct name a number.
 fn name<'a>(link: Link, opened: &Opened, files: &mut Files<'a>) -> Result<SymbolTable<'a>, Failed> {
     let may_be_left_out =
-        opened.compiled.is_none() && shared_names::may_be_left_out(link.args, &opened.scripts);
+        opened.compiled.is_none() && lazy_shared_names::may_be_left_out(link.args, &opened.scripts);
     let names = match may_be_left_out {
         true => Names::Mentioned,
         false => Names::All,
     };
     let symbols = names::intern(link.args, files, names, link.diag);
-    if shared_names::are_left_out(files) {
+    if lazy_shared_names::are_left_out(files) {
         link.doubts.unseen.store(true, Relaxed);
     }
     symbols
@@ -190,7 +191,7 @@ pub(crate) fn lose_groups(
 ) -> LostGroups {
     let compiled = opened.compiled.as_ref();
     let owned = compiled.map_or_else(Vec::new, |compiled| compiled.owned_groups(symbols));
-    resolve::lose_groups(files, symbols, linked, &owned, link.diag)
+    resolution::lose_groups(files, symbols, linked, &owned, link.diag)
 }
 
 /// Numbers the sections, and sends each to its part of the output.
@@ -231,12 +232,12 @@ fn define<'a>(
     outputs: &mut Outputs<'a>,
 ) -> Definitions {
     let Link { args, diag, .. } = link;
-    let shrunk = resolve::define(files, symbols, sections);
-    let (mut definitions, mut duplicates) = resolve::publish(files, symbols, sections, diag);
+    let shrunk = resolution::define(files, symbols, sections);
+    let (mut definitions, mut duplicates) = resolution::publish(files, symbols, sections, diag);
     // A script's rules may put common blocks where they like, which adds parts to the output.
     definitions.route_commons(files, symbols, outputs, diag);
     // Names that are two spellings of one definition are no duplicates of each other.
-    versioning::settle_aliases(files, symbols, &mut duplicates);
+    symbol_versions::settle_aliases(files, symbols, &mut duplicates);
     report_duplicates(args, files, symbols, sections, &duplicates, diag);
     warnings::commons(args, files, symbols, sections, diag);
     warnings::shrunk_commons(files, symbols, &shrunk, diag);

@@ -3,30 +3,30 @@
 use super::resolved::Resolved;
 use super::{Failed, Link, check_inputs, too_large};
 use crate::args::{OutputKind, PackDynRelocs};
-use crate::dynamic::{Dynamic, GlibcAbi};
-use crate::frames::FrameLayout;
-use crate::got::{Entry, Got};
-use crate::icf::{Folder, Folds};
-use crate::ids::PartId;
-use crate::layout::{self, MergeClasses, MergedPieces, PieceError};
-use crate::mentions::{bounded_parts, has_start, roots};
-use crate::merge::Merged;
-use crate::output::{Outputs, shf};
-use crate::pieces::{PiecePlaces, UsedPieces};
-use crate::plan::{self, Mode};
-use crate::report::{print_relative, print_unused, report_undefined};
-use crate::room::Room;
-use crate::scripting::FileNames;
-use crate::sections::Sections;
-use crate::sframe::Sframe;
-use crate::sizes::place_commons;
-use crate::sizes::relocation_counts;
-use crate::symbol_warnings;
-use crate::symbols::flag;
-use crate::timing::Timing;
-use crate::trace::groups::Groups;
-use crate::trace::{Needs, Tracer};
-use crate::warnings;
+use crate::base::ids::PartId;
+use crate::graph::eh_frame_records::FrameLayout;
+use crate::graph::icf::{Folder, Folds};
+use crate::graph::merge::Merged;
+use crate::graph::relocation_action::{self, Mode};
+use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
+use crate::graph::sframe::Sframe;
+use crate::graph::trace::groups::Groups;
+use crate::graph::trace::{Needs, Tracer};
+use crate::layout::dynamic::{Dynamic, GlibcAbi};
+use crate::layout::got::{Entry, Got};
+use crate::layout::placement::{self, MergeClasses, MergedPieces, PieceError};
+use crate::layout::synthetic_sizes::place_commons;
+use crate::layout::synthetic_sizes::relocation_counts;
+use crate::messages::timing::Timing;
+use crate::report::gnu_warning;
+use crate::report::unresolved::{print_relative, print_unused, report_undefined};
+use crate::report::warnings;
+use crate::resolve::input_sections::Sections;
+use crate::resolve::output_sections::{Outputs, shf};
+use crate::resolve::room::Room;
+use crate::resolve::roots::{bounded_parts, has_start, roots};
+use crate::resolve::section_rules::FileNames;
+use crate::resolve::symbol_table::flag;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is linked, and what that needs. Nothing has a place yet.
@@ -110,7 +110,7 @@ pub fn trace<'r>(
         classes: merge_classes,
         repository: pieces,
         input_of,
-    } = layout::merge_pieces(
+    } = placement::merge_pieces(
         files,
         sections,
         &mut outputs,
@@ -175,7 +175,7 @@ fn mode(link: Link, resolved: &Resolved) -> Mode {
         pic: args.kind.is_pic(),
         shared: args.kind == OutputKind::Shared,
         // A slot can be farther away than what an instruction reaches: loads of such symbols stay loads.
-        relax: args.relax && resolved.facts.loaded_size < plan::NEAR,
+        relax: args.relax && resolved.facts.loaded_size < relocation_action::NEAR,
         pack: args.kind.is_pic() && args.pack_dyn_relocs == PackDynRelocs::Relr && !discarded(),
     }
 }
@@ -220,7 +220,7 @@ fn follow<'r>(
     };
     let needs = tracer.run(&roots(args, &resolved.assignments, symbols));
     report_undefined(args, files, symbols, sections, &needs, diag);
-    symbol_warnings::report(files, symbols, sections, &facts.warnings, diag);
+    gnu_warning::report(files, symbols, sections, &facts.warnings, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);
     check_inputs(files, diag)?;
     // Nothing was missing. What fails from here on would fail again.

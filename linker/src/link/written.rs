@@ -5,26 +5,26 @@ use super::placed::Placed;
 use super::resolved::Resolved;
 use super::traced::Traced;
 use super::{Failed, Link, check, report_damage, too_large};
-use crate::addresses::Places;
 use crate::args::{OutputFormat, OutputKind};
-use crate::build_id;
-use crate::debug_sections;
+use crate::base::ids::SymbolId;
 use crate::elf::Rela;
-use crate::emit_relocs;
-use crate::flat_binary;
-use crate::got::Got;
-use crate::ids::SymbolId;
-use crate::made::{self, Made};
-use crate::output::{Outputs, Std};
-use crate::output_file::{OutputFile, Use};
-use crate::relocate::Relocator;
-use crate::room::{self, Room};
-use crate::scripting;
-use crate::section_index;
-use crate::sizes::{relocation_counts, section_names_table};
-use crate::timing::Timing;
-use crate::trace::Needs;
-use crate::write::{self, Writer};
+use crate::elf::build_id;
+use crate::graph::trace::Needs;
+use crate::layout::address_map::Places;
+use crate::layout::got::Got;
+use crate::layout::scripting;
+use crate::layout::section_index;
+use crate::layout::synthetic_sizes::{relocation_counts, section_names_table};
+use crate::messages::timing::Timing;
+use crate::output::debug_sections;
+use crate::output::emit_relocs;
+use crate::output::flat_binary;
+use crate::output::image_writer::{self, Writer};
+use crate::output::output_file::{OutputFile, Use};
+use crate::output::relocate::Relocator;
+use crate::output::synthetic_sections::{self, Made};
+use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::room::{self, Room};
 use std::io;
 use std::ops::Range;
 
@@ -73,7 +73,11 @@ pub fn write<'r>(
         made: &made,
         symtab: placed.symtab.as_ref(),
         chooser,
-        abbreviations: write::abbreviations(outputs, &placed.laid_out.placement, Room::of(args)),
+        abbreviations: image_writer::abbreviations(
+            outputs,
+            &placed.laid_out.placement,
+            Room::of(args),
+        ),
         zeroed: output.is_zeroed(),
         position: timing.position(),
     };
@@ -82,7 +86,7 @@ pub fn write<'r>(
     if room::wanted(args).is_ok() {
         kept.regions = writer.regions();
         let placement = &placed.laid_out.placement;
-        write::fill_parts(outputs, placement, Room::of(args), output.bytes());
+        image_writer::fill_parts(outputs, placement, Room::of(args), output.bytes());
     }
     scripting::write_patches(&placed.laid_out.patches, output.bytes());
     // Repositories are read without errors being asked for one by one.
@@ -129,7 +133,7 @@ pub fn write<'r>(
 #[derive(Default)]
 pub(crate) struct Kept {
     /// Where each file has written; empty if no incremental link is to come.
-    pub(crate) regions: Vec<write::Regions>,
+    pub(crate) regions: Vec<image_writer::Regions>,
     /// Digests of the output's chunks, if its build id is made of them.
     pub(crate) digests: Vec<build_id::ChunkDigest>,
     /// Where the build id's bytes are in the file, and how many.
@@ -155,7 +159,7 @@ fn made<'p>(
     let section_names =
         section_names_table(&placed.laid_out.names).ok_or_else(|| too_large(diag, ".shstrtab"))?;
     let dynamic = traced.dynamic.as_ref();
-    let entries = |dynamic: &crate::dynamic::Dynamic| {
+    let entries = |dynamic: &crate::layout::dynamic::Dynamic| {
         dynamic.entries(&placed.dynamic_facts, args, outputs, &traced.got)
     };
     Ok(Made {
@@ -173,7 +177,7 @@ fn made<'p>(
         sframe: traced.sframe.as_ref(),
         relr_table: &placed.laid_out.relr_table,
         symtab: placed.symtab.as_ref(),
-        entry: made::entry_address(args, places, &placed.values, diag),
+        entry: synthetic_sections::entry_address(args, places, &placed.values, diag),
         sizes: (0..outputs.sections.len())
             .map(|i| placed.sizes.get(i).map_or(0, |(size, _)| *size))
             .collect(),
@@ -203,7 +207,7 @@ fn sort_relocations(outputs: &Outputs, got: &Got, needs: &Needs, image: &mut [u8
     let start = table.start + 24 * relative as usize;
     let relas: &mut [Rela] =
         bytemuck::cast_slice_mut(&mut image[start..start + 24 * symbolic as usize]);
-    write::sort_symbolic(relas);
+    image_writer::sort_symbolic(relas);
 }
 
 /// Computes the build id and puts it in its note; whether there is one.

@@ -1,7 +1,7 @@
 //! What a linker script says, before anything is done with it.
 
-use crate::glob::{Glob, has_wildcard};
-use crate::version_script::VersionScript;
+use crate::base::glob::{Glob, has_wildcard};
+use crate::script::version_script::VersionScript;
 
 use super::expr::Expr;
 

@@ -5,7 +5,7 @@
 //! in which [`Mode`] it is to be read, and may look ahead in one mode and read in another: the lexer is a position.
 
 use super::{Pos, ScriptError};
-use crate::script_text::{ScriptText, UnclosedComment};
+use crate::script::position::{ScriptText, UnclosedComment};
 
 /// How words are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::{
     Assertion, AssignOp, Assignment, Attributes, Command, Expr, FileRef, Formats, Loader,
     MemoryRegion, Name, Pos, ProgramHeader, RegionAttributes, Script, ScriptError, Target, expr,
 };
-use crate::version_script;
+use crate::script::version_script;
 
 /// "You can nest calls to INCLUDE up to 10 levels deep."
 const MAX_INCLUDE_DEPTH: usize = 10;

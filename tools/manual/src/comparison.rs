@@ -54,7 +54,7 @@ pub fn text() -> String {
         out += &format!("| {} | {word} | {} |\n", documented.name, documented.remark);
     }
     out += "\n## Together\n\nWhat is done alone, and not together with something else:\n\n";
-    for (option, word) in linker::unsupported::combinations() {
+    for (option, word) in linker::messages::unsupported::combinations() {
         out += &format!("- `{option}`: {word}\n");
     }
     out

@@ -7,7 +7,7 @@ use super::outgrown;
 use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
 use format_spec::digest::Digest;
-use linker::import::{ImportError, Imported as Added, import_object};
+use linker::repository::import::{ImportError, Imported as Added, import_object};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};

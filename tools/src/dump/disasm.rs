@@ -7,7 +7,7 @@ use iced_x86::{
     ConstantOffsets, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, OpKind,
     SymbolResolver, SymbolResult,
 };
-use linker::arch::x86_64::reloc;
+use linker::elf::x86_64::reloc;
 use serde::Serialize;
 
 /// A fixup, with its target as text.

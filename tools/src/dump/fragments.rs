@@ -10,7 +10,7 @@ use format_spec::digest::Digest;
 use format_spec::fragment::{FIXUP_CIE, SectionKind, SectionRecord, TargetKind, WideFixupRecord};
 use format_spec::ids::{Address, NameId};
 use format_spec::program::Index;
-use linker::arch::x86_64::reloc;
+use linker::elf::x86_64::reloc;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -166,7 +166,9 @@ impl<'a> Maker<'a> {
         }
         let programs = repository.programs()?;
         let compilation = programs.compilation(&ticket.compilation)?;
-        Ok(Some(linker::join::join(&programs.load(&compilation)?)?))
+        Ok(Some(linker::repository::join::join(
+            &programs.load(&compilation)?,
+        )?))
     }
 
     fn repository(&mut self, near: &Path, ticket: &Ticket) -> Result<&Repository, TicketError> {

@@ -267,7 +267,7 @@ fn materialize_file(cli: &Cli, path: &Path) -> Result<bool> {
 fn materialize_compilation(model: &Model<'_>, which: &str, output: &Path) -> Result<()> {
     let digest = compilations::find(model, which)?;
     let compilation = model.programs.compilation(&digest)?;
-    let object = linker::join::join(&model.programs.load(&compilation)?)
+    let object = linker::repository::join::join(&model.programs.load(&compilation)?)
         .with_context(|| format!("compilation {digest:.12}"))?;
     let cannot = || format!("{}: cannot write", output.display());
     let is_special = std::fs::metadata(output).is_ok_and(|metadata| !metadata.is_file());

@@ -34,7 +34,7 @@ impl<'s> Model<'s> {
     /// The bytes of a name as text.
     pub fn name_text(&self, bytes: &[u8]) -> String {
         if self.demangle {
-            let demangled = linker::diag::demangle(bytes);
+            let demangled = linker::messages::diag::demangle(bytes);
             printable(demangled.as_bytes()).into_owned()
         } else {
             printable(bytes).into_owned()
@@ -149,7 +149,7 @@ impl<'s> Model<'s> {
         if bytes == asked.as_bytes() {
             return Ok(Likeness::Same);
         }
-        let shown = linker::diag::demangle(bytes);
+        let shown = linker::messages::diag::demangle(bytes);
         if shown == asked || without_parameters(&shown) == asked {
             return Ok(Likeness::Same);
         }

@@ -212,7 +212,7 @@ fn objects(model: &Model<'_>, repository_bytes: u64, progress: &Progress) -> Res
     for compilation in model.compilations() {
         let compilation = compilation?;
         let record = compilation.record();
-        let object = linker::join::join(&model.programs.load(&compilation)?)
+        let object = linker::repository::join::join(&model.programs.load(&compilation)?)
             .with_context(|| format!("compilation {:.12}", record.key()))?;
         let times = tickets
             .get(&record.address)

@@ -316,7 +316,7 @@ impl<'s> Checker<'s> {
         let programs = self.programs;
         let view = programs.compilation_at(record.address)?;
         // This loads it, which checks what members say of their fragments.
-        if !linker::split::outline_is_right(&programs.load_checked(&view)?) {
+        if !linker::repository::split::outline_is_right(&programs.load_checked(&view)?) {
             return self.damaged(record, "the outline is not that of the members");
         }
         let mut encoder = std::mem::take(&mut self.encoder);

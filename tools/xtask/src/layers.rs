@@ -1,14 +1,15 @@
 //! `cargo xtask layers`: whether the linker's rooms still stand on each other, and the crates too.
 //!
-//! [`ROOMS`] are the linker's floors from the bottom up, each with the modules that are in it; arrows go down. They are
-//! found in the sources: every `crate::NAME` that is not in a comment or a test. What climbed when this began is in
-//! [`KNOWN`]; the list must shrink: an entry that nothing needs any more is an error, too.
+//! [`ROOMS`] are the linker's folders from the bottom up; arrows between them go down, and modules of one room do not
+//! need each other in a circle. Arrows are found in the sources: every `crate::ROOM::MODULE` that is not in a comment or a
+//! test. What climbed when this began is in [`CLIMBS`], circles are in [`CIRCLES`]; the lists must shrink: an entry that
+//! nothing needs any more is an error, too.
 
 use anyhow::{Context as _, Result, bail};
 use repo_tests::sources::project_root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What is asked for.
@@ -19,66 +20,57 @@ pub struct Arguments {
     dot: bool,
 }
 
-/// Rooms of the linker from the bottom up, and their modules.
-const ROOMS: &[(&str, &str)] = &[
-    ("base", "ids glob prefetch least distinct"),
-    (
-        "elf",
-        "elf archive crel strtab hash_tables versions eh_frame note_property gdb_index debug_compress build_id arch",
-    ),
-    ("args", "args"),
-    (
-        "messages",
-        "diag printing progress timing log unsupported leave",
-    ),
-    ("script", "script script_text version_script"),
-    ("repository", "split join import"),
-    (
-        "input",
-        "inputs search remap stream pages file object elf_object ticket_object shared raw_input image temporary_name host stamp",
-    ),
-    (
-        "resolve",
-        "symbols shared_names resolve versioning export linker_symbols mentions unique_symbols retain sections output \
-         unique context room",
-    ),
-    ("graph", "trace plan frames sframe merge pieces icf"),
-    (
-        "layout",
-        "layout sizes segments addresses got relr dynamic symtab section_index notes scripting",
-    ),
-    (
-        "output",
-        "write made relocate emit_relocs debug_sections flat_binary output_file",
-    ),
-    (
-        "report",
-        "report hints warnings symbol_warnings shared_checks cross_reference map source_lines dependency_file",
-    ),
-    ("link", "link relocatable lto other_linker"),
-    ("program", "lib main"),
+/// Rooms of the linker from the bottom up: folders of `linker/src`.
+const ROOMS: &[&str] = &[
+    "base",
+    "elf",
+    "args",
+    "messages",
+    "script",
+    "repository",
+    "input",
+    "resolve",
+    "graph",
+    "layout",
+    "output",
+    "report",
+    "link",
 ];
 
 /// Macros stand at the crate's root, wherever they are written.
-const MACROS: &[(&str, &str)] = &[("say", "printing"), ("tell", "printing")];
+const MACROS: &[(&str, &str)] = &[("say", "messages::stdio"), ("tell", "messages::stdio")];
 
-/// Arrows that climb: module, what it uses. One constant or function each, mostly, which belongs below.
-const KNOWN: &[(&str, &str)] = &[
-    ("args", "diag"),
-    ("args", "scripting"),
-    ("file", "symbols"),
-    ("inputs", "lto"),
-    ("inputs", "mentions"),
-    ("inputs", "scripting"),
-    ("inputs", "symbols"),
-    ("map", "relocatable"),
-    ("mentions", "scripting"),
-    ("notes", "warnings"),
-    ("output", "scripting"),
-    ("resolve", "scripting"),
-    ("sections", "scripting"),
-    ("sframe", "addresses"),
-    ("shared_names", "scripting"),
+/// Arrows that climb: module, and the module that it uses.
+const CLIMBS: &[(&str, &str)] = &[
+    ("args::help", "input::scripts"),
+    ("args::parse", "messages::diag"),
+    ("graph::sframe", "layout::address_map"),
+    ("input::file", "resolve::symbol_table"),
+    ("input::open", "link::lto"),
+    ("input::open", "resolve::roots"),
+    ("input::open", "resolve::symbol_table"),
+    ("layout::notes", "report::warnings"),
+    ("report::map", "link::relocatable"),
+    ("resolve::roots", "layout::scripting"),
+    ("resolve::section_rules", "layout::placement"),
+];
+
+/// Modules that need each other, directly or through others of their room.
+const CIRCLES: &[&[&str]] = &[
+    &["input::object", "input::ticket_object"],
+    &[
+        "layout::address_map",
+        "layout::scripting",
+        "layout::section_index",
+        "layout::symtab",
+        "layout::synthetic_sizes",
+    ],
+    &["output::image_writer", "output::synthetic_sections"],
+    &["report::cross_reference", "report::map"],
+    &["resolve::binding", "resolve::symbol_versions"],
+    &["resolve::input_sections", "resolve::unique_sections"],
+    &["resolve::lazy_shared_names", "resolve::symbol_table"],
+    &["resolve::output_sections", "resolve::section_rules"],
 ];
 
 /// Crates from the bottom up; those of one line do not know each other.
@@ -90,78 +82,155 @@ const CRATES: &[&[&str]] = &[
     &["tools"],
 ];
 
+/// Which modules use which, each arrow with a file that has it.
+type Arrows = BTreeMap<(String, String), String>;
+
 /// Checks the arrows.
 ///
 /// # Errors
 /// If sources cannot be read.
 pub fn layers(arguments: &Arguments) -> Result<ExitCode> {
-    let floor_of = floors();
-    let mut arrows: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut complaints = Vec::new();
-    let root = project_root().join("linker/src");
-    for path in sources(&root)? {
-        let inside = path.strip_prefix(&root)?;
-        let first = inside.components().next().context("a file has a name")?;
-        let first = first.as_os_str().to_string_lossy();
-        let module = first.trim_end_matches(".rs").to_owned();
-        if !floor_of.contains_key(&module[..]) {
-            complaints.push(format!("{} is in no room", inside.display()));
-            continue;
-        }
-        for used in uses(&fs::read_to_string(&path)?) {
-            if !floor_of.contains_key(&used[..]) {
-                complaints.push(format!("{}: {used} is in no room", inside.display()));
-            } else if used != module {
-                let arrow = (module.clone(), used);
-                arrows
-                    .entry(arrow)
-                    .or_insert_with(|| inside.display().to_string());
-            }
-        }
-    }
-    let climbs: BTreeSet<(&str, &str)> = arrows
-        .keys()
-        .filter(|(from, to)| floor_of[&from[..]] < floor_of[&to[..]])
-        .map(|(from, to)| (&from[..], &to[..]))
-        .collect();
-    let known: BTreeSet<(&str, &str)> = KNOWN.iter().copied().collect();
-    for (from, to) in climbs.difference(&known) {
-        let file = &arrows[&((*from).to_owned(), (*to).to_owned())];
-        let room = |module: &str| ROOMS[floor_of[module]].0;
-        complaints.push(format!(
-            "linker/src/{file}: {} must not know {} ({from} uses {to})",
-            room(from),
-            room(to)
-        ));
-    }
-    for (from, to) in known.difference(&climbs) {
-        complaints.push(format!("{from} uses {to} no more: take it off the list"));
-    }
+    let arrows = arrows(&project_root().join("linker/src"), &mut complaints)?;
+    complaints.extend(check_climbs(&arrows));
+    complaints.extend(check_circles(&arrows));
     complaints.extend(check_crates()?);
     if arguments.dot {
-        print_dot(&arrows, &floor_of);
+        print_dot(&arrows);
     }
     for complaint in &complaints {
         eprintln!("xtask: {complaint}");
     }
     eprintln!(
-        "xtask: {} arrows between modules of the linker, {} known ones climb",
+        "xtask: {} arrows between modules of the linker, {} known ones climb, {} known circles",
         arrows.len(),
-        known.len()
+        CLIMBS.len(),
+        CIRCLES.len()
     );
     Ok(ExitCode::from(u8::from(!complaints.is_empty())))
 }
 
-/// The floor of each module.
-fn floors() -> BTreeMap<&'static str, usize> {
-    let rooms = ROOMS.iter().enumerate();
-    rooms
-        .flat_map(|(floor, (_, modules))| modules.split_whitespace().map(move |name| (name, floor)))
-        .collect()
+/// The arrows between modules of rooms. The program's own files (`lib.rs`, `main.rs`) may know everything.
+fn arrows(root: &Path, complaints: &mut Vec<String>) -> Result<Arrows> {
+    let files = sources(root)?;
+    let inside: Vec<&Path> = files
+        .iter()
+        .filter_map(|path| path.strip_prefix(root).ok())
+        .collect();
+    let modules: BTreeSet<String> = inside.iter().filter_map(|path| module_of(path)).collect();
+    let mut arrows = Arrows::new();
+    for (path, inside) in files.iter().zip(&inside) {
+        let Some(module) = module_of(inside) else {
+            continue;
+        };
+        if floor_of(&module).is_none() {
+            complaints.push(format!("{} is in no room", inside.display()));
+            continue;
+        }
+        for used in uses(&fs::read_to_string(path)?, &modules) {
+            if floor_of(&used).is_none() {
+                complaints.push(format!("{}: {used} is in no room", inside.display()));
+            } else if used != module {
+                arrows
+                    .entry((module.clone(), used))
+                    .or_insert_with(|| inside.display().to_string());
+            }
+        }
+    }
+    Ok(arrows)
+}
+
+/// The module that a file belongs to: its room and the room's child, or the room itself.
+fn module_of(inside: &Path) -> Option<String> {
+    let mut parts = inside.iter().map(|part| part.to_string_lossy());
+    let room = parts.next()?;
+    let child = parts.next()?;
+    let child = child.trim_end_matches(".rs");
+    Some(if child == "mod" {
+        room.into_owned()
+    } else {
+        format!("{room}::{child}")
+    })
+}
+
+/// The room of a module.
+fn room_of(module: &str) -> &str {
+    module.split("::").next().unwrap_or(module)
+}
+
+/// How high a module's room stands.
+fn floor_of(module: &str) -> Option<usize> {
+    ROOMS.iter().position(|room| *room == room_of(module))
+}
+
+/// Arrows between rooms that climb and are not known, and known ones that are gone.
+fn check_climbs(arrows: &Arrows) -> Vec<String> {
+    let climbs: BTreeSet<(&str, &str)> = arrows
+        .keys()
+        .filter(|(from, to)| floor_of(from) < floor_of(to))
+        .map(|(from, to)| (&from[..], &to[..]))
+        .collect();
+    let known: BTreeSet<(&str, &str)> = CLIMBS.iter().copied().collect();
+    let new = climbs.difference(&known).map(|(from, to)| {
+        let file = &arrows[&((*from).to_owned(), (*to).to_owned())];
+        format!("linker/src/{file}: {from} must not know {to}, which is above it")
+    });
+    let gone = known
+        .difference(&climbs)
+        .map(|(from, to)| format!("{from} uses {to} no more: take it off the list"));
+    new.chain(gone).collect()
+}
+
+/// Circles among the modules of a room that are not known, and known ones that are open now.
+fn check_circles(arrows: &Arrows) -> Vec<String> {
+    let mut below: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (from, to) in arrows.keys() {
+        if room_of(from) == room_of(to) {
+            below.entry(from).or_default().insert(to);
+        }
+    }
+    let reach: BTreeMap<&str, BTreeSet<&str>> = below
+        .keys()
+        .map(|from| (*from, reached(from, &below)))
+        .collect();
+    let mut circles: BTreeSet<Vec<&str>> = BTreeSet::new();
+    for (from, all) in &reach {
+        let circle: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|to| reach.get(to).is_some_and(|back| back.contains(from)))
+            .collect();
+        if !circle.is_empty() {
+            circles.insert(circle);
+        }
+    }
+    let known: BTreeSet<Vec<&str>> = CIRCLES.iter().map(|circle| circle.to_vec()).collect();
+    let new = circles
+        .difference(&known)
+        .map(|circle| format!("a circle: {}", circle.join(", ")));
+    let gone = known.difference(&circles).map(|circle| {
+        format!(
+            "no circle any more, take it off the list: {}",
+            circle.join(", ")
+        )
+    });
+    new.chain(gone).collect()
+}
+
+/// What is reached from a module over at least one arrow.
+fn reached<'a>(from: &str, below: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut waiting: Vec<&str> = below.get(from).into_iter().flatten().copied().collect();
+    while let Some(module) = waiting.pop() {
+        if found.insert(module) {
+            waiting.extend(below.get(module).into_iter().flatten());
+        }
+    }
+    found
 }
 
 /// The files of a directory that are no tests.
-fn sources(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
+fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in directory.read_dir()? {
         let path = entry?.path();
@@ -176,8 +245,8 @@ fn sources(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
     Ok(found)
 }
 
-/// The crate's own modules that a text mentions.
-fn uses(text: &str) -> BTreeSet<String> {
+/// The crate's own modules that a text mentions, of those that there are. A name that is no module is an item of the room.
+fn uses(text: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
     let text = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
     let mut found = BTreeSet::new();
     let lines = text
@@ -190,17 +259,29 @@ fn uses(text: &str) -> BTreeSet<String> {
             if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
                 continue;
             }
-            let rest = &line[at + matched.len()..];
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-            let name = &rest[..end.unwrap_or(rest.len())];
-            let known = MACROS.iter().find(|(macro_name, _)| *macro_name == name);
-            let name = known.map_or(name, |(_, module)| module);
-            if !name.is_empty() {
-                found.insert(name.to_owned());
+            let mut names = line[at + matched.len()..].split("::").map(identifier);
+            let Some(first) = names.next().filter(|name| !name.is_empty()) else {
+                continue;
+            };
+            if let Some((_, module)) = MACROS.iter().find(|(name, _)| *name == first) {
+                found.insert((*module).to_owned());
+                continue;
             }
+            let child = format!("{first}::{}", names.next().unwrap_or_default());
+            found.insert(if modules.contains(&child) {
+                child
+            } else {
+                first.to_owned()
+            });
         }
     }
     found
+}
+
+/// The identifier that a text begins with.
+fn identifier(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Crates depend on those below them only.
@@ -234,21 +315,19 @@ fn check_crates() -> Result<Vec<String>> {
 }
 
 /// The rooms and their arrows; what climbs is red.
-fn print_dot(arrows: &BTreeMap<(String, String), String>, floor_of: &BTreeMap<&str, usize>) {
+fn print_dot(arrows: &Arrows) {
     let mut between: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (from, to) in arrows.keys() {
-        let (from, to) = (floor_of[&from[..]], floor_of[&to[..]]);
-        if from != to {
+        if let (Some(from), Some(to)) = (floor_of(from), floor_of(to))
+            && from != to
+        {
             *between.entry((from, to)).or_default() += 1;
         }
     }
     println!("digraph linker {{");
     for ((from, to), count) in between {
         let color = if from < to { ", color=red" } else { "" };
-        println!(
-            "  {} -> {} [label={count}{color}];",
-            ROOMS[from].0, ROOMS[to].0
-        );
+        println!("  {} -> {} [label={count}{color}];", ROOMS[from], ROOMS[to]);
     }
     println!("}}");
 }
@@ -259,9 +338,24 @@ mod tests {
 
     #[test]
     fn uses_are_found_and_comments_are_none() {
-        let text =
-            "use crate::elf::c;\n// crate::no\nlet x = crate::tell!(\"\");\nother_crate::neither\n";
-        let found: Vec<_> = uses(text).into_iter().collect();
-        assert_eq!(found, ["elf", "printing"]);
+        let modules = ["elf", "elf::crel"].map(str::to_owned).into();
+        let text = "use crate::elf::c;\n// crate::no\nlet x = crate::tell!(\"\");\nother_crate::neither\n\
+                    use crate::elf::crel::decode;\n";
+        let found: Vec<_> = uses(text, &modules).into_iter().collect();
+        assert_eq!(found, ["elf", "elf::crel", "messages::stdio"]);
+    }
+
+    #[test]
+    fn circles_and_climbs_are_found() {
+        let arrow = |from: &str, to: &str| ((from.to_owned(), to.to_owned()), "file.rs".to_owned());
+        let circle = Arrows::from([
+            arrow("elf::a", "elf::b"),
+            arrow("elf::b", "elf::c"),
+            arrow("elf::c", "elf::a"),
+            arrow("elf::c", "elf::d"),
+        ]);
+        assert_eq!(check_circles(&circle), ["a circle: elf::a, elf::b, elf::c"]);
+        let climb = Arrows::from([arrow("elf::a", "link"), arrow("link", "elf::a")]);
+        assert_eq!(check_climbs(&climb).len(), 1);
     }
 }

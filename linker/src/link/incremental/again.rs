@@ -6,8 +6,8 @@ use super::held::Held;
 use super::reason::Reason;
 use super::state::State;
 use super::world::World;
-use crate::diag::Diagnostics;
 use crate::link::Link;
+use crate::messages::diag::Diagnostics;
 
 /// What every step of an incremental link is told.
 #[derive(Clone, Copy)]

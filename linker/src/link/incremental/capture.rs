@@ -11,22 +11,22 @@ use super::state::{
 };
 use super::{said, spare};
 use crate::args::Args;
+use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::elf::c;
-use crate::file::Files;
-use crate::got::{self, Owner, Slots};
-use crate::ids::{FileId, PartId, SectionId, SymbolId};
-use crate::inputs::{OpenedFile, Searched};
+use crate::input::file::Files;
+use crate::input::object::{Object, Place, Signature};
+use crate::input::open::{OpenedFile, Searched};
+use crate::input::stamp::{Left, Moment};
+use crate::layout::got::{self, Owner, Slots};
 use crate::link::opened::Opened;
 use crate::link::placed::Placed;
 use crate::link::resolved::Resolved;
 use crate::link::traced::Traced;
 use crate::link::written::Kept;
-use crate::object::{Object, Place, Signature};
-use crate::output::{Order, Outputs, Part, Std};
-use crate::room::{ABBREVIATIONS, Filler, Kind, Room};
-use crate::sections::{WARNING_PREFIX, state as section_state};
-use crate::stamp::{Left, Moment};
-use crate::symbols::{flag, rank};
+use crate::resolve::input_sections::{WARNING_PREFIX, state as section_state};
+use crate::resolve::output_sections::{Order, Outputs, Part, Std};
+use crate::resolve::room::{ABBREVIATIONS, Filler, Kind, Room};
+use crate::resolve::symbol_table::{flag, rank};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ pub(super) fn check(link: &Finished) -> Result<(), Reason> {
             "more sections than a symbol can name",
         ),
         (
-            link.placed.notes.build_id == Some(crate::build_id::Style::Uuid),
+            link.placed.notes.build_id == Some(crate::elf::build_id::Style::Uuid),
             "--build-id=uuid",
         ),
     ];
@@ -133,8 +133,8 @@ fn facts(link: &Finished) -> Facts {
     } = *link;
     let segments = &placed.laid_out.segments;
     let tls = segments.tls.unwrap_or_default();
-    let prune =
-        resolved.outputs.rules.is_none() && crate::mentions::has_start(args, &resolved.symbols);
+    let prune = resolved.outputs.rules.is_none()
+        && crate::resolve::roots::has_start(args, &resolved.symbols);
     let bits = [
         (traced.mode.pic, fact::PIC),
         (traced.mode.shared, fact::SHARED),
@@ -181,7 +181,11 @@ fn facts(link: &Finished) -> Facts {
         },
         abbreviations: {
             let placement = &placed.laid_out.placement;
-            let at = crate::write::abbreviations(&placed.outputs, placement, Room::of(args));
+            let at = crate::output::image_writer::abbreviations(
+                &placed.outputs,
+                placement,
+                Room::of(args),
+            );
             at.map_or(u64::MAX, u64::from)
         },
         spare_strings: {
@@ -221,13 +225,13 @@ fn exports(args: &Args) -> bool {
 /// The files that are linked.
 fn linked<'f, 'a>(
     resolved: &'f Resolved<'_, 'a>,
-) -> impl Iterator<Item = ((FileId, &'f crate::file::File<'a>), &'f bool)> {
+) -> impl Iterator<Item = ((FileId, &'f crate::input::file::File<'a>), &'f bool)> {
     let files = resolved.files.iter().zip(&resolved.linked);
     files.filter(|(_, linked)| **linked)
 }
 
 fn outputs(placed: &Placed, text: &mut Vec<u8>) -> Vec<OutputRecord> {
-    let record = |(id, section): (usize, &crate::output::OutputSection)| {
+    let record = |(id, section): (usize, &crate::resolve::output_sections::OutputSection)| {
         let name = text.len() as u64;
         text.extend_from_slice(&section.name);
         OutputRecord {
@@ -703,7 +707,7 @@ fn mentions(resolved: &Resolved, keys: &[(NameKey, SymbolId)], builder: &mut Bui
 /// The text of a group's signature.
 pub(super) fn signature<'a>(
     resolved_files: &Files<'a>,
-    symbols: &crate::symbols::SymbolTable<'a>,
+    symbols: &crate::resolve::symbol_table::SymbolTable<'a>,
     id: FileId,
     signature: Signature<'a>,
 ) -> Option<&'a [u8]> {
@@ -719,12 +723,12 @@ pub(super) fn signature<'a>(
 /// Who has the groups that are linked.
 fn groups(resolved: &Resolved) -> Vec<GroupRecord> {
     let linked: Vec<_> = linked(resolved).collect();
-    let of_file = |((id, file), _): &((FileId, &crate::file::File), &bool)| {
+    let of_file = |((id, file), _): &((FileId, &crate::input::file::File), &bool)| {
         let lost = resolved.lost_groups.of(*id);
         let groups = file.object().and_then(|object| object.groups().ok());
         let own = groups.into_iter().flatten();
         let own = own.filter(|group| group.comdat && lost.binary_search(&group.index).is_err());
-        let record = |group: crate::object::Group| {
+        let record = |group: crate::input::object::Group| {
             let text = signature(&resolved.files, &resolved.symbols, *id, group.signature)?;
             Some(GroupRecord {
                 key: key_of(text),
@@ -785,7 +789,7 @@ fn warned(resolved: &Resolved) -> Vec<NameKey> {
 
 fn cies(link: &Finished) -> Vec<CieRecord> {
     let frames = &link.resolved.frames;
-    let record = |cie: &crate::frames::OutputCie| CieRecord {
+    let record = |cie: &crate::graph::eh_frame_records::OutputCie| CieRecord {
         offset: cie.offset,
         size: frames.of(cie.file).cies[cie.index as usize].size,
     };

@@ -8,11 +8,11 @@ use super::state::{
     NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
 };
 use super::world::{NameAt, World};
-use crate::addresses::{Places, SymbolValue};
-use crate::build_id::ChunkDigest;
-use crate::got::{self, Slots};
-use crate::ids::{SectionId, SymbolId};
-use crate::symbols::{flag, rank};
+use crate::base::ids::{SectionId, SymbolId};
+use crate::elf::build_id::ChunkDigest;
+use crate::layout::address_map::{Places, SymbolValue};
+use crate::layout::got::{self, Slots};
+use crate::resolve::symbol_table::{flag, rank};
 use rustc_hash::FxHashMap;
 
 /// What the state must be told.

@@ -4,12 +4,12 @@ use super::capture::SectionKeys;
 use super::gaps::{self, Wanted};
 use super::reason::Reason;
 use super::state::{ChunkRecord, DAMAGED, FileRecord, PartRecord, PlaceRecord, State, Table};
-use crate::file::Files;
-use crate::ids::{FileId, PartId, SectionId};
-use crate::layout::{Chunk, PartExtent, Placement};
-use crate::output::Outputs;
-use crate::room::Filler;
-use crate::sections::Sections;
+use crate::base::ids::{FileId, PartId, SectionId};
+use crate::input::file::Files;
+use crate::layout::placement::{Chunk, PartExtent, Placement};
+use crate::resolve::input_sections::Sections;
+use crate::resolve::output_sections::Outputs;
+use crate::resolve::room::Filler;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 

@@ -18,8 +18,8 @@ use super::state::{
 };
 use super::world::World;
 use crate::elf::c;
-use crate::stamp::{Moment, Stamp};
-use crate::symbols::{flag, rank};
+use crate::input::stamp::{Moment, Stamp};
+use crate::resolve::symbol_table::{flag, rank};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -237,7 +237,7 @@ impl Edited {
         })
     }
 
-    /// The paths of all inputs that there are now, for who wants to [write them down](crate::dependency_file).
+    /// The paths of all inputs that there are now, for who wants to [write them down](crate::report::dependency_file).
     pub fn inputs_by_path(&self, state: &State, command: &Command) -> Vec<PathBuf> {
         if command.args.dependency_file.is_none() {
             return Vec::new();

@@ -8,13 +8,13 @@
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts};
-use crate::arch::x86_64::{plt, reloc};
+use crate::elf::version_tables;
+use crate::elf::x86_64::{plt, reloc};
 use crate::elf::{Rela, Sym, c};
-use crate::got::{self, Got, Slots};
-use crate::output::{Outputs, Std};
-use crate::shared::Shared;
-use crate::symbols::flag;
-use crate::versions;
+use crate::input::shared_object::Shared;
+use crate::layout::got::{self, Got, Slots};
+use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::symbol_table::flag;
 use object::elf::{DT_NEEDED, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use object::{LittleEndian, elf};
@@ -51,7 +51,7 @@ impl Import {
             return Err(format!("{} is the first that is needed of its library", show()).into());
         }
         let version = match shared.version(index) {
-            None => Some(versions::GLOBAL),
+            None => Some(version_tables::GLOBAL),
             Some(version) => needed.version(soname, version),
         };
         let version = version

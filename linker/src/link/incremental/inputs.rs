@@ -10,10 +10,10 @@ use super::state::{
 };
 use super::{command, interface};
 use crate::args::{Args, InputKind};
-use crate::file::File;
-use crate::inputs::OpenedFile;
+use crate::input::file::File;
+use crate::input::open::OpenedFile;
+use crate::input::stamp::Moment;
 use crate::link::resolved::Resolved;
-use crate::stamp::Moment;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::os::unix::ffi::OsStrExt;

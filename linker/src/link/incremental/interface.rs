@@ -9,7 +9,7 @@
 use super::look::is_shared;
 use super::state::content_key;
 use crate::elf::c;
-use crate::shared::Shared;
+use crate::input::shared_object::Shared;
 use rustc_hash::FxHashMap;
 
 /// What tells inputs apart that are no objects and no archives of objects: of a shared object its interface, of anything else

@@ -1,6 +1,6 @@
 //! Incremental links: what a link leaves for the next one of the same output, and the link that changes only what was edited.
 //!
-//! A full link with `--incremental` leaves [`Room`](crate::room::Room) in the output and a [state file](state) beside the repository: which
+//! A full link with `--incremental` leaves [`Room`](crate::resolve::room::Room) in the output and a [state file](state) beside the repository: which
 //! inputs there were, where everything stands, what every name means, who mentions it. The next link compares the inputs'
 //! time stamps with it. If nothing has changed, there is nothing to do. If some objects have, these alone are read again
 //! ([`relink`]): the same functions that resolve, trace, and write all files run over these few, in a world whose

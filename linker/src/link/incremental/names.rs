@@ -7,11 +7,11 @@ use super::state::{
     DAMAGED, Facts, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
 };
 use super::world::{NameAt, World};
-use crate::diag::Diagnostics;
-use crate::file::Files;
-use crate::got::{self, Entry, Got, Owner, Slots};
-use crate::ids::{FileId, SymbolId};
-use crate::symbols::{Key, SymbolTable, flag, rank};
+use crate::base::ids::{FileId, SymbolId};
+use crate::input::file::Files;
+use crate::layout::got::{self, Entry, Got, Owner, Slots};
+use crate::messages::diag::Diagnostics;
+use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.

@@ -3,8 +3,8 @@
 use super::capture;
 use super::reason::Reason;
 use super::state::{DAMAGED, NONE, OutputRecord, PartRecord, State, Table};
-use crate::ids::PartId;
-use crate::output::{Outputs, STANDARD_COUNT};
+use crate::base::ids::PartId;
+use crate::resolve::output_sections::{Outputs, STANDARD_COUNT};
 
 /// The number that a part of this link has in the state.
 pub(super) fn find_part(state: &State, outputs: &Outputs, part: PartId) -> Result<u32, Reason> {

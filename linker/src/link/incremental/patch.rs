@@ -1,8 +1,8 @@
 //! Changing an output that is there: its bytes, and the tables that everything shares.
 
 use super::reason::Reason;
-use crate::build_id::{self, ChunkDigest, DigestLength, Style};
-use crate::eh_frame::TableEntry;
+use crate::elf::build_id::{self, ChunkDigest, DigestLength, Style};
+use crate::elf::eh_frame::TableEntry;
 use crate::elf::{Rela, Sym};
 use std::ops::Range;
 
@@ -188,7 +188,7 @@ pub(super) fn update_dynamic_symbol(entry: &mut Sym, now: &Sym) -> bool {
 #[cfg(test)]
 mod tests {
     use super::replace_rows;
-    use crate::eh_frame::{TableEntry, hdr_size, write_hdr};
+    use crate::elf::eh_frame::{TableEntry, hdr_size, write_hdr};
     use proptest::prelude::*;
 
     const HDR: u64 = 0x1000;

@@ -4,10 +4,10 @@ use super::parts::find_part;
 use super::reason::Reason;
 use super::state::{DAMAGED, OutputRecord, PartRecord, Table};
 use super::world::World;
-use crate::ids::PartId;
-use crate::layout::MergeClasses;
-use crate::merge::Merged;
-use crate::output::Outputs;
+use crate::base::ids::PartId;
+use crate::graph::merge::Merged;
+use crate::layout::placement::MergeClasses;
+use crate::resolve::output_sections::Outputs;
 use rustc_hash::FxHashMap;
 
 /// A piece that this link adds to the output.

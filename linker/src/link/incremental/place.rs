@@ -8,18 +8,18 @@ use super::read::Read;
 use super::reason::Reason;
 use super::state::{Facts, FileRecord, fact};
 use super::trace::{Settled, Traced};
-use crate::addresses::{Places, Starts, SymbolValue};
-use crate::eh_frame::LEAST_FILL;
-use crate::frames::{FrameLayout, Frames};
-use crate::got;
-use crate::icf::Folds;
-use crate::ids::FileId;
-use crate::linker_symbols::LinkerSymbols;
-use crate::mentions::entry_name;
-use crate::output::Outputs;
-use crate::room::Room;
-use crate::segments::{Segments, TlsSegment};
-use crate::symbols::flag;
+use crate::base::ids::FileId;
+use crate::elf::eh_frame::LEAST_FILL;
+use crate::graph::eh_frame_records::{FrameLayout, Frames};
+use crate::graph::icf::Folds;
+use crate::layout::address_map::{Places, Starts, SymbolValue};
+use crate::layout::got;
+use crate::layout::program_headers::{Segments, TlsSegment};
+use crate::resolve::linker_symbols::LinkerSymbols;
+use crate::resolve::output_sections::Outputs;
+use crate::resolve::room::Room;
+use crate::resolve::roots::entry_name;
+use crate::resolve::symbol_table::flag;
 
 /// Where everything of the objects is.
 pub(super) struct Placed<'r> {

@@ -6,14 +6,14 @@ use super::capture;
 use super::reason::Reason;
 use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
-use crate::file::Files;
-use crate::inputs::{self, InputArena, Known};
+use crate::input::file::Files;
+use crate::input::object::Object;
+use crate::input::open::{self, InputArena, Known};
 use crate::link::names::{self as link_names, Names};
-use crate::object::Object;
-use crate::output::Outputs;
-use crate::resolve::{self, LostGroups};
-use crate::sections::{SectionFacts, Sections, Unloaded};
-use crate::symbols::SymbolTable;
+use crate::resolve::input_sections::{SectionFacts, Sections, Unloaded};
+use crate::resolve::output_sections::Outputs;
+use crate::resolve::resolution::{self, LostGroups};
+use crate::resolve::symbol_table::SymbolTable;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(super) fn read<'a>(
     records: &mut [FileRecord],
 ) -> Result<Read<'a>, Reason> {
     let (args, diag) = (again.link.args, again.diag);
-    let mut files = inputs::open_alone(arena, args, &known(again, records), diag);
+    let mut files = open::open_alone(arena, args, &known(again, records), diag);
     again.refuse()?;
     check_kinds(&files, records)?;
     let linked = vec![true; files.0.len()];
@@ -66,8 +66,8 @@ pub(super) fn read<'a>(
     }
     again.refuse()?;
     check_facts(again, &files, &facts, records)?;
-    resolve::discard_groups(&files, &lost, &sections, diag);
-    resolve::define(&files, &symbols, &sections);
+    resolution::discard_groups(&files, &lost, &sections, diag);
+    resolution::define(&files, &symbols, &sections);
     Ok(Read {
         files,
         symbols,

@@ -1,6 +1,6 @@
 //! What stands in the tables of the [state file](super::state).
 
-use crate::stamp::{Left, Stamp};
+use crate::input::stamp::{Left, Stamp};
 
 /// An input file: an object, an archive, a library, a script.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -265,7 +265,7 @@ pub struct OutputRecord {
 pub struct PartRecord {
     /// Number in [`Table::Outputs`].
     pub output: u32,
-    /// See [`Part::order`](crate::output::Part::order).
+    /// See [`Part::order`](crate::resolve::output_sections::Part::order).
     pub order: i32,
     /// 0 if it has no merged pieces; 1 for constants, 2 for strings.
     pub merge: u32,

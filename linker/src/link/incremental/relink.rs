@@ -24,14 +24,14 @@ use super::world::World;
 use super::write::{self, Linked, Written};
 use super::{edited, manifest};
 use crate::args::Incremental;
-use crate::dependency_file;
-use crate::diag::{DiagOptions, Diagnostics};
-use crate::inputs::InputArena;
+use crate::input::open::InputArena;
+use crate::input::stamp::Moment;
 use crate::link::Link;
-use crate::log;
-use crate::room::wanted;
-use crate::stamp::Moment;
-use crate::timing::Timing;
+use crate::messages::diag::{DiagOptions, Diagnostics};
+use crate::messages::link_log;
+use crate::messages::timing::Timing;
+use crate::report::dependency_file;
+use crate::resolve::room::wanted;
 use typed_arena::Arena;
 
 /// How an incremental link went.
@@ -153,7 +153,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
 
 /// Tells who wants to know.
 fn finish(link: Link, facts: &Facts, files: usize, timing: &mut Timing) {
-    log::relinked(
+    link_log::relinked(
         link.args,
         facts.tickets as usize + facts.objects as usize,
         files,

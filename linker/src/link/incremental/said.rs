@@ -9,7 +9,7 @@ use super::command::Command;
 use super::edited::Edited;
 use super::reason::Reason;
 use super::state::{Builder, DAMAGED, FileRecord, InputRecord, State, Table};
-use crate::diag::{Diagnostic, Diagnostics};
+use crate::messages::diag::{Diagnostic, Diagnostics};
 use memchr::memmem;
 use std::os::unix::ffi::OsStrExt;
 

@@ -7,7 +7,7 @@ use super::command::Command;
 use super::look::{is_shared, map};
 use super::reason::Reason;
 use super::state::{InputRecord, State, Table, input};
-use crate::shared::Shared;
+use crate::input::shared_object::Shared;
 use rustc_hash::FxHashSet;
 
 /// Refuses names that a shared object among the inputs has.

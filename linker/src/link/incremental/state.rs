@@ -21,7 +21,7 @@ pub use super::records::{
     PlaceRecord, SearchRecord, content_key, file, hash_piece, input, key_of,
 };
 use super::records::{Images, Range};
-use crate::stamp::{Left, Stamp};
+use crate::input::stamp::{Left, Stamp};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::OpenOptions;
 use std::io;
@@ -111,7 +111,7 @@ pub struct Facts {
     pub spare_relocations: [u64; 2],
     /// The place that they are about.
     pub spare_place: u64,
-    /// Where the [abbreviations](crate::room::ABBREVIATIONS) of units that say nothing are in `.debug_abbrev`; else more than
+    /// Where the [abbreviations](crate::resolve::room::ABBREVIATIONS) of units that say nothing are in `.debug_abbrev`; else more than
     /// 32 bits.
     pub abbreviations: u64,
     /// Frame descriptions that are not used yet: offset in `.eh_frame`, and size.
@@ -162,7 +162,7 @@ pub enum Table {
     Places,
     /// [`NameRecord`]s, by key.
     Names,
-    /// [`Slots`](crate::got::Slots).
+    /// [`Slots`](crate::layout::got::Slots).
     Slots,
     /// [`OutputRecord`]s.
     Outputs,

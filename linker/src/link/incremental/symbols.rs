@@ -4,11 +4,11 @@ use super::names::Names;
 use super::patch::{self, Patch};
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts, FileRecord, OutputRecord, State, Table};
-use crate::addresses::{Places, SymbolValue};
 use crate::elf::Sym;
-use crate::output::{Outputs, Std};
-use crate::room::Room;
-use crate::symtab::{self, SymtabLayout};
+use crate::layout::address_map::{Places, SymbolValue};
+use crate::layout::symtab::{self, SymtabLayout};
+use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::room::Room;
 
 /// Makes room in the symbol table for what the files have in it now. Gives the places that files have left.
 pub(super) fn settle_symbols(

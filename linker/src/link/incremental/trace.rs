@@ -9,21 +9,21 @@ use super::reason::Reason;
 use super::shared;
 use super::state::{Facts, FileRecord, NONE, State, fact};
 use super::world::World;
-use crate::file::Files;
-use crate::frames::Frames;
-use crate::got::{self, Got};
-use crate::ids::{SectionId, SymbolId};
-use crate::layout::{MergeClasses, MergedPieces, merge_pieces};
-use crate::merge::Merged;
-use crate::object::Target;
-use crate::output::{Outputs, Part, Std};
-use crate::pieces::{PiecePlaces, UsedPieces};
-use crate::plan::Mode;
-use crate::resolve::{self, Definitions};
-use crate::sections::{Sections, state as section_state};
-use crate::symbols::SymbolTable;
-use crate::trace::groups::Groups;
-use crate::trace::{Needs, Tracer};
+use crate::base::ids::{SectionId, SymbolId};
+use crate::graph::eh_frame_records::Frames;
+use crate::graph::merge::Merged;
+use crate::graph::relocation_action::Mode;
+use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
+use crate::graph::trace::groups::Groups;
+use crate::graph::trace::{Needs, Tracer};
+use crate::input::file::Files;
+use crate::input::object::Target;
+use crate::layout::got::{self, Got};
+use crate::layout::placement::{MergeClasses, MergedPieces, merge_pieces};
+use crate::resolve::input_sections::{Sections, state as section_state};
+use crate::resolve::output_sections::{Outputs, Part, Std};
+use crate::resolve::resolution::{self, Definitions};
+use crate::resolve::symbol_table::SymbolTable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What the changed objects mean.
@@ -54,7 +54,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         names::Settled::More(more) => return Ok(Err(Unsettled::Ask(more))),
         names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
     };
-    let (definitions, duplicates) = resolve::publish(files, symbols, sections, diag);
+    let (definitions, duplicates) = resolution::publish(files, symbols, sections, diag);
     if !duplicates.is_empty() || !definitions.commons.is_empty() {
         return Err("a definition is there twice".into());
     }
@@ -251,7 +251,7 @@ fn check_references(
     names: &Names,
     again: Again,
 ) -> Result<Vec<u32>, Reason> {
-    use crate::arch::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
+    use crate::elf::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
     let mut left_out = Vec::new();
     for (own, file) in files.iter().skip(1) {
         let object = files.object(own);

@@ -4,7 +4,7 @@ use super::state::{
     ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord,
     State, Table, file, hash_piece, key_of,
 };
-use crate::symbols::flag;
+use crate::resolve::symbol_table::flag;
 use rustc_hash::FxHashMap;
 
 /// Where a name's record is.

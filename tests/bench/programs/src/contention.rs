@@ -5,7 +5,7 @@
 //! writers, a writer is now and then suspended while it has it, and the difference is that.
 
 use anyhow::{Context as _, Result, ensure};
-use linker::import::import_object;
+use linker::repository::import::import_object;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -5,7 +5,7 @@ use crate::contention::thread_time;
 use crate::subjects::Subject;
 use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
-use linker::import::{import_object, prepare};
+use linker::repository::import::{import_object, prepare};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
-use linker::import::prepare;
+use linker::repository::import::prepare;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -2,13 +2,13 @@
 
 use bumpalo::Bump;
 use linker::args::{Args, help};
-use linker::elf_object::ElfObject;
-use linker::import::prepare;
-use linker::join::join;
+use linker::input::elf_object::ElfObject;
+use linker::input::shared_object::Shared;
+use linker::repository::import::prepare;
+use linker::repository::join::join;
 use linker::script::expr::{Constant, SectionQuery};
+use linker::script::version_script::{Matcher, parse, parse_dynamic_list, parse_prefix};
 use linker::script::{self, Command, Environment, EvalError, Loader, SectionsCommand, Value};
-use linker::shared::Shared;
-use linker::version_script::{Matcher, parse, parse_dynamic_list, parse_prefix};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;

@@ -699,7 +699,7 @@ impl<'a> Graft<'a> {
         self.out.bindings = bindings;
         self.out.symbols = symbols;
         self.out.first_global = first_global;
-        linker::split::outline(&mut self.out);
+        linker::repository::split::outline(&mut self.out);
         Ok(self.out)
     }
 }

@@ -22,7 +22,7 @@ use super::log::Log;
 use bumpalo::Bump;
 use format_spec::digest::Digest;
 use graft::{Graft, GraftError};
-use linker::import::{ImportError, Imported, prepare};
+use linker::repository::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
 use pruning::graph::Flags;
 use pruning::memo;

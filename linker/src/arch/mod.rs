@@ -1,3 +1,0 @@
-//! What depends on the instruction set.
-
-pub mod x86_64;

@@ -1,0 +1,592 @@
+//! The model of a linker input: definitions with sections and fixups.
+//!
+//! There are two sources, an ELF relocatable object and a compilation of the
+//! repository; both are borrowed from their mappings. Every phase after reading
+//! uses the methods of [`Object`] and does not ask which source it is.
+
+use crate::elf::{self, Rela, c};
+use crate::input::elf_object::{ElfObject, Malformed};
+use crate::input::ticket_object::{StoredSection, TicketFixups, TicketObject};
+use format_spec::fragment::FixupRecord;
+use format_spec::ids::NameId;
+use std::borrow::Cow;
+
+/// Where a symbol is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Somewhere else.
+    Undefined,
+    /// Nowhere: its value is a number.
+    Absolute,
+    /// A common block; the value is its alignment.
+    Common,
+    /// In the section of this number.
+    Section(u32),
+}
+
+/// A common block of the medium code model that is too large for others' reach (psABI, "Special Section Indexes"). Here
+/// it goes where all do, and the largest go last.
+const SHN_X86_64_LCOMMON: u16 = 0xff02;
+
+/// Section numbers from here on stand for reserved indices (gABI, "Special Section Indexes") that are none of
+/// [`Place`]'s others: no file has so many sections, so that whoever looks for one of them says that it does not exist.
+const RESERVED_SECTION: u32 = 0xffff_0000;
+
+/// A section of this number, for a message that says that it does not exist.
+pub fn describe_missing(number: u32) -> String {
+    match number.checked_sub(RESERVED_SECTION) {
+        None => format!("section {number}, which does not exist"),
+        Some(index) => {
+            format!("a section of the reserved index {index:#x}, which is not supported")
+        }
+    }
+}
+
+/// A symbol of one input, without its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol {
+    /// Where it is defined.
+    pub place: Place,
+    /// Offset in the section, or as [`Place`] says.
+    pub value: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Binding and type, as in ELF's `st_info`.
+    pub info: u8,
+    /// Visibility, as in ELF's `st_other`.
+    pub other: u8,
+}
+
+impl Symbol {
+    /// `STB_*`.
+    #[inline]
+    pub fn binding(&self) -> u8 {
+        self.info >> 4
+    }
+    /// `STT_*`.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        self.info & 15
+    }
+    /// Visible outside of its file.
+    #[inline]
+    pub fn is_global(&self) -> bool {
+        self.binding() != c::STB_LOCAL
+    }
+    /// `STB_WEAK`.
+    #[inline]
+    pub fn is_weak(&self) -> bool {
+        self.binding() == c::STB_WEAK
+    }
+}
+
+/// What is known of a section without looking at its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// Name, without a suffix that a member of a compilation may add.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size in memory, bytes (when expanded, if compressed).
+    pub size: u64,
+    /// Alignment in bytes, a power of two.
+    pub align: u64,
+    /// Size of an element.
+    pub entsize: u64,
+    /// For `SHF_LINK_ORDER`: the section it describes.
+    pub link: u32,
+}
+
+/// What a fixup refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The symbol of this index in the same input.
+    Symbol(u32),
+    /// The start of the section of this number in the same input.
+    Section(u32),
+    /// The mergeable piece of this id in the input's repository.
+    Piece(u32),
+}
+
+/// What a section with frame descriptions holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwind {
+    /// CIEs and FDEs, as `.eh_frame` of an ELF object.
+    Whole,
+    /// One CIE.
+    Cie,
+    /// FDEs, whose CIE pointers have fixups.
+    Fdes,
+}
+
+/// A relocation of either source.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixup {
+    /// Offset of the place in its section.
+    pub offset: u64,
+    /// Constant addend.
+    pub addend: i64,
+    /// `R_X86_64_*`.
+    pub r_type: u32,
+    /// What is referred to.
+    pub target: Target,
+}
+
+impl From<&Rela> for Fixup {
+    #[inline(always)]
+    fn from(rela: &Rela) -> Fixup {
+        Fixup {
+            offset: rela.r_offset,
+            addend: rela.r_addend,
+            r_type: rela.r_type(),
+            target: Target::Symbol(rela.symbol()),
+        }
+    }
+}
+
+/// The fixups of one section.
+#[derive(Clone, Copy)]
+pub enum Fixups<'a> {
+    /// Of an ELF object.
+    Elf(&'a [Rela]),
+    /// Of a compilation.
+    Ticket(TicketFixups<'a>),
+}
+
+impl Fixups<'_> {
+    /// Calls `f` with each, in order.
+    #[inline(always)]
+    pub fn for_each(self, mut f: impl FnMut(Fixup)) {
+        match self {
+            Fixups::Elf(relas) => {
+                for rela in relas {
+                    f(Fixup::from(rela));
+                }
+            }
+            Fixups::Ticket(fixups) => fixups.for_each(f),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self {
+            Fixups::Elf(relas) => relas.len(),
+            Fixups::Ticket(fixups) => fixups.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fixup of this index.
+    pub fn get(self, index: usize) -> Option<Fixup> {
+        match self {
+            Fixups::Elf(relas) => relas.get(index).map(Fixup::from),
+            Fixups::Ticket(fixups) => fixups.get(index),
+        }
+    }
+
+    /// The fixups from index `start` up to and without `end`.
+    pub fn slice(self, start: usize, end: usize) -> Self {
+        match self {
+            Fixups::Elf(relas) => Fixups::Elf(relas.get(start..end).unwrap_or(&[])),
+            Fixups::Ticket(fixups) => Fixups::Ticket(fixups.slice(start, end)),
+        }
+    }
+}
+
+/// A section group (gABI, "Section Groups").
+pub struct Group<'a> {
+    /// What [`Object::sections_of_groups`] knows it by.
+    pub index: u32,
+    /// Its signature.
+    pub signature: Signature<'a>,
+    /// Only one group of the name is linked.
+    pub comdat: bool,
+}
+
+/// The name of a group, in the cheapest form that the input has.
+#[derive(Clone, Copy)]
+pub enum Signature<'a> {
+    /// That of a global symbol of the same input.
+    Symbol(u32),
+    /// A name of the input's repository.
+    Name(NameId),
+    /// Any.
+    Text(&'a [u8]),
+}
+
+/// A relocatable input.
+pub enum Object<'a> {
+    /// An ELF file or archive member.
+    Elf(ElfObject<'a>),
+    /// A compilation that a ticket names.
+    Ticket(TicketObject<'a>),
+}
+
+/// A section as its file stores it.
+pub struct Stored<'f> {
+    /// How many bytes it has.
+    pub size: usize,
+    /// As many bytes as it has, or none. Those of a compilation are not always the section's: see [`Object::copy`].
+    pub bytes: &'f [u8],
+    /// Its fixups.
+    pub fixups: Fixups<'f>,
+    section: Option<StoredSection<'f>>,
+}
+
+impl<'a> Object<'a> {
+    /// Number of symbols, the null symbol included.
+    #[inline]
+    pub fn symbol_count(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.syms.len() as u32,
+            Object::Ticket(ticket) => ticket.symbol_count(),
+        }
+    }
+
+    /// Index of the first symbol that is not local.
+    #[inline]
+    pub fn first_global(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.first_global,
+            Object::Ticket(ticket) => ticket.first_global(),
+        }
+    }
+
+    /// The symbol of an index.
+    #[inline]
+    pub fn symbol(&self, index: u32) -> Option<Symbol> {
+        match self {
+            Object::Ticket(ticket) => ticket.symbol(index),
+            Object::Elf(elf) => {
+                let sym = elf.syms.get(index as usize)?;
+                let place = match { sym.st_shndx } {
+                    c::SHN_UNDEF => Place::Undefined,
+                    c::SHN_ABS => Place::Absolute,
+                    // A local symbol has no common block: who refers to it is told that it is not defined.
+                    c::SHN_COMMON | SHN_X86_64_LCOMMON if index < elf.first_global => {
+                        Place::Undefined
+                    }
+                    c::SHN_COMMON | SHN_X86_64_LCOMMON => Place::Common,
+                    c::SHN_XINDEX => Place::Section(elf.extended_index(index)),
+                    n if n >= c::SHN_LORESERVE => Place::Section(RESERVED_SECTION | u32::from(n)),
+                    n => Place::Section(n.into()),
+                };
+                Some(Symbol {
+                    place,
+                    value: sym.st_value,
+                    size: sym.st_size,
+                    info: sym.st_info,
+                    other: sym.st_other,
+                })
+            }
+        }
+    }
+
+    /// A symbol's name (empty if it has none).
+    #[inline]
+    pub fn symbol_name(&self, index: u32) -> &'a [u8] {
+        match self {
+            Object::Ticket(ticket) => ticket.symbol_name(index),
+            Object::Elf(elf) => elf
+                .syms
+                .get(index as usize)
+                .and_then(|sym| elf::string(elf.strtab, sym.st_name))
+                .unwrap_or(b""),
+        }
+    }
+
+    /// Number of sections; section 0 is the null section.
+    #[inline]
+    pub fn section_count(&self) -> u32 {
+        match self {
+            Object::Elf(elf) => elf.shdrs.len() as u32,
+            Object::Ticket(ticket) => ticket.section_count(),
+        }
+    }
+
+    /// What is known of a section.
+    #[inline]
+    pub fn section(&self, number: u32) -> Option<Section<'a>> {
+        match self {
+            Object::Ticket(ticket) => ticket.section(number),
+            Object::Elf(elf) => {
+                let shdr = elf.shdrs.get(number as usize)?;
+                let (size, align) = elf.extent(number, shdr);
+                Some(Section {
+                    name: elf.section_name(shdr),
+                    sh_type: shdr.sh_type,
+                    flags: { shdr.sh_flags } & !u64::from(c::SHF_COMPRESSED),
+                    size,
+                    align,
+                    entsize: shdr.sh_entsize,
+                    link: shdr.sh_link,
+                })
+            }
+        }
+    }
+
+    /// Has the processor fetch what will be read of a section's name to see what kind it is.
+    #[inline]
+    pub fn prefetch_name(&self, number: u32) {
+        if let Object::Elf(elf) = self {
+            elf.prefetch_name(number);
+        }
+    }
+
+    /// Size of a section in memory, and its alignment, which is a power of two, both in bytes.
+    #[inline]
+    pub fn extent(&self, number: u32) -> Option<(u64, u64)> {
+        match self {
+            Object::Ticket(ticket) => ticket.extent(number),
+            Object::Elf(elf) => Some(elf.extent(number, elf.shdrs.get(number as usize)?)),
+        }
+    }
+
+    /// A section's bytes; empty for `SHT_NOBITS`.
+    #[inline]
+    pub fn section_bytes(&self, number: u32) -> &[u8] {
+        match self {
+            Object::Elf(elf) => elf.section_bytes(number),
+            Object::Ticket(ticket) => ticket.section_bytes(number),
+        }
+    }
+
+    /// A section's bytes, but for the places of its fixups, where anything may be.
+    #[inline]
+    pub fn bytes_beside_fixups(&self, number: u32) -> &[u8] {
+        match self {
+            Object::Elf(elf) => elf.section_bytes(number),
+            Object::Ticket(ticket) => ticket.bytes_beside_fixups(number),
+        }
+    }
+
+    /// The name that a section has in an object file, which for those of a compilation is longer than
+    /// [`Section::name`]: `.text.f`.
+    pub fn full_name(&self, number: u32, section: &Section<'a>) -> Cow<'a, [u8]> {
+        let suffix = match self {
+            Object::Elf(_) => None,
+            Object::Ticket(ticket) => ticket.suffix(number),
+        };
+        match suffix {
+            None => Cow::Borrowed(section.name),
+            Some(suffix) => Cow::Owned([section.name, b".", suffix].concat()),
+        }
+    }
+
+    /// The fixups of a section. `relocations` is what [`Object::relocation_section`] found for it.
+    #[inline]
+    pub fn fixups(&self, number: u32, relocations: u32) -> Fixups<'_> {
+        match self {
+            Object::Ticket(ticket) => Fixups::Ticket(ticket.fixups(number)),
+            Object::Elf(elf) if relocations != 0 => Fixups::Elf(elf.relocations(relocations)),
+            Object::Elf(_) => Fixups::Elf(&[]),
+        }
+    }
+
+    /// The section that a fixup's target is in, and its offset there: as this input has it, whatever other definition may
+    /// win. `None` if it is in no section of this input.
+    #[inline]
+    pub fn place_of(&self, target: Target) -> Option<(u32, u64)> {
+        match target {
+            Target::Section(number) => Some((number, 0)),
+            Target::Symbol(index) => {
+                let symbol = self.symbol(index)?;
+                match symbol.place {
+                    Place::Section(number) => Some((number, symbol.value)),
+                    _ => None,
+                }
+            }
+            Target::Piece(_) => None,
+        }
+    }
+
+    /// A section's bytes and its fixups, as [`Object::section_bytes`] and [`Object::fixups`] give them.
+    #[inline]
+    pub fn contents(&self, number: u32, relocations: u32) -> (&[u8], Fixups<'_>) {
+        match self {
+            Object::Elf(elf) => (elf.section_bytes(number), self.fixups(number, relocations)),
+            Object::Ticket(ticket) => {
+                let (bytes, fixups) = ticket.contents(number);
+                (bytes, Fixups::Ticket(fixups))
+            }
+        }
+    }
+
+    /// Compares a section's bytes with their check, where they have one, unless that has been done.
+    #[inline]
+    pub fn check(&self, number: u32) {
+        if let Object::Ticket(ticket) = self {
+            ticket.check(number);
+        }
+    }
+
+    /// A section as it is stored, for who [copies](Object::copy) it at once and calls [`Object::check`] then.
+    #[inline]
+    pub fn stored(&self, number: u32, relocations: u32) -> Stored<'_> {
+        match self {
+            Object::Elf(elf) => Stored {
+                size: elf.section_bytes(number).len(),
+                bytes: elf.section_bytes(number),
+                fixups: self.fixups(number, relocations),
+                section: None,
+            },
+            Object::Ticket(ticket) => {
+                let section = ticket.stored(number);
+                Stored {
+                    size: section.size(),
+                    bytes: section.bytes(),
+                    fixups: Fixups::Ticket(section.fixups),
+                    section: Some(section),
+                }
+            }
+        }
+    }
+
+    /// Copies the bytes of the section with this number, of which this is what is stored, to `out`, which has as many.
+    /// Returns the fixups, for which `unpacked` may be needed.
+    #[inline]
+    pub fn copy<'u>(
+        &self,
+        number: u32,
+        stored: &Stored<'u>,
+        out: &mut [u8],
+        unpacked: &'u mut Vec<FixupRecord>,
+    ) -> Fixups<'u> {
+        match (self, &stored.section) {
+            (Object::Ticket(ticket), Some(section)) => {
+                Fixups::Ticket(ticket.copy(number, section, out, unpacked))
+            }
+            _ => {
+                out.copy_from_slice(stored.bytes);
+                stored.fixups
+            }
+        }
+    }
+
+    /// If `number` is a relocation section: the section whose fixups it holds.
+    #[inline]
+    pub fn relocation_section(&self, number: u32) -> Result<Option<u32>, Malformed> {
+        match self {
+            Object::Ticket(_) => Ok(None),
+            Object::Elf(elf) => {
+                let Some(shdr) = elf.shdrs.get(number as usize) else {
+                    return Ok(None);
+                };
+                match shdr.sh_type {
+                    c::SHT_RELA | c::SHT_CREL if (shdr.sh_info as usize) < elf.shdrs.len() => {
+                        Ok(Some(shdr.sh_info))
+                    }
+                    c::SHT_RELA | c::SHT_CREL => Err(Malformed::Value {
+                        what: "target of a relocation section",
+                        value: { shdr.sh_info }.into(),
+                    }),
+                    // clang's lists of call counts come so. They are hints, and not linked.
+                    c::SHT_REL if is_excluded(elf.shdrs, shdr.sh_info) => Ok(None),
+                    c::SHT_REL => Err(Malformed::Incompatible(format!(
+                        "section {number} has relocations without addends (SHT_REL), which x86-64 does not use"
+                    ))),
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Whether a section's fixups are its own, not in a relocation section.
+    #[inline]
+    pub fn has_own_fixups(&self, number: u32) -> bool {
+        match self {
+            Object::Elf(_) => false,
+            Object::Ticket(ticket) => ticket.has_fixups(number),
+        }
+    }
+
+    /// What an `.eh_frame` section holds.
+    pub fn unwind(&self, number: u32) -> Unwind {
+        match self {
+            Object::Elf(_) => Unwind::Whole,
+            Object::Ticket(ticket) => ticket.unwind(number),
+        }
+    }
+
+    /// Whether what nothing refers to is left out in any case.
+    pub fn is_pruned(&self) -> bool {
+        matches!(self, Object::Ticket(_))
+    }
+
+    /// The section groups.
+    pub fn groups(&self) -> Result<Vec<Group<'a>>, Malformed> {
+        let elf = match self {
+            Object::Ticket(ticket) => return Ok(ticket.groups().collect()),
+            Object::Elf(elf) => elf,
+        };
+        let mut groups = Vec::with_capacity(elf.groups.len());
+        for number in elf.groups.iter().copied() {
+            let symbol = elf.shdrs[number as usize].sh_info;
+            let flags = words(elf.section_bytes(number)).next().unwrap_or(0);
+            let bad = Malformed::Value {
+                what: "signature symbol of a section group",
+                value: symbol.into(),
+            };
+            let Some(sym) = elf.syms.get(symbol as usize) else {
+                return Err(bad);
+            };
+            // Compilers without a symbol to spare use a section symbol: then the section's name counts.
+            let signature = if sym.kind() == c::STT_SECTION {
+                elf.shdrs
+                    .get(usize::from(sym.st_shndx))
+                    .and_then(|shdr| elf::string(elf.shstrtab, shdr.sh_name))
+            } else {
+                elf::string(elf.strtab, sym.st_name)
+            };
+            let Some(signature) = signature else {
+                return Err(bad);
+            };
+            // Others may ask for anything to be done with the group.
+            if flags & !c::GRP_COMDAT != 0 {
+                return Err(Malformed::Value {
+                    what: "flags of a section group",
+                    value: flags.into(),
+                });
+            }
+            groups.push(Group {
+                index: number,
+                signature: match symbol >= elf.first_global {
+                    true => Signature::Symbol(symbol),
+                    false => Signature::Text(signature),
+                },
+                comdat: flags & c::GRP_COMDAT != 0,
+            });
+        }
+        Ok(groups)
+    }
+
+    /// The sections of groups that are given by their indices, in ascending order.
+    pub fn sections_of_groups(&self, groups: &[u32]) -> Vec<u32> {
+        match self {
+            Object::Ticket(ticket) => ticket.sections_of_groups(groups),
+            Object::Elf(elf) => groups
+                .iter()
+                .flat_map(|group| words(elf.section_bytes(*group)).skip(1))
+                .collect(),
+        }
+    }
+}
+
+/// Whether a section is for the linker only, not for an executable or shared object.
+fn is_excluded(shdrs: &[elf::Shdr], number: u32) -> bool {
+    let section = shdrs.get(number as usize);
+    section.is_some_and(|shdr| { shdr.sh_flags } & u64::from(c::SHF_EXCLUDE) != 0)
+}
+
+/// The words of a section.
+pub fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes
+        .chunks_exact(4)
+        .map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
+}

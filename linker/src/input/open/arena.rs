@@ -1,0 +1,123 @@
+//! What inputs borrow from: mappings, paths, and repositories; and what was opened and searched for.
+
+use crate::input::mapped_bytes::MappedBytes;
+use crate::input::stamp::Stamp;
+use crate::input::unseekable;
+use memmap2::{Mmap, MmapOptions};
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use store::guard::Guarded;
+use store::program::Repository;
+use typed_arena::Arena;
+
+/// What inputs borrow from: lives as long as the link.
+#[derive(Default)]
+pub struct InputArena {
+    maps: Arena<Guarded<Mmap>>,
+    pub(super) paths: Arena<PathBuf>,
+    bytes: Arena<Vec<u8>>,
+    opened: RefCell<Vec<OpenedFile>>,
+    searched: RefCell<Vec<Searched>>,
+    pub(super) repositories: Arena<Repository>,
+}
+
+/// A file that was opened.
+#[derive(Clone, Debug)]
+pub struct OpenedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it was like; nothing if it is no file that can be looked at again.
+    pub stamp: Option<Stamp>,
+    /// Where its bytes begin, which are the arena's.
+    start: usize,
+}
+
+impl OpenedFile {
+    /// Address of the file's first byte in memory.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+}
+
+/// A library that was searched for.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    /// What follows `-l` or `-l:`.
+    pub name: OsString,
+    /// 1: only static libraries; 2: a file of this very name; 0: any library.
+    pub how: u32,
+}
+
+impl InputArena {
+    /// Keeps bytes for as long as the inputs.
+    pub fn bytes(&self, bytes: Vec<u8>) -> &[u8] {
+        self.bytes.alloc(bytes)
+    }
+
+    pub(super) fn map(&self, path: &Path) -> std::io::Result<Content<'_>> {
+        let in_memory = |bytes| Content {
+            bytes: self.bytes(bytes),
+            mapped: None,
+        };
+        let opened = |stamp, bytes: &[u8]| {
+            self.opened.borrow_mut().push(OpenedFile {
+                path: path.to_path_buf(),
+                stamp,
+                start: bytes.as_ptr() as usize,
+            });
+        };
+        if let Some(bytes) = unseekable::said(path) {
+            opened(None, b"");
+            return Ok(in_memory(bytes));
+        }
+        let mut file = std::fs::File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            // A pipe or `/dev/null`; a directory says so itself.
+            let bytes = unseekable::read_open(path, &mut file)?;
+            opened(None, b"");
+            return Ok(in_memory(bytes));
+        }
+        let len = usize::try_from(metadata.len()).map_err(std::io::Error::other)?;
+        // SAFETY: a mapped file that another process changes while it is being linked is undefined behaviour, as it
+        // is with every linker; inputs are complete when the linker is started.
+        let map = unsafe { MmapOptions::new().len(len).map(&file)? };
+        let bytes: &[u8] = self.maps.alloc(Guarded::new(map, path));
+        opened(Some(Stamp::of(&metadata)), bytes);
+        // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
+        let mapped = Some(unsafe { MappedBytes::new(bytes) });
+        Ok(Content { bytes, mapped })
+    }
+
+    /// The files that were opened, in order.
+    pub fn opened(&self) -> Vec<PathBuf> {
+        let opened = self.opened.borrow();
+        opened.iter().map(|file| file.path.clone()).collect()
+    }
+
+    /// The libraries that were searched for, in order.
+    pub fn searched(&self) -> Vec<Searched> {
+        self.searched.borrow().clone()
+    }
+
+    pub(super) fn searches(&self, name: &OsStr, how: u32) {
+        self.searched.borrow_mut().push(Searched {
+            name: name.to_owned(),
+            how,
+        });
+    }
+
+    /// The same, with what they were like.
+    pub fn opened_files(&self) -> Vec<OpenedFile> {
+        self.opened.borrow().clone()
+    }
+}
+
+/// What is in a file.
+#[derive(Clone, Copy)]
+pub(super) struct Content<'a> {
+    pub bytes: &'a [u8],
+    /// All of the file, if it is mapped. What a pipe has said is in memory that nobody may give back.
+    pub mapped: Option<MappedBytes<'a>>,
+}

@@ -1,0 +1,591 @@
+//! What is in the output sections that a script describes, before they have addresses.
+//!
+//! Each rule has a part for its plain sections, in the rule's order, one for each kind of mergeable pieces, and those
+//! parts that the linker makes and that have the name of an input section (`.got`, `.dynsym`, `COMMON`). What no rule
+//! takes goes to the output section of its name, which may be an orphan.
+
+use super::orphans;
+use super::plan::{Description, Item, Plan, Statement};
+use crate::args::{Args, OrphanHandling};
+use crate::base::ids::{FileId, OutputId, PartId, SectionId};
+use crate::elf::c;
+use crate::input::file::Files;
+use crate::messages::diag::Diagnostics;
+use crate::resolve::input_sections::{Sections, state};
+use crate::resolve::output_sections::{MergeKind, Outputs, STANDARD_COUNT, Std, shf, subpart};
+use crate::resolve::section_rules::{FileNames, Route, Rules};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// An input section on its way to its place.
+#[derive(Clone, Copy)]
+pub(super) struct Input {
+    pub id: SectionId,
+    pub size: u64,
+    pub align: u64,
+}
+
+/// What a description holds, taken together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kind {
+    /// `SHF_*` of what is in it.
+    pub flags: u64,
+    /// Something is in it that has bytes.
+    pub bits: bool,
+    /// Something is in it, be it without bytes.
+    pub present: bool,
+    /// The type that all of it has; 0 if none or mixed.
+    pub sh_type: u32,
+    mixed: bool,
+    /// An input section without any bytes, but of a type that has some, is in it: then so has what the script adds.
+    pub empty_bits: bool,
+    /// The largest alignment.
+    pub align: u64,
+    /// Size of an entry, if all of it is one table.
+    pub entsize: u64,
+    /// Mergeable pieces, and how many bytes they take, the last kind of them if there are more.
+    pieces: Option<(MergeKind, u64)>,
+}
+
+impl Kind {
+    fn add(&mut self, sh_type: u32, flags: u64, align: u64) {
+        self.present = true;
+        self.flags |= flags;
+        self.align = self.align.max(align);
+        if sh_type != c::SHT_NOBITS {
+            self.bits = true;
+            self.mixed |= self.sh_type != 0 && self.sh_type != sh_type;
+            self.sh_type = sh_type;
+        }
+    }
+
+    /// The kind of its pieces, if a section of this size holds nothing but these.
+    pub fn only_pieces(&self, size: u64) -> Option<MergeKind> {
+        let (kind, bytes) = self.pieces?;
+        (bytes == size).then_some(kind)
+    }
+
+    /// `sh_type` of the output section.
+    pub fn section_type(&self) -> u32 {
+        match (self.bits, self.mixed) {
+            (false, _) => c::SHT_NOBITS,
+            (true, true) => c::SHT_PROGBITS,
+            (true, false) => self.sh_type,
+        }
+    }
+}
+
+/// What is in the descriptions.
+pub(super) struct Content {
+    /// Parts of each rule.
+    pub of_rule: Vec<Vec<PartId>>,
+    /// Parts that come last in a description: what is of its name and no rule takes.
+    pub rest: Vec<Vec<PartId>>,
+    /// Input sections of each part, in order.
+    pub inputs: Vec<Vec<Input>>,
+    /// By description.
+    pub kinds: Vec<Kind>,
+}
+
+/// What the linker makes: the part, the names that rules know it by, and the name of the output section if no rule does.
+/// Common blocks in such a part are those that no rule takes.
+struct MadePart {
+    part: PartId,
+    names: &'static [&'static [u8]],
+    orphan: &'static [u8],
+    sh_type: u32,
+    flags: u64,
+    entsize: u64,
+    /// May be left out: nothing but the program's own wish is at stake.
+    optional: bool,
+}
+
+fn made_parts(dynamic: bool) -> Vec<MadePart> {
+    const A: u64 = shf::ALLOC;
+    const AW: u64 = shf::ALLOC | shf::WRITE;
+    const AX: u64 = shf::ALLOC | shf::EXEC;
+    let mut parts = Vec::new();
+    let mut add = |part, names: &'static [&'static [u8]], sh_type, flags, entsize, optional| {
+        parts.push(MadePart {
+            part,
+            names,
+            orphan: names.first().copied().unwrap_or_default(),
+            sh_type,
+            flags,
+            entsize,
+            optional,
+        });
+    };
+    let std = Std::part;
+    add(std(Std::Interp), &[b".interp"], c::SHT_PROGBITS, A, 0, true);
+    add(
+        std(Std::NoteProperty),
+        &[b".note.gnu.property"],
+        c::SHT_NOTE,
+        A,
+        0,
+        true,
+    );
+    add(
+        std(Std::NoteBuildId),
+        &[b".note.gnu.build-id"],
+        c::SHT_NOTE,
+        A,
+        0,
+        true,
+    );
+    add(
+        std(Std::NotePackage),
+        &[b".note.package"],
+        c::SHT_NOTE,
+        A,
+        0,
+        true,
+    );
+    add(std(Std::Hash), &[b".hash"], c::SHT_HASH, A, 4, true);
+    add(
+        std(Std::GnuHash),
+        &[b".gnu.hash"],
+        c::SHT_GNU_HASH,
+        A,
+        0,
+        true,
+    );
+    add(std(Std::DynSym), &[b".dynsym"], c::SHT_DYNSYM, A, 24, false);
+    add(std(Std::DynStr), &[b".dynstr"], c::SHT_STRTAB, A, 0, false);
+    add(
+        std(Std::VerSym),
+        &[b".gnu.version"],
+        c::SHT_GNU_VERSYM,
+        A,
+        2,
+        false,
+    );
+    add(
+        std(Std::VerDef),
+        &[b".gnu.version_d"],
+        c::SHT_GNU_VERDEF,
+        A,
+        0,
+        false,
+    );
+    add(
+        std(Std::VerNeed),
+        &[b".gnu.version_r"],
+        c::SHT_GNU_VERNEED,
+        A,
+        0,
+        false,
+    );
+    // GNU ld has one input section for each section that relocations are about; rules name some of them. In a static
+    // program there are but those that call resolvers, whose bounds the script marks.
+    let relocations: &'static [&'static [u8]] = if dynamic {
+        &[
+            b".rela.dyn",
+            b".rela.got",
+            b".rela.data",
+            b".rela.data.rel.ro",
+            b".rela.text",
+        ]
+    } else {
+        &[b".rela.iplt", b".rela.plt", b".rela.dyn"]
+    };
+    add(std(Std::RelaDyn), relocations, c::SHT_RELA, A, 24, false);
+    add(std(Std::RelrDyn), &[b".relr.dyn"], c::SHT_RELR, A, 8, false);
+    add(
+        std(Std::RelaPlt),
+        &[b".rela.plt"],
+        c::SHT_RELA,
+        A,
+        24,
+        false,
+    );
+    add(std(Std::Plt), &[b".plt"], c::SHT_PROGBITS, AX, 16, false);
+    add(
+        std(Std::PltGot),
+        &[b".plt.got", b".iplt"],
+        c::SHT_PROGBITS,
+        AX,
+        8,
+        false,
+    );
+    add(
+        std(Std::PltSec),
+        &[b".plt.sec"],
+        c::SHT_PROGBITS,
+        AX,
+        16,
+        false,
+    );
+    add(
+        std(Std::EhFrameHdr),
+        &[b".eh_frame_hdr"],
+        c::SHT_PROGBITS,
+        A,
+        0,
+        true,
+    );
+    add(
+        std(Std::EhFrame),
+        &[b".eh_frame"],
+        c::SHT_PROGBITS,
+        A,
+        0,
+        true,
+    );
+    add(
+        std(Std::Sframe),
+        &[b".sframe"],
+        c::SHT_GNU_SFRAME,
+        A,
+        0,
+        true,
+    );
+    add(
+        std(Std::Dynamic),
+        &[b".dynamic"],
+        c::SHT_DYNAMIC,
+        AW,
+        16,
+        false,
+    );
+    add(
+        std(Std::Got),
+        &[b".got", b".igot"],
+        c::SHT_PROGBITS,
+        AW,
+        8,
+        false,
+    );
+    add(
+        std(Std::GotPlt),
+        &[b".got.plt", b".igot.plt"],
+        c::SHT_PROGBITS,
+        AW,
+        8,
+        false,
+    );
+    add(
+        subpart::RELRO_COPIES,
+        &[b".data.rel.ro"],
+        c::SHT_PROGBITS,
+        AW,
+        0,
+        false,
+    );
+    add(subpart::COPIES, &[b".dynbss"], c::SHT_NOBITS, AW, 0, false);
+    add(subpart::COMMON, &[], c::SHT_NOBITS, AW, 0, false);
+    add(
+        subpart::COMMON_TLS,
+        &[],
+        c::SHT_NOBITS,
+        AW | shf::TLS,
+        0,
+        false,
+    );
+    add(
+        subpart::COMMON_LARGE,
+        &[b"LARGE_COMMON"],
+        c::SHT_NOBITS,
+        AW,
+        0,
+        false,
+    );
+    for part in &mut parts {
+        part.orphan = match part.part {
+            subpart::COMMON => b".bss",
+            subpart::COMMON_TLS => b".tbss",
+            subpart::COMMON_LARGE => b".lbss",
+            part if part == Std::RelaDyn.part() => b".rela.dyn",
+            _ => part.orphan,
+        };
+    }
+    parts
+}
+
+/// Finds out what is in each description, and adds orphans to the plan. `made` are sizes and alignments of what the
+/// linker makes, by part.
+#[allow(clippy::too_many_arguments)] // the inputs, the outputs, and what is made
+pub(super) fn gather<'a>(
+    plan: &mut Plan,
+    args: &Args,
+    files: &Files<'a>,
+    sections: &Sections,
+    outputs: &mut Outputs<'a>,
+    made: &mut Vec<(u64, u64)>,
+    dynamic: bool,
+    link_order: &[(SectionId, SectionId)],
+    diag: &Diagnostics,
+) -> Content {
+    let rules = outputs.rules.clone().unwrap_or_default();
+    made.resize(outputs.parts.len(), (0, 1));
+    let mut facts: Vec<Option<(u32, u64, u64)>> = vec![None; outputs.parts.len()];
+    let mut rule_of_made: Vec<Option<u32>> = vec![None; outputs.parts.len()];
+    for part in made_parts(dynamic) {
+        // The size of `.dynamic` comes later.
+        if part.part == Std::Dynamic.part() && dynamic {
+            made[part.part.index()] = (16, 8);
+        }
+        if made[part.part.index()].0 == 0 {
+            continue;
+        }
+        let route = part
+            .names
+            .iter()
+            .map(|name| rules.route(FileNames::NONE, name, part.flags))
+            .find(|route| *route != Route::Orphan)
+            .unwrap_or(Route::Orphan);
+        let output = match route {
+            Route::Rule { rule, .. } => {
+                rule_of_made[part.part.index()] = Some(rule);
+                rules.rules[rule as usize].output
+            }
+            Route::Discard if part.optional => {
+                made[part.part.index()].0 = 0;
+                continue;
+            }
+            Route::Discard if !rules.discard_orphans => {
+                diag.error(format!(
+                    "the linker script discards {}, which this link needs",
+                    String::from_utf8_lossy(part.names[0])
+                ));
+                continue;
+            }
+            Route::Discard | Route::Orphan => named_output(outputs, part.orphan),
+        };
+        outputs.parts[part.part.index()].output = output;
+        facts[part.part.index()] = Some((part.sh_type, part.flags, part.entsize));
+    }
+
+    // Orphans are described by their names only.
+    let described = plan.descriptions.len();
+    for number in described..outputs.sections.len() - STANDARD_COUNT as usize {
+        plan.descriptions.push(Description {
+            output: OutputId(STANDARD_COUNT + number as u32),
+            script: None,
+            statements: Vec::new(),
+            overlay: None,
+            overlay_script: None,
+        });
+    }
+    let mut content = Content {
+        of_rule: vec![Vec::new(); rules.rules.len()],
+        rest: vec![Vec::new(); plan.descriptions.len()],
+        inputs: (0..outputs.parts.len()).map(|_| Vec::new()).collect(),
+        kinds: vec![Kind::default(); plan.descriptions.len()],
+    };
+    for i in 0..outputs.parts.len() {
+        let part = &outputs.parts[i];
+        let Some(description) = part.output.index().checked_sub(STANDARD_COUNT as usize) else {
+            continue;
+        };
+        let id = PartId(i as u32);
+        match part.rule.or(rule_of_made[i]) {
+            Some(rule) => content.of_rule[rule as usize].push(id),
+            None => content.rest[description].push(id),
+        }
+        let kind = &mut content.kinds[description];
+        if let Some(tls) = part.commons {
+            let flags = shf::ALLOC | shf::WRITE | if tls { shf::TLS } else { 0 };
+            kind.entsize = 0;
+            kind.add(c::SHT_NOBITS, flags, made[i].1);
+        } else if let Some((sh_type, flags, entsize)) = facts[i] {
+            kind.entsize = if kind.present { 0 } else { entsize };
+            kind.add(sh_type, flags, made[i].1);
+        } else if part.merge.is_some() && made[i].0 > 0 {
+            kind.entsize = 0;
+            kind.pieces = part.merge.map(|merge| (merge, made[i].0));
+            let flags = outputs.sections[part.output.index()].flags;
+            kind.add(c::SHT_PROGBITS, flags, made[i].1);
+        }
+    }
+    // Common blocks come behind what has a section.
+    for parts in content.of_rule.iter_mut().chain(&mut content.rest) {
+        parts.sort_by_key(|part| {
+            *part == subpart::COMMON
+                || *part == subpart::COMMON_TLS
+                || outputs.parts[part.index()].commons.is_some()
+        });
+    }
+    collect_inputs(args, files, sections, outputs, &rules, &mut content, diag);
+    let orphans = described..plan.descriptions.len();
+    orphans::place(plan, outputs, &content, orphans);
+    align_thread_storage(plan, &mut content);
+    order_linked(plan, link_order, &mut content);
+    content
+}
+
+/// Brings what is about other sections (`SHF_LINK_ORDER`) into their order, behind what is not: within what one rule takes,
+/// as with GNU ld.
+fn order_linked(plan: &Plan, link_order: &[(SectionId, SectionId)], content: &mut Content) {
+    let about = |id: SectionId| {
+        let found = link_order.binary_search_by_key(&id, |(section, _)| *section);
+        found.ok().map(|found| link_order[found].1)
+    };
+    if link_order.is_empty() {
+        return;
+    }
+    let mut place: FxHashMap<SectionId, usize> = FxHashMap::default();
+    for item in &plan.items {
+        let Item::Section(number) = item else {
+            continue;
+        };
+        let rules = plan.descriptions[*number].statements.iter();
+        let of_rules = rules.filter_map(|statement| match statement {
+            Statement::Rule(rule) => content.of_rule.get(*rule),
+            _ => None,
+        });
+        let parts = of_rules.chain([&content.rest[*number]]).flatten();
+        for input in parts.flat_map(|part| &content.inputs[part.index()]) {
+            place.insert(input.id, place.len());
+        }
+    }
+    for inputs in &mut content.inputs {
+        if inputs.iter().any(|input| about(input.id).is_some()) {
+            // What is not in the output by itself comes first, as what is about nothing does.
+            inputs.sort_by_key(|input| about(input.id).and_then(|about| place.get(&about)));
+        }
+    }
+}
+
+/// The image of thread-local storage begins at its largest alignment.
+fn align_thread_storage(plan: &Plan, content: &mut Content) {
+    let is_thread_local = |kind: &Kind| kind.present && kind.flags & shf::TLS != 0;
+    let mut kinds = content.kinds.iter().filter(|kind| is_thread_local(kind));
+    let Some(largest) = kinds
+        .next()
+        .map(|first| kinds.fold(first.align, |largest, kind| largest.max(kind.align)))
+    else {
+        return;
+    };
+    let first = plan.items.iter().find_map(|item| match item {
+        Item::Section(number) if is_thread_local(&content.kinds[*number]) => Some(*number),
+        _ => None,
+    });
+    if let Some(first) = first {
+        content.kinds[first].align = largest;
+    }
+}
+
+/// The output section of a name, made if there is none.
+fn named_output(outputs: &mut Outputs, name: &'static [u8]) -> OutputId {
+    let found = outputs
+        .sections
+        .iter()
+        .skip(STANDARD_COUNT as usize)
+        .position(|section| *section.name == *name);
+    match found {
+        Some(i) => OutputId(STANDARD_COUNT + i as u32),
+        None => outputs.add(name.into()),
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // as above
+fn collect_inputs(
+    args: &Args,
+    files: &Files,
+    sections: &Sections,
+    outputs: &Outputs,
+    rules: &Rules,
+    content: &mut Content,
+    diag: &Diagnostics,
+) {
+    for (i, part) in sections.part.iter().enumerate() {
+        let id = SectionId(i as u32);
+        if *part == PartId::NONE || sections.state(id) & state::ALIVE == 0 {
+            continue;
+        }
+        let info = &outputs.parts[part.index()];
+        let (file, number) = sections.origin(id);
+        let Some(section) = files.object(file).section(number) else {
+            continue;
+        };
+        let Some(description) = info.output.index().checked_sub(STANDARD_COUNT as usize) else {
+            continue;
+        };
+        if info.rule.is_none() && section.size > 0 {
+            complain_of_orphan(
+                args,
+                files,
+                file,
+                &files.object(file).full_name(number, &section),
+                &outputs.sections[info.output.index()].name,
+                diag,
+            );
+        }
+        if info.merge.is_some() {
+            continue;
+        }
+        let keep = shf::LOADING | shf::REMARKS;
+        let sh_type = match section.sh_type {
+            c::SHT_NOTE
+            | c::SHT_NOBITS
+            | c::SHT_INIT_ARRAY
+            | c::SHT_FINI_ARRAY
+            | c::SHT_PREINIT_ARRAY => section.sh_type,
+            _ => c::SHT_PROGBITS,
+        };
+        let kind = &mut content.kinds[description];
+        kind.entsize = 0;
+        if section.size > 0 {
+            kind.add(sh_type, section.flags & keep, section.align);
+        } else {
+            kind.flags |= section.flags & keep;
+            kind.empty_bits |= sh_type != c::SHT_NOBITS;
+            kind.align = kind.align.max(section.align);
+        }
+        content.inputs[part.index()].push(Input {
+            id,
+            size: section.size.min(1 << 46),
+            align: section.align,
+        });
+    }
+    for (inputs, part) in content.inputs.iter_mut().zip(&outputs.parts) {
+        let Some(rule) = part.rule.map(|rule| &rules.rules[rule as usize]) else {
+            continue;
+        };
+        let name = |input: &Input| {
+            let (file, number) = sections.origin(input.id);
+            let object = files.object(file);
+            object
+                .section(number)
+                .map_or(Cow::Borrowed(&b""[..]), |section| {
+                    object.full_name(number, &section)
+                })
+        };
+        rule.arrange(
+            inputs,
+            name,
+            |input| input.align,
+            |input| {
+                let file = files.get(sections.origin(input.id).0);
+                (file.path, file.member)
+            },
+        );
+    }
+}
+
+/// `--orphan-handling`, in GNU ld's words.
+fn complain_of_orphan(
+    args: &Args,
+    files: &Files,
+    file: FileId,
+    name: &[u8],
+    output: &[u8],
+    diag: &Diagnostics,
+) {
+    let show = |name| String::from_utf8_lossy(name).into_owned();
+    let file = files.get(file);
+    match args.orphan_handling {
+        OrphanHandling::Place | OrphanHandling::Discard => {}
+        OrphanHandling::Warn => diag.warn(format!(
+            "orphan section `{}' from `{file}' being placed in section `{}'",
+            show(name),
+            show(output)
+        )),
+        OrphanHandling::Error => diag.pardonable(format!(
+            "unplaced orphan section `{}' from `{file}'",
+            show(name)
+        )),
+    }
+}

@@ -1,0 +1,680 @@
+//! Program headers and places in the file for sections that a script has given addresses.
+//!
+//! Without `PHDRS`, segments follow from the sections as with GNU ld: in the order of their load addresses, a new
+//! `PT_LOAD` begins where the memory region or the distance between address and load address changes, where pages would be skipped, where
+//! bytes follow what has none, and where code or writable data begins on another page. The headers are loaded if there is
+//! room for them before the first section.
+
+use crate::args::{Args, Magic, SeparateCode};
+use crate::base::ids::OutputId;
+use crate::elf::{Ehdr, Phdr, c};
+use crate::layout::program_headers::{TlsSegment, contain, cover, phdr, segment_flags};
+use crate::messages::diag::Diagnostics;
+use crate::resolve::output_sections::shf;
+use crate::script::{EvalError, Expr, ProgramHeader, Script};
+
+/// A section on its way into segments.
+#[derive(Clone, Debug)]
+pub(super) struct Section<'s> {
+    pub output: OutputId,
+    pub name: Vec<u8>,
+    pub sh_type: u32,
+    pub flags: u64,
+    pub address: u64,
+    pub load_address: u64,
+    pub size: u64,
+    pub align: u64,
+    pub entsize: u64,
+    pub bits: bool,
+    /// It has none because the script says so.
+    pub no_load: bool,
+    /// The memory region that it runs in, by number.
+    pub region: usize,
+    /// `:phdr …`, its own or that of a section before it.
+    pub phdrs: &'s [Vec<u8>],
+    pub offset: u64,
+}
+
+impl Section<'_> {
+    fn is_alloc(&self) -> bool {
+        self.flags & shf::ALLOC != 0
+    }
+    fn is_tbss(&self) -> bool {
+        self.flags & shf::TLS != 0 && !self.bits
+    }
+    /// Bytes of address space.
+    fn extent(&self) -> u64 {
+        if self.is_tbss() { 0 } else { self.size }
+    }
+    fn file_size(&self) -> u64 {
+        if self.bits { self.size } else { 0 }
+    }
+}
+
+/// A range of addresses: of something that has a segment of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Range {
+    pub address: u64,
+    pub size: u64,
+    pub align: u64,
+    pub flags: u64,
+}
+
+/// What has segments of its own, where it is in the output.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Special {
+    pub interpreter: Option<Range>,
+    pub dynamic: Option<Range>,
+    pub property: Option<Range>,
+    pub frames: Option<Range>,
+    /// `.sframe`.
+    pub sframe: Option<Range>,
+    /// Start and end of what becomes read-only.
+    pub relro: Option<(u64, u64)>,
+    pub executable_stack: bool,
+}
+
+/// A loaded segment: indices of its sections, and from which offset in the file on it begins with the headers, if it
+/// does. One without sections has nothing but the headers, and these addresses.
+struct Load {
+    sections: Vec<usize>,
+    address: u64,
+    load_address: u64,
+    headers: Option<u64>,
+    flags: u32,
+}
+
+/// The shape of the file.
+pub(super) struct Shape {
+    pub phdrs: Vec<Phdr>,
+    pub tls: Option<TlsSegment>,
+    pub image_base: u64,
+    /// Where the file goes on.
+    pub end: u64,
+}
+
+fn page_size(args: &Args) -> u64 {
+    args.z
+        .max_page_size
+        .unwrap_or(0x1000)
+        .max(1)
+        .next_power_of_two()
+}
+
+/// Bytes of the headers, given what there is so far. With a segment of their own if there may be one: whether there is
+/// room for it depends on what `SIZEOF_HEADERS` says.
+pub(super) fn headers_size(
+    args: &Args,
+    sections: &[Section],
+    special: &Special,
+    script: Option<&[ProgramHeader]>,
+) -> u64 {
+    match script {
+        Some(headers) => size_of_headers(headers.len()),
+        None => {
+            let order = load_order(sections);
+            let begins_with_code = order
+                .first()
+                .is_some_and(|first| sections[*first].flags & shf::EXEC != 0);
+            let own = args.magic == Magic::Normal
+                && args.z.separate != SeparateCode::None
+                && begins_with_code;
+            let loads = map(args, sections, &order, u64::MAX).len();
+            size_of_headers(loads + usize::from(own) + count_special(sections, special))
+        }
+    }
+}
+
+/// Size of the ELF header and so many program headers.
+fn size_of_headers(count: usize) -> u64 {
+    (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64
+}
+
+/// The loaded segments, and the size of the headers. If there is room for them, the headers are loaded: either with the
+/// first segment, or, before code, by one of their own, which must have room for its own header.
+fn map_all(
+    args: &Args,
+    sections: &[Section],
+    special: &Special,
+    order: &[usize],
+) -> (Vec<Load>, u64) {
+    let others = count_special(sections, special);
+    let without = map(args, sections, order, u64::MAX).len() + others;
+    let has_own = |loads: &[Load]| loads.first().is_some_and(|load| load.sections.is_empty());
+    let headers = size_of_headers(without + 1);
+    let loads = map(args, sections, order, headers);
+    if has_own(&loads) {
+        return (loads, headers);
+    }
+    let headers = size_of_headers(without);
+    let mut loads = map(args, sections, order, headers);
+    if has_own(&loads) {
+        loads.remove(0);
+    }
+    (loads, headers)
+}
+
+fn count_special(sections: &[Section], special: &Special) -> usize {
+    let tls = sections
+        .iter()
+        .any(|section| section.is_alloc() && section.flags & shf::TLS != 0);
+    2 * usize::from(special.interpreter.is_some())
+        + usize::from(special.dynamic.is_some())
+        + usize::from(special.property.is_some())
+        + usize::from(special.frames.is_some())
+        + usize::from(special.sframe.is_some())
+        + usize::from(special.relro.is_some())
+        + usize::from(tls)
+        + note_runs(sections).len()
+        + 1
+}
+
+/// Indices of the loaded sections, by load address.
+fn load_order(sections: &[Section]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sections.len())
+        .filter(|i| sections[*i].is_alloc())
+        .collect();
+    order.sort_by_key(|i| {
+        let section = &sections[*i];
+        let last = !section.bits && !section.is_tbss();
+        (section.load_address, section.address, last, *i)
+    });
+    order
+}
+
+/// Divides the sections into segments. `headers` is the size of the headers.
+fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<Load> {
+    let page = page_size(args);
+    let paged = args.magic == Magic::Normal;
+    let separate = args.z.separate != SeparateCode::None;
+    let down = |address: u64| address & !(page - 1);
+    let mut loads: Vec<Load> = Vec::new();
+    for i in order {
+        let section = &sections[*i];
+        let code = section.flags & shf::EXEC != 0;
+        let writable = section.flags & shf::WRITE != 0;
+        let flags = match args.magic {
+            Magic::Omagic => c::PF_R | c::PF_W | c::PF_X,
+            _ => segment_flags(section.flags),
+        };
+        let fits = loads.last().is_some_and(|load| {
+            let Some(last) = load.sections.last().map(|last| &sections[*last]) else {
+                return false;
+            };
+            let last_end = last.load_address.wrapping_add(last.extent());
+            let distance = |s: &Section| s.load_address.wrapping_sub(s.address);
+            let same_page = down(last_end.wrapping_sub(1)) == down(section.load_address);
+            match () {
+                () if distance(last) != distance(section) => false,
+                // Regions are different memories, be they side by side.
+                () if last.region != section.region => false,
+                () if section.load_address < last_end || last_end < last.load_address => false,
+                () if paged
+                    && last_end
+                        .checked_next_multiple_of(page)
+                        .is_none_or(|end| end < down(section.load_address)) =>
+                {
+                    false
+                }
+                () if !last.bits && !last.is_tbss() && section.bits => same_page,
+                () if !paged => true,
+                // What shares a page is mapped once only.
+                () if separate && code != (load.flags & c::PF_X != 0) => same_page,
+                () if writable && load.flags & c::PF_W == 0 => same_page,
+                () => true,
+            }
+        });
+        match loads.last_mut() {
+            Some(load) if fits => {
+                load.sections.push(*i);
+                load.flags |= flags;
+            }
+            _ => {
+                // The headers are loaded if there is room for them on the first segment's first page.
+                let room = section.address & (page - 1);
+                let with_headers =
+                    loads.is_empty() && paged && headers <= room && headers <= section.load_address;
+                // They are no code.
+                let own = with_headers && separate && code;
+                if own {
+                    loads.push(Load {
+                        sections: Vec::new(),
+                        address: section.address - room,
+                        load_address: section.load_address.wrapping_sub(room),
+                        headers: Some(0),
+                        flags: c::PF_R,
+                    });
+                }
+                loads.push(Load {
+                    sections: vec![*i],
+                    address: section.address,
+                    load_address: section.load_address,
+                    headers: (with_headers && !own).then_some(0),
+                    flags,
+                });
+            }
+        }
+    }
+    loads
+}
+
+/// Runs of note sections of one alignment: a `PT_NOTE` each.
+fn note_runs(sections: &[Section]) -> Vec<Vec<usize>> {
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    let mut open = false;
+    for (i, section) in sections.iter().enumerate() {
+        if section.sh_type != c::SHT_NOTE || !section.is_alloc() || section.size == 0 {
+            open &= section.size == 0;
+            continue;
+        }
+        let goes_on = |run: &Vec<usize>| {
+            run.last().is_some_and(|last| {
+                let last = &sections[*last];
+                last.align == section.align
+                    && last
+                        .address
+                        .wrapping_add(last.size)
+                        .next_multiple_of(section.align.max(1))
+                        == section.address
+            })
+        };
+        match runs.last_mut() {
+            Some(run) if open && goes_on(run) => run.push(i),
+            _ => runs.push(vec![i]),
+        }
+        open = true;
+    }
+    runs
+}
+
+fn cover_section(segment: &mut Phdr, section: &Section) {
+    cover(
+        segment,
+        section.offset,
+        section.address,
+        section.file_size(),
+        section.size,
+    );
+}
+
+/// Gives loaded sections their places in the file, and makes the program headers.
+pub(super) fn assign(
+    args: &Args,
+    sections: &mut [Section],
+    special: &Special,
+    script: Option<(&[ProgramHeader], &Script)>,
+    eval: &dyn Fn(&Expr) -> Result<u64, EvalError>,
+    diag: &Diagnostics,
+) -> Shape {
+    match script {
+        None => by_sections(args, sections, special),
+        Some((headers, script)) => by_script(args, sections, headers, script, eval, diag),
+    }
+}
+
+fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shape {
+    let order = load_order(sections);
+    let (loads, headers) = map_all(args, sections, special, &order);
+    let mut end = headers;
+    let mut image_base = 0;
+    let mut loaded = Vec::new();
+    for load in &loads {
+        let segment = place_load(args, sections, load, &mut end);
+        if load.headers.is_some() {
+            image_base = segment.p_vaddr;
+        }
+        loaded.push(segment);
+    }
+    let headers_loaded = loads.first().is_some_and(|load| load.headers.is_some());
+    let mut phdrs = Vec::new();
+    let offset_of = |address: u64| {
+        let load = loaded.iter().find(|load| {
+            let start = { load.p_vaddr };
+            start <= address && address - start <= { load.p_memsz }
+        });
+        load.map_or(0, |load| { load.p_offset } + (address - { load.p_vaddr }))
+    };
+    let single = |range: &Range, p_type: u32| {
+        let mut segment = phdr(p_type, segment_flags(range.flags), range.align.max(1));
+        cover(
+            &mut segment,
+            offset_of(range.address),
+            range.address,
+            range.size,
+            range.size,
+        );
+        segment
+    };
+    if let Some(range) = &special.interpreter {
+        // The table says where it is only if it is loaded; there is room for that, be it used or not.
+        if headers_loaded {
+            let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
+            let start = size_of::<Ehdr>() as u64;
+            cover(
+                &mut own,
+                start,
+                image_base.wrapping_add(start),
+                headers - start,
+                headers - start,
+            );
+            phdrs.push(own);
+        }
+        phdrs.push(single(range, c::PT_INTERP));
+    }
+    phdrs.extend(&loaded);
+    if let Some(range) = &special.dynamic {
+        phdrs.push(single(range, c::PT_DYNAMIC));
+    }
+    for run in note_runs(sections) {
+        let mut segment = phdr(c::PT_NOTE, c::PF_R, sections[run[0]].align);
+        for i in run {
+            cover_section(&mut segment, &sections[i]);
+        }
+        phdrs.push(segment);
+    }
+    if let Some(range) = &special.property {
+        phdrs.push(single(range, c::PT_GNU_PROPERTY));
+    }
+    let tls = thread_storage(sections);
+    if let Some((segment, _)) = tls {
+        phdrs.push(segment);
+    }
+    if let Some(range) = &special.frames {
+        phdrs.push(single(range, c::PT_GNU_EH_FRAME));
+    }
+    if let Some(range) = &special.sframe {
+        phdrs.push(single(range, c::PT_GNU_SFRAME));
+    }
+    let stack_flags = c::PF_R | c::PF_W | if special.executable_stack { c::PF_X } else { 0 };
+    let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
+    stack.p_memsz = args.z.stack_size.unwrap_or(0);
+    phdrs.push(stack);
+    if let Some((start, stop)) = special.relro {
+        let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
+        for i in &order {
+            let section = &sections[*i];
+            if section.address >= start && section.address < stop && section.extent() > 0 {
+                cover_section(&mut segment, section);
+            }
+        }
+        if { segment.p_memsz } > 0 {
+            segment.p_memsz = stop - { segment.p_vaddr };
+            segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
+            contain(&mut phdrs, segment);
+        }
+        phdrs.push(segment);
+    }
+    Shape {
+        phdrs,
+        tls: tls.map(|(_, tls)| tls),
+        image_base,
+        end,
+    }
+}
+
+/// The segment of thread-local storage.
+fn thread_storage(sections: &[Section]) -> Option<(Phdr, TlsSegment)> {
+    let mut segment = phdr(c::PT_TLS, c::PF_R, 1);
+    let mut any = false;
+    for section in sections {
+        if section.is_alloc() && section.flags & shf::TLS != 0 {
+            any = true;
+            cover_section(&mut segment, section);
+            segment.p_align = { segment.p_align }.max(section.align);
+        }
+    }
+    let end = { segment.p_vaddr }.checked_add(segment.p_memsz)?;
+    any.then_some((
+        segment,
+        TlsSegment {
+            start: segment.p_vaddr,
+            thread_pointer: end.checked_next_multiple_of(segment.p_align)?,
+        },
+    ))
+}
+
+/// Gives the sections of a segment their places in the file, from `end` on.
+fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64) -> Phdr {
+    let largest = load.sections.iter().map(|i| sections[*i].align).max();
+    let largest = largest.unwrap_or(1).max(1);
+    let page = match args.magic {
+        Magic::Normal => page_size(args).max(largest),
+        _ => largest,
+    };
+    let mut segment = phdr(c::PT_LOAD, load.flags, page);
+    let Some(first) = load.sections.first().map(|i| sections[*i].clone()) else {
+        if load.headers.is_some() {
+            (segment.p_vaddr, segment.p_paddr) = (load.address, load.load_address);
+            (segment.p_filesz, segment.p_memsz) = (*end, *end);
+        }
+        return segment;
+    };
+    let start = *end + first.address.wrapping_sub(*end) % page;
+    if let Some(headers) = load.headers {
+        let before = start - headers;
+        segment.p_offset = headers;
+        segment.p_vaddr = first.address.wrapping_sub(before);
+        segment.p_paddr = first.load_address.wrapping_sub(before);
+    } else {
+        segment.p_offset = start;
+        segment.p_vaddr = first.address;
+        segment.p_paddr = first.load_address;
+    }
+    let mut file_end = start;
+    let mut memory_end = first.address;
+    for i in &load.sections {
+        let section = &mut sections[*i];
+        section.offset = start.wrapping_add(section.address.wrapping_sub(first.address));
+        if section.bits {
+            file_end = file_end.max(section.offset.saturating_add(section.size));
+        }
+        memory_end = memory_end.max(section.address.saturating_add(section.extent()));
+    }
+    segment.p_filesz = match file_end > start || load.headers.is_some() {
+        true => file_end - { segment.p_offset },
+        false => 0,
+    };
+    segment.p_memsz = memory_end
+        .wrapping_sub(segment.p_vaddr)
+        .max(segment.p_filesz);
+    *end = file_end;
+    segment
+}
+
+fn by_script(
+    args: &Args,
+    sections: &mut [Section],
+    headers: &[ProgramHeader],
+    script: &Script,
+    eval: &dyn Fn(&Expr) -> Result<u64, EvalError>,
+    diag: &Diagnostics,
+) -> Shape {
+    let number = |expr: &Expr, header: &ProgramHeader| {
+        eval(expr).unwrap_or_else(|why| {
+            diag.error(format!("{}: {why}", script.place(header.pos)));
+            0
+        })
+    };
+    let loaded = || sections.iter().filter(|section| section.is_alloc());
+    if loaded().any(|section| section.phdrs.is_empty()) {
+        diag.error("no sections assigned to phdrs");
+    }
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); headers.len()];
+    for (i, section) in sections.iter().enumerate() {
+        if !section.is_alloc() {
+            continue;
+        }
+        for name in section.phdrs.iter().filter(|name| *name != b"NONE") {
+            match headers.iter().position(|header| header.name == *name) {
+                Some(header) => members[header].push(i),
+                None => diag.error(format!(
+                    "section `{}' assigned to non-existent phdr `{}'",
+                    String::from_utf8_lossy(&section.name),
+                    String::from_utf8_lossy(name)
+                )),
+            }
+        }
+    }
+    let size = (size_of::<Ehdr>() + headers.len() * size_of::<Phdr>()) as u64;
+    let mut end = size;
+    let mut image_base = 0;
+    let mut placed = vec![false; sections.len()];
+    let mut phdrs = Vec::new();
+    // Loaded segments give their sections places; others only cover sections that have them.
+    for (header, members) in headers.iter().zip(&members) {
+        let kind = number(&header.kind, header) as u32;
+        let flags = |members: &[usize]| match &header.flags {
+            Some(flags) => number(flags, header) as u32,
+            None => {
+                // The file's headers are there to be read.
+                let headers = headers_from(header).map_or(0, |_| c::PF_R);
+                let all = members.iter().map(|i| segment_flags(sections[*i].flags));
+                all.fold(headers, |bits, own| bits | own)
+            }
+        };
+        let mut segment = phdr(kind, flags(members), 1);
+        if kind == c::PT_LOAD {
+            let start = headers_from(header);
+            if start.is_some() && placed.contains(&true) {
+                // They are at the start of the file, where another segment is already.
+                diag.error(format!(
+                    "{}: PHDRS and FILEHDR are not supported when prior PT_LOAD headers lack them",
+                    script.place(header.pos)
+                ));
+            }
+            let load = Load {
+                sections: members.clone(),
+                address: 0,
+                load_address: 0,
+                headers: start,
+                flags: segment.p_flags,
+            };
+            check_order(sections, header, script, members, diag);
+            segment = place_load(args, sections, &load, &mut end);
+            members.iter().for_each(|i| placed[*i] = true);
+            if let Some(start) = start {
+                match members.first() {
+                    None => {
+                        segment.p_offset = start;
+                        (segment.p_filesz, segment.p_memsz) = (size - start, size - start);
+                    }
+                    Some(first) if sections[*first].address < segment.p_vaddr => {
+                        diag.error(format!(
+                            "{}: not enough room for program headers before section {}",
+                            script.place(header.pos),
+                            String::from_utf8_lossy(&sections[*first].name)
+                        ))
+                    }
+                    Some(_) => {}
+                }
+                image_base = { segment.p_vaddr }.wrapping_sub(start);
+            }
+            if let Some(at) = &header.at {
+                segment.p_paddr = number(at, header);
+            }
+        }
+        phdrs.push(segment);
+    }
+    for (i, section) in sections.iter_mut().enumerate() {
+        if section.is_alloc() && !placed[i] {
+            end = end.next_multiple_of(section.align.max(1));
+            section.offset = end;
+            end += section.file_size();
+        }
+    }
+    let covered = phdrs.iter().any(|load| {
+        let (kind, start, length) = (load.p_type, load.p_offset, load.p_filesz);
+        kind == c::PT_LOAD && start <= size_of::<Ehdr>() as u64 && start + length >= size
+    });
+    for ((header, members), segment) in headers.iter().zip(&members).zip(&mut phdrs) {
+        if { segment.p_type } == c::PT_LOAD {
+            continue;
+        }
+        let start = match { segment.p_type } {
+            c::PT_PHDR => Some(size_of::<Ehdr>() as u64),
+            _ => headers_from(header),
+        };
+        if let Some(start) = start {
+            let at = image_base.wrapping_add(start);
+            cover(segment, start, at, size - start, size - start);
+            segment.p_align = 8;
+            if let Some(why) = misplaced(header, members, *segment, covered) {
+                diag.error(format!("{}: {why}", script.place(header.pos)));
+                continue;
+            }
+        }
+        for i in members {
+            cover_section(segment, &sections[*i]);
+            segment.p_align = { segment.p_align }.max(sections[*i].align);
+        }
+        if { segment.p_type } == c::PT_GNU_STACK {
+            segment.p_align = 0x10;
+            segment.p_memsz = args.z.stack_size.unwrap_or(0);
+        }
+        if let Some(at) = &header.at {
+            segment.p_paddr = number(at, header);
+        }
+    }
+    Shape {
+        phdrs,
+        tls: thread_storage(sections).map(|(_, tls)| tls),
+        image_base,
+        end,
+    }
+}
+
+/// From which offset in the file on a segment begins with the file's headers, if the script says so.
+fn headers_from(header: &ProgramHeader) -> Option<u64> {
+    match (header.filehdr, header.phdrs) {
+        (true, _) => Some(0),
+        (false, true) => Some(size_of::<Ehdr>() as u64),
+        (false, false) => None,
+    }
+}
+
+/// Why a segment that is not a loaded one cannot hold the file's headers, in GNU ld's words. `covered`: some loaded one does.
+fn misplaced(
+    header: &ProgramHeader,
+    members: &[usize],
+    segment: Phdr,
+    covered: bool,
+) -> Option<String> {
+    // Whoever looks at the table in memory must find it there.
+    let kind = segment.p_type;
+    if kind == c::PT_PHDR && !covered {
+        return Some("PHDR segment not covered by LOAD segment".into());
+    }
+    // Between them and the sections would be whatever the file has there.
+    (!members.is_empty()).then(|| {
+        let name = String::from_utf8_lossy(&header.name);
+        format!("non-load segment `{name}' includes file header and/or program header")
+    })
+}
+
+/// Says if the sections of a segment do not stand in the order of their addresses: places in the file follow these.
+fn check_order(
+    sections: &[Section],
+    header: &ProgramHeader,
+    script: &Script,
+    members: &[usize],
+    diag: &Diagnostics,
+) {
+    let Some(first) = members.first().map(|first| &sections[*first]) else {
+        return;
+    };
+    let before = members
+        .iter()
+        .map(|member| &sections[*member])
+        .find(|section| section.address < first.address);
+    if let Some(section) = before {
+        diag.error(format!(
+            "{}: section {} at {:#x} cannot be in the segment `{}' behind {} at {:#x}",
+            script.place(header.pos),
+            String::from_utf8_lossy(&section.name),
+            section.address,
+            String::from_utf8_lossy(&header.name),
+            String::from_utf8_lossy(&first.name),
+            first.address
+        ));
+    }
+}

@@ -1,0 +1,834 @@
+//! Applying relocations to bytes that were just copied to the output.
+
+mod unloaded;
+
+use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::elf::x86_64::relax::NextReloc;
+use crate::elf::x86_64::reloc::{self, ApplyError, Field, apply};
+use crate::elf::{Rela, c};
+use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
+use crate::input::file::File;
+use crate::input::object::{Fixup, Fixups, Object, Place, Target};
+use crate::layout::address_map::{Places, SymbolValue};
+use crate::layout::got::{NONE, Slots};
+use crate::messages::diag::Diagnostics;
+use crate::resolve::input_sections::state;
+use crate::resolve::symbol_table::{flag, rank};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use store::prefetch::prefetch;
+
+/// What relocations are computed from.
+#[derive(Clone, Copy)]
+pub struct Relocator<'l, 'a> {
+    /// Addresses.
+    pub places: &'l Places<'l, 'a>,
+    /// Each global symbol.
+    pub values: &'l [SymbolValue],
+    /// The output's kind.
+    pub mode: Mode,
+    /// Index in `.dynsym` of each global symbol.
+    pub dynamic_index: &'l (dyn Fn(SymbolId) -> u32 + Sync),
+    /// Values must fit their fields; without it (`-z noreloc-overflow`) they are cut.
+    pub check_overflow: bool,
+    /// Set if what was loaded from a slot does not fit where the slot's distance would have fitted: the link can
+    /// be had without relaxing.
+    pub too_far: &'l AtomicBool,
+    /// For messages.
+    pub diag: &'l Diagnostics,
+}
+
+/// How many fixups ahead what their targets need is fetched.
+pub const FETCHED: usize = 12;
+
+/// Where the dynamic relocations of one file go.
+#[derive(Default)]
+pub struct DynamicSlots<'o> {
+    /// `R_X86_64_RELATIVE`.
+    pub relative: &'o mut [Rela],
+    /// Those with a symbol.
+    pub symbolic: &'o mut [Rela],
+    /// `R_X86_64_IRELATIVE`.
+    pub irelative: &'o mut [Rela],
+    /// There were more than there is room for.
+    is_overrun: bool,
+}
+
+impl DynamicSlots<'_> {
+    fn take(slots: &mut &mut [Rela], is_overrun: &mut bool, rela: Rela) {
+        // The scan has counted them with the same rules; but a repository's outline may lie.
+        if let Some((first, rest)) = std::mem::take(slots).split_first_mut() {
+            *first = rela;
+            *slots = rest;
+        } else {
+            *is_overrun = true;
+        }
+    }
+
+    /// Whether exactly those have been written for which there was room.
+    pub fn is_full(&self) -> bool {
+        !self.is_overrun
+            && self.relative.is_empty()
+            && self.symbolic.is_empty()
+            && self.irelative.is_empty()
+    }
+}
+
+/// What a fixup's target turned out to be.
+struct Resolved {
+    /// S.
+    address: u64,
+    /// A, or 0 if it went into the choice of a piece.
+    addend: i64,
+    /// The symbol's [`flag`]s.
+    flags: u32,
+    symbol: Option<SymbolId>,
+    /// The target is not in the output.
+    dead: bool,
+}
+
+/// The section in which relocations are applied.
+pub struct Site<'s, 'a> {
+    /// Its file.
+    pub file_id: FileId,
+    /// Its file.
+    pub file: &'s File<'a>,
+    /// Its file.
+    pub object: &'s Object<'a>,
+    /// The section.
+    pub section: SectionId,
+    /// Its number in the file.
+    pub number: u32,
+    /// Address of its first byte; for debugging information, 0.
+    pub address: u64,
+    /// What an offset in the section must be reduced by to be an offset in the bytes (for records of `.eh_frame`).
+    pub skipped: u64,
+    /// Relative relocations of words at even offsets are in `.relr.dyn`.
+    pub packs: bool,
+    /// The section's words are written in reverse order, the last one first: offset of the last.
+    pub reversed: Option<u64>,
+}
+
+/// Flags of symbols whose address is not all that relocations need to know.
+const SPECIAL: u32 = flag::IMPORTED | flag::IFUNC | flag::TLS;
+
+/// Flags of symbols whose value does not move with the output, or that are nowhere.
+const NUMBER: u32 = flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::UNDEFINED;
+
+/// How far the fixups of a section are applied.
+#[derive(Default)]
+struct Progress {
+    /// Of the next one.
+    index: usize,
+    /// It was used up by the last one.
+    skip: bool,
+}
+
+impl Relocator<'_, '_> {
+    #[inline(always)]
+    fn resolve(&self, site: &Site, fixup: &Fixup) -> Option<Resolved> {
+        let first_global = site.object.first_global();
+        match fixup.target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbol = self
+                    .places
+                    .symbols
+                    .at(site.file.slot_base, first_global, index);
+                let SymbolValue {
+                    address, mut flags, ..
+                } = *self.values.get(symbol.index())?;
+                if flags & flag::UNDEFINED != 0 && flags & flag::IMPORTED == 0 {
+                    // With --noinhibit-exec there is an output all the same. The scan has asked for nothing then.
+                    flags |= flag::UNDEFINED_WEAK;
+                }
+                Some(Resolved {
+                    address,
+                    addend: fixup.addend,
+                    flags,
+                    symbol: Some(symbol),
+                    dead: false,
+                })
+            }
+            target => self.resolve_local(site, fixup, target),
+        }
+    }
+
+    fn resolve_local(&self, site: &Site, fixup: &Fixup, target: Target) -> Option<Resolved> {
+        let mut found = Resolved {
+            address: 0,
+            addend: fixup.addend,
+            flags: 0,
+            symbol: None,
+            dead: false,
+        };
+        let (number, value, is_section) = match target {
+            Target::Section(number) => (number, 0, true),
+            Target::Piece(id) => {
+                let Object::Ticket(ticket) = site.object else {
+                    return None;
+                };
+                found.address = self.places.piece(ticket.repository, id)?;
+                return Some(found);
+            }
+            Target::Symbol(0) => {
+                found.flags = flag::ABSOLUTE;
+                return Some(found);
+            }
+            Target::Symbol(index) => {
+                let symbol = site.object.symbol(index)?;
+                match symbol.kind() {
+                    c::STT_TLS => found.flags |= flag::TLS,
+                    c::STT_GNU_IFUNC => found.flags |= flag::IFUNC,
+                    _ => {}
+                }
+                match symbol.place {
+                    Place::Section(number) => {
+                        (number, symbol.value, symbol.kind() == c::STT_SECTION)
+                    }
+                    Place::Absolute => {
+                        found.flags |= flag::ABSOLUTE;
+                        found.address = symbol.value;
+                        return Some(found);
+                    }
+                    _ => return None,
+                }
+            }
+        };
+        let section = self.places.sections.get(site.file_id, number)?;
+        let address = if let Some(address) = self.places.in_copied(section, value) {
+            Some(address)
+        } else if is_section && self.places.is_merged(section) {
+            // The addend chooses the piece.
+            found.addend = 0;
+            let offset = value.wrapping_add(fixup.addend as u64);
+            let size = site.object.extent(number).map_or(0, |(size, _)| size);
+            if offset > size {
+                self.complain(
+                    site,
+                    fixup,
+                    format_args!("refers to what is outside of the mergeable section {number}"),
+                );
+            }
+            self.places.in_section(section, offset)
+        } else {
+            self.places.in_section(section, value)
+        };
+        match address {
+            Some(address) => found.address = address,
+            None => found.dead = true,
+        }
+        if found.flags & flag::IFUNC != 0
+            && let Target::Symbol(index) = target
+            && let Some(slots) = self.places.got.of_local(site.file_id, index)
+        {
+            found.flags |= slots.flags & flag::CANONICAL_PLT;
+        }
+        Some(found)
+    }
+
+    fn slots(&self, site: &Site, fixup: &Fixup, target: &Resolved) -> Option<&Slots> {
+        match (target.symbol, fixup.target) {
+            (Some(symbol), _) => self.places.got.of_global(symbol),
+            (None, Target::Symbol(index)) => self.places.got.of_local(site.file_id, index),
+            _ => None,
+        }
+    }
+
+    /// Says that a fixup with this target will be applied soon.
+    #[inline(always)]
+    pub fn fetch(
+        &self,
+        id: FileId,
+        file: &File,
+        object: &Object,
+        first_global: u32,
+        target: Target,
+    ) {
+        match target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbol = self.places.symbols.at(file.slot_base, first_global, index);
+                if let Some(value) = self.values.get(symbol.index()) {
+                    prefetch(value);
+                }
+            }
+            Target::Symbol(_) => {}
+            Target::Section(number) => {
+                if let Some(section) = self.places.sections.get(id, number) {
+                    self.places.fetch(section);
+                }
+            }
+            Target::Piece(piece) => {
+                if let Object::Ticket(ticket) = object {
+                    let pieces = self.places.pieces.of_repository(ticket.repository);
+                    pieces.fetch(piece);
+                }
+            }
+        }
+    }
+
+    /// Applies the fixups of a loaded section to its bytes.
+    pub fn loaded(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixups: Fixups,
+        dynamic: &mut DynamicSlots,
+    ) {
+        let mut progress = Progress::default();
+        let first_global = site.object.first_global();
+        match fixups {
+            // What ELF's relocations refer to is found in fewer steps: there the processor is ahead by itself, and
+            // fetching costs time.
+            Fixups::Elf(relas) => {
+                for rela in relas {
+                    self.step(
+                        site,
+                        first_global,
+                        bytes,
+                        &fixups,
+                        &rela.into(),
+                        dynamic,
+                        &mut progress,
+                    );
+                }
+            }
+            Fixups::Ticket(narrow) => {
+                let later = |target| {
+                    self.fetch(site.file_id, site.file, site.object, first_global, target);
+                };
+                let step = |fixup| {
+                    self.step(
+                        site,
+                        first_global,
+                        bytes,
+                        &fixups,
+                        &fixup,
+                        dynamic,
+                        &mut progress,
+                    );
+                };
+                if !narrow.for_each_narrow(FETCHED, later, step) {
+                    fixups.for_each(|fixup| {
+                        self.step(
+                            site,
+                            first_global,
+                            bytes,
+                            &fixups,
+                            &fixup,
+                            dynamic,
+                            &mut progress,
+                        );
+                    });
+                }
+            }
+        }
+    }
+
+    /// Applies the next fixup, or passes over it. Inlined into each loop, so that the frequent sorts need no call.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // what a loop needs
+    fn step(
+        &self,
+        site: &Site,
+        first_global: u32,
+        bytes: &mut [u8],
+        fixups: &Fixups,
+        fixup: &Fixup,
+        dynamic: &mut DynamicSlots,
+        progress: &mut Progress,
+    ) {
+        progress.index += 1;
+        if progress.skip {
+            progress.skip = false;
+            return;
+        }
+        let is_done = site.reversed.is_none()
+            && (self.distance(site, first_global, bytes, fixup)
+                || self.word(site, first_global, bytes, fixup, dynamic));
+        if !is_done {
+            let next = || fixups.get(progress.index);
+            progress.skip = self.apply(site, bytes, fixup, next, dynamic);
+        }
+    }
+
+    /// Applies a fixup of any sort. Returns whether the next one is used up by that.
+    #[inline(never)]
+    fn apply(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        next: impl FnOnce() -> Option<Fixup>,
+        dynamic: &mut DynamicSlots,
+    ) -> bool {
+        // What has no target was reported by the scan; but it does not look at what the outline of a repository tells.
+        let Some(target) = self.resolve(site, fixup) else {
+            if matches!(site.object, Object::Ticket(_)) {
+                self.complain(site, fixup, format_args!("its target does not exist"));
+            }
+            return false;
+        };
+        let offset = match site.reversed {
+            None => fixup.offset.wrapping_sub(site.skipped),
+            Some(last) => last.wrapping_sub(fixup.offset),
+        };
+        let place = site.address.wrapping_add(offset);
+        let next = || {
+            let next = next()?;
+            Some(NextReloc {
+                offset: next.offset.wrapping_sub(site.skipped),
+                r_type: next.r_type,
+            })
+        };
+        let plan = plan(
+            self.mode,
+            bytes,
+            offset,
+            fixup.r_type,
+            fixup.addend,
+            target.flags,
+            next,
+        );
+        let value = target.address.wrapping_add(target.addend as u64);
+        let simple = target.flags & SPECIAL == 0;
+        let result = match plan {
+            Plan::PcRelative(field) | Plan::Plt(field) if simple => {
+                store(bytes, offset, field, value.wrapping_sub(place))
+            }
+            Plan::Absolute(Field::Word64) if simple => {
+                if self.mode.pic
+                    && !target.dead
+                    && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
+                    && !(site.packs && relocation_action::is_packed(fixup.offset))
+                {
+                    let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
+                    DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
+                }
+                store(
+                    bytes,
+                    offset,
+                    Field::Word64,
+                    if target.dead { 0 } else { value },
+                )
+            }
+            Plan::None => Ok(()),
+            _ => self.other(site, bytes, fixup, &target, plan, offset, place, dynamic),
+        };
+        if let Err(why) = result {
+            self.failed_at(site, fixup, &target, plan, why, bytes, offset);
+        }
+        plan.takes_next()
+    }
+
+    /// Reports that a value does not fit, unless that shall not be checked.
+    #[cold]
+    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
+    fn failed_at(
+        &self,
+        site: &Site,
+        fixup: &Fixup,
+        target: &Resolved,
+        plan: Plan,
+        why: ApplyError,
+        bytes: &mut [u8],
+        offset: u64,
+    ) {
+        if matches!(plan, Plan::GotToPc(_) | Plan::GotToImmediate(_))
+            && matches!(why, ApplyError::Overflow { .. })
+        {
+            self.too_far.store(true, Relaxed);
+        }
+        match why {
+            ApplyError::Overflow { value, field } if !self.check_overflow => {
+                let place = usize::try_from(offset).ok();
+                if let Some(place) = place.and_then(|offset| bytes.get_mut(offset..)) {
+                    reloc::truncate(place, field, value);
+                }
+            }
+            why => self.failed(site, fixup, target, why),
+        }
+    }
+
+    /// Applies the most frequent sorts of fixups: the distance, in 32 bits, to a place in the output, to a global symbol
+    /// that is defined here and is nothing special, or to its slot. `false` if it is another one, or does not fit.
+    #[inline(always)]
+    fn distance(&self, site: &Site, first_global: u32, bytes: &mut [u8], fixup: &Fixup) -> bool {
+        let is_slot = fixup.r_type == reloc::R_X86_64_GOTPCREL;
+        if !(is_slot || is_distance(fixup.r_type)) {
+            return false;
+        }
+        let address = match self.value(site, first_global, fixup.target) {
+            Some(value) if is_slot && value.got != NONE => self.places.slot(value.got),
+            Some(value) if !is_slot && value.flags & SPECIAL == 0 => value.address,
+            _ => return false,
+        };
+        let offset = fixup.offset.wrapping_sub(site.skipped);
+        let place = site.address.wrapping_add(offset);
+        let distance = address
+            .wrapping_add(fixup.addend as u64)
+            .wrapping_sub(place) as i64;
+        let field = field_at::<4>(bytes, offset);
+        match (i32::try_from(distance), field) {
+            (Ok(distance), Some(field)) => {
+                *field = distance.to_le_bytes();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The second sort: the address, in 64 bits, of such a place or symbol.
+    #[inline(always)]
+    fn word(
+        &self,
+        site: &Site,
+        first_global: u32,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        dynamic: &mut DynamicSlots,
+    ) -> bool {
+        if fixup.r_type != reloc::R_X86_64_64 {
+            return false;
+        }
+        let Some(target) = self.value(site, first_global, fixup.target) else {
+            return false;
+        };
+        let offset = fixup.offset.wrapping_sub(site.skipped);
+        let Some(field) = field_at::<8>(bytes, offset) else {
+            return false;
+        };
+        if target.flags & (SPECIAL | NUMBER) != 0 {
+            return false;
+        }
+        let value = target.address.wrapping_add(fixup.addend as u64);
+        *field = value.to_le_bytes();
+        if self.mode.pic && !(site.packs && relocation_action::is_packed(fixup.offset)) {
+            let place = site.address.wrapping_add(offset);
+            let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
+            DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
+        }
+        true
+    }
+
+    /// What a target is, if that is known without much ado.
+    #[inline(always)]
+    fn value(&self, site: &Site, first_global: u32, target: Target) -> Option<SymbolValue> {
+        match target {
+            Target::Symbol(index) if index >= first_global => {
+                let symbols = self.places.symbols;
+                let symbol = symbols.at(site.file.slot_base, first_global, index);
+                self.values.get(symbol.index()).copied()
+            }
+            target => Some(SymbolValue {
+                address: self.plain(site, target)?,
+                flags: 0,
+                got: NONE,
+            }),
+        }
+    }
+
+    /// Address of a local target that is nothing special.
+    #[inline(always)]
+    fn plain(&self, site: &Site, target: Target) -> Option<u64> {
+        let (number, value) = match target {
+            Target::Section(number) => (number, 0),
+            Target::Piece(id) => {
+                let Object::Ticket(ticket) = site.object else {
+                    return None;
+                };
+                return self.places.piece(ticket.repository, id);
+            }
+            Target::Symbol(index) => {
+                let symbol = site.object.symbol(index)?;
+                let Place::Section(number) = symbol.place else {
+                    return None;
+                };
+                if matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC) {
+                    return None;
+                }
+                (number, symbol.value)
+            }
+        };
+        let section = self.places.sections.get(site.file_id, number)?;
+        self.places.in_copied(section, value)
+    }
+
+    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
+    fn other(
+        &self,
+        site: &Site,
+        bytes: &mut [u8],
+        fixup: &Fixup,
+        target: &Resolved,
+        plan: Plan,
+        offset: u64,
+        place: u64,
+        dynamic: &mut DynamicSlots,
+    ) -> Result<(), ApplyError> {
+        let places = self.places;
+        let addend = target.addend as u64;
+        let is = |mask: u32| target.flags & mask != 0;
+        let slots = self.slots(site, fixup, target);
+        // An IFUNC's address is that of its PLT entry, except where the resolver's result can be filled in.
+        let plt = slots.and_then(|slots| places.plt_entry(slots));
+        let address = match plt {
+            Some(entry) if is(flag::IFUNC) && !is(flag::IMPORTED) => entry,
+            _ => target.address,
+        };
+        let value = address.wrapping_add(addend);
+        let slot = |pick: fn(&Slots) -> u32| match slots.map(pick) {
+            Some(number) if number != NONE => places.slot(number),
+            // The scan has asked for it, or for nothing where nothing is; but the outline of a repository may lie.
+            _ => {
+                if matches!(site.object, Object::Ticket(_)) && !is(flag::UNDEFINED_WEAK) {
+                    self.complain(
+                        site,
+                        fixup,
+                        format_args!("the outline does not say that it needs a slot"),
+                    );
+                }
+                0
+            }
+        };
+        let got = places.got_base();
+        let thread_pointer = places.segments.tls.map_or(0, |tls| tls.thread_pointer);
+        let tls_start = places.segments.tls.map_or(0, |tls| tls.start);
+        let tpoff = target.address.wrapping_sub(thread_pointer);
+        match plan {
+            Plan::None => Ok(()),
+            Plan::Absolute(field) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {
+                store(bytes, offset, field, addend)
+            }
+            Plan::Absolute(Field::Word64) => {
+                if is(flag::IMPORTED) {
+                    let writable = places.sections.state(site.section) & state::WRITE != 0;
+                    // Neither copied nor called by way of a PLT entry: its address comes at run time.
+                    let patched = target
+                        .symbol
+                        .is_some_and(|id| places.symbols.key(id).rank() == rank::SHARED)
+                        && !is(flag::NEEDS_COPY | flag::CANONICAL_PLT);
+                    if self.mode.pic || writable || patched {
+                        let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
+                        DynamicSlots::take(
+                            &mut dynamic.symbolic,
+                            &mut dynamic.is_overrun,
+                            Rela::new(place, reloc::R_X86_64_64, symbol, target.addend),
+                        );
+                        return store(bytes, offset, Field::Word64, 0);
+                    }
+                } else if is(flag::IFUNC) && !(self.mode.pic && is(flag::CANONICAL_PLT)) {
+                    if self.mode.pic {
+                        let resolver = target.address.wrapping_add(addend);
+                        DynamicSlots::take(
+                            &mut dynamic.irelative,
+                            &mut dynamic.is_overrun,
+                            Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, resolver as i64),
+                        );
+                        return store(bytes, offset, Field::Word64, resolver);
+                    }
+                } else if self.mode.pic
+                    && !target.dead
+                    && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
+                    && (!site.packs || !relocation_action::is_packed(fixup.offset))
+                {
+                    DynamicSlots::take(
+                        &mut dynamic.relative,
+                        &mut dynamic.is_overrun,
+                        Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64),
+                    );
+                }
+                store(bytes, offset, Field::Word64, value)
+            }
+            Plan::Absolute(field) => store(bytes, offset, field, value),
+            Plan::PcRelative(field) => store(bytes, offset, field, value.wrapping_sub(place)),
+            Plan::Plt(field) => {
+                let to = plt.unwrap_or(target.address).wrapping_add(addend);
+                store(bytes, offset, field, to.wrapping_sub(place))
+            }
+            Plan::PltGot(field) => {
+                let to = plt.unwrap_or(target.address).wrapping_add(addend);
+                store(bytes, offset, field, to.wrapping_sub(got))
+            }
+            Plan::GotRelative(field) => store(bytes, offset, field, value.wrapping_sub(got)),
+            Plan::GotPc(field) => store(
+                bytes,
+                offset,
+                field,
+                got.wrapping_add(addend).wrapping_sub(place),
+            ),
+            Plan::GotOffset(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.got)
+                    .wrapping_add(addend)
+                    .wrapping_sub(got),
+            ),
+            Plan::GotSlot(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.got)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::GotToPc(load) => load.to_pc_relative(bytes, offset, target.address, place),
+            Plan::GotToImmediate(load) => load.to_immediate(bytes, offset, target.address),
+            Plan::Size(field) if is(flag::IMPORTED) && !is(flag::UNDEFINED_WEAK) => {
+                let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
+                let rela = Rela::new(place, fixup.r_type, symbol, target.addend);
+                DynamicSlots::take(&mut dynamic.symbolic, &mut dynamic.is_overrun, rela);
+                store(bytes, offset, field, 0)
+            }
+            Plan::Size(field) => store(
+                bytes,
+                offset,
+                field,
+                self.size(site, fixup, target).wrapping_add(addend),
+            ),
+            Plan::TlsPair(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.tls_pair)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsPairToExec(sequence) => sequence.to_le(bytes, offset, tpoff),
+            Plan::TlsPairToInitial(sequence) => {
+                sequence.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)
+            }
+            Plan::TlsModule(field) => store(
+                bytes,
+                offset,
+                field,
+                places
+                    .slot(places.got.module)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
+            // Nothing is there to have an offset.
+            Plan::ModuleOffset(field) if is(flag::UNDEFINED_WEAK) => {
+                store(bytes, offset, field, addend)
+            }
+            Plan::ModuleOffset(field) => {
+                let base = if self.mode.shared {
+                    tls_start
+                } else {
+                    thread_pointer
+                };
+                store(
+                    bytes,
+                    offset,
+                    field,
+                    target.address.wrapping_add(addend).wrapping_sub(base),
+                )
+            }
+            Plan::TlsSlot(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.tpoff)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::TlsSlotToExec(access) => access.to_le(bytes, offset, tpoff),
+            Plan::TlsOffset(field) => store(bytes, offset, field, tpoff.wrapping_add(addend)),
+            Plan::TlsDescriptor(field) => store(
+                bytes,
+                offset,
+                field,
+                slot(|slots| slots.descriptor)
+                    .wrapping_add(addend)
+                    .wrapping_sub(place),
+            ),
+            Plan::DescriptorToExec(access) => access.to_le(bytes, offset, tpoff),
+            Plan::DescriptorToInitial(access) => {
+                access.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)
+            }
+            Plan::DescriptorCallToNop(call) => call.to_nop(bytes, offset),
+            // The scan has reported it.
+            Plan::Impossible(_) => Ok(()),
+        }
+    }
+
+    fn size(&self, site: &Site, fixup: &Fixup, target: &Resolved) -> u64 {
+        match (target.symbol, fixup.target) {
+            (Some(symbol), _) => {
+                let key = self.places.symbols.key(symbol);
+                let Some(file) = self.places.files.definer(key) else {
+                    return 0;
+                };
+                match (file.object(), file.shared()) {
+                    (Some(object), _) => {
+                        let own = object.symbol(key.index()).map_or(0, |symbol| symbol.size);
+                        self.places.definitions.size(symbol, own)
+                    }
+                    (_, Some(shared)) => shared
+                        .syms
+                        .get(key.index() as usize)
+                        .map_or(0, |sym| sym.st_size),
+                    _ => 0,
+                }
+            }
+            (None, Target::Symbol(index)) => {
+                site.object.symbol(index).map_or(0, |symbol| symbol.size)
+            }
+            (None, Target::Section(_) | Target::Piece(_)) => 0,
+        }
+    }
+
+    #[cold]
+    fn failed(&self, site: &Site, fixup: &Fixup, target: &Resolved, why: ApplyError) {
+        let name = match (target.symbol, fixup.target) {
+            (Some(symbol), _) => self.places.symbols.name(symbol),
+            (None, Target::Symbol(index)) => site.object.symbol_name(index),
+            (None, Target::Section(_) | Target::Piece(_)) => b"",
+        };
+        let name = if name.is_empty() {
+            "a local section".into()
+        } else {
+            format!("'{}'", self.diag.show_name(name))
+        };
+        let r_type = reloc::name(fixup.r_type);
+        let note = match why {
+            ApplyError::Overflow { .. } => {
+                format!("\n>>> relocation truncated to fit: {r_type} against {name}")
+            }
+            _ => String::new(),
+        };
+        let text = self.describe(site, fixup, format_args!("{why}; references {name}{note}"));
+        match why {
+            ApplyError::Overflow { .. } => self.diag.pardonable(text),
+            _ => self.diag.error(text),
+        }
+    }
+
+    #[cold]
+    fn complain(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) {
+        self.diag.error(self.describe(site, fixup, what));
+    }
+
+    fn describe(&self, site: &Site, fixup: &Fixup, what: std::fmt::Arguments) -> String {
+        let place = site.file.at_fixup(site.number, fixup);
+        format!("{place}: {what}")
+    }
+}
+
+/// The bytes of a field, if they are there.
+#[inline(always)]
+fn field_at<const SIZE: usize>(bytes: &mut [u8], offset: u64) -> Option<&mut [u8; SIZE]> {
+    let at = usize::try_from(offset).ok()?;
+    bytes.get_mut(at..)?.first_chunk_mut()
+}
+
+#[inline(always)]
+fn store(bytes: &mut [u8], offset: u64, field: Field, value: u64) -> Result<(), ApplyError> {
+    match usize::try_from(offset)
+        .ok()
+        .and_then(|offset| bytes.get_mut(offset..))
+    {
+        Some(place) => apply(place, field, value),
+        None => Err(ApplyError::OutsideSection),
+    }
+}

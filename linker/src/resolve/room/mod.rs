@@ -1,0 +1,240 @@
+//! Room for edits: how much larger things are made than they are, in an output that will be linked incrementally.
+//!
+//! What grows within its room keeps its place, and nobody that refers to it need be touched. There is room behind each
+//! section of code and data, behind all that a file has in a part of the output, behind its frame descriptions, and behind
+//! merged pieces and the table of frames. There is none where whoever walks over a section must find one thing behind the
+//! other: in lists of functions, notes, and sections whose bounds have names.
+
+mod filler;
+
+pub use filler::{ABBREVIATIONS, Filler, NOP, padding};
+
+use crate::args::{
+    Args, CompressDebug, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,
+};
+use crate::base::ids::PartId;
+use crate::resolve::output_sections::{Order, Outputs, Part, Std};
+
+/// Whether, and so how much, room is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room(bool);
+
+impl Room {
+    /// No room: the output is as small as can be.
+    pub const NONE: Room = Room(false);
+
+    /// Room, as in an output that will be linked incrementally.
+    pub const ROOMY: Room = Room(true);
+
+    /// As the options say.
+    pub fn of(args: &Args) -> Room {
+        Room(wanted(args).is_ok())
+    }
+
+    /// The room that files may have in a part.
+    pub fn kind(self, outputs: &Outputs, part: PartId) -> Kind {
+        match self.0 {
+            true => kind(outputs, &outputs.parts[part.index()]),
+            false => Kind::None,
+        }
+    }
+
+    /// Bytes behind a section.
+    pub fn of_section(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => size / 8 + 8,
+            false => 0,
+        }
+    }
+
+    /// Bytes behind all that a file has in a part of a kind.
+    pub fn of_chunk(self, kind: Kind, size: u64) -> u64 {
+        match kind {
+            Kind::Gaps if size > 0 => size / 16 + 64,
+            Kind::Filled(_) if size > 0 => (size / 8 + 96).next_multiple_of(16),
+            _ => 0,
+        }
+    }
+
+    /// Bytes behind all files' chunks in a part, for new ones.
+    pub fn of_part(self, kind: Kind, size: u64) -> u64 {
+        match kind {
+            Kind::Gaps | Kind::Filled(_) if size > 0 => {
+                (size / 32).clamp(16 << 10, 4 << 20).next_multiple_of(16)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Local symbols that a file may come to have.
+    pub fn of_locals(self, count: u32) -> u32 {
+        match self.0 {
+            true => count / 8 + 4,
+            false => 0,
+        }
+    }
+
+    /// Local symbols behind those of all files that are not used yet.
+    pub fn of_all_locals(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 16 + 128,
+            false => 0,
+        }
+    }
+
+    /// Records at the end of the symbol table that are not used yet.
+    pub fn of_symbols(self, count: u32) -> u64 {
+        match self.0 {
+            true => u64::from(count) / 16 + 256,
+            false => 0,
+        }
+    }
+
+    /// Bytes at the end of the symbols' names that are not used yet.
+    pub fn of_names(self, size: u64) -> u64 {
+        match self.0 {
+            true => size / 16 + (8 << 10),
+            false => 0,
+        }
+    }
+
+    /// Bytes behind a file's frame descriptions: a multiple of what they are aligned to.
+    pub fn of_frames(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => (size / 8 + 96).next_multiple_of(8),
+            false => 0,
+        }
+    }
+
+    /// Bytes behind the frame descriptions of all files, for new files and for those that outgrow their room: nothing, or enough
+    /// for a [record that says nothing](crate::elf::eh_frame::fill).
+    pub fn of_all_frames(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => (size / 32).clamp(4 << 10, 1 << 20).next_multiple_of(8),
+            false => 0,
+        }
+    }
+
+    /// Rows of the table of frames that are not used yet.
+    pub fn of_rows(self, rows: usize) -> usize {
+        match self.0 {
+            true => rows / 16 + 64,
+            false => 0,
+        }
+    }
+
+    /// Relative relocations that are not used yet.
+    pub fn of_relocations(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 16 + 64,
+            false => 0,
+        }
+    }
+
+    /// Imported symbols that may come beside so many: each has a slot, a direct PLT entry, a relocation, and a dynamic symbol.
+    pub fn of_imports(self, count: u32) -> u32 {
+        match self.0 && count > 0 {
+            true => count / 8 + 32,
+            false => 0,
+        }
+    }
+
+    /// Bytes of the names of so many imported symbols that may come.
+    pub fn of_import_names(self, symbols: u32) -> u64 {
+        match self.0 {
+            true => 32 * u64::from(symbols),
+            false => 0,
+        }
+    }
+
+    /// Bytes behind the merged pieces of a part.
+    pub fn of_pieces(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => (size / 16).clamp(1024, 4 << 20),
+            false => 0,
+        }
+    }
+}
+
+/// What room there may be in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// None.
+    None,
+    /// Sections may have gaps between them.
+    Gaps,
+    /// A file's sections stand one behind the other, and what is behind them is filled.
+    Filled(Filler),
+}
+
+fn kind(outputs: &Outputs, part: &Part) -> Kind {
+    const WITH_GAPS: [Std; 8] = [
+        Std::Text,
+        Std::Rodata,
+        Std::ExceptTable,
+        Std::DataRelRo,
+        Std::Data,
+        Std::Bss,
+        Std::Tdata,
+        Std::Tbss,
+    ];
+    if part.sort != Order::Input || part.merge.is_some() {
+        return Kind::None;
+    }
+    if WITH_GAPS.iter().any(|std| std.id() == part.output) {
+        return Kind::Gaps;
+    }
+    let output = &outputs.sections[part.output.index()];
+    match Filler::of(&output.name) {
+        Some(filler) if !output.is_alloc() => Kind::Filled(filler),
+        _ => Kind::None,
+    }
+}
+
+/// Whether the next link of this output shall be able to be incremental, as far as the options say.
+///
+/// # Errors
+/// The option that stands against it; nothing if it was not asked for.
+pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
+    if matches!(args.incremental, Incremental::Auto | Incremental::Off) {
+        return Err(None);
+    }
+    let against = [
+        (args.kind == OutputKind::Relocatable, "-r"),
+        (
+            !args.scripts.is_empty()
+                || args.default_script.is_some()
+                || !args.section_ordering.is_empty(),
+            "a linker script",
+        ),
+        (!args.defsyms.is_empty(), "--defsym"),
+        (!args.wrap.is_empty(), "--wrap"),
+        (args.emit_relocs, "--emit-relocs"),
+        (args.icf != IcfMode::None, "--icf"),
+        (
+            args.pack_dyn_relocs == PackDynRelocs::Relr,
+            "-z pack-relative-relocs",
+        ),
+        (args.gdb_index, "--gdb-index"),
+        (
+            args.compress_debug != CompressDebug::None,
+            "--compress-debug-sections",
+        ),
+        (args.output_format != OutputFormat::Elf, "--oformat"),
+        (args.retain_symbols_file.is_some(), "--retain-symbols-file"),
+        (!args.unique.is_empty() || args.unique_orphans, "--unique"),
+        (args.z.unique_symbol, "-z unique-symbol"),
+        (args.z.report_relative_reloc, "-z report-relative-reloc"),
+        (!args.remaps.is_empty(), "--remap-inputs"),
+        (args.print_map || args.map_file.is_some(), "-Map"),
+        (args.cref, "--cref"),
+        (args.trace > 0 || !args.trace_symbols.is_empty(), "--trace"),
+        (args.print_gc_sections, "--print-gc-sections"),
+        (args.stats.is_some(), "--stats"),
+        (args.noinhibit_exec, "--noinhibit-exec"),
+    ];
+    match against.into_iter().find(|(is, _)| *is) {
+        Some((_, option)) => Err(Some(option)),
+        None => Ok(()),
+    }
+}

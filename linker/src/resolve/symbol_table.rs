@@ -1,0 +1,688 @@
+//! The symbol table: every distinct global name has a dense [`SymbolId`].
+//!
+//! *Interning.* Millions of names have to be compared before anything else can
+//! happen, so this is done in two parallel steps without locks. First the files
+//! are cut into runs, and for each run every name is hashed and put into one of
+//! a number of buckets, by hash. Then each bucket is made into a hash table of
+//! its own, by one thread, taking the runs in order. A name's id is its number
+//! in its bucket, interleaved with the bucket's number. So ids depend on the
+//! inputs only, and not on the threads.
+//!
+//! *Names of repositories* have dense ids of their own. Of all tickets' mentions of
+//! such a name only the first, in the order of the files, takes part in the
+//! above; the others look up in an array what became of it. So each name is read
+//! and hashed once, and the ids are the same as if all had been.
+//!
+//! *Slots.* Each file's globals have consecutive slots in one array that says
+//! which id a file's symbol has. Fixups are followed through it.
+//!
+//! *Attributes* are arrays by id. Definitions are found by an atomic minimum
+//! over keys that hold the kind of the definition and the place of the file on
+//! the command line ([`resolve`](crate::resolve::resolution)).
+
+use crate::base::atomic_min::Least32;
+use crate::base::ids::{FileId, SymbolId};
+use crate::base::interner::{Distinct, Keyed};
+use crate::input::file::{Body, File, Files};
+use crate::input::object::Object;
+use crate::input::ticket_object::{RepositoryId, TicketObject};
+use crate::messages::diag::Diagnostics;
+use crate::resolve::lazy_shared_names;
+use format_spec::ids::NameId;
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Attributes of a symbol that phases add up; see the constants.
+pub mod flag {
+    /// Some reference or definition in an object says `STV_PROTECTED`.
+    pub const PROTECTED: u32 = 1 << 0;
+    /// … `STV_HIDDEN`.
+    pub const HIDDEN: u32 = 1 << 1;
+    /// … `STV_INTERNAL`.
+    pub const INTERNAL: u32 = 1 << 2;
+    /// Some linked object says one of these: the symbol is not others' to define.
+    pub const NOT_DEFAULT: u32 = PROTECTED | HIDDEN | INTERNAL;
+    /// A linked object refers to it.
+    pub const REFERENCED: u32 = 1 << 3;
+    /// A linked object refers to it, not weakly.
+    pub const REFERENCED_STRONGLY: u32 = 1 << 4;
+    /// A shared object refers to it.
+    pub const REFERENCED_BY_SHARED: u32 = 1 << 5;
+    /// A shared object defines it (perhaps not the one that is used), and nothing of another kind ([`UNLIKE_SHARED`]).
+    pub const DEFINED_BY_SHARED: u32 = 1 << 6;
+    /// A shared object speaks of it, so that it may be seen from outside.
+    pub const BY_SHARED: u32 = REFERENCED_BY_SHARED | DEFINED_BY_SHARED;
+    /// The winning definition is thread-local.
+    pub const TLS: u32 = 1 << 7;
+    /// The winning definition is `STT_GNU_IFUNC` in an object.
+    pub const IFUNC: u32 = 1 << 8;
+    /// The winning definition is a function.
+    pub const FUNCTION: u32 = 1 << 9;
+    /// Its value is a number that does not move with the image.
+    pub const ABSOLUTE: u32 = 1 << 10;
+    /// Not defined here, or may be preempted: the run-time linker decides.
+    pub const IMPORTED: u32 = 1 << 11;
+    /// In the dynamic symbol table as a definition.
+    pub const EXPORTED: u32 = 1 << 12;
+    /// Made local by a version script or `--exclude-libs`.
+    pub const FORCED_LOCAL: u32 = 1 << 13;
+    /// Needs a slot in `.got`.
+    pub const NEEDS_GOT: u32 = 1 << 14;
+    /// Needs a PLT entry.
+    pub const NEEDS_PLT: u32 = 1 << 15;
+    /// Its PLT entry is its address, for everyone.
+    pub const CANONICAL_PLT: u32 = 1 << 16;
+    /// Needs a copy relocation.
+    pub const NEEDS_COPY: u32 = 1 << 17;
+    /// Needs a slot with its offset from the thread pointer.
+    pub const NEEDS_TPOFF: u32 = 1 << 18;
+    /// Needs a `tls_index` pair.
+    pub const NEEDS_TLSGD: u32 = 1 << 19;
+    /// Needs a TLS descriptor.
+    pub const NEEDS_TLSDESC: u32 = 1 << 20;
+    /// In the dynamic symbol table.
+    pub const IN_DYNSYM: u32 = 1 << 21;
+    /// Undefined and weak, with value zero.
+    pub const UNDEFINED_WEAK: u32 = 1 << 22;
+    /// Some relocation kept for the dynamic linker names it.
+    pub const NEEDS_DYNSYM: u32 = 1 << 23;
+    /// Not defined, which is said if a section that is kept refers to it.
+    pub const UNDEFINED: u32 = 1 << 24;
+    /// Already reported as undefined or duplicate.
+    pub const REPORTED: u32 = 1 << 25;
+    /// A shared object refers to it, and to no version of it.
+    pub const NAMED_BY_SHARED: u32 = 1 << 26;
+    /// What an object defines here as a variable a shared object defines, in a version, as a function, or the other way
+    /// round: whoever means that version must not get this.
+    pub const UNLIKE_SHARED: u32 = 1 << 27;
+    /// With `--gc-sections`, of a symbol that is in no section: something that is linked refers to it.
+    pub const REACHED: u32 = 1 << 28;
+
+    /// Anything that asks for a slot or entry.
+    pub const NEEDS: u32 = NEEDS_GOT
+        | NEEDS_PLT
+        | CANONICAL_PLT
+        | NEEDS_COPY
+        | NEEDS_TPOFF
+        | NEEDS_TLSGD
+        | NEEDS_TLSDESC;
+}
+
+/// Kind of a definition, in the high bits of its key. Smaller is stronger.
+pub mod rank {
+    /// Defined in a linked object.
+    pub const STRONG: u64 = 0;
+    /// A common block in a linked object.
+    pub const COMMON: u64 = 1;
+    /// Weakly defined in a linked object.
+    pub const WEAK: u64 = 2;
+    /// Defined in a shared object.
+    pub const SHARED: u64 = 3;
+    /// Defined by the linker: `_end`, `--defsym`, ….
+    pub const LINKER: u64 = 4;
+    /// Not defined.
+    pub const NONE: u64 = 15;
+}
+
+/// Which definition a symbol has: rank, file and index in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Not defined.
+    pub const NONE: Key = Key(u64::MAX);
+
+    /// Makes a key.
+    #[inline]
+    pub fn new(rank: u64, file: FileId, index: u32) -> Key {
+        Key((rank << 60) | (u64::from(file.0) << 32) | u64::from(index))
+    }
+    /// One of [`rank`].
+    #[inline]
+    pub fn rank(self) -> u64 {
+        self.0 >> 60
+    }
+    /// The defining file.
+    #[inline]
+    pub fn file(self) -> FileId {
+        FileId((self.0 >> 32) as u32 & 0x0fff_ffff)
+    }
+    /// The symbol's index in the defining file.
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.0 as u32
+    }
+    /// Defined in an object that is linked.
+    #[inline]
+    pub fn in_object(self) -> bool {
+        self.rank() <= rank::WEAK
+    }
+}
+
+/// A name on its way into its bucket.
+struct Mention<'a> {
+    name: &'a [u8],
+    hash: u32,
+    slot: u32,
+}
+
+impl<'a> Keyed<'a> for Mention<'a> {
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    #[inline]
+    fn bytes(&self) -> &'a [u8] {
+        self.name
+    }
+}
+
+/// The names of a run of files, by bucket, and the slots of those that have a version.
+type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
+
+/// What became of the names of one repository, by [`NameId`]: first the least slot that has
+/// the name; in the end that slot's symbol.
+type RepositoryNames = Least32;
+
+/// The names as long as more come.
+pub struct Names<'n, 'a> {
+    buckets: &'n mut [Distinct<'a>],
+    bucket_bits: u32,
+}
+
+impl<'a> Names<'_, 'a> {
+    /// The names with their ids, but for the first so many of each bucket; these numbers are brought up to date.
+    pub fn since(&self, seen: &mut Vec<u32>) -> Vec<(SymbolId, &'a [u8])> {
+        seen.resize(self.buckets.len(), 0);
+        let mut new = Vec::new();
+        for (number, (bucket, seen)) in (0u32..).zip(self.buckets.iter().zip(seen)) {
+            let tokens = std::mem::replace(seen, bucket.len() as u32)..bucket.len() as u32;
+            let ids = tokens.map(|token| (SymbolId(token << self.bucket_bits | number), token));
+            new.extend(ids.filter_map(|(id, token)| Some((id, bucket.get(token)?))));
+        }
+        new
+    }
+
+    /// The id of a name, which is added if it is not there.
+    pub fn add(&mut self, name: &'a [u8]) -> SymbolId {
+        let hash = hash_name(name);
+        let number = bucket_of(hash, self.bucket_bits);
+        let mention = Mention {
+            name,
+            hash: hash as u32,
+            slot: 0,
+        };
+        let mut id = SymbolId::NONE;
+        let added = self.buckets[number].add_all(&[mention], |_, token, _| {
+            id = SymbolId(token << self.bucket_bits | number as u32);
+        });
+        added.expect("there are fewer names than slots, which 32 bits count");
+        id
+    }
+}
+
+/// The bucket of the names of a hash.
+#[inline]
+fn bucket_of(hash: u64, bucket_bits: u32) -> usize {
+    match bucket_bits {
+        0 => 0,
+        bits => (hash >> (64 - bits)) as usize,
+    }
+}
+
+/// All global symbols.
+pub struct SymbolTable<'a> {
+    /// Slots whose names in their objects have a version (`f@V`, `f@@V`), in order.
+    versioned: Vec<u32>,
+    buckets: Vec<Distinct<'a>>,
+    bucket_bits: u32,
+    /// Ids of all files' globals, file after file.
+    slots: Vec<AtomicU32>,
+    /// By repository.
+    repositories: Vec<RepositoryNames>,
+    /// [`Key`] of the winning definition, by id.
+    keys: Vec<AtomicU64>,
+    /// [`flag`]s, by id.
+    flags: Vec<AtomicU32>,
+}
+
+/// If a repository knows so many times as many names as the files mention, those that are mentioned are gathered to be
+/// looked at, not all.
+const RARE: usize = 8;
+
+/// Number of names for which one more bucket is worth while.
+const NAMES_PER_BUCKET: usize = 16 * 1024;
+
+/// A hash of a name.
+#[inline]
+pub fn hash_name(name: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    hasher.finish()
+}
+
+/// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`; and whether it has a version.
+#[inline]
+fn interned_name(name: &[u8]) -> (&[u8], bool) {
+    match memchr::memchr(b'@', name) {
+        Some(at) if name[at..].starts_with(b"@@") => (&name[..at], true),
+        Some(_) => (name, true),
+        None => (name, false),
+    }
+}
+
+impl<'a> SymbolTable<'a> {
+    /// Interns the global names of all files, and gives each file its slots.
+    pub fn intern(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        SymbolTable::intern_as(files, interned_name, diag)
+    }
+
+    /// As [`SymbolTable::intern`], but of names that only shared objects define some may be left out, if that is less work.
+    pub fn intern_mentioned(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        lazy_shared_names::hide(files);
+        SymbolTable::intern(files, diag)
+    }
+
+    /// Interns the names as they are written: `f` and `f@@V` are two for whoever only joins objects.
+    pub fn intern_written(files: &mut Files<'a>, diag: &Diagnostics) -> SymbolTable<'a> {
+        SymbolTable::intern_as(files, |name| (name, false), diag)
+    }
+
+    fn intern_as(
+        files: &mut Files<'a>,
+        known_as: impl Fn(&'a [u8]) -> (&'a [u8], bool) + Copy + Sync,
+        diag: &Diagnostics,
+    ) -> SymbolTable<'a> {
+        let mut slot_count = 0u32;
+        for file in &mut files.0 {
+            file.slot_base = slot_count;
+            slot_count += file.symbol_count() - file.first_global();
+        }
+        let total = slot_count as usize;
+        let bucket_count = (total / NAMES_PER_BUCKET).next_power_of_two().clamp(1, 256);
+        let bucket_bits = bucket_count.trailing_zeros();
+        let slots: Vec<AtomicU32> = (0..total)
+            .into_par_iter()
+            .with_min_len(1 << 16)
+            .map(|_| AtomicU32::new(u32::MAX))
+            .collect();
+        let repositories = first_mentions(files, diag);
+
+        let mentions: Vec<RunOfMentions<'a>> = runs(&files.0, total)
+            .into_par_iter()
+            .map(|run| {
+                // Most of a ticket's names were mentioned before.
+                let names: usize = run
+                    .iter()
+                    .map(|file| {
+                        (file.symbol_count() - file.first_global()) as usize
+                            / if ticket(file).is_some() { 8 } else { 1 }
+                    })
+                    .sum();
+                let capacity = names / bucket_count + names / bucket_count / 4 + 4;
+                let mut buckets: Vec<Vec<Mention>> = (0..bucket_count)
+                    .map(|_| Vec::with_capacity(capacity))
+                    .collect();
+                let mut versioned = Vec::new();
+                for file in run {
+                    mention(
+                        file,
+                        known_as,
+                        &repositories,
+                        diag,
+                        |name, has_version, slot| {
+                            if has_version {
+                                versioned.push(slot);
+                            }
+                            let hash = hash_name(name);
+                            buckets[bucket_of(hash, bucket_bits)].push(Mention {
+                                name,
+                                hash: hash as u32,
+                                slot,
+                            });
+                        },
+                    );
+                }
+                (buckets, versioned)
+            })
+            .collect();
+
+        let mut buckets: Vec<Distinct<'a>> = (0..bucket_count)
+            .into_par_iter()
+            .map(|number| {
+                let count: usize = mentions.iter().map(|(run, _)| run[number].len()).sum();
+                let mut bucket = Distinct::with_capacity(count / 3);
+                for (run, _) in &mentions {
+                    let added = bucket.add_all(&run[number], |mention, local, _| {
+                        slots[mention.slot as usize]
+                            .store((local << bucket_bits) | number as u32, Relaxed);
+                    });
+                    added.expect("there are fewer names than slots, which 32 bits count");
+                }
+                bucket
+            })
+            .collect();
+
+        let mut versioned: Vec<u32> = mentions.into_iter().flat_map(|(_, slots)| slots).collect();
+        all_mentions(files, &repositories, &mut versioned);
+        for (repository, names) in (0..).map(RepositoryId).zip(&repositories) {
+            let settle = |name: u32| {
+                if let Some(symbol) = slots.get(names.get(name) as usize) {
+                    names.set(name, symbol.load(Relaxed));
+                }
+            };
+            match names.len() / RARE > total {
+                true => firsts(files, repository, names)
+                    .into_par_iter()
+                    .for_each(settle),
+                false => (0..names.len() as u32)
+                    .into_par_iter()
+                    .with_min_len(1 << 16)
+                    .for_each(settle),
+            }
+        }
+        files.0.par_iter().for_each(|file| {
+            let Some(ticket) = ticket(file) else { return };
+            let names = &repositories[ticket.repository.0 as usize];
+            for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+                slots[slot as usize].store(names.get(name.0), Relaxed);
+            }
+        });
+
+        let mut names = Names {
+            buckets: &mut buckets,
+            bucket_bits,
+        };
+        lazy_shared_names::find(files, &mut names, !versioned.is_empty(), |slot, symbol| {
+            slots[slot as usize].store(symbol.0, Relaxed);
+        });
+
+        let ids = buckets.iter().map(Distinct::len).max().unwrap_or(0) << bucket_bits;
+        SymbolTable {
+            versioned,
+            buckets,
+            bucket_bits,
+            slots,
+            repositories,
+            keys: (0..ids)
+                .into_par_iter()
+                .with_min_len(1 << 16)
+                .map(|_| AtomicU64::new(u64::MAX))
+                .collect(),
+            flags: (0..ids)
+                .into_par_iter()
+                .with_min_len(1 << 16)
+                .map(|_| AtomicU32::new(0))
+                .collect(),
+        }
+    }
+
+    /// Whether some symbol's name in an object has a version.
+    pub fn has_versions(&self) -> bool {
+        !self.versioned.is_empty()
+    }
+
+    /// Symbols of objects whose names have a version, in the order of the files: file, index in it, and id.
+    pub fn versioned<'s>(
+        &'s self,
+        files: &'s Files<'a>,
+    ) -> impl Iterator<Item = (FileId, u32, SymbolId)> + 's {
+        self.versioned.iter().filter_map(move |slot| {
+            let after = files.0.partition_point(|file| file.slot_base <= *slot);
+            let id = FileId(after.checked_sub(1)? as u32);
+            let file = files.get(id);
+            let index = slot - file.slot_base + file.first_global();
+            Some((id, index, self.of(file, index)))
+        })
+    }
+
+    /// Makes all mentions of one symbol mean another.
+    pub fn rebind_all(&self, from: SymbolId, to: SymbolId) {
+        self.slots.par_iter().for_each(|slot| {
+            if slot.load(Relaxed) == from.0 {
+                slot.store(to.0, Relaxed);
+            }
+        });
+        for names in &self.repositories {
+            (0..names.len() as u32).into_par_iter().for_each(|name| {
+                if names.get(name) == from.0 {
+                    names.set(name, to.0);
+                }
+            });
+        }
+    }
+
+    /// One past the largest id. Not every number below is a symbol: see [`SymbolTable::name`].
+    pub fn id_limit(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All ids, in parallel order.
+    pub fn ids(&self) -> impl IndexedParallelIterator<Item = SymbolId> + use<> {
+        (0..self.keys.len() as u32)
+            .into_par_iter()
+            .with_min_len(1 << 14)
+            .map(SymbolId)
+    }
+
+    /// The id of a global symbol of a file.
+    #[inline]
+    pub fn of(&self, file: &File, index: u32) -> SymbolId {
+        self.at(file.slot_base, file.first_global(), index)
+    }
+
+    /// As [`SymbolTable::of`], for a loop that has the file's numbers at hand.
+    #[inline]
+    pub fn at(&self, slot_base: u32, first_global: u32, index: u32) -> SymbolId {
+        // A damaged input may give any index; it must not lead around to another file's.
+        let slot = u64::from(slot_base) + u64::from(index.wrapping_sub(first_global));
+        match self.slots.get(slot as usize) {
+            Some(id) => SymbolId(id.load(Relaxed)),
+            None => SymbolId::NONE,
+        }
+    }
+
+    /// Makes a file's symbol mean another (`--wrap`, versions).
+    pub fn rebind(&self, file: &File, index: u32, id: SymbolId) {
+        self.slots[(file.slot_base + (index - file.first_global())) as usize].store(id.0, Relaxed);
+    }
+
+    /// The id of a name, if any file mentions it.
+    pub fn find(&self, name: &[u8]) -> Option<SymbolId> {
+        let hash = hash_name(name);
+        let number = bucket_of(hash, self.bucket_bits);
+        let local = self.buckets[number].find(hash as u32, name)?;
+        Some(SymbolId((local << self.bucket_bits) | number as u32))
+    }
+
+    /// The id of a name of a repository, if a ticket mentions it as that of a global symbol.
+    pub fn of_name(&self, repository: RepositoryId, name: NameId) -> Option<SymbolId> {
+        let names = self.repositories.get(repository.0 as usize)?;
+        let id = SymbolId(names.get(name.0));
+        (id != SymbolId::NONE).then_some(id)
+    }
+
+    /// A symbol's name; empty if the number is no symbol.
+    #[inline]
+    pub fn name(&self, id: SymbolId) -> &'a [u8] {
+        let bucket = &self.buckets[id.index() & ((1 << self.bucket_bits) - 1)];
+        let local = (id.index() >> self.bucket_bits) as u32;
+        bucket.get(local).unwrap_or(b"")
+    }
+
+    /// The winning definition.
+    #[inline]
+    pub fn key(&self, id: SymbolId) -> Key {
+        Key(self.keys[id.index()].load(Relaxed))
+    }
+
+    /// Offers a definition; the smallest key wins.
+    #[inline]
+    pub fn offer(&self, id: SymbolId, key: Key) {
+        // Most offers come when the definition is known already: do not write then.
+        let slot = &self.keys[id.index()];
+        if slot.load(Relaxed) > key.0 {
+            slot.fetch_min(key.0, Relaxed);
+        }
+    }
+
+    /// Replaces a definition.
+    pub fn set_key(&self, id: SymbolId, key: Key) {
+        self.keys[id.index()].store(key.0, Relaxed);
+    }
+
+    /// Forgets all definitions.
+    pub fn clear_keys(&self) {
+        self.keys
+            .par_iter()
+            .with_min_len(1 << 16)
+            .for_each(|key| key.store(u64::MAX, Relaxed));
+    }
+
+    /// The symbol's [`flag`]s.
+    #[inline]
+    pub fn flags(&self, id: SymbolId) -> u32 {
+        self.flags[id.index()].load(Relaxed)
+    }
+
+    /// Adds flags.
+    #[inline]
+    pub fn add_flags(&self, id: SymbolId, bits: u32) {
+        let slot = &self.flags[id.index()];
+        if slot.load(Relaxed) & bits != bits {
+            slot.fetch_or(bits, Relaxed);
+        }
+    }
+
+    /// Takes flags away.
+    pub fn remove_flags(&self, id: SymbolId, bits: u32) {
+        self.flags[id.index()].fetch_and(!bits, Relaxed);
+    }
+}
+
+/// Cuts the files into runs of about equal numbers of names.
+fn runs<'f, 'a>(files: &'f [File<'a>], total: usize) -> Vec<&'f [File<'a>]> {
+    let target = (total / 64).max(8 * 1024);
+    let mut runs = Vec::new();
+    let (mut start, mut names) = (0, 0);
+    for (i, file) in files.iter().enumerate() {
+        names += (file.symbol_count() - file.first_global()) as usize;
+        if names >= target {
+            runs.push(&files[start..=i]);
+            (start, names) = (i + 1, 0);
+        }
+    }
+    if start < files.len() {
+        runs.push(&files[start..]);
+    }
+    runs
+}
+
+fn ticket<'f, 'a>(file: &'f File<'a>) -> Option<&'f TicketObject<'a>> {
+    match file.object() {
+        Some(Object::Ticket(ticket)) => Some(ticket),
+        _ => None,
+    }
+}
+
+/// Finds the least slot of each name of the repositories.
+fn first_mentions(files: &Files, diag: &Diagnostics) -> Vec<RepositoryNames> {
+    let mut repositories: Vec<RepositoryNames> = Vec::new();
+    for ticket in files.0.iter().filter_map(ticket) {
+        let index = ticket.repository.0 as usize;
+        if index >= repositories.len() {
+            repositories.resize_with(index + 1, || Least32::new(0));
+        }
+        if repositories[index].len() == 0 {
+            let count = usize::try_from(ticket.programs().name_count()).unwrap_or(usize::MAX);
+            repositories[index] = Least32::new(count);
+        }
+    }
+    files.0.par_iter().for_each(|file| {
+        let Some(ticket) = ticket(file) else { return };
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+            if !names.lower(name.0, slot) {
+                diag.error(format!(
+                    "{file}: the repository has no name {}, which a symbol should have",
+                    name.0
+                ));
+            }
+        }
+    });
+    repositories
+}
+
+/// The names of a repository that any ticket mentions, by the least slot of each, which is in `names`.
+fn firsts(files: &Files, repository: RepositoryId, names: &RepositoryNames) -> Vec<u32> {
+    let of_file = |file: &File| {
+        let ticket = ticket(file).filter(|ticket| ticket.repository == repository);
+        let globals = ticket.into_iter().flat_map(TicketObject::global_names);
+        let first = (file.slot_base..).zip(globals);
+        let first = first.filter(|(slot, name)| names.get(name.0) == *slot);
+        first.map(|(_, name)| name.0).collect::<Vec<u32>>()
+    };
+    files.0.par_iter().flat_map_iter(of_file).collect()
+}
+
+/// To `slots`, those of some names, adds those of the tickets' other mentions of the same names.
+fn all_mentions(files: &Files, repositories: &[RepositoryNames], slots: &mut Vec<u32>) {
+    if slots.is_empty() || repositories.is_empty() {
+        return;
+    }
+    let first: HashSet<u32> = slots.iter().copied().collect();
+    for file in &files.0 {
+        let Some(ticket) = ticket(file) else { continue };
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+            let least = names.get(name.0);
+            if least != slot && first.contains(&least) {
+                slots.push(slot);
+            }
+        }
+    }
+    slots.sort_unstable();
+}
+
+/// Calls `f` with the name, whether it has a version, and the slot of each global of a file that takes part in resolution by name;
+/// for tickets, only with those that are the first of their name.
+fn mention<'a>(
+    file: &File<'a>,
+    known_as: impl Fn(&'a [u8]) -> (&'a [u8], bool),
+    repositories: &[RepositoryNames],
+    diag: &Diagnostics,
+    mut f: impl FnMut(&'a [u8], bool, u32),
+) {
+    let first = file.first_global();
+    if let Some(ticket) = ticket(file) {
+        let names = &repositories[ticket.repository.0 as usize];
+        for (slot, id) in (file.slot_base..).zip(ticket.global_names()) {
+            if names.get(id.0) == slot {
+                match ticket.name(id) {
+                    Ok(name) => {
+                        let (name, has_version) = known_as(name);
+                        f(name, has_version, slot);
+                    }
+                    Err(why) => diag.error(format!("{file}: {why}")),
+                }
+            }
+        }
+        return;
+    }
+    if let Body::Shared(shared) = &file.body {
+        for index in shared.globals() {
+            // What is not the default version of its name is found by version only.
+            if !shared.is_defined(index) || shared.is_default(index) {
+                f(shared.name(index), false, file.slot_base + (index - first));
+            }
+        }
+        return;
+    }
+    for index in first..file.symbol_count() {
+        let (name, has_version) = known_as(file.symbol_name(index));
+        f(name, has_version, file.slot_base + (index - first));
+    }
+}
