@@ -2,6 +2,7 @@
 
 use linker::args::{Args, ArgsError, help};
 use linker::input::host::Host;
+use linker::input::scripts;
 use linker::link::fallback_ld;
 use linker::messages::diag::{DiagOptions, Diagnostics};
 use linker::messages::process_exit::{apart, leave};
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
         }
     };
     args.take_environment(&linker::input::library_search::Environment::of_process());
-    let information = help::information(&args, "repo-ld");
+    let information = help::information(&args, "repo-ld", || scripts::tell(&args));
     if let Err(why) = stdio::try_print(format_args!("{information}")) {
         linker::tell!("repo-ld: error: cannot write to standard output: {why}");
         return ExitCode::FAILURE;

@@ -28,8 +28,8 @@ fn emulations() -> &'static str {
 }
 
 /// What the command line asks to be told ([`super::InfoRequests`]), for standard output. `program` is the name that the
-/// program was called by.
-pub fn information(args: &Args, program: &str) -> String {
+/// program was called by, `layout` makes the text of the scripts that `--verbose` shows.
+pub fn information(args: &Args, program: &str, layout: impl FnOnce() -> String) -> String {
     let mut out = String::new();
     if args.info.version || args.verbose {
         out.push_str(&version());
@@ -41,7 +41,7 @@ pub fn information(args: &Args, program: &str) -> String {
         out.push_str(&help(program));
     }
     if args.verbose {
-        out.push_str(&crate::input::scripts::tell(args));
+        out.push_str(&layout());
     }
     if args.info.output_format {
         out.push_str("elf64-x86-64\n");

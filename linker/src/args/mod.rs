@@ -468,6 +468,13 @@ pub struct ZOptions {
 }
 
 impl Args {
+    /// The entry symbol's name, by default `_start`.
+    pub fn entry_name(&self) -> &[u8] {
+        self.entry
+            .as_ref()
+            .map_or(&b"_start"[..], |entry| entry.symbol())
+    }
+
     /// Whether names may be looked for in archives' symbol indexes and shared objects' hash tables only. Not by who wants all
     /// names of a kind, lists files or what is in them as it goes, or is shown what undefined names may mean and goes on:
     /// then nothing must be done again.

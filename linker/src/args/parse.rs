@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use super::apply::Parser;
 use super::options::{HINTS, IGNORED, Id, SPECS, Takes, UNSUPPORTED};
 use super::*;
-use crate::messages::diag::edit_distance;
+use crate::base::edit_distance::edit_distance;
 
 /// What a name on the command line leads to.
 #[derive(Clone, Copy)]

@@ -560,7 +560,7 @@ fn the_version_is_recognised() {
     let is_old = |word: &&str| word.starts_with("0.") || word.starts_with("1.");
     assert_eq!(words.iter().find(|word| is_old(word)), None);
     assert!(version.contains("repo-ld") && version.contains("compatible with GNU ld"));
-    let told = |line: &str| help::information(&parse(line), "ld");
+    let told = |line: &str| help::information(&parse(line), "ld", || "scripts\n".to_owned());
     assert_eq!(told("-v a.o"), help::version());
     assert!(told("-V").contains("elf_x86_64"));
     assert!(told("--verbose").contains("SEARCH_DIR(\"=/usr/lib\");"));

@@ -9,6 +9,7 @@
 //! need is fetched, in three steps: the word of the table some strings ahead, by it the place of the bytes,
 //! and then the bytes.
 
+use std::hash::Hasher as _;
 use store::prefetch::prefetch;
 
 /// Different byte strings.
@@ -170,6 +171,14 @@ impl<'a> Distinct<'a> {
             self.table[at] = word;
         }
     }
+}
+
+/// A hash of a name.
+#[inline]
+pub fn hash_name(name: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //!
 //! Owns no state of a link and knows no format.
 
-pub mod atomic_min;
-pub mod glob;
-pub mod ids;
-pub mod interner;
+pub(crate) mod atomic_min;
+pub(crate) mod edit_distance;
+pub(crate) mod glob;
+pub(crate) mod ids;
+pub(crate) mod interner;
+pub(crate) mod key;

@@ -8,7 +8,7 @@
 //! a tree of two levels: XXH3 (128 bits) of the output's chunks, and BLAKE3 of the list of these.
 //! Nobody gains by making two programs of one id, so a hash that is as fast as memory is good enough for the
 //! chunks. They are digested in parallel, and a relink only digests those
-//! that changed ([`chunk_digest`], [`Style::from_chunks`]).
+//! that changed ([`chunk_digest`], [`Style::of_chunks`]).
 //!
 //! The output is digested with the id's own bytes set to zero.
 
@@ -29,8 +29,6 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum DigestLength {
-    /// `fast`.
-    Bytes8 = 8,
     /// `md5`.
     Bytes16 = 16,
     /// `sha1`, `tree`, and when no style is named.
@@ -38,11 +36,6 @@ pub enum DigestLength {
     /// `sha256`.
     Bytes32 = 32,
 }
-
-/// A `--build-id=` argument that is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown --build-id style: {0}")]
-pub struct UnknownStyle(String);
 
 /// The operating system has no random numbers.
 #[derive(Debug, thiserror::Error)]
@@ -66,35 +59,6 @@ pub fn chunk_digests(output: &[u8]) -> Vec<ChunkDigest> {
 }
 
 impl Style {
-    /// What `--build-id` without a style means.
-    pub const DEFAULT: Style = Style::Digest(DigestLength::Bytes20);
-
-    /// Parses the argument of `--build-id=`. `none` gives `None`.
-    ///
-    /// # Errors
-    /// If it is no known style, nor `0x` and pairs of hexadecimal digits, perhaps
-    /// with `-` or `:` between the pairs.
-    pub fn parse(argument: &str) -> Result<Option<Style>, UnknownStyle> {
-        let length = match argument {
-            "none" => return Ok(None),
-            "uuid" => return Ok(Some(Style::Uuid)),
-            "sha1" | "tree" => DigestLength::Bytes20,
-            "md5" => DigestLength::Bytes16,
-            "sha256" => DigestLength::Bytes32,
-            "fast" => DigestLength::Bytes8,
-            other => {
-                let digits = other
-                    .strip_prefix("0x")
-                    .or_else(|| other.strip_prefix("0X"));
-                let bytes = digits.and_then(parse_hex);
-                return bytes
-                    .map(|bytes| Some(Style::Given(bytes)))
-                    .ok_or_else(|| UnknownStyle(other.to_owned()));
-            }
-        };
-        Ok(Some(Style::Digest(length)))
-    }
-
     /// Length of the id in bytes.
     pub fn len(&self) -> usize {
         match self {
@@ -104,19 +68,14 @@ impl Style {
         }
     }
 
-    /// Whether the id has no bytes. (`--build-id=0x` is not accepted.)
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Makes the id of `output`, in which the id's own bytes are zero.
     ///
     /// # Errors
     /// Only [`Style::Uuid`] can fail.
     pub fn compute(&self, output: &[u8]) -> Result<Vec<u8>, NoRandomness> {
         match self {
-            Style::Digest(_) => self.from_chunks(&chunk_digests(output), output.len() as u64),
-            Style::Uuid | Style::Given(_) => self.from_chunks(&[], 0),
+            Style::Digest(_) => self.of_chunks(&chunk_digests(output), output.len() as u64),
+            Style::Uuid | Style::Given(_) => self.of_chunks(&[], 0),
         }
     }
 
@@ -125,7 +84,7 @@ impl Style {
     ///
     /// # Errors
     /// Only [`Style::Uuid`] can fail.
-    pub fn from_chunks(&self, chunks: &[ChunkDigest], size: u64) -> Result<Vec<u8>, NoRandomness> {
+    pub fn of_chunks(&self, chunks: &[ChunkDigest], size: u64) -> Result<Vec<u8>, NoRandomness> {
         match self {
             Style::Given(bytes) => Ok(bytes.clone()),
             Style::Uuid => random_uuid(),
@@ -138,24 +97,6 @@ impl Style {
                 Ok(id)
             }
         }
-    }
-}
-
-/// Pairs of hexadecimal digits, at least one, perhaps with separators between.
-fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = vec![];
-    let mut rest = text.as_bytes();
-    loop {
-        let [high, low, tail @ ..] = rest else {
-            return None;
-        };
-        let digit = |c: u8| (c as char).to_digit(16);
-        bytes.push((digit(*high)? << 4 | digit(*low)?) as u8);
-        rest = match tail {
-            [] => return Some(bytes),
-            [b'-' | b':', tail @ ..] => tail,
-            tail => tail,
-        };
     }
 }
 
@@ -189,59 +130,27 @@ pub fn note_header(len: usize) -> [u8; NOTE_HEADER_SIZE] {
 mod tests {
     use super::*;
 
-    #[test]
-    fn styles() {
-        let digest = |length| Ok(Some(Style::Digest(length)));
-        assert_eq!(Style::parse("sha1"), digest(DigestLength::Bytes20));
-        assert_eq!(Style::parse("tree"), digest(DigestLength::Bytes20));
-        assert_eq!(Style::parse("md5"), digest(DigestLength::Bytes16));
-        assert_eq!(Style::parse("fast"), digest(DigestLength::Bytes8));
-        assert_eq!(Style::parse("none"), Ok(None));
-        assert_eq!(Style::parse("uuid"), Ok(Some(Style::Uuid)));
-        let given = |bytes: &[u8]| Ok(Some(Style::Given(bytes.to_vec())));
-        assert_eq!(Style::parse("0x00fF"), given(&[0, 0xff]));
-        assert_eq!(Style::parse("0X01-02:03"), given(&[1, 2, 3]));
-        for wrong in [
-            "",
-            "0x",
-            "0xf",
-            "0x0-0",
-            "0x01-",
-            "0xzz",
-            "0x+1",
-            "ff",
-            "SHA1",
-            "0x\u{e9}1",
-        ] {
-            let error = Style::parse(wrong).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!("unknown --build-id style: {wrong}")
-            );
-        }
-    }
+    const DEFAULT: Style = Style::Digest(DigestLength::Bytes20);
 
     #[test]
     fn digests_depend_on_every_byte_and_on_nothing_else() {
         let mut output = vec![7u8; 2 * CHUNK_SIZE + 5];
-        let id = Style::DEFAULT.compute(&output).unwrap();
+        let id = DEFAULT.compute(&output).unwrap();
         assert_eq!(id.len(), 20);
-        assert_eq!(Style::DEFAULT.compute(&output).unwrap(), id);
+        assert_eq!(DEFAULT.compute(&output).unwrap(), id);
         for at in [0, CHUNK_SIZE, output.len() - 1] {
             output[at] ^= 1;
-            assert_ne!(Style::DEFAULT.compute(&output).unwrap(), id);
+            assert_ne!(DEFAULT.compute(&output).unwrap(), id);
             output[at] ^= 1;
         }
-        assert_ne!(Style::DEFAULT.compute(&output[1..]).unwrap(), id);
+        assert_ne!(DEFAULT.compute(&output[1..]).unwrap(), id);
         // One chunk anew, the others from before.
         let mut chunks = chunk_digests(&output);
         output[CHUNK_SIZE + 3] = 0;
         chunks[1] = chunk_digest(&output[CHUNK_SIZE..2 * CHUNK_SIZE]);
         assert_eq!(
-            Style::DEFAULT
-                .from_chunks(&chunks, output.len() as u64)
-                .unwrap(),
-            Style::DEFAULT.compute(&output).unwrap()
+            DEFAULT.of_chunks(&chunks, output.len() as u64).unwrap(),
+            DEFAULT.compute(&output).unwrap()
         );
     }
 

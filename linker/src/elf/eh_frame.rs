@@ -95,13 +95,6 @@ pub struct Record {
     pub relocs: Range<usize>,
 }
 
-impl Record {
-    /// Where it ends.
-    pub fn end(&self) -> u64 {
-        self.offset + self.size
-    }
-}
-
 /// Iterates over the records of `section`. There are `reloc_count` relocations,
 /// sorted by offset; `reloc_offset` gives the offset of the n-th.
 ///
@@ -268,11 +261,6 @@ impl Encoding {
             0x50 => Base::Aligned,
             _ => Base::Unknown,
         }
-    }
-
-    /// Whether the address is that of a pointer to the thing meant.
-    pub fn is_indirect(self) -> bool {
-        self.0 & 0x80 != 0
     }
 
     /// Reads the number at the start of `bytes`, extended to 64 bits. `None` if

@@ -5,15 +5,15 @@
 //! borrowed as a slice of these, without copying. Numbers (`SHT_*`, `R_*`, …)
 //! come from the `object` crate's list.
 
-pub mod build_id;
-pub mod crel;
-pub mod debug_compress;
-pub mod eh_frame;
-pub mod gdb_index;
-pub mod hash_tables;
-pub mod note_property;
-pub mod string_table;
-pub mod version_tables;
+pub(crate) mod build_id;
+pub(crate) mod crel;
+pub(crate) mod debug_compress;
+pub(crate) mod eh_frame;
+pub(crate) mod gdb_index;
+pub(crate) mod hash_tables;
+pub(crate) mod note_property;
+pub(crate) mod string_table;
+pub(crate) mod version_tables;
 pub mod x86_64;
 
 use bytemuck::{Pod, Zeroable};
@@ -320,4 +320,12 @@ pub fn string(table: &[u8], offset: u32) -> Option<&[u8]> {
     let rest = table.get(offset as usize..)?;
     let end = memchr::memchr(0, rest)?;
     Some(&rest[..end])
+}
+
+/// The names of sections that hold debugging information.
+pub fn is_debug(name: &[u8]) -> bool {
+    name.starts_with(b".debug_")
+        || name.starts_with(b".zdebug_")
+        || name == b".gdb_index"
+        || name.starts_with(b".stab")
 }

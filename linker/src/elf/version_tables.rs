@@ -15,8 +15,6 @@ pub const HIDDEN: u16 = 0x8000;
 
 const VERSION_CURRENT: u16 = 1;
 const FLAG_BASE: u16 = 1;
-/// The version is needed only by weak references (`VER_FLG_WEAK`).
-pub const FLAG_WEAK: u16 = 2;
 
 /// The hash by which the dynamic linker compares versions: the SysV hash of a
 /// symbol's name (gABI, "Hash Table").
@@ -35,7 +33,7 @@ pub struct Need<'a> {
     pub name: &'a [u8],
     /// The index that `.gnu.version` has for it.
     pub index: u16,
-    /// [`FLAG_WEAK`] or 0.
+    /// `VER_FLG_WEAK` or 0.
     pub flags: u16,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Owns marks and needs. Knows no addresses, and of the output only which tables it needs.
 
-pub mod eh_frame_records;
-pub mod icf;
-pub mod merge;
-pub mod relocation_action;
-pub mod repository_pieces;
-pub mod sframe;
-pub mod trace;
+pub(crate) mod eh_frame_records;
+pub(crate) mod icf;
+pub(crate) mod merge;
+pub(crate) mod relocation_action;
+pub(crate) mod repository_pieces;
+pub(crate) mod sframe;
+pub(crate) mod trace;

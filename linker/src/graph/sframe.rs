@@ -23,7 +23,6 @@ use crate::elf::x86_64::reloc::{R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64};
 use crate::graph::icf::Folds;
 use crate::input::file::Files;
 use crate::input::object::{Fixups, Object};
-use crate::layout::address_map::Places;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::Sections;
 use bytemuck::{Pod, Zeroable};
@@ -226,14 +225,21 @@ impl Sframe {
         (HEADER_SIZE + self.functions.len() * entry) as u64 + u64::from(self.rows.1)
     }
 
-    /// Writes the section, which is at `address`.
-    pub fn write(&self, places: &Places, address: u64, out: &mut [u8], diag: &Diagnostics) {
+    /// Writes the section, which is at `address`; `address_of` tells where a place in an input section has come to stand.
+    pub fn write(
+        &self,
+        files: &Files,
+        address_of: impl Fn(SectionId, u64) -> Option<u64> + Sync,
+        address: u64,
+        out: &mut [u8],
+        diag: &Diagnostics,
+    ) {
         let (entry_size, _) = sizes_of(self.format.version);
         let mut sorted: Vec<(u64, u32)> = (0..self.functions.len() as u32)
             .into_par_iter()
             .map(|index| {
                 let (section, offset) = self.functions[index as usize].code;
-                (places.in_section(section, offset).unwrap_or(0), index)
+                (address_of(section, offset).unwrap_or(0), index)
             })
             .collect();
         sorted.par_sort_unstable();
@@ -253,10 +259,7 @@ impl Sframe {
             rows_offset: entries.len() as u32,
         }));
         for (function, at) in self.functions.iter().zip(&self.row_offsets) {
-            let bytes = places
-                .files
-                .object(function.file)
-                .section_bytes(function.section);
+            let bytes = files.object(function.file).section_bytes(function.section);
             let (start, size) = (function.rows.0 as usize, function.rows.1 as usize);
             rows[*at as usize..][..size].copy_from_slice(&bytes[start..start + size]);
         }
@@ -265,10 +268,7 @@ impl Sframe {
             entries.chunks_exact_mut(entry_size).zip(sorted).enumerate()
         {
             let function = &self.functions[index as usize];
-            let bytes = places
-                .files
-                .object(function.file)
-                .section_bytes(function.section);
+            let bytes = files.object(function.file).section_bytes(function.section);
             entry.copy_from_slice(&bytes[function.entry as usize..][..entry_size]);
             let distance = code.wrapping_sub(start + (n * entry_size) as u64) as i64;
             let rows = self.row_offsets[index as usize].to_le_bytes();
@@ -279,7 +279,7 @@ impl Sframe {
                 let Ok(distance) = i32::try_from(distance) else {
                     diag.error(format!(
                         "{}: .sframe: the code at {code:#x} is out of reach; use --discard-sframe",
-                        places.files.get(function.file)
+                        files.get(function.file)
                     ));
                     return;
                 };

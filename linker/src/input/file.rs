@@ -1,12 +1,13 @@
 //! An input file as the phases see it.
 
 use crate::base::ids::FileId;
+use crate::base::key::{Key, rank};
 use crate::elf::c;
 use crate::elf::x86_64::reloc;
 use crate::input::mapped_bytes::MappedBytes;
-use crate::input::object::{Fixup, Object, Place};
+use crate::input::object::Object;
+use crate::input::parts::{Fixup, Place};
 use crate::input::shared_object::Shared;
-use crate::resolve::symbol_table::{Key, rank};
 use std::fmt;
 use std::path::Path;
 

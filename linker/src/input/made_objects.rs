@@ -158,7 +158,8 @@ fn object(data: &[u8], symbols: &[NewSymbol]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::input::elf_object::ElfObject;
-    use crate::input::object::{Object, Place};
+    use crate::input::object::Object;
+    use crate::input::parts::Place;
 
     #[test]
     fn bytes_become_an_object() {

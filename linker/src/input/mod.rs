@@ -2,20 +2,21 @@
 //!
 //! Owns what files are and what stands in them. Knows nothing of which definition is taken, and of outputs nothing but where they are.
 
-pub mod default_script;
+pub(crate) mod default_script;
 pub mod elf_object;
-pub mod file;
+pub(crate) mod file;
 pub mod host;
 pub mod library_search;
-pub mod made_objects;
-pub mod mapped_bytes;
-pub mod object;
-pub mod open;
-pub mod record_image;
-pub mod remap;
+pub(crate) mod made_objects;
+pub(crate) mod mapped_bytes;
+pub(crate) mod object;
+pub(crate) mod open;
+pub(crate) mod parts;
+pub(crate) mod record_image;
+pub(crate) mod remap;
 pub mod scripts;
 pub mod shared_object;
-pub mod stamp;
-pub mod temporary_name;
-pub mod ticket_object;
-pub mod unseekable;
+pub(crate) mod stamp;
+pub(crate) mod temporary_name;
+pub(crate) mod ticket_object;
+pub(crate) mod unseekable;

@@ -6,145 +6,13 @@
 
 use crate::elf::{self, Rela, c};
 use crate::input::elf_object::{ElfObject, Malformed};
+use crate::input::parts::{
+    Fixup, Group, Place, RESERVED_SECTION, SHN_X86_64_LCOMMON, Section, Signature, Symbol, Target,
+    Unwind,
+};
 use crate::input::ticket_object::{StoredSection, TicketFixups, TicketObject};
 use format_spec::fragment::FixupRecord;
-use format_spec::ids::NameId;
 use std::borrow::Cow;
-
-/// Where a symbol is defined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Somewhere else.
-    Undefined,
-    /// Nowhere: its value is a number.
-    Absolute,
-    /// A common block; the value is its alignment.
-    Common,
-    /// In the section of this number.
-    Section(u32),
-}
-
-/// A common block of the medium code model that is too large for others' reach (psABI, "Special Section Indexes"). Here
-/// it goes where all do, and the largest go last.
-const SHN_X86_64_LCOMMON: u16 = 0xff02;
-
-/// Section numbers from here on stand for reserved indices (gABI, "Special Section Indexes") that are none of
-/// [`Place`]'s others: no file has so many sections, so that whoever looks for one of them says that it does not exist.
-const RESERVED_SECTION: u32 = 0xffff_0000;
-
-/// A section of this number, for a message that says that it does not exist.
-pub fn describe_missing(number: u32) -> String {
-    match number.checked_sub(RESERVED_SECTION) {
-        None => format!("section {number}, which does not exist"),
-        Some(index) => {
-            format!("a section of the reserved index {index:#x}, which is not supported")
-        }
-    }
-}
-
-/// A symbol of one input, without its name.
-#[derive(Clone, Copy, Debug)]
-pub struct Symbol {
-    /// Where it is defined.
-    pub place: Place,
-    /// Offset in the section, or as [`Place`] says.
-    pub value: u64,
-    /// Size in bytes.
-    pub size: u64,
-    /// Binding and type, as in ELF's `st_info`.
-    pub info: u8,
-    /// Visibility, as in ELF's `st_other`.
-    pub other: u8,
-}
-
-impl Symbol {
-    /// `STB_*`.
-    #[inline]
-    pub fn binding(&self) -> u8 {
-        self.info >> 4
-    }
-    /// `STT_*`.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        self.info & 15
-    }
-    /// Visible outside of its file.
-    #[inline]
-    pub fn is_global(&self) -> bool {
-        self.binding() != c::STB_LOCAL
-    }
-    /// `STB_WEAK`.
-    #[inline]
-    pub fn is_weak(&self) -> bool {
-        self.binding() == c::STB_WEAK
-    }
-}
-
-/// What is known of a section without looking at its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Section<'a> {
-    /// Name, without a suffix that a member of a compilation may add.
-    pub name: &'a [u8],
-    /// `SHT_*`.
-    pub sh_type: u32,
-    /// `SHF_*`.
-    pub flags: u64,
-    /// Size in memory, bytes (when expanded, if compressed).
-    pub size: u64,
-    /// Alignment in bytes, a power of two.
-    pub align: u64,
-    /// Size of an element.
-    pub entsize: u64,
-    /// For `SHF_LINK_ORDER`: the section it describes.
-    pub link: u32,
-}
-
-/// What a fixup refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// The symbol of this index in the same input.
-    Symbol(u32),
-    /// The start of the section of this number in the same input.
-    Section(u32),
-    /// The mergeable piece of this id in the input's repository.
-    Piece(u32),
-}
-
-/// What a section with frame descriptions holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwind {
-    /// CIEs and FDEs, as `.eh_frame` of an ELF object.
-    Whole,
-    /// One CIE.
-    Cie,
-    /// FDEs, whose CIE pointers have fixups.
-    Fdes,
-}
-
-/// A relocation of either source.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixup {
-    /// Offset of the place in its section.
-    pub offset: u64,
-    /// Constant addend.
-    pub addend: i64,
-    /// `R_X86_64_*`.
-    pub r_type: u32,
-    /// What is referred to.
-    pub target: Target,
-}
-
-impl From<&Rela> for Fixup {
-    #[inline(always)]
-    fn from(rela: &Rela) -> Fixup {
-        Fixup {
-            offset: rela.r_offset,
-            addend: rela.r_addend,
-            r_type: rela.r_type(),
-            target: Target::Symbol(rela.symbol()),
-        }
-    }
-}
 
 /// The fixups of one section.
 #[derive(Clone, Copy)]
@@ -177,11 +45,6 @@ impl Fixups<'_> {
         }
     }
 
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
     /// The fixup of this index.
     pub fn get(self, index: usize) -> Option<Fixup> {
         match self {
@@ -197,27 +60,6 @@ impl Fixups<'_> {
             Fixups::Ticket(fixups) => Fixups::Ticket(fixups.slice(start, end)),
         }
     }
-}
-
-/// A section group (gABI, "Section Groups").
-pub struct Group<'a> {
-    /// What [`Object::sections_of_groups`] knows it by.
-    pub index: u32,
-    /// Its signature.
-    pub signature: Signature<'a>,
-    /// Only one group of the name is linked.
-    pub comdat: bool,
-}
-
-/// The name of a group, in the cheapest form that the input has.
-#[derive(Clone, Copy)]
-pub enum Signature<'a> {
-    /// That of a global symbol of the same input.
-    Symbol(u32),
-    /// A name of the input's repository.
-    Name(NameId),
-    /// Any.
-    Text(&'a [u8]),
 }
 
 /// A relocatable input.

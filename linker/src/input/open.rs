@@ -20,9 +20,7 @@ use crate::input::scripts;
 use crate::input::scripts::{Includes, Scripts};
 use crate::input::shared_object::Shared;
 use crate::input::ticket_object::{RepositoryId, TicketObject};
-use crate::link::lto::Produced;
 use crate::messages::diag::{Diagnostic, Diagnostics};
-use crate::resolve::roots::entry_name;
 use crate::script::version_script::VersionScript;
 use crate::script::{self, Command, FileRef};
 use rayon::prelude::*;
@@ -158,7 +156,7 @@ pub fn open<'a>(
     host.opened(work);
     names.extend(scripts.names().into_iter().map(|name| arena.bytes(name)));
     let mut wanted = names.clone();
-    wanted.push(entry_name(args));
+    wanted.push(args.entry_name());
     let linker = File {
         path: Path::new(""),
         member: None,
@@ -198,6 +196,17 @@ pub fn open<'a>(
         // Lost tickets are where they were no more: to look at all members would not help.
         by_index: by_index && opening.lost.is_empty(),
     }
+}
+
+/// What a plugin for link-time optimisation made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Produced {
+    /// Object files, to be linked.
+    pub files: Vec<PathBuf>,
+    /// Libraries, as for `-l`.
+    pub libraries: Vec<Vec<u8>>,
+    /// Directories, as for `-L`.
+    pub search_directories: Vec<PathBuf>,
 }
 
 /// Opens what a plugin has made: objects, and the libraries that they need.

@@ -42,7 +42,7 @@ pub struct Shared<'a> {
     relro: std::ops::Range<u64>,
     /// The section `.gnu.hash`.
     gnu_hash: Option<GnuHashTable<'a>>,
-    /// If not all of its symbols take part in the link, those that do, in order ([`shared_names`](crate::resolve::lazy_shared_names)).
+    /// If not all of its symbols take part in the link, those that do, in order ([`lazy_shared_names`](crate::resolve::lazy_shared_names)).
     pub mentioned: Option<Vec<u32>>,
 }
 

@@ -9,7 +9,7 @@
 
 use crate::elf::{c, shf};
 use crate::input::elf_object::Malformed;
-use crate::input::object::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
+use crate::input::parts::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
 use crate::repository::join;
 use format_spec::digest::Digest;
 use format_spec::fragment::{

@@ -2,25 +2,38 @@
 //! PLT entries. All later steps only read them.
 
 use crate::base::ids::{FileId, OutputId, PartId, SectionId, SymbolId};
+use crate::base::key::{Key, rank};
+use crate::elf::shf;
 use crate::elf::x86_64::plt;
 use crate::graph::icf::Folds;
 use crate::graph::merge::Merged;
 use crate::graph::repository_pieces::PiecePlaces;
 use crate::input::file::Files;
-use crate::input::object::{Object, Place};
+use crate::input::object::Object;
+use crate::input::parts::Place;
 use crate::input::ticket_object::RepositoryId;
 use crate::layout::got::{Got, NONE, Owner, Slots};
 use crate::layout::placement::{PartExtent, Placement};
 use crate::layout::program_headers::Segments;
-use crate::layout::scripting::Assigned;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::linker_symbols::{LinkerSymbols, Meaning};
-use crate::resolve::output_sections::{OutputSection, Outputs, Std, shf};
+use crate::resolve::output_sections::{OutputSection, Outputs, Std};
 use crate::resolve::resolution::Definitions;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use store::prefetch::prefetch;
+
+/// What a script's symbol turned out to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assigned {
+    /// Its value, an address or a number.
+    pub value: u64,
+    /// The output section that it is in, if it is known to be in one.
+    pub output: Option<OutputId>,
+    /// The symbol of an object whose other name it is (`alias = symbol;`): its type is that symbol's.
+    pub alias: Option<SymbolId>,
+}
 
 /// Everything that addresses are computed from.
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 
 use crate::args::{Args, OutputKind};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::c;
 use crate::elf::hash_tables::{GnuHash, gnu_hash};
 use crate::elf::string_table::StringTable;
@@ -12,7 +13,7 @@ use crate::input::file::Files;
 use crate::layout::got::Got;
 use crate::layout::relr;
 use crate::resolve::output_sections::{Outputs, Std};
-use crate::resolve::symbol_table::{SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::resolve::symbol_versions::{Versioning, output_name};
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -36,8 +37,6 @@ pub struct DynamicSymbol<'a> {
     pub name: &'a [u8],
     /// Its entry in `.gnu.version`.
     pub version: u16,
-    /// Others find it here.
-    pub defined: bool,
 }
 
 /// What goes into the dynamic sections.
@@ -150,12 +149,7 @@ impl<'a> Dynamic<'a> {
                 _ if here => versioning.version(id),
                 _ => version_tables::GLOBAL,
             };
-            let symbol = DynamicSymbol {
-                id,
-                name,
-                version,
-                defined: here,
-            };
+            let symbol = DynamicSymbol { id, name, version };
             if here {
                 defined.push(symbol)
             } else {

@@ -5,12 +5,13 @@
 //! the tables do not depend on the order in which the scan came by.
 
 use crate::base::ids::{FileId, PartId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::x86_64::plt;
 use crate::graph::relocation_action::Mode;
 use crate::graph::trace::Needs;
 use crate::input::file::Files;
 use crate::resolve::output_sections::subpart;
-use crate::resolve::symbol_table::{SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::ops::Deref;
@@ -72,10 +73,6 @@ pub struct Slots {
 pub struct Copied {
     /// The symbol.
     pub symbol: SymbolId,
-    /// Its size, bytes.
-    pub size: u64,
-    /// Its alignment.
-    pub align: u64,
     /// It is read-only after relocation.
     pub read_only: bool,
     /// Offset among the copies of its kind.
@@ -213,7 +210,7 @@ impl Got {
             if kind == crate::elf::c::STT_GNU_IFUNC {
                 flags |= flag::IFUNC;
             }
-            if symbol.is_some_and(|symbol| symbol.place == crate::input::object::Place::Absolute) {
+            if symbol.is_some_and(|symbol| symbol.place == crate::input::parts::Place::Absolute) {
                 flags |= flag::ABSOLUTE;
             }
             got.by_local
@@ -355,8 +352,6 @@ impl Got {
         *kind_align = (*kind_align).max(align);
         self.copies.push(Copied {
             symbol: id,
-            size: sym.st_size,
-            align,
             read_only,
             offset,
             first: true,
@@ -383,8 +378,6 @@ impl Got {
                 );
                 self.copies.push(Copied {
                     symbol: other,
-                    size: alias.st_size,
-                    align,
                     read_only,
                     offset,
                     first: false,

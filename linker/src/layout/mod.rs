@@ -2,14 +2,14 @@
 //!
 //! Owns places. Writes no bytes of the output.
 
-pub mod address_map;
-pub mod dynamic;
-pub mod got;
-pub mod notes;
-pub mod placement;
-pub mod program_headers;
-pub mod relr;
-pub mod scripting;
-pub mod section_index;
-pub mod symtab;
-pub mod synthetic_sizes;
+pub(crate) mod address_map;
+pub(crate) mod dynamic;
+pub(crate) mod got;
+pub(crate) mod notes;
+pub(crate) mod placement;
+pub(crate) mod program_headers;
+pub(crate) mod relr;
+pub(crate) mod scripting;
+pub(crate) mod section_index;
+pub(crate) mod symtab;
+pub(crate) mod synthetic_sizes;

@@ -10,7 +10,6 @@ use crate::elf::note_property::{
 };
 use crate::input::file::{File, Files};
 use crate::messages::diag::Diagnostics;
-use crate::report::warnings;
 use crate::resolve::input_sections::SectionFacts;
 
 /// The merged `.note.gnu.property`, and whether PLT entries must begin with `endbr64`.
@@ -32,7 +31,7 @@ pub fn properties(
         }
         report_missing(args, files.get(*file), &own, diag);
         merger.add(&own);
-        warnings::missing_features(args, files.get(*file), own.feature_1(), diag);
+        missing_features(args, files.get(*file), own.feature_1(), diag);
         report_instruction_sets(args, files.get(*file), &own);
     }
     let z = &args.z;
@@ -146,5 +145,30 @@ pub fn build_id_style(args: &Args) -> Option<build_id::Style> {
         BuildId::Sha256 => Some(Style::Digest(DigestLength::Bytes32)),
         BuildId::Uuid => Some(Style::Uuid),
         BuildId::Hex(bytes) => Some(Style::Given(bytes.clone())),
+    }
+}
+
+/// `-z cet-report`: an object does not say that its code supports indirect branch tracking or shadow stacks.
+/// `features` are the bits of its `GNU_PROPERTY_X86_FEATURE_1_AND`.
+fn missing_features(args: &Args, file: &dyn std::fmt::Display, features: u32, diag: &Diagnostics) {
+    use crate::elf::note_property::{FEATURE_1_IBT, FEATURE_1_SHSTK};
+    // What an option says of all code need not be said by each file.
+    let features = features
+        | if args.z.ibt { FEATURE_1_IBT } else { 0 }
+        | if args.z.shstk { FEATURE_1_SHSTK } else { 0 };
+    let missing = match (features & FEATURE_1_IBT, features & FEATURE_1_SHSTK) {
+        (0, 0) => "missing IBT and SHSTK properties",
+        (0, _) => "missing IBT property",
+        (_, 0) => "missing SHSTK property",
+        _ => return,
+    };
+    // It is the final link's to say.
+    if args.kind == OutputKind::Relocatable {
+        return;
+    }
+    match args.z.cet_report {
+        Report::None => {}
+        Report::Warning => diag.warn(format!("{file}: {missing}")),
+        Report::Error => diag.error(format!("{file}: {missing}")),
     }
 }

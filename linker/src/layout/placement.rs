@@ -21,10 +21,13 @@ use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::output_sections::{Order, Outputs};
 use crate::resolve::room::{Kind, Room};
+use crate::resolve::section_rules::priority_of;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use store::prefetch::prefetch;
 use store::program::ProgramError;
+
+/// Sections whose names end without a number come after those of all numbers, which have 16 bits.
+const UNNUMBERED: u64 = 65536;
 
 /// The sections of one file in one part.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +63,6 @@ pub struct PartExtent {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// Alignment; 0 and 1 mean none.
-    pub align: u64,
 }
 
 impl Placement {
@@ -69,14 +70,6 @@ impl Placement {
     #[inline]
     pub fn offset(&self, id: SectionId) -> u64 {
         self.offset[id.index()]
-    }
-
-    /// Says that it will be needed soon.
-    #[inline]
-    pub fn fetch(&self, id: SectionId) {
-        if let Some(offset) = self.offset.get(id.index()) {
-            prefetch(offset);
-        }
     }
 }
 
@@ -260,7 +253,9 @@ pub fn place(
         match part.sort {
             Order::Input => {}
             Order::Name => range.sort_by(|a, b| name(a).cmp(name(b))),
-            Order::Priority => range.sort_by_key(|chunk| priority(name(chunk))),
+            Order::Priority => {
+                range.sort_by_key(|chunk| priority_of(name(chunk)).unwrap_or(UNNUMBERED))
+            }
             Order::Linked => {}
         }
     }
@@ -304,7 +299,6 @@ pub fn place(
             extents[part] = PartExtent {
                 offset: start,
                 size: at.saturating_sub(start),
-                align: part_align,
             };
             align = align.max(part_align);
         }
@@ -461,24 +455,6 @@ fn place_file(
         }
     }
     chunks
-}
-
-/// The number at the end of a name such as `.init_array.101`; `.ctors.N` counts downwards. Names without one come last.
-fn priority(name: &[u8]) -> u64 {
-    priority_of(name).unwrap_or(65536)
-}
-
-/// The same, if there is a number.
-pub fn priority_of(name: &[u8]) -> Option<u64> {
-    let dot = name.iter().rposition(|b| *b == b'.').map_or(0, |i| i + 1);
-    let number = std::str::from_utf8(&name[dot..])
-        .ok()
-        .and_then(|digits| digits.parse::<u64>().ok());
-    let counts_down = name.starts_with(b".ctors") || name.starts_with(b".dtors");
-    match counts_down {
-        true => number.map(|n| 65535u64.saturating_sub(n)),
-        false => number,
-    }
 }
 
 /// Whether any live input gives the output section bytes in the file.

@@ -8,9 +8,10 @@
 
 use crate::args::{Args, Magic, OutputFormat, OutputKind, SeparateCode};
 use crate::base::ids::OutputId;
+use crate::elf::shf;
 use crate::elf::{Ehdr, Phdr, Shdr, c};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::output_sections::{Outputs, Std, shf};
+use crate::resolve::output_sections::{Outputs, Std};
 
 /// Where the thread-local storage's image is.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,20 +6,22 @@
 
 use crate::args::{Args, DiscardLocals, StripMode};
 use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::base::key::{Key, rank};
+use crate::elf::shf;
 use crate::elf::{Sym, c};
 use crate::graph::icf::Folds;
 use crate::input::file::{Body, File, Files};
-use crate::input::object::{Object, Place, Symbol};
+use crate::input::object::Object;
+use crate::input::parts::{Place, Symbol};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::section_index::SectionIndex;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::linker_symbols::Meaning;
 use crate::resolve::local_suffixes::Numbering;
-use crate::resolve::output_sections::{Outputs, Std, shf, subpart};
-use crate::resolve::resolution::Definitions;
+use crate::resolve::output_sections::{Outputs, Std, subpart};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::Room;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rayon::prelude::*;
 
 /// What a file contributes.
@@ -85,8 +87,6 @@ pub struct Chooser<'l, 'a> {
     pub files: &'l Files<'a>,
     /// Their symbols.
     pub symbols: &'l SymbolTable<'a>,
-    /// Where these are defined.
-    pub definitions: &'l Definitions,
     /// The input sections.
     pub sections: &'l Sections,
     /// Which of them stand for others.

@@ -1,13 +1,14 @@
 //! How large each thing becomes that the linker makes.
 //!
 //! Sizes are known before addresses are, and placement needs them; contents come when
-//! everything has its place ([`made`](crate::output::synthetic_sections), [`write`](crate::output::image_writer)).
+//! everything has its place ([`synthetic_sections`](crate::output::synthetic_sections), [`image_writer`](crate::output::image_writer)).
 
 use crate::args::Args;
 use crate::base::ids::{PartId, SectionId};
 use crate::elf::build_id;
 use crate::elf::c;
 use crate::elf::hash_tables;
+use crate::elf::shf;
 use crate::elf::string_table::StringTable;
 use crate::elf::version_tables;
 use crate::graph::eh_frame_records::FrameLayout;
@@ -22,7 +23,7 @@ use crate::layout::relr;
 use crate::layout::section_index;
 use crate::layout::symtab::SymtabLayout;
 use crate::resolve::input_sections::Sections;
-use crate::resolve::output_sections::{MergeKind, OutputSection, Outputs, Std, shf, subpart};
+use crate::resolve::output_sections::{MergeKind, OutputSection, Outputs, Std, subpart};
 use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::room::Room;
 use crate::resolve::symbol_table::{SymbolTable, flag};

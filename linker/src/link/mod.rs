@@ -4,16 +4,16 @@
 //! This folder knows all others; none but the program itself knows it.
 
 pub mod fallback_ld;
-pub mod lto;
-pub mod relocatable;
+pub(crate) mod lto;
+pub(crate) mod relocatable;
 
 mod image;
 mod incremental;
 pub(crate) mod names;
 pub(crate) mod opened;
-pub mod placed;
-pub mod resolved;
-pub mod traced;
+pub(crate) mod placed;
+pub(crate) mod resolved;
+pub(crate) mod traced;
 pub(crate) mod written;
 
 pub use incremental::choose;

@@ -5,13 +5,14 @@ use super::traced::Traced;
 use super::{Failed, Link, check_inputs, too_large};
 use crate::args::Args;
 use crate::elf::build_id;
+use crate::layout::address_map::Assigned;
 use crate::layout::address_map::{Places, Starts, SymbolValue};
 use crate::layout::dynamic::{Dynamic, DynamicFacts};
 use crate::layout::notes::{build_id_style, interpreter, package_note, properties};
 use crate::layout::placement;
 use crate::layout::program_headers;
 use crate::layout::relr;
-use crate::layout::scripting::{self, Assigned, LaidOut};
+use crate::layout::scripting::{self, LaidOut};
 use crate::layout::symtab::{Chooser, SymtabLayout};
 use crate::layout::synthetic_sizes::{
     self, Wanted, name_sections, relocation_counts, settle_links, settle_types,
@@ -208,7 +209,6 @@ fn chooser<'p>(
     Chooser {
         files: &resolved.files,
         symbols: &resolved.symbols,
-        definitions: &resolved.definitions,
         sections: &resolved.sections,
         folds: &traced.folds,
         args,

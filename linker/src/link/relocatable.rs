@@ -21,6 +21,7 @@
 pub mod assign;
 pub mod collect;
 pub mod frames;
+mod map;
 pub mod plan;
 pub mod references;
 pub mod statements;
@@ -47,7 +48,7 @@ use crate::output::debug_sections;
 use crate::output::output_file::{OutputFile, Use};
 use crate::report::cross_reference;
 use crate::report::dependency_file;
-use crate::report::map;
+use crate::report::map::Inputs;
 use crate::report::unresolved::{refuse_intermediate_code, report_duplicates};
 use crate::resolve::input_sections::Sections;
 use crate::resolve::resolution;
@@ -129,8 +130,8 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         diag,
     );
     check(diag)?;
-    map::relocatable::Map {
-        inputs: map::Inputs {
+    map::Map {
+        inputs: Inputs {
             args,
             files: &files,
             symbols: &symbols,

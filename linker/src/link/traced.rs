@@ -4,6 +4,7 @@ use super::resolved::Resolved;
 use super::{Failed, Link, check_inputs, too_large};
 use crate::args::{OutputKind, PackDynRelocs};
 use crate::base::ids::PartId;
+use crate::elf::shf;
 use crate::graph::eh_frame_records::FrameLayout;
 use crate::graph::icf::{Folder, Folds};
 use crate::graph::merge::Merged;
@@ -22,7 +23,7 @@ use crate::report::gnu_warning;
 use crate::report::unresolved::{print_relative, print_unused, report_undefined};
 use crate::report::warnings;
 use crate::resolve::input_sections::Sections;
-use crate::resolve::output_sections::{Outputs, shf};
+use crate::resolve::output_sections::Outputs;
 use crate::resolve::room::Room;
 use crate::resolve::roots::{bounded_parts, has_start, roots};
 use crate::resolve::section_rules::FileNames;
@@ -218,7 +219,7 @@ fn follow<'r>(
         report_relative: args.z.report_relative_reloc,
         diag,
     };
-    let needs = tracer.run(&roots(args, &resolved.assignments, symbols));
+    let needs = tracer.run(&roots(args, resolved.assignments.roots(symbols), symbols));
     report_undefined(args, files, symbols, sections, &needs, diag);
     gnu_warning::report(files, symbols, sections, &facts.warnings, diag);
     warnings::text_relocations(args, needs.text_relocations.load(Relaxed), diag);

@@ -13,7 +13,6 @@ use crate::graph::trace::Needs;
 use crate::layout::address_map::Places;
 use crate::layout::got::Got;
 use crate::layout::scripting;
-use crate::layout::section_index;
 use crate::layout::synthetic_sizes::{relocation_counts, section_names_table};
 use crate::messages::timing::Timing;
 use crate::output::debug_sections;
@@ -22,6 +21,7 @@ use crate::output::flat_binary;
 use crate::output::image_writer::{self, Writer};
 use crate::output::output_file::{OutputFile, Use};
 use crate::output::relocate::Relocator;
+use crate::output::symtab_shndx;
 use crate::output::synthetic_sections::{self, Made};
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::room::{self, Room};
@@ -110,7 +110,7 @@ pub fn write<'r>(
             named = kept.named();
         }
         let values = &placed.values;
-        section_index::write(symtab, &chooser, &places, values, named, output.bytes());
+        symtab_shndx::write(symtab, &chooser, &places, values, named, output.bytes());
     }
     timing.phase("write");
     // Moves what is not loaded, which is all behind the build id: that keeps its place.
@@ -226,7 +226,7 @@ fn write_build_id(
         build_id::Style::Digest(_) => {
             kept.digests = build_id::chunk_digests(image);
             kept.build_id = [at as u64, style.len() as u64];
-            style.from_chunks(&kept.digests, image.len() as u64)
+            style.of_chunks(&kept.digests, image.len() as u64)
         }
         _ => style.compute(image),
     };

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::args::{Args, Color};
+use crate::base::edit_distance::edit_distance;
 pub use demangle::demangle;
 
 /// References to one undefined symbol that are shown.
@@ -591,21 +592,6 @@ fn strip_underscores(name: &[u8]) -> &[u8] {
         .position(|byte| *byte != b'_')
         .unwrap_or(name.len());
     &name[start..]
-}
-
-/// Levenshtein's distance, in bytes.
-pub(crate) fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 pub mod diag;
 pub mod link_log;
 pub mod process_exit;
-pub mod progress;
+pub(crate) mod progress;
 pub mod stdio;
-pub mod timing;
+pub(crate) mod timing;
 pub mod unsupported;

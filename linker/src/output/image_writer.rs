@@ -15,12 +15,14 @@ pub use again::{Regions, abbreviations, fill_parts};
 use crate::base::glob::Glob;
 use crate::base::ids::{FileId, OutputId, PartId, SectionId};
 use crate::elf::eh_frame::{self, TableEntry};
+use crate::elf::shf;
 use crate::elf::{Rela, Sym};
 use crate::graph::eh_frame_records::{FrameLayout, Frames, cie_fixups, fde_fields};
 use crate::graph::icf::thunks;
 use crate::graph::relocation_action;
 use crate::graph::trace::{DynamicCounts, Needs};
-use crate::input::object::{Fixups, Object, Stored, Target};
+use crate::input::object::{Fixups, Object, Stored};
+use crate::input::parts::Target;
 use crate::layout::address_map::Places;
 use crate::layout::placement::MergeClasses;
 use crate::layout::symtab::{self, Chooser, SymbolSlots, SymtabLayout};
@@ -28,7 +30,7 @@ use crate::messages::progress::Position;
 use crate::output::relocate::{self, DynamicSlots, Relocator, Site};
 use crate::output::synthetic_sections::Made;
 use crate::resolve::input_sections::state;
-use crate::resolve::output_sections::{Std, runs_backwards, shf};
+use crate::resolve::output_sections::{Std, runs_backwards};
 use crate::resolve::room::{Filler, NOP, Room, padding};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -1018,9 +1020,4 @@ pub fn tombstone(section: &[u8]) -> u64 {
 pub fn sort_symbolic(relas: &mut [Rela]) {
     relas
         .par_sort_unstable_by_key(|rela| ({ rela.r_info } >> 32, { rela.r_offset }, rela.r_type()));
-}
-
-/// Flags in `sh_flags` of an output section that come from what is in it.
-pub fn header_flags(flags: u64) -> u64 {
-    flags & (shf::LOADING | shf::REMARKS | shf::MERGE | shf::STRINGS | shf::INFO_LINK)
 }

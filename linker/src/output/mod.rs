@@ -2,10 +2,11 @@
 //!
 //! Changes nothing that an earlier phase has found out.
 
-pub mod debug_sections;
-pub mod emit_relocs;
-pub mod flat_binary;
-pub mod image_writer;
-pub mod output_file;
-pub mod relocate;
-pub mod synthetic_sections;
+pub(crate) mod debug_sections;
+pub(crate) mod emit_relocs;
+pub(crate) mod flat_binary;
+pub(crate) mod image_writer;
+pub(crate) mod output_file;
+pub(crate) mod relocate;
+pub(crate) mod symtab_shndx;
+pub(crate) mod synthetic_sections;

@@ -3,17 +3,19 @@
 mod unloaded;
 
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::x86_64::relax::NextReloc;
 use crate::elf::x86_64::reloc::{self, ApplyError, Field, apply};
 use crate::elf::{Rela, c};
 use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
 use crate::input::file::File;
-use crate::input::object::{Fixup, Fixups, Object, Place, Target};
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::{Fixup, Place, Target};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{NONE, Slots};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::prefetch::prefetch;
 

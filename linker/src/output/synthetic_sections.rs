@@ -3,13 +3,14 @@
 
 use crate::args::{Args, OutputKind};
 use crate::base::ids::{OutputId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::build_id;
 use crate::elf::hash_tables;
 use crate::elf::string_table::StringTable;
 use crate::elf::version_tables;
 use crate::elf::x86_64::plt;
 use crate::elf::x86_64::reloc;
-use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
+use crate::elf::{Ehdr, Rela, Shdr, Sym, c, shf};
 use crate::graph::relocation_action::Mode;
 use crate::graph::sframe::Sframe;
 use crate::layout::address_map::{Places, SymbolValue};
@@ -22,8 +23,7 @@ use crate::messages::diag::Diagnostics;
 use crate::output::relocate::DynamicSlots;
 use crate::resolve::output_sections::Std;
 use crate::resolve::room::{NOP, Room};
-use crate::resolve::roots::entry_name;
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 
 /// Standard sections that are made here (as opposed to pieced together by the writer).
 const MADE: &[Std] = &[
@@ -131,7 +131,8 @@ impl<'a> Made<'_, 'a> {
             () if is(Std::Sframe) => {
                 let address = self.places.outputs.std(Std::Sframe).address;
                 if let Some(sframe) = self.sframe {
-                    sframe.write(self.places, address, out, self.diag);
+                    let address_of = |section, offset| self.places.in_section(section, offset);
+                    sframe.write(self.places.files, address_of, address, out, self.diag);
                 }
             }
             () if is(Std::RelrDyn) => copy(out, bytemuck::cast_slice(self.relr_table)),
@@ -610,12 +611,8 @@ impl<'a> Made<'_, 'a> {
             let section = &outputs.sections[id.index()];
             // With a linker script a standard section is a view of the section that its contents are in.
             let is = |std: Std| outputs.std(std).header == section.header;
-            let (mut link, mut info, mut entsize, mut flags) = (
-                0,
-                0,
-                section.entsize,
-                crate::output::image_writer::header_flags(section.flags),
-            );
+            let (mut link, mut info, mut entsize, mut flags) =
+                (0, 0, section.entsize, header_flags(section.flags));
             match section.sh_type {
                 c::SHT_DYNSYM => (link, info, entsize) = (header(Std::DynStr), 1, 24),
                 c::SHT_SYMTAB => {
@@ -716,7 +713,7 @@ pub fn entry_address(
     values: &[SymbolValue],
     diag: &Diagnostics,
 ) -> u64 {
-    let name = entry_name(args);
+    let name = args.entry_name();
     if let Some(id) = places.symbols.find(name) {
         let key = places.symbols.key(id);
         if key.in_object() || key.rank() == rank::LINKER {
@@ -742,4 +739,9 @@ pub fn entry_address(
         "cannot find entry symbol {shown}; defaulting to {text:#018x}"
     ));
     text
+}
+
+/// Flags in `sh_flags` of an output section that come from what is in it.
+fn header_flags(flags: u64) -> u64 {
+    flags & (shf::LOADING | shf::REMARKS | shf::MERGE | shf::STRINGS | shf::INFO_LINK)
 }

@@ -6,11 +6,12 @@
 
 use crate::args::Args;
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::rank;
 use crate::input::file::{Body, File, Files};
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::messages::diag::Diagnostics;
-use crate::report::map::pad;
-use crate::resolve::symbol_table::{SymbolTable, rank};
+use crate::report::columns::pad;
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 

@@ -7,12 +7,13 @@
 //! ld, references from sections that are not linked do not count. A section `.gnu.warning` itself is about its file.
 
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::input::file::Files;
-use crate::input::object::Target;
+use crate::input::parts::Target;
 use crate::messages::diag::{Diagnostics, Place};
 use crate::report::unresolved::describe;
 use crate::resolve::input_sections::{Sections, WARNING_PREFIX, state};
-use crate::resolve::symbol_table::{SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use std::collections::BTreeMap;
 
 /// Gives the warnings of all symbols that are referred to. `held` are the sections of objects that hold warnings.

@@ -13,20 +13,21 @@
 //!                 0x0000000000001139                main
 //! ```
 //!
-//! Here is what all outputs have in common: [`Inputs`]. What is where is told by [`image`], and by [`relocatable`] for `-r`.
+//! Here is what all outputs have in common: [`Inputs`]. What is where is told by [`image`], and for `-r` by [its own](crate::link::relocatable).
 
 pub mod image;
-pub mod relocatable;
 
 use crate::args::Args;
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::file::Files;
 use crate::messages::diag::Diagnostics;
+use crate::report::columns::pad;
 use crate::report::cross_reference::{self, Reasons};
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::resolution::Definitions;
-use crate::resolve::symbol_table::{SymbolTable, rank};
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -57,7 +58,7 @@ pub struct Inputs<'l, 'a> {
 }
 
 /// Whose bytes are not of any input.
-const INTERNAL: &str = "<internal>";
+pub(crate) const INTERNAL: &str = "<internal>";
 /// Names of sections that are longer than this have a line of their own.
 const NAME_WIDTH: usize = 15;
 
@@ -256,7 +257,7 @@ impl Inputs<'_, '_> {
     }
 
     /// Symbols that sections of objects define: section, offset, symbol; in order.
-    fn defined_symbols(&self) -> Vec<(SectionId, u64, SymbolId)> {
+    pub(crate) fn defined_symbols(&self) -> Vec<(SectionId, u64, SymbolId)> {
         use rayon::prelude::*;
         let mut found: Vec<(SectionId, u64, SymbolId)> = self
             .symbols
@@ -273,7 +274,12 @@ impl Inputs<'_, '_> {
 }
 
 /// Name, address and size, in columns.
-fn line(out: &mut (impl Write + ?Sized), name: &str, address: u64, size: u64) -> io::Result<()> {
+pub(crate) fn line(
+    out: &mut (impl Write + ?Sized),
+    name: &str,
+    address: u64,
+    size: u64,
+) -> io::Result<()> {
     write!(out, "{name}")?;
     if name.len() > NAME_WIDTH {
         write!(out, "\n{:16}", "")?;
@@ -281,17 +287,4 @@ fn line(out: &mut (impl Write + ?Sized), name: &str, address: u64, size: u64) ->
         pad(out, name.len(), NAME_WIDTH + 1)?;
     }
     write!(out, "{address:#018x} {size:>#10x}")
-}
-
-/// Goes to a column; on a new line, if the text before it is too long.
-pub(crate) fn pad(
-    out: &mut (impl Write + ?Sized),
-    written: usize,
-    column: usize,
-) -> io::Result<()> {
-    if written < column {
-        write!(out, "{:1$}", "", column - written)
-    } else {
-        write!(out, "\n{:column$}", "")
-    }
 }

@@ -2,12 +2,13 @@
 //!
 //! Reads what all phases have found out; nothing depends on it but the recipes.
 
-pub mod cross_reference;
-pub mod dependency_file;
-pub mod gnu_warning;
-pub mod map;
-pub mod shlib_undefined;
-pub mod source_lines;
-pub mod undefined_hints;
-pub mod unresolved;
-pub mod warnings;
+mod columns;
+pub(crate) mod cross_reference;
+pub(crate) mod dependency_file;
+pub(crate) mod gnu_warning;
+pub(crate) mod map;
+pub(crate) mod shlib_undefined;
+pub(crate) mod source_lines;
+pub(crate) mod undefined_hints;
+pub(crate) mod unresolved;
+pub(crate) mod warnings;

@@ -10,13 +10,14 @@
 
 use crate::args::{Args, UnresolvedPolicy};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::Key;
 use crate::input::file::Files;
 use crate::input::library_search::{Environment, Needing, Search};
 use crate::input::shared_object::Shared;
 use crate::layout::dynamic;
 use crate::messages::diag::{Diagnostics, Place, Severity};
 use crate::resolve::linker_symbols;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use memmap2::Mmap;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::OsStr;

@@ -7,7 +7,8 @@
 
 use crate::base::ids::FileId;
 use crate::elf::x86_64::reloc::{R_X86_64_32, R_X86_64_32S, R_X86_64_64};
-use crate::input::object::{Object, Place, Target};
+use crate::input::object::Object;
+use crate::input::parts::{Place, Target};
 use crate::input::ticket_object::TicketObject;
 use crate::resolve::input_sections::Sections;
 use gimli::{EndianSlice, LittleEndian};
@@ -117,7 +118,7 @@ fn relocated_joined<'f>(file: &ElfFile64<'f>, section: &ElfSection64<'f, '_>) ->
         };
         let is_loaded = file.section_by_index(target).is_ok_and(|section| {
             matches!(section.flags(), object::SectionFlags::Elf { sh_flags }
-                if sh_flags & crate::resolve::output_sections::shf::ALLOC != 0)
+                if sh_flags & crate::elf::shf::ALLOC != 0)
         });
         let base = if is_loaded {
             target.0 as u64 * APART
@@ -232,9 +233,7 @@ fn relocated<'o>(
         let base = match place {
             // Offsets in debug sections are what they are.
             Place::Section(number) => match object.section(number) {
-                Some(section)
-                    if section.flags & crate::resolve::output_sections::shf::ALLOC != 0 =>
-                {
+                Some(section) if section.flags & crate::elf::shf::ALLOC != 0 => {
                     u64::from(number) * APART
                 }
                 _ => 0,

@@ -5,14 +5,15 @@
 //! needed is found out, as far as the references say, and only names of its kind are proposed.
 
 use crate::base::ids::SymbolId;
+use crate::base::key::Key;
 use crate::elf::c;
 use crate::elf::x86_64::reloc::{self, Class};
 use crate::graph::trace::UndefinedReference;
 use crate::input::file::Files;
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::messages::diag::{Diagnostics, demangle, near_name};
 use crate::resolve::input_sections::{Sections, state, why_discarded};
-use crate::resolve::symbol_table::{Key, SymbolTable, flag};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 
 /// Undefined symbols beyond this number get no hints: looking for them takes time.
 const MOST_HINTS: usize = 32;
@@ -257,5 +258,5 @@ fn discarded_definition(
 }
 
 fn is_shared(key: Key) -> bool {
-    key.rank() == crate::resolve::symbol_table::rank::SHARED
+    key.rank() == crate::base::key::rank::SHARED
 }

@@ -6,7 +6,7 @@ use crate::base::ids::{FileId, SymbolId};
 use crate::elf::c;
 use crate::graph::trace::Needs;
 use crate::input::file::Files;
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::messages::diag::{Diagnostics, Place as MessagePlace, SHOWN_REFERENCES, Severity};
 use crate::report::source_lines;
 use crate::report::undefined_hints;

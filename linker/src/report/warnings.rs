@@ -2,17 +2,18 @@
 //! relocations, processor features that not all code has. The words are those of GNU ld, because build scripts look for
 //! them; when each is given is told in its manual ("Command-line Options").
 
-use crate::args::{Args, OutputKind, Report, TextRel};
+use crate::args::{Args, OutputKind, TextRel};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::{Phdr, c};
 use crate::input::file::Files;
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::layout::dynamic;
 use crate::layout::program_headers;
 use crate::messages::diag::{Diagnostic, Diagnostics};
 use crate::resolve::input_sections::Sections;
 use crate::resolve::resolution::Shrunk;
-use crate::resolve::symbol_table::{SymbolTable, rank};
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::HashMap;
 
 /// `--warn-common`: a common symbol meets another, or a definition. In the order of the files, as if each met what was
@@ -156,36 +157,6 @@ pub fn text_relocations(args: &Args, needed: bool, diag: &Diagnostics) {
             OutputKind::Pie | OutputKind::StaticPie => "creating DT_TEXTREL in a PIE",
             _ => "creating DT_TEXTREL in a PDE",
         });
-    }
-}
-
-/// `-z cet-report`: an object does not say that its code supports indirect branch tracking or shadow stacks.
-/// `features` are the bits of its `GNU_PROPERTY_X86_FEATURE_1_AND`.
-pub fn missing_features(
-    args: &Args,
-    file: &dyn std::fmt::Display,
-    features: u32,
-    diag: &Diagnostics,
-) {
-    use crate::elf::note_property::{FEATURE_1_IBT, FEATURE_1_SHSTK};
-    // What an option says of all code need not be said by each file.
-    let features = features
-        | if args.z.ibt { FEATURE_1_IBT } else { 0 }
-        | if args.z.shstk { FEATURE_1_SHSTK } else { 0 };
-    let missing = match (features & FEATURE_1_IBT, features & FEATURE_1_SHSTK) {
-        (0, 0) => "missing IBT and SHSTK properties",
-        (0, _) => "missing IBT property",
-        (_, 0) => "missing SHSTK property",
-        _ => return,
-    };
-    // It is the final link's to say.
-    if args.kind == OutputKind::Relocatable {
-        return;
-    }
-    match args.z.cet_report {
-        Report::None => {}
-        Report::Warning => diag.warn(format!("{file}: {missing}")),
-        Report::Error => diag.error(format!("{file}: {missing}")),
     }
 }
 

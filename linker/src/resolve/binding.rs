@@ -7,10 +7,11 @@
 
 use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
 use crate::base::ids::SymbolId;
+use crate::base::key::{Key, rank};
 use crate::elf::c;
 use crate::input::file::{File, Files};
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
-use crate::resolve::symbol_versions::Versioning;
+use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_versions::{Versioning, is_wanted};
 use rayon::prelude::*;
 
 /// Sets [`flag::IMPORTED`], [`flag::EXPORTED`], [`flag::UNDEFINED`] and [`flag::UNDEFINED_WEAK`].
@@ -111,26 +112,6 @@ fn exports(
         false => 0,
     };
     canonical | flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
-}
-
-/// Whether a definition is to be found by others at run time, if its visibility allows it; all that
-/// `--dynamic-list-data` names aside.
-pub fn is_wanted(
-    symbols: &SymbolTable,
-    versioning: &Versioning,
-    args: &Args,
-    id: SymbolId,
-) -> bool {
-    let bits = symbols.flags(id);
-    let seen = match bits & flag::UNLIKE_SHARED {
-        0 => flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED,
-        // A program's variable `time` is not what a library calls as `time@GLIBC_2.2.5`.
-        _ => flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED,
-    };
-    args.kind == OutputKind::Shared
-        || args.export_dynamic
-        || bits & seen != 0
-        || versioning.is_listed(symbols.name(id))
 }
 
 /// A variable or a common block of an object.

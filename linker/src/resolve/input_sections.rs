@@ -10,14 +10,17 @@
 use crate::args::{Args, StripMode};
 use crate::base::ids::{FileId, PartId, SectionId};
 use crate::elf::c;
+use crate::elf::is_debug;
+use crate::elf::shf;
 use crate::input::elf_object::NAMES_AHEAD;
 use crate::input::file::{File, Files};
-use crate::input::object::{Object, Section};
+use crate::input::object::Object;
+use crate::input::parts::Section;
 use crate::input::ticket_object::TicketObject;
 use crate::messages::diag::Diagnostics;
 use crate::repository::split::piece_section_name;
 use crate::resolve::output_sections::{
-    Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, shf, standard_part,
+    Custom, MergeKind, Order, Outputs, Std, is_writable, runs_backwards, standard_part,
 };
 use crate::resolve::section_rules::{FileNames, Route, Rules};
 use crate::resolve::unique_sections::Unique;
@@ -118,7 +121,7 @@ pub struct SectionFacts {
     pub sframes: Vec<SectionId>,
     /// Sections with `SHF_LINK_ORDER`, each with the section that it is about, in order.
     pub link_order: Vec<(SectionId, SectionId)>,
-    /// Sections that hold warnings about symbols (see [`symbol_warnings`](crate::report::gnu_warning)).
+    /// Sections that hold warnings about symbols (see [`gnu_warning`](crate::report::gnu_warning)).
     pub warnings: Vec<SectionId>,
 }
 
@@ -475,14 +478,6 @@ impl Sections {
     /// Whether the file's sections are in the table.
     pub fn is_linked(&self, file: FileId) -> bool {
         !self.of_file(file).is_empty()
-    }
-
-    /// Says that a section's [`state`] will be needed soon.
-    #[inline]
-    pub fn fetch(&self, id: SectionId) {
-        if let Some(state) = self.state.get(id.index()) {
-            prefetch(state);
-        }
     }
 
     /// A section's [`state`] bits.
@@ -931,14 +926,6 @@ fn is_list_end(file: &File, section: &Section) -> bool {
         file.member.is_none() && (name.starts_with(b"crtbegin") || name.starts_with(b"crtend"))
     };
     runs_backwards(section.name) && of_gcc()
-}
-
-/// The names of sections that hold debugging information.
-pub fn is_debug(name: &[u8]) -> bool {
-    name.starts_with(b".debug_")
-        || name.starts_with(b".zdebug_")
-        || name == b".gdb_index"
-        || name.starts_with(b".stab")
 }
 
 /// What the default layout keeps (`KEEP` in GNU ld's script), and what runs without being named.

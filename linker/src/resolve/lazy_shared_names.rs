@@ -16,7 +16,7 @@ use crate::elf::hash_tables::gnu_hash;
 use crate::input::file::{Body, File, Files};
 use crate::input::scripts::Scripts;
 use crate::input::shared_object::Shared;
-use crate::resolve::symbol_table::Names;
+use crate::resolve::name_buckets::Names;
 use crate::script::Command;
 use memchr::memmem;
 use rayon::prelude::*;

@@ -4,8 +4,9 @@
 
 use crate::args::{Args, OutputKind, StartStopVisibility};
 use crate::base::ids::{FileId, OutputId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::resolve::output_sections::{Outputs, Std};
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 
 /// What a linker-defined symbol stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

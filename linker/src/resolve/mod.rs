@@ -2,17 +2,18 @@
 //!
 //! Owns the symbol table, the sections and the output sections. Knows no addresses.
 
-pub mod binding;
-pub mod input_sections;
-pub mod lazy_shared_names;
-pub mod linker_symbols;
-pub mod local_suffixes;
-pub mod output_sections;
-pub mod resolution;
-pub mod retain_symbols_file;
-pub mod room;
-pub mod roots;
-pub mod section_rules;
-pub mod symbol_table;
-pub mod symbol_versions;
-pub mod unique_sections;
+pub(crate) mod binding;
+pub(crate) mod input_sections;
+pub(crate) mod lazy_shared_names;
+pub(crate) mod linker_symbols;
+pub(crate) mod local_suffixes;
+mod name_buckets;
+pub(crate) mod output_sections;
+pub(crate) mod resolution;
+pub(crate) mod retain_symbols_file;
+pub(crate) mod room;
+pub(crate) mod roots;
+pub(crate) mod section_rules;
+pub(crate) mod symbol_table;
+pub(crate) mod symbol_versions;
+pub(crate) mod unique_sections;

@@ -9,7 +9,7 @@
 
 use crate::base::ids::{OutputId, PartId};
 use crate::elf::c;
-pub use crate::elf::shf;
+use crate::elf::shf;
 use crate::resolve::section_rules::Rules;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;

@@ -19,14 +19,17 @@
 //! (as with GNU ld).
 
 use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::elf::c;
+use crate::elf::shf;
 use crate::input::file::{Body, File, Files};
-use crate::input::object::{Object, Place, Signature, Symbol, describe_missing};
+use crate::input::object::Object;
+use crate::input::parts::{Place, Signature, Symbol, describe_missing};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state};
-use crate::resolve::output_sections::{Outputs, shf, subpart};
+use crate::resolve::output_sections::{Outputs, subpart};
 use crate::resolve::section_rules::{FileNames, Route};
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -163,7 +166,7 @@ fn pull_hidden(
 
 /// Calls `f` with each global symbol of an object.
 #[inline]
-fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::input::object::Symbol)) {
+fn for_globals(file: &File, object: &Object, mut f: impl FnMut(u32, crate::input::parts::Symbol)) {
     for index in file.first_global()..file.symbol_count() {
         if let Some(symbol) = object.symbol(index) {
             f(index, symbol);

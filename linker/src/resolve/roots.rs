@@ -4,14 +4,14 @@
 use crate::args::{Args, Entry};
 use crate::base::glob::Glob;
 use crate::base::ids::SymbolId;
+use crate::base::key::rank;
 use crate::input::file::{Body, Files};
-use crate::input::object::Place;
 use crate::input::open::InputArena;
+use crate::input::parts::Place;
 use crate::input::scripts::Scripts;
-use crate::layout::scripting::Assignments;
 use crate::resolve::linker_symbols::{self, LinkerSymbols, Meaning};
 use crate::resolve::output_sections::Outputs;
-use crate::resolve::symbol_table::{SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rayon::prelude::*;
 
 /// Names that the linker itself mentions, so that they have numbers.
@@ -77,7 +77,7 @@ pub fn required(args: &Args, scripts: &Scripts, symbols: &SymbolTable) -> Vec<Sy
 
 /// Symbols that the command line names.
 fn named(args: &Args, symbols: &SymbolTable) -> Vec<SymbolId> {
-    let entry = entry_name(args);
+    let entry = args.entry_name();
     let names = args
         .undefined
         .iter()
@@ -120,22 +120,16 @@ pub fn has_start(args: &Args, symbols: &SymbolTable) -> bool {
         let key = symbols.key(id);
         key.in_object() || key.rank() == rank::LINKER
     };
-    !args.kind.is_executable() || symbols.find(entry_name(args)).is_some_and(is_defined)
+    !args.kind.is_executable() || symbols.find(args.entry_name()).is_some_and(is_defined)
 }
 
-/// The entry symbol's name, by default `_start`.
-pub fn entry_name(args: &Args) -> &[u8] {
-    args.entry
-        .as_ref()
-        .map_or(&b"_start"[..], |entry| entry.symbol())
-}
-
-/// What is kept whoever refers to it: by name, and all that others can find at run time.
-pub fn roots(args: &Args, assignments: &Assignments, symbols: &SymbolTable) -> Vec<SymbolId> {
+/// What is kept whoever refers to it: by name, and all that others can find at run time. `assigned` are the symbols that
+/// assignments of scripts refer to.
+pub fn roots(args: &Args, assigned: Vec<SymbolId>, symbols: &SymbolTable) -> Vec<SymbolId> {
     let mut roots = named(args, symbols);
     // A shared object may have a start as well.
-    roots.extend(symbols.find(entry_name(args)));
-    roots.extend(assignments.roots(symbols));
+    roots.extend(symbols.find(args.entry_name()));
+    roots.extend(assigned);
     roots.extend(
         [&args.init, &args.fini]
             .into_iter()

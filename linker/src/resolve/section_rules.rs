@@ -5,10 +5,10 @@
 
 use crate::args::SortSection;
 use crate::base::ids::OutputId;
+use crate::elf::shf;
 use crate::input::file::{File, Files};
-use crate::input::object::{Object, Section};
-use crate::layout::placement::priority_of;
-use crate::resolve::output_sections::shf;
+use crate::input::object::Object;
+use crate::input::parts::Section;
 use crate::script::{Constraint, InputSpec, SectionPattern, Sort};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -355,5 +355,18 @@ impl Rules {
                 })
             })
         })
+    }
+}
+
+/// The number at the end of a name such as `.init_array.101`, if there is one; `.ctors.N` counts downwards.
+pub fn priority_of(name: &[u8]) -> Option<u64> {
+    let dot = name.iter().rposition(|b| *b == b'.').map_or(0, |i| i + 1);
+    let number = std::str::from_utf8(&name[dot..])
+        .ok()
+        .and_then(|digits| digits.parse::<u64>().ok());
+    let counts_down = name.starts_with(b".ctors") || name.starts_with(b".dtors");
+    match counts_down {
+        true => number.map(|n| 65535u64.saturating_sub(n)),
+        false => number,
     }
 }

@@ -18,20 +18,22 @@
 //!
 //! *Attributes* are arrays by id. Definitions are found by an atomic minimum
 //! over keys that hold the kind of the definition and the place of the file on
-//! the command line ([`resolve`](crate::resolve::resolution)).
+//! the command line ([`resolution`](crate::resolve::resolution)).
 
 use crate::base::atomic_min::Least32;
 use crate::base::ids::{FileId, SymbolId};
-use crate::base::interner::{Distinct, Keyed};
+use crate::base::interner::Distinct;
+use crate::base::interner::hash_name;
+use crate::base::key::Key;
 use crate::input::file::{Body, File, Files};
 use crate::input::object::Object;
 use crate::input::ticket_object::{RepositoryId, TicketObject};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::lazy_shared_names;
+use crate::resolve::name_buckets::{Mention, Names, bucket_of};
 use format_spec::ids::NameId;
 use rayon::prelude::*;
 use std::collections::HashSet;
-use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Attributes of a symbol that phases add up; see the constants.
@@ -90,8 +92,6 @@ pub mod flag {
     pub const NEEDS_DYNSYM: u32 = 1 << 23;
     /// Not defined, which is said if a section that is kept refers to it.
     pub const UNDEFINED: u32 = 1 << 24;
-    /// Already reported as undefined or duplicate.
-    pub const REPORTED: u32 = 1 << 25;
     /// A shared object refers to it, and to no version of it.
     pub const NAMED_BY_SHARED: u32 = 1 << 26;
     /// What an object defines here as a variable a shared object defines, in a version, as a function, or the other way
@@ -110,128 +110,12 @@ pub mod flag {
         | NEEDS_TLSDESC;
 }
 
-/// Kind of a definition, in the high bits of its key. Smaller is stronger.
-pub mod rank {
-    /// Defined in a linked object.
-    pub const STRONG: u64 = 0;
-    /// A common block in a linked object.
-    pub const COMMON: u64 = 1;
-    /// Weakly defined in a linked object.
-    pub const WEAK: u64 = 2;
-    /// Defined in a shared object.
-    pub const SHARED: u64 = 3;
-    /// Defined by the linker: `_end`, `--defsym`, ….
-    pub const LINKER: u64 = 4;
-    /// Not defined.
-    pub const NONE: u64 = 15;
-}
-
-/// Which definition a symbol has: rank, file and index in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(pub u64);
-
-impl Key {
-    /// Not defined.
-    pub const NONE: Key = Key(u64::MAX);
-
-    /// Makes a key.
-    #[inline]
-    pub fn new(rank: u64, file: FileId, index: u32) -> Key {
-        Key((rank << 60) | (u64::from(file.0) << 32) | u64::from(index))
-    }
-    /// One of [`rank`].
-    #[inline]
-    pub fn rank(self) -> u64 {
-        self.0 >> 60
-    }
-    /// The defining file.
-    #[inline]
-    pub fn file(self) -> FileId {
-        FileId((self.0 >> 32) as u32 & 0x0fff_ffff)
-    }
-    /// The symbol's index in the defining file.
-    #[inline]
-    pub fn index(self) -> u32 {
-        self.0 as u32
-    }
-    /// Defined in an object that is linked.
-    #[inline]
-    pub fn in_object(self) -> bool {
-        self.rank() <= rank::WEAK
-    }
-}
-
-/// A name on its way into its bucket.
-struct Mention<'a> {
-    name: &'a [u8],
-    hash: u32,
-    slot: u32,
-}
-
-impl<'a> Keyed<'a> for Mention<'a> {
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
-    }
-
-    #[inline]
-    fn bytes(&self) -> &'a [u8] {
-        self.name
-    }
-}
-
 /// The names of a run of files, by bucket, and the slots of those that have a version.
 type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
 
 /// What became of the names of one repository, by [`NameId`]: first the least slot that has
 /// the name; in the end that slot's symbol.
 type RepositoryNames = Least32;
-
-/// The names as long as more come.
-pub struct Names<'n, 'a> {
-    buckets: &'n mut [Distinct<'a>],
-    bucket_bits: u32,
-}
-
-impl<'a> Names<'_, 'a> {
-    /// The names with their ids, but for the first so many of each bucket; these numbers are brought up to date.
-    pub fn since(&self, seen: &mut Vec<u32>) -> Vec<(SymbolId, &'a [u8])> {
-        seen.resize(self.buckets.len(), 0);
-        let mut new = Vec::new();
-        for (number, (bucket, seen)) in (0u32..).zip(self.buckets.iter().zip(seen)) {
-            let tokens = std::mem::replace(seen, bucket.len() as u32)..bucket.len() as u32;
-            let ids = tokens.map(|token| (SymbolId(token << self.bucket_bits | number), token));
-            new.extend(ids.filter_map(|(id, token)| Some((id, bucket.get(token)?))));
-        }
-        new
-    }
-
-    /// The id of a name, which is added if it is not there.
-    pub fn add(&mut self, name: &'a [u8]) -> SymbolId {
-        let hash = hash_name(name);
-        let number = bucket_of(hash, self.bucket_bits);
-        let mention = Mention {
-            name,
-            hash: hash as u32,
-            slot: 0,
-        };
-        let mut id = SymbolId::NONE;
-        let added = self.buckets[number].add_all(&[mention], |_, token, _| {
-            id = SymbolId(token << self.bucket_bits | number as u32);
-        });
-        added.expect("there are fewer names than slots, which 32 bits count");
-        id
-    }
-}
-
-/// The bucket of the names of a hash.
-#[inline]
-fn bucket_of(hash: u64, bucket_bits: u32) -> usize {
-    match bucket_bits {
-        0 => 0,
-        bits => (hash >> (64 - bits)) as usize,
-    }
-}
 
 /// All global symbols.
 pub struct SymbolTable<'a> {
@@ -255,14 +139,6 @@ const RARE: usize = 8;
 
 /// Number of names for which one more bucket is worth while.
 const NAMES_PER_BUCKET: usize = 16 * 1024;
-
-/// A hash of a name.
-#[inline]
-pub fn hash_name(name: &[u8]) -> u64 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(name);
-    hasher.finish()
-}
 
 /// The part of a name by which it is interned: `f` for `f` and for `f@@V`, all of `f@V`; and whether it has a version.
 #[inline]

@@ -7,15 +7,15 @@
 
 use crate::args::{Args, OutputKind};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::elf::version_tables::{self, Definition};
 use crate::elf::{Sym, c};
 use crate::input::file::Files;
 use crate::input::library_search::{Environment, Search};
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::binding;
 use crate::resolve::resolution::Duplicate;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::script::version_script::{
     self, Language, Matcher, VersionNode, VersionPattern, VersionScript,
 };
@@ -221,7 +221,7 @@ impl Versioning {
                     diag.show_name(name),
                     String::from_utf8_lossy(version)
                 ));
-            } else if binding::is_wanted(symbols, self, args, id) {
+            } else if is_wanted(symbols, self, args, id) {
                 self.add_version(version);
             }
         }
@@ -259,7 +259,7 @@ impl Versioning {
                     "{place}: version node not found for symbol {shown}: no version script defines version '{}'",
                     String::from_utf8_lossy(version)
                 ));
-            } else if binding::is_wanted(symbols, self, args, id) {
+            } else if is_wanted(symbols, self, args, id) {
                 self.add_version(version);
             }
         }
@@ -547,4 +547,24 @@ fn preempt_versions(files: &Files, symbols: &SymbolTable) {
             symbols.add_flags(id, flag::DEFINED_BY_SHARED);
         }
     }
+}
+
+/// Whether a definition is to be found by others at run time, if its visibility allows it; all that
+/// `--dynamic-list-data` names aside.
+pub fn is_wanted(
+    symbols: &SymbolTable,
+    versioning: &Versioning,
+    args: &Args,
+    id: SymbolId,
+) -> bool {
+    let bits = symbols.flags(id);
+    let seen = match bits & flag::UNLIKE_SHARED {
+        0 => flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED,
+        // A program's variable `time` is not what a library calls as `time@GLIBC_2.2.5`.
+        _ => flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED,
+    };
+    args.kind == OutputKind::Shared
+        || args.export_dynamic
+        || bits & seen != 0
+        || versioning.is_listed(symbols.name(id))
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::base::glob::Glob;
-use crate::resolve::input_sections::is_debug;
+use crate::elf::is_debug;
 use crate::resolve::output_sections::standard_part;
 
 /// Which sections `--unique` means.

@@ -11,14 +11,14 @@
 //!
 //! Errors say `file:line: what was expected`.
 
-pub mod position;
+pub(crate) mod position;
 pub mod version_script;
 
 use std::fmt;
 
-pub mod ast;
+pub(crate) mod ast;
 pub mod documented;
-pub mod eval;
+pub(crate) mod eval;
 pub mod expr;
 mod lexer;
 mod parser;

@@ -2,8 +2,7 @@
 //!
 //! [`ROOMS`] are the linker's folders from the bottom up; arrows between them go down, and modules of one room do not
 //! need each other in a circle. Arrows are found in the sources: every `crate::ROOM::MODULE` that is not in a comment or a
-//! test. What climbed when this began is in [`CLIMBS`], circles are in [`CIRCLES`]; the lists must shrink: an entry that
-//! nothing needs any more is an error, too.
+//! test.
 
 use anyhow::{Context as _, Result, bail};
 use repo_tests::sources::project_root;
@@ -40,39 +39,6 @@ const ROOMS: &[&str] = &[
 /// Macros stand at the crate's root, wherever they are written.
 const MACROS: &[(&str, &str)] = &[("say", "messages::stdio"), ("tell", "messages::stdio")];
 
-/// Arrows that climb: module, and the module that it uses.
-const CLIMBS: &[(&str, &str)] = &[
-    ("args::help", "input::scripts"),
-    ("args::parse", "messages::diag"),
-    ("graph::sframe", "layout::address_map"),
-    ("input::file", "resolve::symbol_table"),
-    ("input::open", "link::lto"),
-    ("input::open", "resolve::roots"),
-    ("input::open", "resolve::symbol_table"),
-    ("layout::notes", "report::warnings"),
-    ("report::map", "link::relocatable"),
-    ("resolve::roots", "layout::scripting"),
-    ("resolve::section_rules", "layout::placement"),
-];
-
-/// Modules that need each other, directly or through others of their room.
-const CIRCLES: &[&[&str]] = &[
-    &["input::object", "input::ticket_object"],
-    &[
-        "layout::address_map",
-        "layout::scripting",
-        "layout::section_index",
-        "layout::symtab",
-        "layout::synthetic_sizes",
-    ],
-    &["output::image_writer", "output::synthetic_sections"],
-    &["report::cross_reference", "report::map"],
-    &["resolve::binding", "resolve::symbol_versions"],
-    &["resolve::input_sections", "resolve::unique_sections"],
-    &["resolve::lazy_shared_names", "resolve::symbol_table"],
-    &["resolve::output_sections", "resolve::section_rules"],
-];
-
 /// Crates from the bottom up; those of one line do not know each other.
 const CRATES: &[&[&str]] = &[
     &["format-spec"],
@@ -102,10 +68,8 @@ pub fn layers(arguments: &Arguments) -> Result<ExitCode> {
         eprintln!("xtask: {complaint}");
     }
     eprintln!(
-        "xtask: {} arrows between modules of the linker, {} known ones climb, {} known circles",
-        arrows.len(),
-        CLIMBS.len(),
-        CIRCLES.len()
+        "xtask: {} arrows between modules of the linker",
+        arrows.len()
     );
     Ok(ExitCode::from(u8::from(!complaints.is_empty())))
 }
@@ -163,25 +127,18 @@ fn floor_of(module: &str) -> Option<usize> {
     ROOMS.iter().position(|room| *room == room_of(module))
 }
 
-/// Arrows between rooms that climb and are not known, and known ones that are gone.
+/// Arrows between rooms that climb.
 fn check_climbs(arrows: &Arrows) -> Vec<String> {
-    let climbs: BTreeSet<(&str, &str)> = arrows
-        .keys()
-        .filter(|(from, to)| floor_of(from) < floor_of(to))
-        .map(|(from, to)| (&from[..], &to[..]))
-        .collect();
-    let known: BTreeSet<(&str, &str)> = CLIMBS.iter().copied().collect();
-    let new = climbs.difference(&known).map(|(from, to)| {
-        let file = &arrows[&((*from).to_owned(), (*to).to_owned())];
-        format!("linker/src/{file}: {from} must not know {to}, which is above it")
-    });
-    let gone = known
-        .difference(&climbs)
-        .map(|(from, to)| format!("{from} uses {to} no more: take it off the list"));
-    new.chain(gone).collect()
+    arrows
+        .iter()
+        .filter(|((from, to), _)| floor_of(from) < floor_of(to))
+        .map(|((from, to), file)| {
+            format!("linker/src/{file}: {from} must not know {to}, which is above it")
+        })
+        .collect()
 }
 
-/// Circles among the modules of a room that are not known, and known ones that are open now.
+/// Circles among the modules of a room: those that need each other, directly or through others.
 fn check_circles(arrows: &Arrows) -> Vec<String> {
     let mut below: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in arrows.keys() {
@@ -204,17 +161,8 @@ fn check_circles(arrows: &Arrows) -> Vec<String> {
             circles.insert(circle);
         }
     }
-    let known: BTreeSet<Vec<&str>> = CIRCLES.iter().map(|circle| circle.to_vec()).collect();
-    let new = circles
-        .difference(&known)
-        .map(|circle| format!("a circle: {}", circle.join(", ")));
-    let gone = known.difference(&circles).map(|circle| {
-        format!(
-            "no circle any more, take it off the list: {}",
-            circle.join(", ")
-        )
-    });
-    new.chain(gone).collect()
+    let told = |circle: &Vec<&str>| format!("a circle: {}", circle.join(", "));
+    circles.iter().map(told).collect()
 }
 
 /// What is reached from a module over at least one arrow.

@@ -4,13 +4,15 @@
 use super::significance::is_transfer;
 use super::{Folder, NONE};
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::c;
+use crate::elf::shf;
 use crate::elf::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
 use crate::graph::eh_frame_records::{cie_fixups, fde_fixups};
-use crate::input::object::{Fixup, Fixups, Object, Place, Target};
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::{Fixup, Place, Target};
 use crate::resolve::input_sections::state;
-use crate::resolve::output_sections::shf;
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 

@@ -9,14 +9,15 @@
 
 use super::Folder;
 use crate::base::ids::{FileId, SectionId};
+use crate::elf::shf;
 use crate::elf::x86_64::reloc::{
     R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
 };
 use crate::input::file::File;
-use crate::input::object::{Fixup, Object, Place, Target};
+use crate::input::object::Object;
+use crate::input::parts::{Fixup, Place, Target};
 use crate::repository::split::SHT_LLVM_ADDRSIG;
 use crate::resolve::input_sections::state;
-use crate::resolve::output_sections::shf;
 use crate::resolve::symbol_table::flag;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -19,15 +19,16 @@ use super::significance::{section_of, symbol_section};
 use crate::base::ids::{FileId, SectionId};
 use crate::elf::c;
 use crate::elf::eh_frame;
+use crate::elf::shf;
 use crate::elf::x86_64::reloc::{
     R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PLT32,
     R_X86_64_REX_GOTPCRELX, R_X86_64_SIZE32, R_X86_64_SIZE64,
 };
 use crate::graph::eh_frame_records::{FileFrames, fde_fields, fde_fixups};
 use crate::input::file::File;
-use crate::input::object::{Fixup, Object, Place, Target};
+use crate::input::object::Object;
+use crate::input::parts::{Fixup, Place, Target};
 use crate::resolve::input_sections::state;
-use crate::resolve::output_sections::shf;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,7 +1,7 @@
 //! Which members of archives a link may need, by the archives' own symbol indexes.
 //!
 //! Of a library such as `libc.a` a link needs one member in ten or less. To take part in resolution
-//! ([`resolve`](crate::resolve::resolution)) a member is parsed and all of its names are interned, which for small programs is most of
+//! ([`resolution`](crate::resolve::resolution)) a member is parsed and all of its names are interned, which for small programs is most of
 //! the work. The index says which member defines which name (gABI, "Archive File"); so names alone are followed first: what
 //! is linked in any case wants names, each makes the members that define it *candidates*, and these want names in turn.
 //! Only candidates are parsed. They are more than what is linked: a name makes all of its definers candidates, where
@@ -273,7 +273,7 @@ impl<'a> Indexes<'a> {
 /// What of a name is compared: `f` of `f@V` and `f@@V`.
 fn hash(name: &[u8]) -> u32 {
     let end = memchr::memchr(b'@', name).unwrap_or(name.len());
-    crate::resolve::symbol_table::hash_name(&name[..end]) as u32
+    crate::base::interner::hash_name(&name[..end]) as u32
 }
 
 /// What the files so far want.

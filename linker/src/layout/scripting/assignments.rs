@@ -8,11 +8,12 @@
 use super::classify::{is_address, is_plain_number};
 use crate::args::Args;
 use crate::base::ids::{FileId, OutputId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::input::scripts::{Scripts, assigned_expr};
-use crate::layout::address_map::Places;
+use crate::layout::address_map::{Assigned, Places};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::linker_symbols::{LinkerSymbols, Meaning};
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::script::expr::{Constant, SectionQuery};
 use crate::script::{
     Assertion, AssignOp, Assignment, Command, Environment, EvalError, Expr, Pos, Target, Value,
@@ -35,17 +36,6 @@ pub struct Assignments<'s> {
     scripts: &'s Scripts,
     slots: Vec<Slot>,
     by_name: HashMap<&'s [u8], usize>,
-}
-
-/// What a script's symbol turned out to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Assigned {
-    /// Its value, an address or a number.
-    pub value: u64,
-    /// The output section that it is in, if it is known to be in one.
-    pub output: Option<OutputId>,
-    /// The symbol of an object whose other name it is (`alias = symbol;`): its type is that symbol's.
-    pub alias: Option<SymbolId>,
 }
 
 /// Before archives are searched: what a script assigns need not be looked for.

@@ -6,7 +6,7 @@
 //! and the size of the headers.
 
 use super::assignments::{
-    Assigned, Assignments, MOST_PASSES, Named, Running, check, page_size, segment_start, undefined,
+    Assignments, MOST_PASSES, Named, Running, check, page_size, segment_start, undefined,
 };
 use super::classify::is_plain_number;
 use super::content::{Content, Input};
@@ -14,13 +14,15 @@ use super::plan::{Item, Plan, Statement};
 use super::regions::Regions;
 use crate::args::Args;
 use crate::base::ids::{PartId, SymbolId};
+use crate::base::key::{Key, rank};
+use crate::elf::shf;
 use crate::input::scripts::assigned_expr;
-use crate::layout::address_map::{Located, section_offset};
+use crate::layout::address_map::{Assigned, Located, section_offset};
 use crate::layout::placement::PartExtent;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::linker_symbols::{LinkerSymbols, Meaning};
-use crate::resolve::output_sections::{STANDARD_COUNT, Std, shf};
-use crate::resolve::symbol_table::{Key, flag, rank};
+use crate::resolve::output_sections::{STANDARD_COUNT, Std};
+use crate::resolve::symbol_table::flag;
 use crate::script::expr::{Constant, SectionQuery};
 use crate::script::{
     AssignOp, Assignment, Environment, EvalError, Expr, Fill, OutputSection, Pos, SectionType,
@@ -851,7 +853,6 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         self.extents[part.index()] = PartExtent {
             offset: start.wrapping_sub(base),
             size: self.dot.wrapping_sub(start),
-            align,
         };
     }
 

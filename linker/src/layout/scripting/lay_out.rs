@@ -1,6 +1,6 @@
 //! From a script's plan to the placement and the segments that the rest of the link works with.
 
-use super::assignments::{Assigned, Assignments};
+use super::assignments::Assignments;
 use super::content::{Content, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
 use super::plan::{Item, Plan, begins_with_data};
@@ -8,12 +8,13 @@ use super::regions::Regions;
 use super::segments::{self, Range, Section, Shape, Special};
 use crate::args::Args;
 use crate::base::ids::{OutputId, PartId, SectionId};
+use crate::elf::shf;
 use crate::elf::{Shdr, c};
 use crate::graph::merge::Merged;
 use crate::graph::relocation_action::Mode;
 use crate::graph::trace::Needs;
 use crate::input::file::Files;
-use crate::layout::address_map::Located;
+use crate::layout::address_map::{Assigned, Located};
 use crate::layout::got::Got;
 use crate::layout::placement::{Chunk, PartExtent, Placement};
 use crate::layout::program_headers::Segments;
@@ -24,7 +25,7 @@ use crate::messages::diag::Diagnostics;
 use crate::messages::stdio;
 use crate::resolve::input_sections::Sections;
 use crate::resolve::linker_symbols::LinkerSymbols;
-use crate::resolve::output_sections::{OutputSection, Outputs, STANDARD_COUNT, Std, shf};
+use crate::resolve::output_sections::{OutputSection, Outputs, STANDARD_COUNT, Std};
 use crate::resolve::resolution::Definitions;
 use crate::resolve::symbol_table::SymbolTable;
 use crate::script::Sort;

@@ -8,7 +8,8 @@
 use super::content::{Content, Kind};
 use super::plan::{Item, Plan};
 use crate::elf::c;
-use crate::resolve::output_sections::{Outputs, STANDARD_COUNT, shf};
+use crate::elf::shf;
+use crate::resolve::output_sections::{Outputs, STANDARD_COUNT};
 use crate::script::Target;
 use std::ops::Range;
 

@@ -2,7 +2,8 @@
 //! ("Miscellaneous Commands" and "Overlay Description" in GNU ld's manual).
 
 use crate::base::ids::{FileId, OutputId, PartId, SectionId};
-use crate::input::object::{Fixup, Object, Place, Target};
+use crate::input::object::Object;
+use crate::input::parts::{Fixup, Place, Target};
 use crate::input::scripts::Scripts;
 use crate::layout::address_map::Places;
 use crate::messages::diag::Diagnostics;

@@ -1,7 +1,7 @@
 //! `MEMORY`: regions that sections are put into, how full they are, and what is said if they are too full.
 
+use crate::elf::shf;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::output_sections::shf;
 use crate::script::{Attributes, RegionAttributes};
 
 /// A region, or the whole address space (the first of [`Regions`]).

@@ -7,10 +7,10 @@
 
 use crate::args::{Args, Magic, SeparateCode};
 use crate::base::ids::OutputId;
+use crate::elf::shf;
 use crate::elf::{Ehdr, Phdr, c};
 use crate::layout::program_headers::{TlsSegment, contain, cover, phdr, segment_flags};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::output_sections::shf;
 use crate::script::{EvalError, Expr, ProgramHeader, Script};
 
 /// A section on its way into segments.

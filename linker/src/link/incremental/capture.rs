@@ -12,10 +12,12 @@ use super::state::{
 use super::{said, spare};
 use crate::args::Args;
 use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::file::Files;
-use crate::input::object::{Object, Place, Signature};
+use crate::input::object::Object;
 use crate::input::open::{OpenedFile, Searched};
+use crate::input::parts::{Place, Signature};
 use crate::input::stamp::{Left, Moment};
 use crate::layout::got::{self, Owner, Slots};
 use crate::link::opened::Opened;
@@ -26,7 +28,7 @@ use crate::link::written::Kept;
 use crate::resolve::input_sections::{WARNING_PREFIX, state as section_state};
 use crate::resolve::output_sections::{Order, Outputs, Part, Std};
 use crate::resolve::room::{ABBREVIATIONS, Filler, Kind, Room};
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
@@ -728,7 +730,7 @@ fn groups(resolved: &Resolved) -> Vec<GroupRecord> {
         let groups = file.object().and_then(|object| object.groups().ok());
         let own = groups.into_iter().flatten();
         let own = own.filter(|group| group.comdat && lost.binary_search(&group.index).is_err());
-        let record = |group: crate::input::object::Group| {
+        let record = |group: crate::input::parts::Group| {
             let text = signature(&resolved.files, &resolved.symbols, *id, group.signature)?;
             Some(GroupRecord {
                 key: key_of(text),

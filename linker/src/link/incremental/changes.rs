@@ -9,10 +9,11 @@ use super::state::{
 };
 use super::world::{NameAt, World};
 use crate::base::ids::{SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::build_id::ChunkDigest;
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{self, Slots};
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use rustc_hash::FxHashMap;
 
 /// What the state must be told.

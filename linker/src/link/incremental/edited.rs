@@ -17,9 +17,10 @@ use super::state::{
     content_key, file, input,
 };
 use super::world::World;
+use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::stamp::{Moment, Stamp};
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;

@@ -8,10 +8,11 @@ use super::state::{
 };
 use super::world::{NameAt, World};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::input::file::Files;
 use crate::layout::got::{self, Entry, Got, Owner, Slots};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.

@@ -80,12 +80,11 @@ impl<'o> Patch<'o> {
             *digest = build_id::chunk_digest(chunk);
         }
         let length = match len {
-            8 => DigestLength::Bytes8,
             16 => DigestLength::Bytes16,
             20 => DigestLength::Bytes20,
             _ => DigestLength::Bytes32,
         };
-        let id = Style::Digest(length).from_chunks(digests, size).ok()?;
+        let id = Style::Digest(length).of_chunks(digests, size).ok()?;
         self.bytes(offset, len)?.copy_from_slice(&id);
         Some(())
     }

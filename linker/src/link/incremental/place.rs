@@ -18,7 +18,6 @@ use crate::layout::program_headers::{Segments, TlsSegment};
 use crate::resolve::linker_symbols::LinkerSymbols;
 use crate::resolve::output_sections::Outputs;
 use crate::resolve::room::Room;
-use crate::resolve::roots::entry_name;
 use crate::resolve::symbol_table::flag;
 
 /// Where everything of the objects is.
@@ -197,7 +196,7 @@ pub(super) fn referrers(
 ) -> Result<Vec<u32>, Reason> {
     let mut more: Vec<u32> = Vec::new();
     let args = again.link.args;
-    let special = [entry_name(args), &args.init[..], &args.fini[..]];
+    let special = [args.entry_name(), &args.init[..], &args.fini[..]];
     for known in names.list.iter().filter(|known| known.own.is_some()) {
         let (Some(record), Some(at)) = (known.record, known.at) else {
             continue;

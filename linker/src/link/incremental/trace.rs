@@ -17,7 +17,7 @@ use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
 use crate::graph::trace::groups::Groups;
 use crate::graph::trace::{Needs, Tracer};
 use crate::input::file::Files;
-use crate::input::object::Target;
+use crate::input::parts::Target;
 use crate::layout::got::{self, Got};
 use crate::layout::placement::{MergeClasses, MergedPieces, merge_pieces};
 use crate::resolve::input_sections::{Sections, state as section_state};

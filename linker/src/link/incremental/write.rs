@@ -81,7 +81,6 @@ pub(super) fn write(
     let chooser = Chooser {
         files: &read.files,
         symbols: &read.symbols,
-        definitions: &settled.definitions,
         sections: &read.sections,
         folds: places.folds,
         args,

@@ -12,11 +12,12 @@
 use super::plugin::{LtoSymbol, Resolution, SymbolKind};
 use crate::args::{Args, OutputKind};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::input::file::{Body, Files};
-use crate::input::object::Place;
+use crate::input::parts::Place;
 use crate::input::scripts::Scripts;
 use crate::resolve::roots::required;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

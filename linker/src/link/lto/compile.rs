@@ -18,13 +18,15 @@
 //! compiled any more: it is linked if it also holds machine code, and else does not exist.
 
 use super::answers::Answers;
-use super::plugin::{Claimed, Output, Plugin, PluginError, Produced};
+use super::plugin::{Claimed, Output, Plugin, PluginError};
 use super::stand_in;
 use crate::args::{self, Args, OutputKind};
 use crate::base::ids::FileId;
+use crate::base::key::Key;
 use crate::input::elf_object::{ElfObject, is_bitcode};
 use crate::input::file::{Body, Files};
 use crate::input::object::Object;
+use crate::input::open::Produced;
 use crate::input::open::{InputArena, Intermediate, open_produced};
 use crate::input::scripts::Scripts;
 use crate::layout::scripting::Assignments;
@@ -39,7 +41,7 @@ use crate::resolve::linker_symbols::{self, LinkerSymbols};
 use crate::resolve::output_sections::Outputs;
 use crate::resolve::resolution;
 use crate::resolve::roots;
-use crate::resolve::symbol_table::{Key, SymbolTable};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::symbol_versions::{self, Versioning};
 use rayon::prelude::*;
 use std::collections::HashSet;

@@ -16,6 +16,4 @@ mod plugin;
 mod stand_in;
 
 pub use compile::{Compiled, compile};
-pub use plugin::{
-    Claimed, LtoSymbol, Output, Plugin, PluginError, Produced, Resolution, SymbolKind,
-};
+pub use plugin::Resolution;

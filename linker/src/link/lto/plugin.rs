@@ -5,6 +5,7 @@
 //! [`Plugin`]'s methods is in the plugin, and `Plugin` can exist once.
 
 use super::api::{self, tag};
+use crate::input::open::Produced;
 use parking_lot::Mutex;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -87,17 +88,6 @@ pub enum Resolution {
     ResolvedInShared = 8,
     /// As [`Resolution::PrevailingIrOnly`], but exported as well.
     PrevailingIrOnlyExported = 9,
-}
-
-/// What the plugin made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Produced {
-    /// Object files, to be linked.
-    pub files: Vec<PathBuf>,
-    /// Libraries, as for `-l`.
-    pub libraries: Vec<Vec<u8>>,
-    /// Directories, as for `-L`.
-    pub search_directories: Vec<PathBuf>,
 }
 
 /// Why link-time optimisation failed.

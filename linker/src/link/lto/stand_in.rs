@@ -156,7 +156,8 @@ pub fn object(symbols: &[LtoSymbol]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::input::elf_object::ElfObject;
-    use crate::input::object::{Object, Place, Signature};
+    use crate::input::object::Object;
+    use crate::input::parts::{Place, Signature};
 
     fn symbol(name: &str, kind: SymbolKind, comdat: Option<&str>) -> LtoSymbol {
         LtoSymbol {

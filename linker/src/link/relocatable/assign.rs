@@ -4,9 +4,10 @@
 //! symbol that stays where it is in its section.
 
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::{Key, rank};
 use crate::input::scripts::Scripts;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::symbol_table::{Key, SymbolTable, flag, rank};
+use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::script::expr::BinaryOp;
 use crate::script::{AssignOp, Command, Expr, Target};
 use std::collections::HashMap;

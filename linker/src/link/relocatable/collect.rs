@@ -6,13 +6,13 @@
 
 use crate::args::Args;
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::elf::shf;
 use crate::input::file::Files;
-use crate::input::object::{Fixup, Place, Target};
+use crate::input::parts::{Fixup, Place, Target};
 use crate::link::relocatable::frames::{Description, Frames};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, is_sframe, state};
 use crate::resolve::linker_symbols::is_c_identifier;
-use crate::resolve::output_sections::shf;
 use crate::resolve::resolution::Definitions;
 use crate::resolve::symbol_table::SymbolTable;
 use std::collections::HashMap;

@@ -10,7 +10,8 @@
 use crate::base::ids::SectionId;
 use crate::elf::eh_frame::{self, RecordKind};
 use crate::input::file::Files;
-use crate::input::object::{Fixups, Object, Place, Target};
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::{Place, Target};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::Sections;
 use std::collections::HashMap;

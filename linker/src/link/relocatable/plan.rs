@@ -18,16 +18,17 @@
 use crate::args::Args;
 use crate::base::ids::{FileId, SectionId};
 use crate::elf::c;
+use crate::elf::shf;
 use crate::input::file::Files;
-use crate::input::object::{Object, Section};
+use crate::input::object::Object;
 use crate::input::open::InputArena;
+use crate::input::parts::Section;
 use crate::layout::scripting::{Arrangement, Described, Step};
 use crate::link::relocatable::assign::Inside;
 use crate::link::relocatable::frames::Frames;
 use crate::link::relocatable::statements::{Effect, Marked, Statements};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, is_sframe, state};
-use crate::resolve::output_sections::shf;
 use crate::resolve::resolution::Definitions;
 use crate::resolve::section_rules::Route;
 use crate::resolve::unique_sections::Unique;
@@ -93,8 +94,6 @@ pub struct OutGroup {
     pub signature: u32,
     /// `GRP_*`.
     pub flags: u32,
-    /// Its own section.
-    pub section: OutId,
 }
 
 /// A common block that gets a place (`-d`).
@@ -338,7 +337,6 @@ impl<'a> Planner<'_, 'a> {
                     file,
                     signature: shdr.sh_info,
                     flags: if group.comdat { c::GRP_COMDAT } else { 0 },
-                    section,
                 });
                 for member in members {
                     let slot = &mut group_of[member.index()];
@@ -472,7 +470,7 @@ impl<'a> Planner<'_, 'a> {
                 }
             };
             match effect {
-                Effect::Take(_) | Effect::None => {}
+                Effect::None => {}
                 Effect::Move(to) if to == dot && !step.keeps() => {}
                 Effect::Move(to) if to < dot => {
                     complain(&format_args!(

@@ -9,13 +9,14 @@
 
 use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::elf::c;
+use crate::elf::shf;
 use crate::input::file::Files;
-use crate::input::object::{Fixup, Fixups, Object, Place, Target, describe_missing};
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::{Fixup, Place, Target, describe_missing};
 use crate::link::relocatable::frames::Frames;
 use crate::link::relocatable::plan::{OutId, Plan};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, is_sframe, state};
-use crate::resolve::output_sections::shf;
 use crate::resolve::resolution::Definitions;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;

@@ -27,8 +27,6 @@ pub struct Marked {
 /// What a step asks for.
 #[derive(Debug)]
 pub enum Effect {
-    /// The sections of a rule.
-    Take(u32),
     /// The location counter goes there.
     Move(u64),
     /// A symbol stands for this.
@@ -82,7 +80,7 @@ impl<'l> Statements<'l> {
             complete: false,
         };
         Ok(match step {
-            Step::Rule(rule) => Effect::Take(*rule),
+            Step::Rule(_) => Effect::None,
             Step::Move { expr, plain, .. } => match expr.eval(&world)? {
                 Value::Absolute(number) if *plain => Effect::Move(number),
                 Value::Relative { section, offset } if section == out.0 => Effect::Move(offset),

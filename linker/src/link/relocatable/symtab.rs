@@ -7,17 +7,19 @@
 
 use crate::args::{Args, DiscardLocals, StripMode};
 use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::string_table::StringTable;
 use crate::elf::{Sym, c};
 use crate::input::file::File;
-use crate::input::object::{Object, Place, Symbol, describe_missing};
+use crate::input::object::Object;
+use crate::input::parts::{Place, Symbol, describe_missing};
 use crate::link::relocatable::assign::Assigned;
 use crate::link::relocatable::plan::{OutGroup, OutId, Plan};
 use crate::link::relocatable::references::{Needed, Referrer};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::local_suffixes::Numbering;
 use crate::resolve::retain_symbols_file::Retained;
-use crate::resolve::symbol_table::{flag, rank};
+use crate::resolve::symbol_table::flag;
 use crate::script::Value;
 
 /// The symbol table, but for section indices: symbols name output sections by [`OutId`].

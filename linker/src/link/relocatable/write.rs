@@ -6,18 +6,19 @@
 
 use crate::base::ids::SectionId;
 use crate::elf::build_id::NOTE_HEADER_SIZE;
+use crate::elf::is_debug;
+use crate::elf::shf;
 use crate::elf::string_table::StringTable;
 use crate::elf::x86_64::reloc;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
 use crate::input::file::Files;
-use crate::input::object::{Fixup, Object};
+use crate::input::object::Object;
+use crate::input::parts::Fixup;
 use crate::layout::section_index::{SectionIndex, TableFields};
 use crate::link::relocatable::plan::{OutId, Plan};
 use crate::link::relocatable::references::{Needed, Reference, Referrer};
 use crate::link::relocatable::symtab::Symtab;
 use crate::output::image_writer::tombstone;
-use crate::resolve::input_sections::is_debug;
-use crate::resolve::output_sections::shf;
 use crate::resolve::room::NOP;
 use rayon::prelude::*;
 

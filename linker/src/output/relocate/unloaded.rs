@@ -7,13 +7,15 @@
 
 use super::{FETCHED, Relocator, Site, store};
 use crate::base::ids::{SectionId, SymbolId};
+use crate::base::key;
 use crate::elf::c;
 use crate::elf::x86_64::reloc;
 use crate::graph::merge::PlacedPieces;
-use crate::input::object::{Fixup, Fixups, Object, Place, Target};
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::{Fixup, Place, Target};
 use crate::layout::address_map::Places;
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::{self, flag};
+use crate::resolve::symbol_table::flag;
 use format_spec::fragment::FixupRecord;
 
 /// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
@@ -277,8 +279,7 @@ impl Relocator<'_, '_> {
             // A common block that is not linked is not defined by anybody any more.
             let undefined = flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::IMPORTED;
             let symbols = self.places.symbols;
-            return symbols.key(id) == symbol_table::Key::NONE
-                && symbols.flags(id) & undefined == 0;
+            return symbols.key(id) == key::Key::NONE && symbols.flags(id) & undefined == 0;
         }
         !self.places.sections.is_alive(section) && self.places.folds.of(section).is_none()
     }

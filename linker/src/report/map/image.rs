@@ -2,10 +2,10 @@
 
 use super::{INTERNAL, Inputs, line};
 use crate::base::ids::{OutputId, PartId, SectionId, SymbolId};
+use crate::base::key::rank;
 use crate::graph::eh_frame_records::FrameLayout;
 use crate::layout::address_map::Places;
 use crate::resolve::output_sections::{Std, subpart};
-use crate::resolve::symbol_table::rank;
 use std::io::{self, Write};
 
 /// What the map shows.

@@ -3,6 +3,7 @@
 use bumpalo::Bump;
 use linker::args::{Args, help};
 use linker::input::elf_object::ElfObject;
+use linker::input::scripts;
 use linker::input::shared_object::Shared;
 use linker::repository::import::prepare;
 use linker::repository::join::join;
@@ -43,7 +44,7 @@ pub fn args(data: &[u8]) {
     let words = data.split(|byte| *byte == b'\n');
     let words = words.filter(|word| !word.starts_with(b"@"));
     if let Ok(args) = Args::parse(words.map(|word| OsString::from_vec(word.to_vec()))) {
-        help::information(&args, "ld");
+        help::information(&args, "ld", || scripts::tell(&args));
         for defsym in &args.defsyms {
             let _ = script::parse_expr(&defsym.expr, "--defsym");
         }

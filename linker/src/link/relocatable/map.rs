@@ -1,9 +1,9 @@
 //! What is where in a relocatable output: its sections, which have no addresses, what of each input is in them, and the symbols.
 
-use super::{INTERNAL, Inputs, line};
+use super::frames::Frames;
+use super::plan::{OutId, PlacedCommon, Plan};
 use crate::base::ids::{SectionId, SymbolId};
-use crate::link::relocatable::frames::Frames;
-use crate::link::relocatable::plan::{OutId, PlacedCommon, Plan};
+use crate::report::map::{INTERNAL, Inputs, line};
 use crate::resolve::resolution::Common;
 use std::io::{self, Write};
 
