@@ -563,7 +563,7 @@ fn the_version_is_recognised() {
     let told = |line: &str| help::information(&parse(line), "ld", || "scripts\n".to_owned());
     assert_eq!(told("-v a.o"), help::version());
     assert!(told("-V").contains("elf_x86_64"));
-    assert!(told("--verbose").contains("SEARCH_DIR(\"=/usr/lib\");"));
+    assert!(told("--verbose").ends_with("scripts\n"));
     assert_eq!(told("--print-output-format"), "elf64-x86-64\n");
     assert_eq!(told("--print-sysroot --sysroot=/x"), "/x\n");
     assert_eq!(told("a.o"), "");

@@ -632,3 +632,16 @@ pub fn tell(args: &Args) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_layout_is_told_as_a_script() {
+        let args = Args::parse(["--verbose".into()].into_iter()).unwrap();
+        let told = tell(&args);
+        assert!(told.starts_with("using internal linker script:\n====="));
+        assert!(told.contains("SEARCH_DIR(\"=/usr/lib\");"));
+    }
+}
