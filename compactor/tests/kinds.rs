@@ -245,6 +245,7 @@ fn manifests_that_nobody_uses_go() {
 
 /// One of every kind, as far as that can be, and some of kinds that nobody knows: all of it live with the compilation "live".
 #[test]
+#[allow(clippy::too_many_lines)] // one record of each kind
 fn every_kind_survives_with_what_it_refers_to() {
     let place = Directory::new();
     let repository = place.repository();

@@ -165,6 +165,7 @@ const SHARED: u32 = 11;
 const G00: u32 = 14;
 
 /// One of everything that the model has.
+#[allow(clippy::too_many_lines)] // one of each kind
 fn everything() -> Compilation<'static> {
     let mut it = Builder::new();
     let [first, callee, shared, local] =
@@ -507,6 +508,7 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
     }
 }
 
+#[allow(clippy::too_many_lines)] // one of each kind
 fn write_envelopes(repository: &Repository, unit: &Prepared<'_>) {
     use Strength::{Owner, Strong, Weak};
     let mut transaction = repository.store().begin(Durability::Lazy).unwrap();
@@ -709,6 +711,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // one of each kind
 fn it_reads_what_was_written() {
     let file = golden();
     // From a ticket to the function that its symbol names, and from there to what it calls.

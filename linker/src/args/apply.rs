@@ -172,6 +172,7 @@ impl Parser {
     }
 
     /// An option without a value.
+    #[allow(clippy::too_many_lines)] // one arm an option
     fn flag(&mut self, id: Id) -> Result<(), ArgsError> {
         let args = &mut self.args;
         let state = &mut self.state;
@@ -412,6 +413,7 @@ impl Parser {
     }
 
     /// An option with a value.
+    #[allow(clippy::too_many_lines)] // one arm an option
     fn valued(&mut self, id: Id, value: OptionValue) -> Result<(), ArgsError> {
         let args = &mut self.args;
         match id {

@@ -858,33 +858,7 @@ impl Tracer<'_, '_> {
             // What may be missing is nothing to a program that stays where it is linked.
             Plan::Absolute(_) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {}
             Plan::Absolute(Field::Word64) => {
-                if imported {
-                    let writable = self.sections.state(id) & state::WRITE != 0;
-                    // Without copies, a word in a section that is only read can still be filled in before that.
-                    let patched = !self.allow_copies
-                        && self.text != TextRel::Error
-                        && !symbol.is_some_and(|id| self.is_function(self.symbols.key(id), bits));
-                    if self.mode.pic || writable || patched {
-                        want.symbolic = 1;
-                        want.flags |= flag::NEEDS_DYNSYM;
-                        self.check_writable(id, fixup, symbol, needs);
-                    } else {
-                        want.flags |= self.direct(id, fixup, symbol, bits);
-                    }
-                } else if is(flag::IFUNC) {
-                    if !self.mode.pic {
-                        want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
-                    } else if is(flag::CANONICAL_PLT) {
-                        want.relative = 1;
-                        self.check_writable(id, fixup, symbol, needs);
-                    } else {
-                        want.irelative = 1;
-                        self.check_writable(id, fixup, symbol, needs);
-                    }
-                } else if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
-                    want.relative = 1;
-                    self.check_writable(id, fixup, symbol, needs);
-                }
+                self.want_word(id, fixup, symbol, bits, needs, &mut want)
             }
             Plan::Absolute(_) => {
                 let known = is(flag::ABSOLUTE) || is(flag::UNDEFINED_WEAK) && !imported;
@@ -961,6 +935,60 @@ impl Tracer<'_, '_> {
             Plan::TlsDescriptor(_) => want.flags |= flag::NEEDS_TLSDESC,
             Plan::Impossible(why) => self.complain(id, fixup, format_args!("{why}")),
         }
+        self.check_kind(id, fixup, symbol, bits, plan);
+        want
+    }
+
+    /// What is needed for a word that holds an address: a dynamic relocation where only the loader knows it.
+    fn want_word(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        bits: u32,
+        needs: &Needs,
+        want: &mut Want,
+    ) {
+        let is = |mask: u32| bits & mask != 0;
+        if is(flag::IMPORTED) {
+            let writable = self.sections.state(id) & state::WRITE != 0;
+            // Without copies, a word in a section that is only read can still be filled in before that.
+            let patched = !self.allow_copies
+                && self.text != TextRel::Error
+                && !symbol.is_some_and(|id| self.is_function(self.symbols.key(id), bits));
+            if self.mode.pic || writable || patched {
+                want.symbolic = 1;
+                want.flags |= flag::NEEDS_DYNSYM;
+                self.check_writable(id, fixup, symbol, needs);
+            } else {
+                want.flags |= self.direct(id, fixup, symbol, bits);
+            }
+        } else if is(flag::IFUNC) {
+            if !self.mode.pic {
+                want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+            } else if is(flag::CANONICAL_PLT) {
+                want.relative = 1;
+                self.check_writable(id, fixup, symbol, needs);
+            } else {
+                want.irelative = 1;
+                self.check_writable(id, fixup, symbol, needs);
+            }
+        } else if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
+            want.relative = 1;
+            self.check_writable(id, fixup, symbol, needs);
+        }
+    }
+
+    /// Reports a thread-local relocation against what is not thread-local, and the other way round.
+    fn check_kind(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        bits: u32,
+        plan: Plan,
+    ) {
+        let is = |mask: u32| bits & mask != 0;
         let tls = reloc::howto(fixup.r_type).class.is_tls();
         let wrong = match tls {
             true => {
@@ -983,7 +1011,6 @@ impl Tracer<'_, '_> {
                 format_args!("{} is {kind}", self.target_name(id, symbol, fixup)),
             );
         }
-        want
     }
 
     /// Defined in the output.

@@ -11,5 +11,6 @@ pub(crate) mod program_headers;
 pub(crate) mod relr;
 pub(crate) mod scripting;
 pub(crate) mod section_index;
+pub(crate) mod segment_table;
 pub(crate) mod symtab;
 pub(crate) mod synthetic_sizes;

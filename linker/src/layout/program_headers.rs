@@ -10,17 +10,12 @@ use crate::args::{Args, Magic, OutputFormat, OutputKind, SeparateCode};
 use crate::base::ids::OutputId;
 use crate::elf::shf;
 use crate::elf::{Ehdr, Phdr, Shdr, c};
+use crate::layout::segment_table::{
+    Covered, Extent, Table, TlsSegment, align_up, cover, covering, own_header, page_size, phdr,
+    segment_flags, size_of_headers, stack, thread_storage,
+};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::output_sections::{Outputs, Std};
-
-/// Where the thread-local storage's image is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TlsSegment {
-    /// Address of its first byte.
-    pub start: u64,
-    /// Address at which the thread pointer stands, relative to the image.
-    pub thread_pointer: u64,
-}
+use crate::resolve::output_sections::{OutputSection, Outputs, Std};
 
 /// The shape of the file.
 pub struct Segments {
@@ -38,47 +33,6 @@ pub struct Segments {
     pub image_base: u64,
     /// The first section whose addresses go on behind the last one there is.
     pub wrapped: Option<OutputId>,
-}
-
-/// `p_flags` for a section's flags.
-pub(crate) fn segment_flags(flags: u64) -> u32 {
-    let mut bits = c::PF_R;
-    if flags & shf::WRITE != 0 {
-        bits |= c::PF_W;
-    }
-    if flags & shf::EXEC != 0 {
-        bits |= c::PF_X;
-    }
-    bits
-}
-
-/// A program header that covers nothing yet.
-pub(crate) fn phdr(p_type: u32, p_flags: u32, p_align: u64) -> Phdr {
-    Phdr {
-        p_type,
-        p_flags,
-        p_offset: 0,
-        p_vaddr: 0,
-        p_paddr: 0,
-        p_filesz: 0,
-        p_memsz: 0,
-        p_align,
-    }
-}
-
-/// Extends a segment by an output section.
-pub(crate) fn cover(phdr: &mut Phdr, offset: u64, address: u64, file_size: u64, size: u64) {
-    if { phdr.p_memsz } == 0 && { phdr.p_filesz } == 0 && { phdr.p_offset } == 0 && { phdr.p_vaddr }
-        == 0
-    {
-        phdr.p_offset = offset;
-        phdr.p_vaddr = address;
-    }
-    phdr.p_paddr = phdr.p_vaddr;
-    phdr.p_memsz = address.wrapping_add(size).wrapping_sub(phdr.p_vaddr);
-    if file_size > 0 {
-        phdr.p_filesz = offset.wrapping_add(file_size).wrapping_sub(phdr.p_offset);
-    }
 }
 
 /// One `PT_LOAD` as planned, before addresses.
@@ -122,12 +76,6 @@ fn below_starts(outputs: &Outputs, loads: &[Load], usual: u64, headers: u64, pag
     }
 }
 
-/// The size of a page, as the options have it.
-fn page_size(args: &Args) -> u64 {
-    let size = args.z.max_page_size.unwrap_or(0x1000);
-    size.max(1).next_power_of_two()
-}
-
 /// Where an option has the image begin, and where it can: the headers are at the start of the file, and a segment's place
 /// in the file is congruent to its address (gABI, "Program Loading"), with `-n` and `-N`, too. Only what is no ELF file may
 /// begin anywhere.
@@ -148,18 +96,157 @@ pub fn assign(
     executable_stack: bool,
 ) -> Segments {
     let order = outputs.in_order();
-    let relro_allowed = args.z.relro && args.magic == Magic::Normal;
-    let page = page_size(args);
-    let given_base = given_base(args).map(|(_, base)| base);
-    let image_base = match (given_base, args.kind) {
-        (Some(base), _) => base,
-        (None, OutputKind::StaticExec | OutputKind::DynamicExec) => 0x40_0000,
-        (None, _) => 0,
+    let loads = loads(outputs, args, &order);
+    let in_file: Vec<OutputId> = order
+        .into_iter()
+        .filter(|id| outputs.sections[id.index()].size > 0)
+        .collect();
+    let notes = note_runs(outputs, &in_file);
+    let special = Special::new(outputs, args, &loads, &in_file, dynamic);
+    let count = loads.len() + notes.len() + special.count();
+    let headers = size_of_headers(count);
+    let image_base = match given_base(args) {
+        Some((_, base)) => base,
+        None => {
+            let usual = match args.kind {
+                OutputKind::StaticExec | OutputKind::DynamicExec => 0x40_0000,
+                _ => 0,
+            };
+            below_starts(outputs, &loads, usual, headers, page_size(args))
+        }
     };
 
+    // Addresses and offsets. Addresses that options give may be any, so that what follows may be beyond the last one.
+    let mut cursor = Cursor {
+        args,
+        address: image_base.wrapping_add(headers),
+        offset: headers,
+        wrapped: None,
+    };
+    if cursor.address < image_base {
+        cursor.wrapped = in_file.first().copied();
+    }
+    let mut loaded = Vec::with_capacity(loads.len());
+    for load in &loads {
+        loaded.push(match loaded.last() {
+            None => cursor.place_headers(outputs, load, image_base, headers),
+            Some(before) => cursor.place_load(outputs, load, before),
+        });
+    }
+    // Addresses that options gave may be in any order, the segments must be in theirs.
+    loaded.sort_by_key(|load| load.p_vaddr);
+    cursor.place_unloaded(outputs, &in_file);
+
+    let shoff = cursor.offset.next_multiple_of(8);
+    let header_count = match args.z.section_header {
+        true => in_file.len() as u64 + 1,
+        false => 0,
+    };
+    for (i, id) in in_file.iter().enumerate() {
+        outputs.sections[id.index()].header = i as u32 + 1;
+    }
+    let single = |is_there: bool, std: Std, p_type: u32| {
+        let section = outputs.std(std);
+        let empty = || phdr(p_type, segment_flags(section.flags), section.align);
+        is_there.then(|| covering(empty(), [section]))
+    };
+    let tls = special.tls.then(|| {
+        let sections = in_file.iter().map(|id| &outputs.sections[id.index()]);
+        thread_storage(sections.filter(|section| section.flags & shf::TLS != 0))
+    });
+    let table = Table {
+        own: special
+            .interpreter
+            .then(|| own_header(image_base, headers - size_of::<Ehdr>() as u64)),
+        interpreter: single(special.interpreter, Std::Interp, c::PT_INTERP),
+        loaded,
+        dynamic: single(dynamic, Std::Dynamic, c::PT_DYNAMIC),
+        notes: notes
+            .iter()
+            .map(|run| {
+                let sections = || run.iter().map(|id| &outputs.sections[id.index()]);
+                let align = sections().map(|section| section.align).next();
+                let empty = phdr(c::PT_NOTE, c::PF_R, align.unwrap_or(1));
+                covering(empty, sections())
+            })
+            .collect(),
+        property: single(special.property, Std::NoteProperty, c::PT_GNU_PROPERTY),
+        tls: tls.map(|(segment, _)| segment),
+        frames: single(special.frames, Std::EhFrameHdr, c::PT_GNU_EH_FRAME),
+        sframe: single(special.sframe, Std::Sframe, c::PT_GNU_SFRAME),
+        stack: special.stack.then(|| stack(args, executable_stack)),
+        relro: special.relro.then(|| relro(outputs, args, &loads)),
+    };
+    let phdrs = table.into_phdrs();
+    debug_assert_eq!(phdrs.len(), count);
+    Segments {
+        phdrs,
+        sections: in_file,
+        shoff,
+        file_size: shoff + header_count * size_of::<Shdr>() as u64,
+        tls: tls.map(|(_, tls)| tls),
+        image_base,
+        wrapped: cursor.wrapped,
+    }
+}
+
+/// Which segments there are besides the loaded ones and those of notes: the size of the headers depends on it, and on that
+/// where everything is.
+struct Special {
+    interpreter: bool,
+    dynamic: bool,
+    property: bool,
+    tls: bool,
+    frames: bool,
+    sframe: bool,
+    stack: bool,
+    relro: bool,
+}
+
+impl Special {
+    fn new(
+        outputs: &Outputs,
+        args: &Args,
+        loads: &[Load],
+        in_file: &[OutputId],
+        dynamic: bool,
+    ) -> Special {
+        let has = |std: Std| outputs.std(std).size > 0;
+        let is_tls = |id: &OutputId| outputs.sections[id.index()].flags & shf::TLS != 0;
+        Special {
+            interpreter: has(Std::Interp),
+            dynamic,
+            property: has(Std::NoteProperty),
+            tls: in_file.iter().any(is_tls),
+            frames: has(Std::EhFrameHdr),
+            sframe: has(Std::Sframe),
+            stack: args.z.gnu_stack,
+            relro: loads.iter().any(|load| load.relro),
+        }
+    }
+
+    /// How many program headers they have. Where there is an interpreter, the headers have one, too.
+    fn count(&self) -> usize {
+        let single = [
+            self.interpreter,
+            self.interpreter,
+            self.dynamic,
+            self.property,
+            self.tls,
+            self.frames,
+            self.sframe,
+            self.stack,
+            self.relro,
+        ];
+        single.into_iter().filter(|is_there| *is_there).count()
+    }
+}
+
+/// Which sections are loaded together. The first segment has the headers.
+fn loads(outputs: &Outputs, args: &Args, order: &[OutputId]) -> Vec<Load> {
+    let relro_allowed = args.z.relro && args.magic == Magic::Normal;
     // `-N`: one segment for everything.
     let united = (args.magic == Magic::Omagic).then_some(c::PF_R | c::PF_W | c::PF_X);
-    // Which sections are in the file, and which segments load them.
     let mut loads = vec![Load {
         flags: united.unwrap_or(c::PF_R),
         relro: false,
@@ -189,24 +276,15 @@ pub fn assign(
         }
         // Bytes cannot follow what has none in the file.
         let after_nobits = !section.is_nobits()
-            && loads.last().is_some_and(|load| {
-                let takes_space = |id: &&OutputId| {
-                    let section = &outputs.sections[id.index()];
-                    section.size > 0 && !section.is_tbss()
-                };
-                load.sections
-                    .iter()
-                    .rev()
-                    .find(takes_space)
-                    .is_some_and(|id| outputs.sections[id.index()].is_nobits())
-            });
+            && loads
+                .last()
+                .is_some_and(|load| ends_without_bytes(outputs, load));
         let same = |load: &Load| load.flags == flags && load.relro == relro && !after_nobits;
-        let start = args
-            .section_starts
-            .iter()
-            .rev()
-            .find(|(name, _)| **name == *section.name);
-        let start = start.map(|(_, address)| *address);
+        let given = args.section_starts.iter().rev();
+        let start = given
+            .clone()
+            .find(|(name, _)| **name == *section.name)
+            .map(|(_, address)| *address);
         // The read-only data behind the code.
         let behind_code = loads.last().is_some_and(|load| load.flags & c::PF_X != 0);
         let start = start.or(args
@@ -215,9 +293,7 @@ pub fn assign(
         match loads.last_mut() {
             Some(load) if same(load) && start.is_none() => load.sections.push(id),
             // The headers' segment takes what comes first.
-            Some(load)
-                if load.sections.is_empty() && loads_only_headers(load) && !args.rosegment =>
-            {
+            Some(load) if load.sections.is_empty() && !args.rosegment => {
                 load.flags = flags;
                 load.sections.push(id);
             }
@@ -229,95 +305,96 @@ pub fn assign(
             }),
         }
     }
+    loads
+}
 
-    let sizes: Vec<u64> = outputs
-        .sections
-        .iter()
-        .map(|section| section.size)
-        .collect();
-    let in_file: Vec<OutputId> = order
-        .iter()
-        .copied()
-        .filter(|id| sizes[id.index()] > 0)
-        .collect();
-    let has = |std: Std| sizes[std.id().index()] > 0;
-    let notes = note_runs(outputs, &in_file);
-    let has_tls = in_file
-        .iter()
-        .any(|id| outputs.sections[id.index()].flags & shf::TLS != 0);
-    let has_relro = loads.iter().any(|load| load.relro);
-    let mut count = loads.len() + notes.len() + usize::from(args.z.gnu_stack);
-    count += if has(Std::Interp) { 2 } else { 0 };
-    count += usize::from(dynamic) + usize::from(has_tls) + usize::from(has_relro);
-    count += usize::from(has(Std::EhFrameHdr)) + usize::from(has(Std::NoteProperty));
-    count += usize::from(has(Std::Sframe));
-    let headers = (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64;
-    let image_base = match given_base {
-        Some(base) => base,
-        None => below_starts(outputs, &loads, image_base, headers, page),
-    };
+/// Whether the last section of a segment that takes space has no bytes in the file.
+fn ends_without_bytes(outputs: &Outputs, load: &Load) -> bool {
+    let sections = load.sections.iter().rev();
+    let mut sections = sections.map(|id| &outputs.sections[id.index()]);
+    sections
+        .find(|section| section.size > 0 && !section.is_tbss())
+        .is_some_and(OutputSection::is_nobits)
+}
 
-    // Addresses and offsets.
-    // Addresses that options give may be any, so that what follows may be beyond the last one.
-    let mut wrapped = None;
-    let mut address = image_base.wrapping_add(headers);
-    if address < image_base {
-        wrapped = in_file.first().copied();
-    }
-    let mut offset = headers;
-    let mut phdrs_load = Vec::new();
-    for (number, load) in loads.iter().enumerate() {
-        // What is aligned to more than a page stays so only if the whole image is loaded at such an address.
-        let largest = load.sections.iter().map(|id| &outputs.sections[id.index()]);
-        let largest = largest
-            .filter(|section| section.size > 0)
-            .map(|section| section.align);
-        let largest = largest.max().unwrap_or(1);
-        let page = largest.max(page);
-        // `-n` and `-N` promise no more than what the sections need. The pages are apart all the same, in memory.
-        let align = match args.magic {
-            Magic::Normal => page,
-            Magic::Nmagic | Magic::Omagic => largest,
-        };
+/// How far the image is laid out.
+struct Cursor<'c> {
+    args: &'c Args,
+    /// The next address.
+    address: u64,
+    /// The next place in the file.
+    offset: u64,
+    /// The first section whose addresses go on behind the last one there is.
+    wrapped: Option<OutputId>,
+}
+
+impl Cursor<'_> {
+    /// Places the first segment, which begins with the headers.
+    fn place_headers(
+        &mut self,
+        outputs: &mut Outputs,
+        load: &Load,
+        image_base: u64,
+        headers: u64,
+    ) -> Phdr {
+        let (_, align) = self.alignments(outputs, load);
         let mut segment = phdr(c::PT_LOAD, load.flags, align);
-        if number == 0 {
-            cover(&mut segment, 0, image_base, headers, headers);
-            segment.p_vaddr = image_base;
-            segment.p_paddr = image_base;
-        } else {
-            let code = load.flags & c::PF_X != 0
-                || phdrs_load
-                    .last()
-                    .is_some_and(|l: &Phdr| { l.p_flags } & c::PF_X != 0);
-            let own_pages = match args.z.separate {
-                _ if args.magic != Magic::Normal => false,
-                SeparateCode::Code => code,
-                SeparateCode::None => false,
-                SeparateCode::All => true,
-            };
-            if own_pages {
-                offset = offset.next_multiple_of(page);
-            }
-            address = match load.start {
-                // The place in the file follows the address.
-                Some(start) => {
-                    offset += start.wrapping_sub(offset) % page;
-                    start
-                }
-                None => {
-                    let next = align_up(address, page).wrapping_add(offset % page);
-                    if next < address && wrapped.is_none() {
-                        wrapped = load.sections.first().copied();
-                    }
-                    next
-                }
-            };
+        cover(&mut segment, 0, image_base, headers, headers);
+        segment.p_vaddr = image_base;
+        segment.p_paddr = image_base;
+        self.place_sections(outputs, load, segment)
+    }
+
+    /// Places a segment behind the one `before`.
+    fn place_load(&mut self, outputs: &mut Outputs, load: &Load, before: &Phdr) -> Phdr {
+        let (page, align) = self.alignments(outputs, load);
+        let segment = phdr(c::PT_LOAD, load.flags, align);
+        let code = (load.flags | before.p_flags) & c::PF_X != 0;
+        let own_pages = match self.args.z.separate {
+            _ if self.args.magic != Magic::Normal => false,
+            SeparateCode::Code => code,
+            SeparateCode::None => false,
+            SeparateCode::All => true,
+        };
+        if own_pages {
+            self.offset = self.offset.next_multiple_of(page);
         }
+        self.address = match load.start {
+            // The place in the file follows the address.
+            Some(start) => {
+                self.offset += start.wrapping_sub(self.offset) % page;
+                start
+            }
+            None => {
+                let next = align_up(self.address, page).wrapping_add(self.offset % page);
+                if next < self.address && self.wrapped.is_none() {
+                    self.wrapped = load.sections.first().copied();
+                }
+                next
+            }
+        };
+        self.place_sections(outputs, load, segment)
+    }
+
+    /// The alignment of a segment's place, and the one that its header promises.
+    fn alignments(&self, outputs: &Outputs, load: &Load) -> (u64, u64) {
+        // What is aligned to more than a page stays so only if the whole image is loaded at such an address.
+        let sections = load.sections.iter().map(|id| &outputs.sections[id.index()]);
+        let filled = sections.filter(|section| section.size > 0);
+        let largest = filled.map(|section| section.align).max().unwrap_or(1);
+        let page = largest.max(page_size(self.args));
+        // `-n` and `-N` promise no more than what the sections need. The pages are apart all the same, in memory.
+        match self.args.magic {
+            Magic::Normal => (page, page),
+            Magic::Nmagic | Magic::Omagic => (page, largest),
+        }
+    }
+
+    /// Places the sections of a segment, which it is extended by.
+    fn place_sections(&mut self, outputs: &mut Outputs, load: &Load, mut segment: Phdr) -> Phdr {
         // The image of thread-local storage begins at its largest alignment.
-        let tls_align = load
-            .sections
-            .iter()
-            .map(|id| &outputs.sections[id.index()])
+        let sections = load.sections.iter().map(|id| &outputs.sections[id.index()]);
+        let tls_align = sections
             .filter(|section| section.flags & shf::TLS != 0)
             .map(|section| section.align)
             .max()
@@ -332,32 +409,34 @@ pub fn assign(
             }
             if section.is_tbss() {
                 // Takes no addresses: what follows starts where it starts.
-                let start = if tbss_end > address {
+                let start = if tbss_end > self.address {
                     tbss_end
                 } else {
-                    address
+                    self.address
                 };
-                section.address = align_up(start, align);
-                section.offset = offset.wrapping_add(section.address.wrapping_sub(address));
-                tbss_end = section.address.wrapping_add(section.size);
+                let address = align_up(start, align);
+                section.address = address;
+                section.offset = (self.offset).wrapping_add(address.wrapping_sub(self.address));
+                tbss_end = address.wrapping_add(section.size);
                 continue;
             }
-            let aligned = align_up(address, align);
+            let aligned = align_up(self.address, align);
             // What comes behind an image has an address as well.
             let end = aligned.checked_add(section.size);
-            if aligned < address || end.is_none_or(|end| end > u64::MAX - page) {
-                wrapped = wrapped.or(Some(*id));
+            let last = u64::MAX - segment.p_align.max(page_size(self.args));
+            if aligned < self.address || end.is_none_or(|end| end > last) {
+                self.wrapped = self.wrapped.or(Some(*id));
             }
-            offset += aligned.wrapping_sub(address);
-            address = aligned;
-            section.address = address;
-            section.offset = offset;
+            self.offset += aligned.wrapping_sub(self.address);
+            self.address = aligned;
+            section.address = aligned;
+            section.offset = self.offset;
             let file_size = section.file_size();
             if section.size > 0 {
-                cover(&mut segment, offset, address, file_size, section.size);
+                cover(&mut segment, self.offset, aligned, file_size, section.size);
             }
-            address = address.wrapping_add(section.size);
-            offset += file_size;
+            self.address = aligned.wrapping_add(section.size);
+            self.offset += file_size;
         }
         // The headers stand where the image begins, which may be less aligned than what is behind them. A segment that
         // says otherwise is not loaded at all.
@@ -366,166 +445,38 @@ pub fn assign(
             segment.p_align = 1 << distance.trailing_zeros();
         }
         // A segment without bytes of its own (only `.tbss`) is not loaded.
-        phdrs_load.push(segment);
-    }
-
-    // Addresses that options gave may be in any order, the segments must be in theirs.
-    phdrs_load.sort_by_key(|load| load.p_vaddr);
-
-    // What is not loaded comes behind.
-    for id in &in_file {
-        let section = &mut outputs.sections[id.index()];
-        if !section.is_alloc() {
-            offset = offset.next_multiple_of(section.align.max(1));
-            section.offset = offset;
-            section.address = 0;
-            offset += section.file_size();
-        }
-    }
-    let shoff = offset.next_multiple_of(8);
-    let header_count = match args.z.section_header {
-        true => in_file.len() as u64 + 1,
-        false => 0,
-    };
-    let file_size = shoff + header_count * size_of::<Shdr>() as u64;
-    for (i, id) in in_file.iter().enumerate() {
-        outputs.sections[id.index()].header = i as u32 + 1;
-    }
-
-    let mut phdrs = Vec::with_capacity(count);
-    let single = |std: Std, p_type: u32| {
-        let section = outputs.std(std);
-        let mut segment = phdr(p_type, segment_flags(section.flags), section.align);
-        cover(
-            &mut segment,
-            section.offset,
-            section.address,
-            section.file_size(),
-            section.size,
-        );
         segment
-    };
-    if has(Std::Interp) {
-        let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
-        let size = (count * size_of::<Phdr>()) as u64;
-        let start = size_of::<Ehdr>() as u64;
-        cover(&mut own, start, image_base.wrapping_add(start), size, size);
-        phdrs.push(own);
-        phdrs.push(single(Std::Interp, c::PT_INTERP));
     }
-    phdrs.extend(&phdrs_load);
-    if dynamic {
-        phdrs.push(single(Std::Dynamic, c::PT_DYNAMIC));
-    }
-    for run in &notes {
-        let mut segment = phdr(c::PT_NOTE, c::PF_R, outputs.sections[run[0].index()].align);
-        for id in run {
-            let section = &outputs.sections[id.index()];
-            cover(
-                &mut segment,
-                section.offset,
-                section.address,
-                section.file_size(),
-                section.size,
-            );
-        }
-        phdrs.push(segment);
-    }
-    if has(Std::NoteProperty) {
-        phdrs.push(single(Std::NoteProperty, c::PT_GNU_PROPERTY));
-    }
-    let mut tls = None;
-    if has_tls {
-        let mut segment = phdr(c::PT_TLS, c::PF_R, 1);
-        for id in &in_file {
-            let section = &outputs.sections[id.index()];
-            if section.flags & shf::TLS != 0 {
-                cover(
-                    &mut segment,
-                    section.offset,
-                    section.address,
-                    section.file_size(),
-                    section.size,
-                );
-                segment.p_align = { segment.p_align }.max(section.align);
+
+    /// Places what is not loaded behind the rest.
+    fn place_unloaded(&mut self, outputs: &mut Outputs, in_file: &[OutputId]) {
+        for id in in_file {
+            let section = &mut outputs.sections[id.index()];
+            if !section.is_alloc() {
+                self.offset = self.offset.next_multiple_of(section.align.max(1));
+                section.offset = self.offset;
+                section.address = 0;
+                self.offset += section.file_size();
             }
         }
-        tls = Some(TlsSegment {
-            start: segment.p_vaddr,
-            thread_pointer: align_up(
-                { segment.p_vaddr }.wrapping_add(segment.p_memsz),
-                segment.p_align,
-            ),
-        });
-        phdrs.push(segment);
-    }
-    if has(Std::EhFrameHdr) {
-        phdrs.push(single(Std::EhFrameHdr, c::PT_GNU_EH_FRAME));
-    }
-    if has(Std::Sframe) {
-        phdrs.push(single(Std::Sframe, c::PT_GNU_SFRAME));
-    }
-    let stack_flags = c::PF_R | c::PF_W | if executable_stack { c::PF_X } else { 0 };
-    let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
-    stack.p_memsz = args.z.stack_size.unwrap_or(0);
-    if args.z.gnu_stack {
-        phdrs.push(stack);
-    }
-    if has_relro {
-        let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
-        for load in loads.iter().filter(|load| load.relro) {
-            for id in &load.sections {
-                let section = &outputs.sections[id.index()];
-                if section.size > 0 && !section.is_tbss() {
-                    cover(
-                        &mut segment,
-                        section.offset,
-                        section.address,
-                        section.file_size(),
-                        section.size,
-                    );
-                }
-            }
-        }
-        // The dynamic linker protects whole pages; nothing else is on the last one. It knows pages as small as the
-        // machine has them, and nothing may be mapped beyond.
-        let small = args.z.common_page_size.unwrap_or(0x1000).clamp(1, page);
-        let end = { segment.p_vaddr }.wrapping_add(segment.p_memsz);
-        let end = align_up(end, small.next_power_of_two());
-        segment.p_memsz = end.wrapping_sub(segment.p_vaddr);
-        contain(&mut phdrs, segment);
-        phdrs.push(segment);
-    }
-    debug_assert_eq!(phdrs.len(), count);
-    Segments {
-        phdrs,
-        sections: in_file,
-        shoff,
-        file_size,
-        tls,
-        image_base,
-        wrapped,
     }
 }
 
-/// Makes the segment that is loaded and holds the end of what becomes read-only as long as that, whose last page is of no
-/// use to anybody else: what is protected is to be something that is mapped.
-pub(crate) fn contain(phdrs: &mut [Phdr], relro: Phdr) {
-    let end = |phdr: &Phdr| { phdr.p_vaddr }.wrapping_add(phdr.p_memsz);
-    let holds = |load: &&mut Phdr| {
-        let (kind, start, size) = (load.p_type, load.p_vaddr, load.p_memsz);
-        kind == c::PT_LOAD && start < end(&relro) && size > 0
-    };
-    let last = phdrs.iter_mut().filter(holds);
-    if let Some(load) = last.max_by_key(|load| load.p_vaddr) {
-        let wanted = end(&relro).wrapping_sub(load.p_vaddr);
-        load.p_memsz = { load.p_memsz }.max(wanted);
-    }
-}
-
-/// The next multiple of a power of two, beginning again at 0 behind the last one.
-fn align_up(value: u64, align: u64) -> u64 {
-    value.wrapping_add(align - 1) & !(align - 1)
+/// The segment of what becomes read-only after relocation.
+fn relro(outputs: &Outputs, args: &Args, loads: &[Load]) -> Phdr {
+    let loads = loads.iter().filter(|load| load.relro);
+    let sections = loads.flat_map(|load| load.sections.iter());
+    let sections = sections.map(|id| &outputs.sections[id.index()]);
+    let sections = sections.filter(|section| section.size > 0 && !section.is_tbss());
+    let mut segment = covering(phdr(c::PT_GNU_RELRO, c::PF_R, 1), sections);
+    // The dynamic linker protects whole pages; nothing else is on the last one. It knows pages as small as the machine has
+    // them, and nothing may be mapped beyond.
+    let page = page_size(args);
+    let small = args.z.common_page_size.unwrap_or(0x1000).clamp(1, page);
+    let end = { segment.p_vaddr }.wrapping_add(segment.p_memsz);
+    let end = align_up(end, small.next_power_of_two());
+    segment.p_memsz = end.wrapping_sub(segment.p_vaddr);
+    segment
 }
 
 /// Reports two segments that would be loaded at the same addresses: the options that give sections their addresses
@@ -551,8 +502,16 @@ pub fn report_overlap(phdrs: &[Phdr], diag: &Diagnostics) {
     }
 }
 
-fn loads_only_headers(load: &Load) -> bool {
-    load.sections.is_empty()
+impl Covered for &OutputSection<'_> {
+    fn position(&self) -> Extent {
+        Extent {
+            offset: self.offset,
+            address: self.address,
+            file_size: self.file_size(),
+            size: self.size,
+            align: self.align,
+        }
+    }
 }
 
 /// Runs of note sections with the same alignment: one `PT_NOTE` each.

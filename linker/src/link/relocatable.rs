@@ -175,38 +175,14 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     check(diag)?;
     timing.phase("choose symbols");
 
-    let names = write::RelocationNames::new(&plan);
-    let entry = entry_value(args, &symbols, &symtab);
-    let os_abi = write::os_abi(&files, &linked);
-    let layout = write::Layout::new(&plan, &needed, &symtab, &names, entry, os_abi)
-        .map_err(|write::TooLarge(what)| too_large(diag, what))?;
-    let cannot_write = |why: std::io::Error| {
-        diag.error(format!("cannot write {}: {why}", args.output.display()));
-        Failed
-    };
-    let mut output =
-        OutputFile::create(&args.output, layout.size, Use::Data).map_err(cannot_write)?;
-    let writer = write::Writer {
-        layout: &layout,
+    let writing = Writing {
         referrer,
         needed: &needed,
         symtab: &symtab,
+        os_abi: write::os_abi(&files, &linked),
+        build_id: build_id_style.as_ref(),
     };
-    writer.write(output.bytes());
-    if let (Some(style), Some(at)) = (&build_id_style, write::build_id_offset(&layout, &plan)) {
-        let id = style.compute(output.bytes()).map_err(|why| {
-            diag.error(why);
-            Failed
-        })?;
-        let at = at as usize;
-        output.bytes()[at..at + id.len()].copy_from_slice(&id);
-    }
-    // The build id keeps its place only if it is in it before sections are moved.
-    if let Some(wanted) = debug_sections::Wanted::from_args(args) {
-        debug_sections::finish(&mut output, wanted, diag).map_err(cannot_write)?;
-    }
-    // Also a warning of the last steps can be an error (`--fatal-warnings`).
-    check(diag)?;
+    let mut output = writing.write(args, diag)?;
     let output_size = output.bytes().len() as u64;
     // Where this fails there is no output either.
     dependency_file::write(args, &arena, scripts).map_err(|why| {
@@ -215,7 +191,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     })?;
     output.commit().map_err(|why| {
         dependency_file::remove(args);
-        cannot_write(why)
+        cannot_write(args, diag)(why)
     })?;
     timing.phase("write");
 
@@ -270,6 +246,60 @@ fn materialize<'a>(
         tickets.push(id);
     }
     tickets
+}
+
+/// What an output is written from.
+struct Writing<'w, 'a> {
+    referrer: references::Referrer<'w, 'a>,
+    needed: &'w references::Needed,
+    symtab: &'w symtab::Symtab<'a>,
+    /// `EI_OSABI`.
+    os_abi: u8,
+    build_id: Option<&'w build_id::Style>,
+}
+
+impl Writing<'_, '_> {
+    /// Writes the output, which is not in its place yet.
+    fn write(&self, args: &Args, diag: &Diagnostics) -> Result<OutputFile, Failed> {
+        let plan = self.referrer.plan;
+        let names = write::RelocationNames::new(plan);
+        let entry = entry_value(args, self.referrer.symbols, self.symtab);
+        let layout = write::Layout::new(plan, self.needed, self.symtab, &names, entry, self.os_abi)
+            .map_err(|write::TooLarge(what)| too_large(diag, what))?;
+        let cannot_write = cannot_write(args, diag);
+        let mut output =
+            OutputFile::create(&args.output, layout.size, Use::Data).map_err(&cannot_write)?;
+        let writer = write::Writer {
+            layout: &layout,
+            referrer: self.referrer,
+            needed: self.needed,
+            symtab: self.symtab,
+        };
+        writer.write(output.bytes());
+        if let (Some(style), Some(at)) = (self.build_id, write::build_id_offset(&layout, plan)) {
+            let id = style.compute(output.bytes()).map_err(|why| {
+                diag.error(why);
+                Failed
+            })?;
+            let at = at as usize;
+            output.bytes()[at..at + id.len()].copy_from_slice(&id);
+        }
+        // The build id keeps its place only if it is in it before sections are moved.
+        if let Some(wanted) = debug_sections::Wanted::from_args(args) {
+            debug_sections::finish(&mut output, wanted, diag).map_err(&cannot_write)?;
+        }
+        // Also a warning of the last steps can be an error (`--fatal-warnings`).
+        check(diag)?;
+        Ok(output)
+    }
+}
+
+/// Reports that the output cannot be written, and why.
+fn cannot_write(args: &Args, diag: &Diagnostics) -> impl Fn(std::io::Error) -> Failed {
+    move |why| {
+        diag.error(format!("cannot write {}: {why}", args.output.display()));
+        Failed
+    }
 }
 
 /// `-e`: the symbol's offset in its section, as GNU ld has it; else 0.

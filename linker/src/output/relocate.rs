@@ -601,44 +601,8 @@ impl Relocator<'_, '_> {
                 store(bytes, offset, field, addend)
             }
             Plan::Absolute(Field::Word64) => {
-                if is(flag::IMPORTED) {
-                    let writable = places.sections.state(site.section) & state::WRITE != 0;
-                    // Neither copied nor called by way of a PLT entry: its address comes at run time.
-                    let patched = target
-                        .symbol
-                        .is_some_and(|id| places.symbols.key(id).rank() == rank::SHARED)
-                        && !is(flag::NEEDS_COPY | flag::CANONICAL_PLT);
-                    if self.mode.pic || writable || patched {
-                        let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
-                        DynamicSlots::take(
-                            &mut dynamic.symbolic,
-                            &mut dynamic.is_overrun,
-                            Rela::new(place, reloc::R_X86_64_64, symbol, target.addend),
-                        );
-                        return store(bytes, offset, Field::Word64, 0);
-                    }
-                } else if is(flag::IFUNC) && !(self.mode.pic && is(flag::CANONICAL_PLT)) {
-                    if self.mode.pic {
-                        let resolver = target.address.wrapping_add(addend);
-                        DynamicSlots::take(
-                            &mut dynamic.irelative,
-                            &mut dynamic.is_overrun,
-                            Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, resolver as i64),
-                        );
-                        return store(bytes, offset, Field::Word64, resolver);
-                    }
-                } else if self.mode.pic
-                    && !target.dead
-                    && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
-                    && (!site.packs || !relocation_action::is_packed(fixup.offset))
-                {
-                    DynamicSlots::take(
-                        &mut dynamic.relative,
-                        &mut dynamic.is_overrun,
-                        Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64),
-                    );
-                }
-                store(bytes, offset, Field::Word64, value)
+                let word = self.word64(site, fixup, target, value, place, dynamic);
+                store(bytes, offset, Field::Word64, word)
             }
             Plan::Absolute(field) => store(bytes, offset, field, value),
             Plan::PcRelative(field) => store(bytes, offset, field, value.wrapping_sub(place)),
@@ -752,6 +716,60 @@ impl Relocator<'_, '_> {
             // The scan has reported it.
             Plan::Impossible(_) => Ok(()),
         }
+    }
+
+    /// What is written for a word that holds an address, whose `value` is known so far, and its dynamic relocation, if it
+    /// has one.
+    fn word64(
+        &self,
+        site: &Site,
+        fixup: &Fixup,
+        target: &Resolved,
+        value: u64,
+        place: u64,
+        dynamic: &mut DynamicSlots,
+    ) -> u64 {
+        let places = self.places;
+        let addend = target.addend as u64;
+        let is = |mask: u32| target.flags & mask != 0;
+        if is(flag::IMPORTED) {
+            let writable = places.sections.state(site.section) & state::WRITE != 0;
+            // Neither copied nor called by way of a PLT entry: its address comes at run time.
+            let patched = target
+                .symbol
+                .is_some_and(|id| places.symbols.key(id).rank() == rank::SHARED)
+                && !is(flag::NEEDS_COPY | flag::CANONICAL_PLT);
+            if self.mode.pic || writable || patched {
+                let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
+                DynamicSlots::take(
+                    &mut dynamic.symbolic,
+                    &mut dynamic.is_overrun,
+                    Rela::new(place, reloc::R_X86_64_64, symbol, target.addend),
+                );
+                return 0;
+            }
+        } else if is(flag::IFUNC) && !(self.mode.pic && is(flag::CANONICAL_PLT)) {
+            if self.mode.pic {
+                let resolver = target.address.wrapping_add(addend);
+                DynamicSlots::take(
+                    &mut dynamic.irelative,
+                    &mut dynamic.is_overrun,
+                    Rela::new(place, reloc::R_X86_64_IRELATIVE, 0, resolver as i64),
+                );
+                return resolver;
+            }
+        } else if self.mode.pic
+            && !target.dead
+            && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
+            && (!site.packs || !relocation_action::is_packed(fixup.offset))
+        {
+            DynamicSlots::take(
+                &mut dynamic.relative,
+                &mut dynamic.is_overrun,
+                Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64),
+            );
+        }
+        value
     }
 
     fn size(&self, site: &Site, fixup: &Fixup, target: &Resolved) -> u64 {

@@ -101,6 +101,7 @@ struct MadePart {
     optional: bool,
 }
 
+#[allow(clippy::too_many_lines)] // one entry a part
 fn made_parts(dynamic: bool) -> Vec<MadePart> {
     const A: u64 = shf::ALLOC;
     const AW: u64 = shf::ALLOC | shf::WRITE;

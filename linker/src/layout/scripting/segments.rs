@@ -9,7 +9,10 @@ use crate::args::{Args, Magic, SeparateCode};
 use crate::base::ids::OutputId;
 use crate::elf::shf;
 use crate::elf::{Ehdr, Phdr, c};
-use crate::layout::program_headers::{TlsSegment, contain, cover, phdr, segment_flags};
+use crate::layout::segment_table::{
+    Covered, Extent, Table, TlsSegment, cover, covering, own_header, page_size, phdr,
+    segment_flags, size_of_headers, stack, thread_storage,
+};
 use crate::messages::diag::Diagnostics;
 use crate::script::{EvalError, Expr, ProgramHeader, Script};
 
@@ -48,6 +51,18 @@ impl Section<'_> {
     }
     fn file_size(&self) -> u64 {
         if self.bits { self.size } else { 0 }
+    }
+}
+
+impl Covered for &Section<'_> {
+    fn position(&self) -> Extent {
+        Extent {
+            offset: self.offset,
+            address: self.address,
+            file_size: self.file_size(),
+            size: self.size,
+            align: self.align,
+        }
     }
 }
 
@@ -93,14 +108,6 @@ pub(super) struct Shape {
     pub end: u64,
 }
 
-fn page_size(args: &Args) -> u64 {
-    args.z
-        .max_page_size
-        .unwrap_or(0x1000)
-        .max(1)
-        .next_power_of_two()
-}
-
 /// Bytes of the headers, given what there is so far. With a segment of their own if there may be one: whether there is
 /// room for it depends on what `SIZEOF_HEADERS` says.
 pub(super) fn headers_size(
@@ -123,11 +130,6 @@ pub(super) fn headers_size(
             size_of_headers(loads + usize::from(own) + count_special(sections, special))
         }
     }
-}
-
-/// Size of the ELF header and so many program headers.
-fn size_of_headers(count: usize) -> u64 {
-    (size_of::<Ehdr>() + count * size_of::<Phdr>()) as u64
 }
 
 /// The loaded segments, and the size of the headers. If there is room for them, the headers are loaded: either with the
@@ -287,16 +289,6 @@ fn note_runs(sections: &[Section]) -> Vec<Vec<usize>> {
     runs
 }
 
-fn cover_section(segment: &mut Phdr, section: &Section) {
-    cover(
-        segment,
-        section.offset,
-        section.address,
-        section.file_size(),
-        section.size,
-    );
-}
-
 /// Gives loaded sections their places in the file, and makes the program headers.
 pub(super) fn assign(
     args: &Args,
@@ -326,7 +318,6 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
         loaded.push(segment);
     }
     let headers_loaded = loads.first().is_some_and(|load| load.headers.is_some());
-    let mut phdrs = Vec::new();
     let offset_of = |address: u64| {
         let load = loaded.iter().find(|load| {
             let start = { load.p_vaddr };
@@ -334,103 +325,66 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
         });
         load.map_or(0, |load| { load.p_offset } + (address - { load.p_vaddr }))
     };
-    let single = |range: &Range, p_type: u32| {
-        let mut segment = phdr(p_type, segment_flags(range.flags), range.align.max(1));
-        cover(
-            &mut segment,
-            offset_of(range.address),
-            range.address,
-            range.size,
-            range.size,
-        );
-        segment
+    let single = |range: Option<Range>, p_type: u32| {
+        range.map(|range| {
+            let mut segment = phdr(p_type, segment_flags(range.flags), range.align.max(1));
+            let (at, offset) = (range.address, offset_of(range.address));
+            cover(&mut segment, offset, at, range.size, range.size);
+            segment
+        })
     };
-    if let Some(range) = &special.interpreter {
+    let tls = thread_segment(sections);
+    let table = Table {
         // The table says where it is only if it is loaded; there is room for that, be it used or not.
-        if headers_loaded {
-            let mut own = phdr(c::PT_PHDR, c::PF_R, 8);
-            let start = size_of::<Ehdr>() as u64;
-            cover(
-                &mut own,
-                start,
-                image_base.wrapping_add(start),
-                headers - start,
-                headers - start,
-            );
-            phdrs.push(own);
-        }
-        phdrs.push(single(range, c::PT_INTERP));
-    }
-    phdrs.extend(&loaded);
-    if let Some(range) = &special.dynamic {
-        phdrs.push(single(range, c::PT_DYNAMIC));
-    }
-    for run in note_runs(sections) {
-        let mut segment = phdr(c::PT_NOTE, c::PF_R, sections[run[0]].align);
-        for i in run {
-            cover_section(&mut segment, &sections[i]);
-        }
-        phdrs.push(segment);
-    }
-    if let Some(range) = &special.property {
-        phdrs.push(single(range, c::PT_GNU_PROPERTY));
-    }
-    let tls = thread_storage(sections);
-    if let Some((segment, _)) = tls {
-        phdrs.push(segment);
-    }
-    if let Some(range) = &special.frames {
-        phdrs.push(single(range, c::PT_GNU_EH_FRAME));
-    }
-    if let Some(range) = &special.sframe {
-        phdrs.push(single(range, c::PT_GNU_SFRAME));
-    }
-    let stack_flags = c::PF_R | c::PF_W | if special.executable_stack { c::PF_X } else { 0 };
-    let mut stack = phdr(c::PT_GNU_STACK, stack_flags, 0x10);
-    stack.p_memsz = args.z.stack_size.unwrap_or(0);
-    phdrs.push(stack);
-    if let Some((start, stop)) = special.relro {
-        let mut segment = phdr(c::PT_GNU_RELRO, c::PF_R, 1);
-        for i in &order {
-            let section = &sections[*i];
-            if section.address >= start && section.address < stop && section.extent() > 0 {
-                cover_section(&mut segment, section);
-            }
-        }
-        if { segment.p_memsz } > 0 {
-            segment.p_memsz = stop - { segment.p_vaddr };
-            segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
-            contain(&mut phdrs, segment);
-        }
-        phdrs.push(segment);
-    }
+        own: (headers_loaded && special.interpreter.is_some())
+            .then(|| own_header(image_base, headers - size_of::<Ehdr>() as u64)),
+        interpreter: single(special.interpreter, c::PT_INTERP),
+        dynamic: single(special.dynamic, c::PT_DYNAMIC),
+        notes: note_runs(sections)
+            .iter()
+            .map(|run| {
+                let empty = phdr(c::PT_NOTE, c::PF_R, sections[run[0]].align);
+                covering(empty, run.iter().map(|i| &sections[*i]))
+            })
+            .collect(),
+        property: single(special.property, c::PT_GNU_PROPERTY),
+        tls: tls.map(|(segment, _)| segment),
+        frames: single(special.frames, c::PT_GNU_EH_FRAME),
+        sframe: single(special.sframe, c::PT_GNU_SFRAME),
+        stack: Some(stack(args, special.executable_stack)),
+        relro: special
+            .relro
+            .map(|relro| read_only(sections, &order, relro)),
+        loaded,
+    };
     Shape {
-        phdrs,
+        phdrs: table.into_phdrs(),
         tls: tls.map(|(_, tls)| tls),
         image_base,
         end,
     }
 }
 
-/// The segment of thread-local storage.
-fn thread_storage(sections: &[Section]) -> Option<(Phdr, TlsSegment)> {
-    let mut segment = phdr(c::PT_TLS, c::PF_R, 1);
-    let mut any = false;
-    for section in sections {
-        if section.is_alloc() && section.flags & shf::TLS != 0 {
-            any = true;
-            cover_section(&mut segment, section);
-            segment.p_align = { segment.p_align }.max(section.align);
-        }
+/// The segment of what becomes read-only, from one address to another.
+fn read_only(sections: &[Section], order: &[usize], (start, stop): (u64, u64)) -> Phdr {
+    let sections = order.iter().map(|i| &sections[*i]);
+    let inside = sections.filter(|section| {
+        section.address >= start && section.address < stop && section.extent() > 0
+    });
+    let mut segment = covering(phdr(c::PT_GNU_RELRO, c::PF_R, 1), inside);
+    if { segment.p_memsz } > 0 {
+        segment.p_memsz = stop - { segment.p_vaddr };
+        segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
     }
-    let end = { segment.p_vaddr }.checked_add(segment.p_memsz)?;
-    any.then_some((
-        segment,
-        TlsSegment {
-            start: segment.p_vaddr,
-            thread_pointer: end.checked_next_multiple_of(segment.p_align)?,
-        },
-    ))
+    segment
+}
+
+/// The segment of thread-local storage.
+fn thread_segment(sections: &[Section]) -> Option<(Phdr, TlsSegment)> {
+    let is_tls = |section: &&Section| section.is_alloc() && section.flags & shf::TLS != 0;
+    let mut members = sections.iter().filter(is_tls).peekable();
+    members.peek()?;
+    Some(thread_storage(members))
 }
 
 /// Gives the sections of a segment their places in the file, from `end` on.
@@ -515,7 +469,7 @@ fn by_script(
             }
         }
     }
-    let size = (size_of::<Ehdr>() + headers.len() * size_of::<Phdr>()) as u64;
+    let size = size_of_headers(headers.len());
     let mut end = size;
     let mut image_base = 0;
     let mut placed = vec![false; sections.len()];
@@ -604,7 +558,7 @@ fn by_script(
             }
         }
         for i in members {
-            cover_section(segment, &sections[*i]);
+            *segment = covering(*segment, [&sections[*i]]);
             segment.p_align = { segment.p_align }.max(sections[*i].align);
         }
         if { segment.p_type } == c::PT_GNU_STACK {
@@ -617,7 +571,7 @@ fn by_script(
     }
     Shape {
         phdrs,
-        tls: thread_storage(sections).map(|(_, tls)| tls),
+        tls: thread_segment(sections).map(|(_, tls)| tls),
         image_base,
         end,
     }

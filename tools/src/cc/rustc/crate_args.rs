@@ -249,35 +249,48 @@ pub fn read(args: &[OsString]) -> Result<Library, &'static str> {
     }
     let name = name.ok_or("a crate without a name")?;
     library.directory = directory.ok_or("no directory for what is made")?;
-    // `\` and `"` are written otherwise in JSON.
-    let is_plain = |byte: &u8| (0x20..0x7f).contains(byte) && !matches!(byte, b'\\' | b'"');
-    let is_file_name = |text: &[u8]| !text.contains(&b'/') && text.iter().all(is_plain);
-    if !library.directory.as_bytes().iter().all(is_plain)
-        || !is_file_name(name.as_bytes())
-        || !is_file_name(&extra)
-    {
-        return Err("a directory or a name with unusual characters");
-    }
     emits.sort();
     emits.dedup();
-    for emit in &emits {
-        let (start, end) = match emit.as_bytes() {
-            b"link" => (&b"lib"[..], &b".rlib"[..]),
-            b"metadata" => (&b"lib"[..], &b".rmeta"[..]),
-            b"dep-info" => (&b""[..], &b".d"[..]),
-            _ => return Err("an output of another kind than of libraries"),
-        };
-        let file = to_os(&[start, name.as_bytes(), &extra, end].concat());
-        if end == b".d" {
-            library.dependency_file.clone_from(&file);
-        }
-        library.outputs.push(file);
-    }
-    if library.dependency_file.is_empty() || library.outputs.len() < 2 {
-        return Err("no list of the inputs is asked for");
-    }
+    library.name_outputs(&name, &extra, &emits)?;
     library.words.extend(emits);
     Ok(library)
+}
+
+impl Library {
+    /// Names what is made: `emits` are the kinds, `extra` is `-C extra-filename`.
+    fn name_outputs(
+        &mut self,
+        name: &OsStr,
+        extra: &[u8],
+        emits: &[OsString],
+    ) -> Result<(), &'static str> {
+        // `\` and `"` are written otherwise in JSON.
+        let is_plain = |byte: &u8| (0x20..0x7f).contains(byte) && !matches!(byte, b'\\' | b'"');
+        let is_file_name = |text: &[u8]| !text.contains(&b'/') && text.iter().all(is_plain);
+        if !self.directory.as_bytes().iter().all(is_plain)
+            || !is_file_name(name.as_bytes())
+            || !is_file_name(extra)
+        {
+            return Err("a directory or a name with unusual characters");
+        }
+        for emit in emits {
+            let (start, end) = match emit.as_bytes() {
+                b"link" => (&b"lib"[..], &b".rlib"[..]),
+                b"metadata" => (&b"lib"[..], &b".rmeta"[..]),
+                b"dep-info" => (&b""[..], &b".d"[..]),
+                _ => return Err("an output of another kind than of libraries"),
+            };
+            let file = to_os(&[start, name.as_bytes(), extra, end].concat());
+            if end == b".d" {
+                self.dependency_file.clone_from(&file);
+            }
+            self.outputs.push(file);
+        }
+        if self.dependency_file.is_empty() || self.outputs.len() < 2 {
+            return Err("no list of the inputs is asked for");
+        }
+        Ok(())
+    }
 }
 
 fn to_os(bytes: &[u8]) -> OsString {
