@@ -206,7 +206,7 @@ fn parse_section(
     for record in eh_frame::records(bytes, fixups.len(), offset) {
         let record = record.map_err(|why| why.to_string())?;
         let relocations = (record.relocs.start as u32, record.relocs.end as u32);
-        match record.kind {
+        let (cie, relocations) = match record.kind {
             // The CIE pointers of a fragment's FDEs are zero and have fixups.
             RecordKind::Cie if fdes_only => {
                 let pointer = fixups
@@ -221,18 +221,7 @@ fn parse_section(
                 let Some(cie) = cie else {
                     return Err(no_cie(record.offset));
                 };
-                let relocations = (relocations.0 + 1, relocations.1);
-                push_fde(
-                    file,
-                    object,
-                    sections,
-                    number,
-                    &record,
-                    cie,
-                    relocations,
-                    fixups,
-                    frames,
-                )?;
+                (cie, (relocations.0 + 1, relocations.1))
             }
             RecordKind::Cie => {
                 let cie = eh_frame::Cie::parse(bytes, &record).inspect_err(|why| warn(why));
@@ -245,6 +234,7 @@ fn parse_section(
                     pointer_size: pointer_size.map_or(0, |size| size as u8),
                     used: AtomicBool::new(false),
                 });
+                continue;
             }
             RecordKind::Fde { cie } => {
                 let found = frames.cies[first_cie..]
@@ -252,21 +242,24 @@ fn parse_section(
                 let Ok(found) = found else {
                     return Err(no_cie(record.offset));
                 };
-                let cie = first_cie + found;
-                push_fde(
-                    file,
-                    object,
-                    sections,
-                    number,
-                    &record,
-                    cie,
-                    relocations,
-                    fixups,
-                    frames,
-                )?;
+                (first_cie + found, relocations)
             }
-            RecordKind::Terminator => frames.terminator = true,
-        }
+            RecordKind::Terminator => {
+                frames.terminator = true;
+                continue;
+            }
+        };
+        push_fde(
+            file,
+            object,
+            sections,
+            number,
+            &record,
+            cie,
+            relocations,
+            fixups,
+            frames,
+        )?;
     }
     Ok(())
 }

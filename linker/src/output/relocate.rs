@@ -595,6 +595,14 @@ impl Relocator<'_, '_> {
         let thread_pointer = places.segments.tls.map_or(0, |tls| tls.thread_pointer);
         let tls_start = places.segments.tls.map_or(0, |tls| tls.start);
         let tpoff = target.address.wrapping_sub(thread_pointer);
+        let distance = |bytes: &mut [u8], field, to: u64, from: u64| {
+            store(
+                bytes,
+                offset,
+                field,
+                to.wrapping_add(addend).wrapping_sub(from),
+            )
+        };
         match plan {
             Plan::None => Ok(()),
             Plan::Absolute(field) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {
@@ -605,38 +613,13 @@ impl Relocator<'_, '_> {
                 store(bytes, offset, Field::Word64, word)
             }
             Plan::Absolute(field) => store(bytes, offset, field, value),
-            Plan::PcRelative(field) => store(bytes, offset, field, value.wrapping_sub(place)),
-            Plan::Plt(field) => {
-                let to = plt.unwrap_or(target.address).wrapping_add(addend);
-                store(bytes, offset, field, to.wrapping_sub(place))
-            }
-            Plan::PltGot(field) => {
-                let to = plt.unwrap_or(target.address).wrapping_add(addend);
-                store(bytes, offset, field, to.wrapping_sub(got))
-            }
-            Plan::GotRelative(field) => store(bytes, offset, field, value.wrapping_sub(got)),
-            Plan::GotPc(field) => store(
-                bytes,
-                offset,
-                field,
-                got.wrapping_add(addend).wrapping_sub(place),
-            ),
-            Plan::GotOffset(field) => store(
-                bytes,
-                offset,
-                field,
-                slot(|slots| slots.got)
-                    .wrapping_add(addend)
-                    .wrapping_sub(got),
-            ),
-            Plan::GotSlot(field) => store(
-                bytes,
-                offset,
-                field,
-                slot(|slots| slots.got)
-                    .wrapping_add(addend)
-                    .wrapping_sub(place),
-            ),
+            Plan::PcRelative(field) => distance(bytes, field, address, place),
+            Plan::Plt(field) => distance(bytes, field, plt.unwrap_or(target.address), place),
+            Plan::PltGot(field) => distance(bytes, field, plt.unwrap_or(target.address), got),
+            Plan::GotRelative(field) => distance(bytes, field, address, got),
+            Plan::GotPc(field) => distance(bytes, field, got, place),
+            Plan::GotOffset(field) => distance(bytes, field, slot(|slots| slots.got), got),
+            Plan::GotSlot(field) => distance(bytes, field, slot(|slots| slots.got), place),
             Plan::GotToPc(load) => load.to_pc_relative(bytes, offset, target.address, place),
             Plan::GotToImmediate(load) => load.to_immediate(bytes, offset, target.address),
             Plan::Size(field) if is(flag::IMPORTED) && !is(flag::UNDEFINED_WEAK) => {
@@ -651,27 +634,12 @@ impl Relocator<'_, '_> {
                 field,
                 self.size(site, fixup, target).wrapping_add(addend),
             ),
-            Plan::TlsPair(field) => store(
-                bytes,
-                offset,
-                field,
-                slot(|slots| slots.tls_pair)
-                    .wrapping_add(addend)
-                    .wrapping_sub(place),
-            ),
+            Plan::TlsPair(field) => distance(bytes, field, slot(|slots| slots.tls_pair), place),
             Plan::TlsPairToExec(sequence) => sequence.to_le(bytes, offset, tpoff),
             Plan::TlsPairToInitial(sequence) => {
                 sequence.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)
             }
-            Plan::TlsModule(field) => store(
-                bytes,
-                offset,
-                field,
-                places
-                    .slot(places.got.module)
-                    .wrapping_add(addend)
-                    .wrapping_sub(place),
-            ),
+            Plan::TlsModule(field) => distance(bytes, field, places.slot(places.got.module), place),
             Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
             // Nothing is there to have an offset.
             Plan::ModuleOffset(field) if is(flag::UNDEFINED_WEAK) => {
@@ -683,31 +651,14 @@ impl Relocator<'_, '_> {
                 } else {
                     thread_pointer
                 };
-                store(
-                    bytes,
-                    offset,
-                    field,
-                    target.address.wrapping_add(addend).wrapping_sub(base),
-                )
+                distance(bytes, field, target.address, base)
             }
-            Plan::TlsSlot(field) => store(
-                bytes,
-                offset,
-                field,
-                slot(|slots| slots.tpoff)
-                    .wrapping_add(addend)
-                    .wrapping_sub(place),
-            ),
+            Plan::TlsSlot(field) => distance(bytes, field, slot(|slots| slots.tpoff), place),
             Plan::TlsSlotToExec(access) => access.to_le(bytes, offset, tpoff),
             Plan::TlsOffset(field) => store(bytes, offset, field, tpoff.wrapping_add(addend)),
-            Plan::TlsDescriptor(field) => store(
-                bytes,
-                offset,
-                field,
-                slot(|slots| slots.descriptor)
-                    .wrapping_add(addend)
-                    .wrapping_sub(place),
-            ),
+            Plan::TlsDescriptor(field) => {
+                distance(bytes, field, slot(|slots| slots.descriptor), place)
+            }
             Plan::DescriptorToExec(access) => access.to_le(bytes, offset, tpoff),
             Plan::DescriptorToInitial(access) => {
                 access.to_ie(bytes, offset, slot(|slots| slots.tpoff), place)

@@ -61,6 +61,7 @@ pub struct Sections {
 }
 
 /// What the linker consumes from the linked files beside their contents.
+#[derive(Default)]
 pub struct SectionFacts {
     /// Bytes of all loaded sections, before anything is left out or merged.
     pub loaded_size: u64,
@@ -163,15 +164,7 @@ impl Sections {
             })
             .collect();
 
-        let mut facts = SectionFacts {
-            loaded_size: 0,
-            executable_stack: Vec::new(),
-            properties: Vec::new(),
-            frames: Vec::new(),
-            sframes: Vec::new(),
-            link_order: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let mut facts = SectionFacts::default();
         for (id, found, part) in found {
             facts.loaded_size = facts.loaded_size.saturating_add(found.loaded_size);
             if found.executable_stack == Some(true) {
@@ -255,15 +248,7 @@ impl Sections {
         sections
             .state
             .resize_with(total as usize, AtomicU8::default);
-        let mut facts = SectionFacts {
-            loaded_size: 0,
-            executable_stack: Vec::new(),
-            properties: Vec::new(),
-            frames: Vec::new(),
-            sframes: Vec::new(),
-            link_order: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let mut facts = SectionFacts::default();
         for (file, input) in files.iter() {
             let range = sections.of_file(file);
             if range.is_empty() {

@@ -216,6 +216,29 @@ pub struct OutputSection<'a> {
     pub no_load: bool,
 }
 
+impl<'a> OutputSection<'a> {
+    /// One with nothing in it yet.
+    fn new(name: &'a [u8], sh_type: u32, flags: u64) -> OutputSection<'a> {
+        OutputSection {
+            name: Cow::Borrowed(name),
+            sh_type,
+            flags,
+            entsize: 0,
+            relro: false,
+            rank: 0,
+            address: 0,
+            load_offset: 0,
+            offset: 0,
+            size: 0,
+            align: 1,
+            header: 0,
+            relocates: None,
+            linked: None,
+            no_load: false,
+        }
+    }
+}
+
 impl OutputSection<'_> {
     /// Loaded into memory.
     pub fn is_alloc(&self) -> bool {
@@ -332,21 +355,9 @@ impl<'a> Default for Outputs<'a> {
             .iter()
             .enumerate()
             .map(|(i, (name, sh_type, flags, relro))| OutputSection {
-                name: Cow::Borrowed(name.as_bytes()),
-                sh_type: *sh_type,
-                flags: *flags,
-                entsize: 0,
                 relro: *relro,
                 rank: i as u32 * 16,
-                address: 0,
-                load_offset: 0,
-                offset: 0,
-                size: 0,
-                align: 1,
-                header: 0,
-                relocates: None,
-                linked: None,
-                no_load: false,
+                ..OutputSection::new(name.as_bytes(), *sh_type, *flags)
             });
         let main = (0..STANDARD_COUNT).map(|i| Part {
             output: OutputId(i),
@@ -454,21 +465,9 @@ impl<'a> Outputs<'a> {
                 let rank = orphan_rank(custom.sh_type, kept, relro);
                 let id = OutputId(next_number(self.sections.len())?);
                 self.sections.push(OutputSection {
-                    name: Cow::Borrowed(custom.name),
-                    sh_type: custom.sh_type,
-                    flags: kept,
-                    entsize: 0,
                     relro,
                     rank,
-                    address: 0,
-                    load_offset: 0,
-                    offset: 0,
-                    size: 0,
-                    align: 1,
-                    header: 0,
-                    relocates: None,
-                    linked: None,
-                    no_load: false,
+                    ..OutputSection::new(custom.name, custom.sh_type, kept)
                 });
                 id
             }
