@@ -12,7 +12,7 @@ use crate::input::object::{Fixups, Object};
 use crate::input::parts::{Target, Unwind};
 use crate::input::ticket_object::is_cie_pointer;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::input_sections::{Sections, state};
+use crate::resolve::input_sections::{SectionRef, Sections, state};
 use crate::resolve::room::Room;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
@@ -122,14 +122,15 @@ impl Frames {
                 };
                 let file = file_of(&of_file[0]);
                 let object = files.object(file);
-                let numbers = (of_file.iter())
+                let inputs = (of_file.iter())
                     .filter(|id| sections.state(**id) & state::DISCARDED == 0)
-                    .map(|id| sections.origin(*id).1);
+                    .map(|id| sections.at(files, *id));
                 // An FDE may come before its CIE where each is a section of its own.
-                let is_cie = |number: &u32| object.unwind(*number) == Unwind::Cie;
-                let first = numbers.clone().filter(is_cie);
-                let second = numbers.filter(|number| !is_cie(number));
-                for number in first.chain(second) {
+                let is_cie = |input: &SectionRef| object.unwind(input.number) == Unwind::Cie;
+                let first = inputs.clone().filter(is_cie);
+                let second = inputs.filter(|input| !is_cie(input));
+                for input in first.chain(second) {
+                    let number = input.number;
                     if push_known_fde(object, number, &mut frames) {
                         continue;
                     }
@@ -137,7 +138,7 @@ impl Frames {
                     let warn = |why: &EhFrameError| {
                         diag.warn(format!("{place}: {why}; it is linked as it is"));
                     };
-                    let parsed = parse_section(file, object, sections, number, &mut frames, &warn);
+                    let parsed = parse_section(input, sections, &mut frames, &warn);
                     if let Err(why) = parsed {
                         diag.error(format!("{place}: {why}"));
                     }
@@ -185,21 +186,16 @@ fn push_known_fde(object: &Object, number: u32, frames: &mut FileFrames) -> bool
 }
 
 fn parse_section(
-    file: FileId,
-    object: &Object,
+    input: SectionRef,
     sections: &Sections,
-    number: u32,
     frames: &mut FileFrames,
     warn: &dyn Fn(&EhFrameError),
 ) -> Result<(), String> {
-    let bytes = object.section_bytes(number);
+    let (number, object) = (input.number, input.object);
+    let (bytes, fixups) = (input.bytes(), input.fixups());
     if u32::try_from(bytes.len()).is_err() {
         return Err("larger than 4 GiB".into());
     }
-    let fixups = object.fixups(
-        number,
-        sections.relocations[sections.id(file, number).index()],
-    );
     let offset = |i: usize| fixups.get(i).map_or(u64::MAX, |fixup| fixup.offset);
     let first_cie = frames.cies.len();
     let fdes_only = object.unwind(number) == Unwind::Fdes;
@@ -249,17 +245,7 @@ fn parse_section(
                 continue;
             }
         };
-        push_fde(
-            file,
-            object,
-            sections,
-            number,
-            &record,
-            cie,
-            relocations,
-            fixups,
-            frames,
-        )?;
+        push_fde(input, sections, &record, cie, relocations, frames)?;
     }
     Ok(())
 }
@@ -268,23 +254,20 @@ fn no_cie(offset: u64) -> String {
     format!("offset {offset:#x}: the frame description's CIE is not a CIE")
 }
 
-#[allow(clippy::too_many_arguments)] // a record in its section in its file
+/// Enters an FDE of `input`, a section of frame descriptions, unless it describes nothing. `relocations` are its own.
 fn push_fde(
-    file: FileId,
-    object: &Object,
+    input: SectionRef,
     sections: &Sections,
-    number: u32,
     record: &Record,
     cie: usize,
     relocations: (u32, u32),
-    fixups: Fixups,
     frames: &mut FileFrames,
 ) -> Result<(), String> {
     // The first relocation is that of the code's address. Without one, the code is not in this file.
     if relocations.0 == relocations.1 {
         return Ok(());
     }
-    let Some(fixup) = fixups.get(relocations.0 as usize) else {
+    let Some(fixup) = input.fixups().get(relocations.0 as usize) else {
         return Ok(());
     };
     if fixup.offset != record.id_offset + 4 {
@@ -295,18 +278,14 @@ fn push_fde(
     }
     // One that covers nothing would hide the one that follows at the same address.
     let pointer_size = u64::from(frames.cies[cie].pointer_size);
-    let range = elf::bytes(
-        object.section_bytes(number),
-        fixup.offset + pointer_size,
-        pointer_size,
-    );
+    let range = elf::bytes(input.bytes(), fixup.offset + pointer_size, pointer_size);
     if pointer_size != 0 && range.is_some_and(|range| range.iter().all(|byte| *byte == 0)) {
         return Ok(());
     }
-    let Some((describes, _)) = object.place_of(fixup.target) else {
+    let Some((describes, _)) = input.object.place_of(fixup.target) else {
         return Ok(());
     };
-    if sections.get(file, describes).is_none() {
+    if sections.get(input.file, describes).is_none() {
         return Err(format!(
             "offset {:#x}: describes section {describes}, which does not exist",
             record.offset
@@ -314,7 +293,7 @@ fn push_fde(
     }
     frames.fdes.push(Fde {
         describes,
-        section: number,
+        section: input.number,
         offset: record.offset as u32,
         size: record.size as u32,
         cie: cie as u32,

@@ -139,17 +139,10 @@ pub fn plan(
         Class::Absolute => Plan::Absolute(field),
         Class::GotSlotPcRelative => got_slot(mode, bytes, offset, r_type, addend, symbol, field),
         Class::None => Plan::None,
-        _ => rare(
-            mode,
-            bytes,
-            offset,
-            r_type,
-            addend,
-            symbol,
-            class,
-            field,
-            next(),
-        ),
+        _ => {
+            let place = (bytes, offset, r_type, addend);
+            rare(mode, place, symbol, (class, field), next())
+        }
     }
 }
 
@@ -187,19 +180,16 @@ fn got_slot(
     }
 }
 
+/// The fixups that few sections have: `place` is the section's bytes, the offset in them, the type and the addend.
 #[cold]
-#[allow(clippy::too_many_arguments)] // the pieces of one fixup
 fn rare(
     mode: Mode,
-    bytes: &[u8],
-    offset: u64,
-    r_type: u32,
-    addend: i64,
+    place: (&[u8], u64, u32, i64),
     symbol: u32,
-    class: Class,
-    field: Field,
+    (class, field): (Class, Field),
     next: Option<NextReloc>,
 ) -> Plan {
+    let (bytes, offset, r_type, addend) = place;
     let imported = symbol & flag::IMPORTED != 0;
     // An executable has no use for the general models, and a static one no `__tls_get_addr`: `--no-relax` does not
     // concern them.

@@ -291,9 +291,9 @@ impl Sframe {
 }
 
 fn parse(files: &Files, sections: &Sections, id: SectionId) -> Result<Parsed, SframeError> {
-    let (file, number) = sections.origin(id);
-    let object = files.object(file);
-    let (bytes, fixups) = object.contents(number, sections.relocations[id.index()]);
+    let section = sections.at(files, id);
+    let (file, number, object) = (section.file, section.number, section.object);
+    let (bytes, fixups) = object.contents(number, section.relocations);
     let header = header(bytes)?;
     let mut parsed = Parsed {
         format: Format {

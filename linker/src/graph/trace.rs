@@ -29,7 +29,7 @@ use crate::input::object::{Fixups, Object};
 use crate::input::parts::{Fixup, Place, Target, describe_missing};
 use crate::input::ticket_object::{PlainMember, TicketObject};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::input_sections::{Sections, state, why_discarded};
+use crate::resolve::input_sections::{SectionRef, Sections, state, why_discarded};
 use crate::resolve::resolution::Definitions;
 use crate::resolve::symbol_table::{SymbolTable, flag};
 use format_spec::outline::usage;
@@ -301,9 +301,8 @@ impl Tracer<'_, '_> {
 
     /// Scans a section that is alive, and the frame descriptions that belong to it.
     fn visit(&self, id: SectionId, needs: &Needs, found: &mut Found) {
-        let (file, number) = self.sections.origin(id);
-        let object = self.files.object(file);
-        let relocations = self.sections.relocations[id.index()];
+        let section = self.sections.at(self.files, id);
+        let (file, number, object) = (section.file, section.number, section.object);
         let bits = self.sections.state(id);
         if let Object::Ticket(ticket) = object
             && let Some(member) = ticket.plain(number)
@@ -311,16 +310,8 @@ impl Tracer<'_, '_> {
         {
             return;
         }
-        if relocations != 0 {
-            self.scan(
-                id,
-                file,
-                number,
-                object,
-                object.fixups(number, relocations),
-                needs,
-                found,
-            );
+        if section.relocations != 0 {
+            self.scan(section, section.fixups(), needs, found);
         }
         if let Some(next) = self.groups.next(file, number) {
             self.reach(self.sections.id(file, next), &mut found.queue);
@@ -331,15 +322,8 @@ impl Tracer<'_, '_> {
                 self.use_cie(file, object, &frames.cies[fde.cie as usize], needs, found);
                 let fixups = fde_fixups(object, file, self.sections, fde);
                 let rest = fixups.slice(1, fixups.len());
-                self.scan(
-                    self.sections.id(file, fde.section),
-                    file,
-                    fde.section,
-                    object,
-                    rest,
-                    needs,
-                    found,
-                );
+                let frames = self.sections.id(file, fde.section);
+                self.scan(self.sections.at(self.files, frames), rest, needs, found);
             }
         }
     }
@@ -349,7 +333,7 @@ impl Tracer<'_, '_> {
         if !cie.used.load(Relaxed) && !cie.used.swap(true, Relaxed) {
             let section = self.sections.id(file, cie.section);
             let fixups = cie_fixups(object, file, self.sections, cie);
-            self.scan(section, file, cie.section, object, fixups, needs, found);
+            self.scan(self.sections.at(self.files, section), fixups, needs, found);
         }
     }
 
@@ -363,8 +347,8 @@ impl Tracer<'_, '_> {
         needs: &Needs,
         found: &mut Found,
     ) -> bool {
-        let (file, number) = self.sections.origin(id);
-        let object = self.files.object(file);
+        let section = self.sections.at(self.files, id);
+        let (file, number, object) = (section.file, section.number, section.object);
         let bits = self.sections.state(id);
         // Exception tables are needed by frame descriptions; a linker script may have thrown these away.
         if !member.rest.is_empty()
@@ -462,17 +446,14 @@ impl Tracer<'_, '_> {
     }
 
     /// Scans fixups that are all in one section.
-    #[allow(clippy::too_many_arguments)] // a section in its file, and where the results go
-    fn scan(
-        &self,
-        id: SectionId,
-        file: FileId,
-        number: u32,
-        object: &Object,
-        fixups: Fixups,
-        needs: &Needs,
-        found: &mut Found,
-    ) {
+    fn scan(&self, section: SectionRef, fixups: Fixups, needs: &Needs, found: &mut Found) {
+        let SectionRef {
+            id,
+            file,
+            number,
+            object,
+            ..
+        } = section;
         let input = self.files.get(file);
         let (first_global, slot_base) = (object.first_global(), input.slot_base);
         let symbol_count = object.symbol_count();
@@ -783,12 +764,11 @@ impl Tracer<'_, '_> {
         match self.text {
             TextRel::Allow => {}
             TextRel::Warn => {
-                let (file, number) = self.sections.origin(id);
-                let object = self.files.object(file);
-                let name = object.section(number).map_or(&b""[..], |section| section.name);
+                let section = self.sections.at(self.files, id);
+                let name = section.header().map_or(&b""[..], |section| section.name);
                 self.diag.warn(format!(
                     "{}: relocation against {} in read-only section `{}'",
-                    self.files.get(file),
+                    self.files.get(section.file),
                     self.target_name(id, symbol, fixup),
                     String::from_utf8_lossy(name)
                 ));

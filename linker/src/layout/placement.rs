@@ -134,16 +134,15 @@ pub fn merge_pieces<'f>(
             else {
                 continue;
             };
-            let (file, number) = sections.origin(id);
-            let object = files.object(file);
+            let section = sections.at(files, id);
             input_of[i] = inputs.len() as u64;
             ids.push(id);
             inputs.push(MergeInput {
                 class: new_class(&mut classes, *part),
-                contents: Contents::Section(object.section_bytes(number)),
+                contents: Contents::Section(section.bytes()),
                 strings: kind.strings,
                 entsize: kind.entsize,
-                align: object.section(number).map_or(1, |section| section.align),
+                align: section.header().map_or(1, |header| header.align),
                 source: None,
             });
         }

@@ -359,22 +359,18 @@ impl Writer<'_, '_> {
         };
         match run.source {
             Source::Section(id) => {
-                let (file, number) = sections.origin(id);
-                let object = files.object(file);
+                let input = sections.at(files, id);
                 let lists = [Std::InitArray, Std::FiniArray].map(Std::id);
-                let section = object.section(number).filter(|section| {
+                let section = input.header().filter(|section| {
                     lists.contains(&run.output)
                         && section.size.is_multiple_of(8)
                         && runs_backwards(section.name)
                 });
                 let site = Site {
                     reversed: section.map(|section| section.size),
-                    ..site(file, run.offset)
+                    ..site(input.file, run.offset)
                 };
-                take(
-                    &site,
-                    object.fixups(number, sections.relocations[id.index()]),
-                );
+                take(&site, input.fixups());
             }
             Source::Cie(index) => {
                 let cie = &frame_layout.cies[index as usize];

@@ -26,12 +26,11 @@ pub fn report(
 ) {
     let mut wanted = BTreeMap::new();
     for section in held {
-        let (file, number) = sections.origin(*section);
-        let object = files.object(file);
-        let Some(section) = object.section(number) else {
+        let input = sections.at(files, *section);
+        let Some(section) = input.header() else {
             continue;
         };
-        let text = object.section_bytes(number);
+        let (file, text) = (input.file, input.bytes());
         match about(section.name) {
             Some(b"") => diag.warn(format!("{}: {}", files.get(file), shown(text))),
             Some(name) => want(&mut wanted, symbols, symbols.find(name), file, text),

@@ -13,7 +13,6 @@ use crate::report::undefined_hints;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::resolution::Duplicate;
 use crate::resolve::symbol_table::{SymbolTable, flag};
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Reports names that two files define, with both places.
@@ -107,15 +106,11 @@ pub fn report_undefined(
     let mut described: HashMap<SymbolId, usize> = HashMap::new();
     for reference in &needs.undefined {
         let name = symbols.name(reference.symbol);
-        let (file, number) = sections.origin(reference.section);
-        let object = files.object(file);
-        let section = object.section(number);
-        let section = section.map_or(Cow::Borrowed(&b""[..]), |section| {
-            object.full_name(number, &section)
-        });
+        let input = sections.at(files, reference.section);
+        let (file, number) = (input.file, input.number);
         let mut place = MessagePlace::file(files.get(file).to_string());
         place.section = Some((
-            String::from_utf8_lossy(&section).into_owned(),
+            String::from_utf8_lossy(&input.full_name()).into_owned(),
             reference.offset,
         ));
         place.order.input = file.0;

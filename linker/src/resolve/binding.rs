@@ -39,9 +39,10 @@ pub fn bind(
         let bits = symbols.flags(id);
         let key = symbols.key(id);
         let add = match key.rank() {
-            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => exports(
-                files, symbols, versioning, args, id, key, bits, dynamic, shared,
-            ),
+            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER if !dynamic => 0,
+            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => {
+                exports(files, symbols, versioning, args, id)
+            }
             // A reference that must not leave the output cannot be satisfied from outside.
             rank::SHARED
                 if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
@@ -60,19 +61,16 @@ pub fn bind(
     });
 }
 
-#[allow(clippy::too_many_arguments)] // one symbol, and the link
+/// What is said of a definition in a dynamic output: whether others see it, and whether they may put theirs in its place.
 fn exports(
     files: &Files,
     symbols: &SymbolTable,
     versioning: &Versioning,
     args: &Args,
     id: SymbolId,
-    key: Key,
-    bits: u32,
-    dynamic: bool,
-    shared: bool,
 ) -> u32 {
-    if !dynamic || bits & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0 {
+    let (key, bits) = (symbols.key(id), symbols.flags(id));
+    if bits & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0 {
         return 0;
     }
     // `f@@`, an explicit default version without a name, is an export that `--exclude-libs` does not take back.
@@ -92,7 +90,7 @@ fn exports(
         return 0;
     }
     let has_list = args.has_dynamic_list();
-    let preemptible = shared
+    let preemptible = args.kind == OutputKind::Shared
         && bits & flag::PROTECTED == 0
         && match args.symbolic {
             Symbolic::None if !has_list => true,

@@ -12,10 +12,13 @@ use crate::base::ids::{FileId, PartId, SectionId};
 use crate::elf::c;
 use crate::elf::shf;
 use crate::input::file::Files;
+use crate::input::object::{Fixups, Object};
+use crate::input::parts::Section;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::output_sections::{Custom, Order, Outputs, Std};
 use crate::resolve::unique_sections::Unique;
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use store::prefetch::prefetch;
 
@@ -58,6 +61,47 @@ pub struct Sections {
     pub relocations: Vec<u32>,
     state: Vec<AtomicU8>,
     file: Vec<FileId>,
+}
+
+/// An input section, with its file and its object.
+#[derive(Clone, Copy)]
+pub struct SectionRef<'f, 'a> {
+    /// Its number in the link.
+    pub id: SectionId,
+    /// Its file.
+    pub file: FileId,
+    /// Its number in the file.
+    pub number: u32,
+    /// Number, in the file, of the section with its relocations; 0 for none.
+    pub relocations: u32,
+    /// The file's object.
+    pub object: &'f Object<'a>,
+}
+
+impl<'f, 'a> SectionRef<'f, 'a> {
+    /// Its fixups.
+    #[inline]
+    pub fn fixups(&self) -> Fixups<'f> {
+        self.object.fixups(self.number, self.relocations)
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'f [u8] {
+        self.object.section_bytes(self.number)
+    }
+
+    /// Its name as its file has it, which a ticket may store by parts; empty if there is none.
+    pub fn full_name(&self) -> Cow<'f, [u8]> {
+        self.header().map_or(Cow::Borrowed(&b""[..]), |section| {
+            self.object.full_name(self.number, &section)
+        })
+    }
+
+    /// What its header says.
+    pub fn header(&self) -> Option<Section<'a>> {
+        self.object.section(self.number)
+    }
 }
 
 /// What the linker consumes from the linked files beside their contents.
@@ -387,6 +431,19 @@ impl Sections {
     pub fn get(&self, file: FileId, number: u32) -> Option<SectionId> {
         let id = self.base[file.index()].checked_add(number)?;
         (id < self.base[file.index() + 1]).then_some(SectionId(id))
+    }
+
+    /// A section with all that it is looked up by.
+    #[inline]
+    pub fn at<'f, 'a>(&self, files: &'f Files<'a>, id: SectionId) -> SectionRef<'f, 'a> {
+        let (file, number) = self.origin(id);
+        SectionRef {
+            id,
+            file,
+            number,
+            relocations: self.relocations[id.index()],
+            object: files.object(file),
+        }
     }
 
     /// Says that a section's origin and relocations will be needed soon.

@@ -97,19 +97,16 @@ impl<'l> Former<'_, 'l, '_> {
         form.words.clear();
         form.references.clear();
         let sections = self.link.sections;
-        let (file, number) = sections.origin(id);
-        let object = self.link.files.object(file);
-        let Some(section) = object.section(number) else {
+        let input = sections.at(self.link.files, id);
+        let Some(section) = input.header() else {
             return;
         };
         form.word(u64::from(sections.part[id.index()].0));
         form.word(section.flags & !u64::from(c::SHF_GROUP));
-        let code = (section.flags & shf::EXEC != 0).then(|| object.section_bytes(number));
-        let relocations = sections.relocations[id.index()];
-        let fixups = object.fixups(number, relocations);
-        self.fixups(form, file, object, fixups, 0, code);
+        let code = (section.flags & shf::EXEC != 0).then(|| input.bytes());
+        self.fixups(form, input.file, input.object, input.fixups(), 0, code);
         if sections.state(id) & state::HAS_FDE != 0 {
-            self.frames(form, file, object, number);
+            self.frames(form, input.file, input.object, input.number);
         }
     }
 

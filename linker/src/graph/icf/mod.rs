@@ -168,9 +168,8 @@ impl Folder<'_, '_> {
         if info.merge.is_some() || info.sort != Order::Input {
             return None;
         }
-        let (file, number) = self.sections.origin(id);
-        let object = self.files.object(file);
-        let section = object.section(number)?;
+        let input = self.sections.at(self.files, id);
+        let section = input.header()?;
         // What is put together to one function, or found by the bounds of its output section.
         let has_neighbours =
             matches!(section.name, b".init" | b".fini") || is_c_identifier(section.name);
@@ -178,14 +177,12 @@ impl Folder<'_, '_> {
             return None;
         }
         let stays = self.stays(id, section, significance, interiors)?;
-        let fixups = object
-            .fixups(number, self.sections.relocations[id.index()])
-            .len();
+        let fixups = input.fixups().len();
         let seed = (fixups as u64) << 32 | u64::from(part.0) << 1 | u64::from(bits & HAS_FDE != 0);
         Some(Candidate {
             id,
             stays,
-            digest: digest(seed, object.section_bytes(number)),
+            digest: digest(seed, input.bytes()),
         })
     }
 

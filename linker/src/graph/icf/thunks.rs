@@ -100,17 +100,16 @@ impl Interiors {
 
     /// Whether a function can be replaced by a jump, and is larger than it.
     pub fn allow_jump(&self, link: &Folder, id: SectionId) -> bool {
-        let (file, number) = link.sections.origin(id);
-        let object = link.files.object(file);
-        let Some(section) = object.section(number) else {
+        let input = link.sections.at(link.files, id);
+        let Some(section) = input.header() else {
             return false;
         };
         let takes = |size: u64| size.checked_next_multiple_of(section.align.max(1));
-        let jump = size(object.section_bytes(number));
+        let jump = size(input.bytes());
         !self.0[id.index()].load(Relaxed)
             && section.flags & shf::EXEC != 0
             && takes(jump) < takes(section.size)
-            && has_plain_frame(link, file, object, number)
+            && has_plain_frame(link, input.file, input.object, input.number)
     }
 
     /// Names of places within functions.

@@ -56,11 +56,7 @@ impl Tracer<'_, '_> {
     }
 
     fn section_name(&self, id: SectionId) -> String {
-        let (file, number) = self.sections.origin(id);
-        let object = self.files.object(file);
-        let name = object
-            .section(number)
-            .map(|section| object.full_name(number, &section));
-        String::from_utf8_lossy(&name.unwrap_or_default()).into_owned()
+        let section = self.sections.at(self.files, id);
+        String::from_utf8_lossy(&section.full_name()).into_owned()
     }
 }

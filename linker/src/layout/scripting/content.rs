@@ -16,7 +16,6 @@ use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::output_sections::{MergeKind, Outputs, STANDARD_COUNT, Std, subpart};
 use crate::resolve::section_rules::{FileNames, Route, Rules};
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
 
 /// An input section on its way to its place.
 #[derive(Clone, Copy)]
@@ -546,15 +545,7 @@ fn collect_inputs(
         let Some(rule) = part.rule.map(|rule| &rules.rules[rule as usize]) else {
             continue;
         };
-        let name = |input: &Input| {
-            let (file, number) = sections.origin(input.id);
-            let object = files.object(file);
-            object
-                .section(number)
-                .map_or(Cow::Borrowed(&b""[..]), |section| {
-                    object.full_name(number, &section)
-                })
-        };
+        let name = |input: &Input| sections.at(files, input.id).full_name();
         rule.arrange(
             inputs,
             name,

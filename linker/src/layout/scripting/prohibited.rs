@@ -116,9 +116,9 @@ fn report_section(
     if !prohibitions.iter().any(|one| one.members[from.index()]) {
         return;
     }
-    let (file, number) = sections.origin(id);
-    let object = places.files.object(file);
-    object.fixups(number, relocations).for_each(|fixup| {
+    let input = sections.at(places.files, id);
+    let (file, object) = (input.file, input.object);
+    input.fixups().for_each(|fixup| {
         let Some(to) = output_of_target(places, file, object, &fixup) else {
             return;
         };
@@ -126,9 +126,7 @@ fn report_section(
             let show = |id: OutputId| {
                 String::from_utf8_lossy(&places.outputs.sections[id.index()].name).into_owned()
             };
-            let section = object
-                .section(number)
-                .map_or(&b""[..], |section| section.name);
+            let section = input.header().map_or(&b""[..], |section| section.name);
             let target = match fixup.target {
                 Target::Symbol(index) => object.symbol_name(index),
                 Target::Section(_) | Target::Piece(_) => b"",

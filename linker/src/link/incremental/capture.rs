@@ -770,9 +770,7 @@ fn pieces(link: &Finished) -> Vec<PieceRecord> {
 /// Names that sections warn of (`.gnu.warning.NAME`).
 fn warned(resolved: &Resolved) -> Vec<NameKey> {
     let key = |id: &SectionId| {
-        let (file, number) = resolved.sections.origin(*id);
-        let object = resolved.files.object(file);
-        let name = object.full_name(number, &object.section(number)?);
+        let name = resolved.sections.at(&resolved.files, *id).full_name();
         let name = name.strip_prefix(WARNING_PREFIX)?.strip_prefix(b".")?;
         Some(key_of(name))
     };

@@ -148,12 +148,10 @@ impl Frames {
     ) -> Frames {
         let mut frames = Frames::default();
         for id in list.iter().filter(|id| sections.is_alive(**id)) {
-            let (file, number) = sections.origin(*id);
-            let object = files.object(file);
-            let fixups = object.fixups(number, sections.relocations[id.index()]);
-            match parse(object.section_bytes(number), fixups, |symbol| {
-                let number = section_of(object, symbol)?;
-                sections.get(file, number)
+            let input = sections.at(files, *id);
+            match parse(input.bytes(), input.fixups(), |symbol| {
+                let number = section_of(input.object, symbol)?;
+                sections.get(input.file, number)
             }) {
                 Ok(section) => {
                     frames.terminator |= section
@@ -163,8 +161,9 @@ impl Frames {
                     frames.sections.insert(*id, section);
                 }
                 Err(why) => diag.error(format!(
-                    "{}: .eh_frame (section {number}): {why}",
-                    files.get(file)
+                    "{}: .eh_frame (section {}): {why}",
+                    files.get(input.file),
+                    input.number
                 )),
             }
         }

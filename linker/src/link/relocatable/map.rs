@@ -80,17 +80,16 @@ impl Map<'_, '_> {
 
     /// A section of a file; returns its size in the output.
     fn input(&self, out: &mut dyn Write, id: SectionId, offset: u64) -> io::Result<u64> {
-        let (file, number) = self.inputs.sections.origin(id);
-        let object = self.inputs.files.object(file);
-        let Some(section) = object.section(number) else {
+        let input = self.inputs.sections.at(self.inputs.files, id);
+        let Some(section) = input.header() else {
             return Ok(0);
         };
         let frames = self.frames.of(id);
         let size = frames.map_or(section.size, |frames| frames.size);
-        let name = object.full_name(number, &section);
+        let name = input.full_name();
         let name = String::from_utf8_lossy(&name);
         line(out, &format!(" {name}"), offset, size)?;
-        writeln!(out, " {}", self.inputs.files.get(file))?;
+        writeln!(out, " {}", self.inputs.files.get(input.file))?;
         if size != section.size {
             writeln!(
                 out,

@@ -19,6 +19,7 @@ use crate::link::relocatable::plan::{OutId, Plan};
 use crate::link::relocatable::references::{Needed, Reference, Referrer};
 use crate::link::relocatable::symtab::Symtab;
 use crate::output::image_writer::tombstone;
+use crate::resolve::input_sections::SectionRef;
 use crate::resolve::room::NOP;
 use rayon::prelude::*;
 
@@ -449,10 +450,9 @@ impl Writer<'_, '_> {
     }
 
     fn contents(&self, id: SectionId, out: &mut [u8]) {
-        let (file, number) = self.referrer.sections.origin(id);
-        let object = self.referrer.files.object(file);
-        let bytes = object.section_bytes(number);
-        let Some(section) = object.section(number) else {
+        let input = self.referrer.sections.at(self.referrer.files, id);
+        let bytes = input.bytes();
+        let Some(section) = input.header() else {
             return;
         };
         if let Some(frames) = self.referrer.frames.of(id) {
@@ -466,16 +466,14 @@ impl Writer<'_, '_> {
             padding.fill(NOP);
         }
         if section.flags & shf::ALLOC == 0 && is_debug(section.name) {
-            self.bury(id, object, section.name, contents);
+            self.bury(input, section.name, contents);
         }
     }
 
     /// Where a relocation of debugging information is left out, its place says that what it meant is gone.
-    fn bury(&self, id: SectionId, object: &Object, name: &[u8], contents: &mut [u8]) {
-        let (file, number) = self.referrer.sections.origin(id);
-        let fixups = object.fixups(number, self.referrer.sections.relocations[id.index()]);
-        fixups.for_each(|fixup| {
-            if self.referrer.reference(file, &fixup) == Ok(Reference::Gone) {
+    fn bury(&self, section: SectionRef, name: &[u8], contents: &mut [u8]) {
+        section.fixups().for_each(|fixup| {
+            if self.referrer.reference(section.file, &fixup) == Ok(Reference::Gone) {
                 let size = reloc::howto(fixup.r_type).field.size();
                 let place = usize::try_from(fixup.offset)
                     .ok()

@@ -153,21 +153,17 @@ impl Map<'_, '_> {
         offset: u64,
         symbols: &[(SectionId, u64, SymbolId)],
     ) -> Entry {
-        let (file, number) = self.places.sections.origin(id);
-        let object = self.places.files.object(file);
-        let section = object.section(number);
-        let jump = self.places.folds.jump_size(id, object, number);
+        let input = self.places.sections.at(self.places.files, id);
+        let jump = (self.places.folds).jump_size(id, input.object, input.number);
         let start = symbols.partition_point(|(section, _, _)| *section < id);
         let own = symbols[start..]
             .iter()
             .take_while(|(section, _, _)| *section == id);
         Entry {
             offset,
-            size: jump.unwrap_or(section.map_or(0, |section| section.size)),
-            name: section.map_or_else(String::new, |section| {
-                String::from_utf8_lossy(&object.full_name(number, &section)).into_owned()
-            }),
-            file: self.places.files.get(file).to_string(),
+            size: jump.unwrap_or(input.header().map_or(0, |section| section.size)),
+            name: String::from_utf8_lossy(&input.full_name()).into_owned(),
+            file: self.places.files.get(input.file).to_string(),
             before: None,
             symbols: own.map(|(_, offset, symbol)| (*offset, *symbol)).collect(),
         }
