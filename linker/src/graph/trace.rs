@@ -485,31 +485,12 @@ impl Tracer<'_, '_> {
                     return;
                 }
             }
-            let (symbol, bits, section) = match fixup.target {
-                Target::Symbol(n) if n >= first_global => {
-                    let symbol = self.symbols.at(slot_base, first_global, n);
-                    if symbol == SymbolId::NONE || n >= symbol_count {
-                        self.complain(
-                            id,
-                            &fixup,
-                            format_args!("symbol index {n} is not in the symbol table"),
-                        );
-                        return;
-                    }
-                    (
-                        Some(symbol),
-                        self.symbols.flags(symbol),
-                        self.definitions.section(symbol),
-                    )
-                }
-                target => match self.local_target(id, file, object, &fixup, target) {
-                    Some((bits, section)) => (None, bits, section),
-                    None => return,
-                },
+            let Some((symbol, bits, reached)) = self.target_of(section, slot_base, &fixup) else {
+                return;
             };
             match symbol {
                 Some(symbol) => self.reach_symbol(symbol, &mut found.queue),
-                None => self.reach(section, &mut found.queue),
+                None => self.reach(reached, &mut found.queue),
             }
             if bits & flag::UNDEFINED != 0
                 && let Some(symbol) = symbol
@@ -607,6 +588,37 @@ impl Tracer<'_, '_> {
         }
         if irelative != 0 {
             counts.irelative.fetch_add(irelative, Relaxed);
+        }
+    }
+
+    /// The global symbol that a fixup refers to, if it is one, its flags, and its section; complains if there is none.
+    fn target_of(
+        &self,
+        section: SectionRef,
+        slot_base: u32,
+        fixup: &Fixup,
+    ) -> Option<(Option<SymbolId>, u32, SectionId)> {
+        let SectionRef { file, object, .. } = section;
+        let first_global = object.first_global();
+        match fixup.target {
+            Target::Symbol(n) if n >= first_global => {
+                let symbol = self.symbols.at(slot_base, first_global, n);
+                if symbol == SymbolId::NONE || n >= object.symbol_count() {
+                    self.complain(
+                        section.id,
+                        fixup,
+                        format_args!("symbol index {n} is not in the symbol table"),
+                    );
+                    return None;
+                }
+                let (bits, reached) =
+                    (self.symbols.flags(symbol), self.definitions.section(symbol));
+                Some((Some(symbol), bits, reached))
+            }
+            target => {
+                let (bits, reached) = self.local_target(section.id, file, object, fixup, target)?;
+                Some((None, bits, reached))
+            }
         }
     }
 
