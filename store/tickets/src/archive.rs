@@ -188,8 +188,9 @@ impl<'a> Archive<'a> {
                     })
                 }
                 name => {
-                    // A short name, or a BSD name that is stored in the member.
-                    if !name.starts_with(b"__.SYMDEF") && !name.starts_with(b"#1/") {
+                    // A short name, or a BSD name that is stored in the member. Behind an index there is no other one.
+                    let may_be = name.starts_with(b"__.SYMDEF") || name.starts_with(b"#1/");
+                    if !may_be || archive.index.is_some() {
                         break;
                     }
                     let (name, range) = archive.stored_name(&header)?;

@@ -2,9 +2,10 @@
 //!
 //! Order, names, times, owners and modes stay. The symbol index is made: of the members that stay, what it said of them (an
 //! archiver's plugin may know more of them than we do), of the others, and of all where there was none, what their symbol
-//! tables define. The form is GNU's (`/`, or `/SYM64/` where offsets need it, and `//`).
+//! tables define. The form is GNU's (`/`, or `/SYM64/` where offsets need it, and `//`); a name that this has no place for (without
+//! bytes, or with the end of a line) stands before the member's bytes, as BSD has it.
 
-use crate::archive::{Archive, ArchiveError};
+use crate::archive::{Archive, ArchiveError, ArchiveProblem};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, Sym as _};
@@ -23,9 +24,50 @@ struct NewMember<'a> {
     /// Time, owner, group and mode.
     facts: &'a [u8],
     name: &'a [u8],
+    form: NameForm,
     body: Cow<'a, [u8]>,
     /// The symbols under which the index has it.
     symbols: Vec<Cow<'a, [u8]>>,
+}
+
+/// Where a member's name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameForm {
+    /// In the header.
+    Header,
+    /// In the table of names.
+    Table,
+    /// Before the member's bytes.
+    Body,
+}
+
+impl NameForm {
+    /// That of a name; `None` if it has none: there are readers that take zeros at the end of a name for padding.
+    fn of(name: &[u8]) -> Option<NameForm> {
+        let has = |bytes: &[u8]| name.iter().any(|byte| bytes.contains(byte));
+        match name {
+            [] => Some(NameForm::Body),
+            _ if name.len() < SHORT && !has(b"/") => Some(NameForm::Header),
+            _ if !has(b"\n\0") => Some(NameForm::Table),
+            [.., 0] => None,
+            _ => Some(NameForm::Body),
+        }
+    }
+}
+
+impl NewMember<'_> {
+    /// What stands before its bytes.
+    fn before(&self) -> &[u8] {
+        match self.form {
+            NameForm::Body => self.name,
+            _ => &[],
+        }
+    }
+
+    /// Bytes behind its header.
+    fn size(&self) -> usize {
+        self.before().len() + self.body.len()
+    }
 }
 
 /// The bytes of `archive`, which are `data`, with what `replace` gives for a member's bytes in their place. `None` if it gives
@@ -63,9 +105,14 @@ pub fn with_members<E: From<ArchiveError>>(
                 symbols.map(|name| Cow::Owned(name.to_vec())).collect()
             }
         };
+        let no_form = ArchiveError {
+            offset: member.header_offset,
+            problem: ArchiveProblem::Name,
+        };
         members.push(NewMember {
             facts: &data[at..at + HEADER][FACTS],
             name: member.name,
+            form: NameForm::of(member.name).ok_or(no_form)?,
             body: replaced.map_or(Cow::Borrowed(body), Cow::Owned),
             symbols,
         });
@@ -94,19 +141,17 @@ fn defined(object: &[u8]) -> Vec<&[u8]> {
 fn write(members: &[NewMember<'_>]) -> Vec<u8> {
     // The names that have a table, and where in it; before anything has a place.
     let mut long_names = Vec::new();
-    let fields: Vec<String> = members
+    let fields: Vec<Vec<u8>> = members
         .iter()
-        .map(|member| {
-            let is_short = member.name.len() < SHORT && !member.name.contains(&b'/');
-            match std::str::from_utf8(member.name) {
-                Ok(name) if is_short => format!("{name}/"),
-                _ => {
-                    let at = long_names.len();
-                    long_names.extend_from_slice(member.name);
-                    long_names.extend_from_slice(b"/\n");
-                    format!("/{at}")
-                }
+        .map(|member| match member.form {
+            NameForm::Header => [member.name, b"/"].concat(),
+            NameForm::Table => {
+                let at = long_names.len();
+                long_names.extend_from_slice(member.name);
+                long_names.extend_from_slice(b"/\n");
+                format!("/{at}").into_bytes()
             }
+            NameForm::Body => format!("#1/{}", member.name.len()).into_bytes(),
         })
         .collect();
     let symbols: usize = members.iter().map(|member| member.symbols.len()).sum();
@@ -122,7 +167,7 @@ fn write(members: &[NewMember<'_>]) -> Vec<u8> {
         let mut offsets = Vec::with_capacity(members.len());
         for member in members {
             offsets.push(at as u64);
-            at += HEADER + member.body.len().next_multiple_of(2);
+            at += HEADER + member.size().next_multiple_of(2);
         }
         (index, offsets, at)
     };
@@ -135,7 +180,7 @@ fn write(members: &[NewMember<'_>]) -> Vec<u8> {
 
     let mut out = Vec::with_capacity(size);
     out.extend_from_slice(MAGIC);
-    let name = if word == 4 { "/" } else { "/SYM64/" };
+    let name: &[u8] = if word == 4 { b"/" } else { b"/SYM64/" };
     let facts = format!("{:<12}{:<6}{:<6}{:<8}", 0, 0, 0, 0);
     header(&mut out, name, facts.as_bytes(), index);
     let start = out.len();
@@ -154,25 +199,29 @@ fn write(members: &[NewMember<'_>]) -> Vec<u8> {
     }
     out.resize(start + index, 0);
     if !long_names.is_empty() {
-        header(&mut out, "//", &[b' '; 32], long_names.len());
-        body(&mut out, &long_names);
+        header(&mut out, b"//", &[b' '; 32], long_names.len());
+        body(&mut out, &[], &long_names);
     }
     for (member, field) in members.iter().zip(&fields) {
-        header(&mut out, field, member.facts, member.body.len());
-        body(&mut out, &member.body);
+        header(&mut out, field, member.facts, member.size());
+        body(&mut out, member.before(), &member.body);
     }
     out
 }
 
-fn header(out: &mut Vec<u8>, name: &str, facts: &[u8], size: usize) {
-    out.extend_from_slice(format!("{name:<16}").as_bytes());
+/// Appends a header. `name` has at most 16 bytes, which need not be characters.
+fn header(out: &mut Vec<u8>, name: &[u8], facts: &[u8], size: usize) {
+    let start = out.len();
+    out.extend_from_slice(name);
+    out.resize(start + SHORT, b' ');
     out.extend_from_slice(facts);
     out.extend_from_slice(format!("{size:<10}`\n").as_bytes());
 }
 
-fn body(out: &mut Vec<u8>, bytes: &[u8]) {
+fn body(out: &mut Vec<u8>, before: &[u8], bytes: &[u8]) {
+    out.extend_from_slice(before);
     out.extend_from_slice(bytes);
-    if bytes.len() % 2 == 1 {
+    if (before.len() + bytes.len()) % 2 == 1 {
         out.push(b'\n');
     }
 }
@@ -186,15 +235,15 @@ mod tests {
         let facts = format!("{:<12}{:<6}{:<6}{:<8}", 17, 1000, 100, "100644");
         let mut data = MAGIC.to_vec();
         let index = [0, 0, 0, 1, 0, 0, 0, 0xaa, b'f', 0];
-        header(&mut data, "/", &[b'0'; 32], index.len());
-        body(&mut data, &index);
-        header(&mut data, "//", &[b' '; 32], 24);
-        body(&mut data, b"a_name_of_some_length/\n\n");
-        header(&mut data, "a/", facts.as_bytes(), 3);
+        header(&mut data, b"/", &[b'0'; 32], index.len());
+        body(&mut data, &[], &index);
+        header(&mut data, b"//", &[b' '; 32], 24);
+        body(&mut data, &[], b"a_name_of_some_length/\n\n");
+        header(&mut data, b"a/", facts.as_bytes(), 3);
         assert_eq!(data.len(), 222);
-        body(&mut data, b"odd");
-        header(&mut data, "/0", facts.as_bytes(), 4);
-        body(&mut data, b"even");
+        body(&mut data, &[], b"odd");
+        header(&mut data, b"/0", facts.as_bytes(), 4);
+        body(&mut data, &[], b"even");
         data
     }
 
@@ -239,6 +288,69 @@ mod tests {
         assert_eq!(named.display_name(), "a_name_of_some_length");
         let at = place as usize;
         assert!(made[at + 16..].starts_with(b"17          1000  100   100644  "));
+    }
+
+    #[test]
+    fn all_names_come_back() {
+        let facts = [b'0'; 32];
+        let mut data = MAGIC.to_vec();
+        // Without a name, as BSD and as a header of spaces has it; two bytes that are one character; that of an index, which is none in
+        // this place; with what ends names in the table; and one that ends in a zero.
+        let headers: [&[u8]; 6] = [
+            b"",
+            "\u{e9}".as_bytes(),
+            b"/",
+            b"a\nb",
+            b"__.SYMDEF",
+            b"z\0",
+        ];
+        header(&mut data, b"a/", &facts, 1);
+        body(&mut data, &[], b"1");
+        for name in headers {
+            let own = [name, b"/"].concat();
+            let name = if name == b"/" { &b"#1/2"[..] } else { &own };
+            // "/" alone is an index.
+            let name = if name == b"/" { b"" } else { name };
+            header(&mut data, name, &facts, 3);
+            body(&mut data, &[], b"x/3");
+        }
+        for stored in [
+            &b""[..],
+            b"with/two\nlines",
+            b"of/a/name",
+            b"__.SYMDEF SORTED",
+        ] {
+            let name = format!("#1/{}", stored.len());
+            header(&mut data, name.as_bytes(), &facts, stored.len() + 1);
+            body(&mut data, stored, b"1");
+        }
+        let names = |data: &[u8]| -> Vec<Vec<u8>> {
+            let archive = Archive::parse(data).unwrap();
+            let members = archive
+                .members()
+                .map(|member| member.unwrap().name.to_vec());
+            members.collect()
+        };
+        let expected = names(&data);
+        assert_eq!(expected.len(), 11);
+        // One after the other each of them is the first.
+        for replaced in 0..expected.len() {
+            let mut number = 0;
+            let made = with_members::<ArchiveError>(&data, |_, _| {
+                number += 1;
+                Ok((number > replaced).then(|| b"odd".to_vec()))
+            });
+            assert_eq!(names(&made.unwrap().expect("an archive")), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_form_is_an_error() {
+        let mut data = MAGIC.to_vec();
+        header(&mut data, b"a/b\0", &[b'0'; 32], 1);
+        body(&mut data, &[], b"1");
+        let made = with_members::<ArchiveError>(&data, |_, _| Ok(Some(Vec::new())));
+        assert_eq!(made.unwrap_err().problem, ArchiveProblem::Name);
     }
 
     #[test]
