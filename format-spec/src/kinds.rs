@@ -114,6 +114,8 @@ pub enum Condition<'a> {
     Listing(Digest, &'a [u8]),
     /// Of this path there is no file.
     Absent(&'a [u8]),
+    /// There is nothing that compilers take in place of what is at this path: of this name with `.gch` or `.pch` behind it.
+    NotPrecompiled(&'a [u8]),
     /// As `Absent`; it is enough that the directories above it list what they did.
     NotListed(&'a [u8]),
     /// Of this path there is a file, whatever is in it.
@@ -146,6 +148,7 @@ impl<'a> Condition<'a> {
             b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
             b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
             b'A' => Condition::Absent(rest),
+            b'G' => Condition::NotPrecompiled(rest),
             b'S' => Condition::NotListed(rest),
             b'P' => Condition::Present(rest),
             b'D' => Condition::Search(rest),
@@ -164,6 +167,7 @@ impl<'a> Condition<'a> {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
+            Condition::NotPrecompiled(path) => [b"G", *path].concat(),
             Condition::NotListed(path) => [b"S", *path].concat(),
             Condition::Present(path) => [b"P", *path].concat(),
             Condition::Search(directories) => [b"D", *directories].concat(),
@@ -462,6 +466,7 @@ mod tests {
             Condition::File(digest, b"a.c"),
             Condition::Listing(digest, b""),
             Condition::Absent(b"/x"),
+            Condition::NotPrecompiled(b"/x.h"),
             Condition::NotListed(b"y"),
             Condition::Present(b"z"),
             Condition::Search(b"/usr/include\0/include\0"),

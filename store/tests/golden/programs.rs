@@ -1359,7 +1359,7 @@ impl Programs {
                 let condition = self.name(*name);
                 match condition[0] {
                     b'F' | b'L' => assert!(condition.len() > 33),
-                    b'A' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
+                    b'A' | b'G' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
                     b'D' => assert_eq!(condition.last(), Some(&0)),
                     b'N' => assert!(condition.len() > 3),
                     kind => panic!("a condition of kind {kind}"),

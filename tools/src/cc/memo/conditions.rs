@@ -496,9 +496,9 @@ impl Finder<'_> {
             if fs::symlink_metadata(inputs::path(&precompiled)).is_ok() {
                 return Err(PRECOMPILED_USED);
             }
-            self.conditions
-                .insert(Condition::Absent(&precompiled).encode());
         }
+        self.conditions
+            .insert(Condition::NotPrecompiled(path).encode());
         Ok(())
     }
 
@@ -637,6 +637,14 @@ impl<'a> Checker<'a> {
                 self.inputs.listing(place, &metadata) == Some(*digest)
             }
             Condition::Absent(path) | Condition::NotListed(path) => self.is_absent(path),
+            Condition::NotPrecompiled(path) => {
+                self.places.is_empty(path)
+                    || PRECOMPILED.iter().all(|end| {
+                        let precompiled = [*path, end].concat();
+                        let found = fs::symlink_metadata(inputs::path(&precompiled));
+                        found.is_err_and(|error| is_absence(&error))
+                    })
+            }
             Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),
             Condition::Search(_) => true,
             Condition::Variable(text) => {
@@ -655,13 +663,6 @@ impl<'a> Checker<'a> {
     }
 
     fn is_absent(&mut self, path: &[u8]) -> bool {
-        if self.places.is_empty(path) {
-            return true;
-        }
-        if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
-            let found = fs::symlink_metadata(inputs::path(path));
-            return found.is_err_and(|error| is_absence(&error));
-        }
-        matches!(file_at(path), Ok(None))
+        self.places.is_empty(path) || matches!(file_at(path), Ok(None))
     }
 }

@@ -57,6 +57,9 @@ pub fn broken(condition: &Condition<'_>) -> String {
         Condition::Absent(path) | Condition::NotListed(path) => {
             format!("{}: was not there before", text(path))
         }
+        Condition::NotPrecompiled(path) => {
+            format!("{}: may be precompiled now", text(path))
+        }
         Condition::Present(path) => format!("{}: is not there any more", text(path)),
         Condition::NotFound { name, .. } => {
             let name = text(name);
