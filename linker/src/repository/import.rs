@@ -4,6 +4,7 @@ use crate::repository::split::{self, SplitError};
 use bumpalo::Bump;
 use format_spec::digest::Digest;
 use std::path::{Path, PathBuf};
+use store::program::manifest::NewResult;
 use store::program::{Added, Addition, Prepared, ProgramError, Repository};
 
 /// Why an object was not imported.
@@ -89,16 +90,51 @@ pub fn import_object(
     bytes: &[u8],
     ticket: Option<&Path>,
 ) -> Result<Imported, ImportError> {
+    import_with(path, bytes, |prepared| {
+        let added = repository.add(&[Addition { prepared, ticket }])?;
+        Ok(added.first().copied().unwrap_or_default())
+    })
+}
+
+/// As [`import_object`], but in the same transaction what a compiler has made is recorded, of which the object is a part: `result`, whose
+/// compilation is filled in here. But for that the object must still be what was compiled, as `is_still` says right before the commit;
+/// the second result is whether it was.
+///
+/// # Errors
+/// See [`ImportError`]. Nothing is added then.
+pub fn import_result(
+    repository: &Repository,
+    path: &Path,
+    bytes: &[u8],
+    ticket: Option<&Path>,
+    result: &NewResult<'_>,
+    is_still: &dyn Fn() -> bool,
+) -> Result<(Imported, bool), ImportError> {
+    let mut is_recorded = false;
+    let imported = import_with(path, bytes, |prepared| {
+        let result = NewResult {
+            compilation: Some(&prepared.digest),
+            ..*result
+        };
+        let addition = Addition { prepared, ticket };
+        let added = repository.add_result(&addition, &result, is_still)?;
+        is_recorded = added.1;
+        Ok(added.0)
+    })?;
+    Ok((imported, is_recorded))
+}
+
+fn import_with(
+    path: &Path,
+    bytes: &[u8],
+    add: impl FnOnce(&Prepared<'_>) -> Result<Added, ProgramError>,
+) -> Result<Imported, ImportError> {
     let arena = Bump::new();
     let (mut prepared, whole) = prepare(path, bytes, &arena)?;
     prepared.compress();
-    let added = repository.add(&[Addition {
-        prepared: &prepared,
-        ticket,
-    }])?;
     Ok(Imported {
         digest: prepared.digest,
-        added: added.first().copied().unwrap_or_default(),
+        added: add(&prepared)?,
         whole,
     })
 }

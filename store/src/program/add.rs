@@ -18,6 +18,7 @@
 use super::build::Piece;
 use super::encode;
 use super::encode::Form;
+use super::manifest::{NewResult, Recording};
 use super::missing::{Made, Missing, State, difference_to, piece_header};
 use super::prepare::Prepared;
 use super::ticket_record::{OnRecord, Ticket, whole};
@@ -93,15 +94,28 @@ impl Budget {
 /// A compilation whose value is larger than this is made, and compressed, without the lock.
 const MADE_WITHOUT_LOCK: usize = 8 << 10;
 
-/// Adds compilations, and the records of their tickets.
-pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
+/// What a compiler made, and whether that is still so when everything is about to be committed.
+pub(super) type Observed<'o> = (&'o NewResult<'o>, &'o dyn Fn() -> bool);
+
+/// Adds compilations, and the records of their tickets; and with the last of them what a compiler made, if that is given. The second result
+/// is whether it was.
+pub(super) fn add(
+    store: &Store,
+    additions: &[Addition<'_, '_>],
+    observed: Option<Observed<'_>>,
+) -> Result<(Vec<Added>, bool)> {
     let programs = Programs::new(store.snapshot()?);
+    let recording = match observed {
+        Some((result, is_still)) => Some((Recording::new(&programs, result)?, is_still)),
+        None => None,
+    };
+    let mut is_recorded = false;
     let tickets = additions
         .iter()
         .map(|addition| addition.ticket.map(Ticket::new));
     let mut tickets: Vec<_> = tickets.collect();
     let mut states = Vec::with_capacity(additions.len());
-    let mut nothing_to_do = true;
+    let mut nothing_to_do = recording.is_none();
     for (addition, ticket) in additions.iter().zip(&tickets) {
         let mut state = State::of(&programs, addition.prepared)?;
         if let (State::Missing(missing), Some(ticket)) = (&mut state, ticket) {
@@ -127,6 +141,12 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
         let mut adder = Adder::new(transaction)?;
         done = adder.advance(additions, &mut states, &mut tickets, &mut results)?;
         if done {
+            if let Some((recording, is_still)) = &recording
+                && is_still()
+            {
+                recording.add(&mut adder)?;
+                is_recorded = true;
+            }
             adder.transaction.commit()?;
         } else {
             let revision = adder.transaction.commit_part(&mut earlier)?;
@@ -145,9 +165,8 @@ pub(super) fn add(store: &Store, additions: &[Addition<'_, '_>]) -> Result<Vec<A
     };
     let states = states.iter().zip(additions).map(known);
     let results = results.into_iter().zip(states);
-    Ok(results
-        .map(|(added, known)| added.unwrap_or(known))
-        .collect())
+    let results = results.map(|(added, known)| added.unwrap_or(known));
+    Ok((results.collect(), is_recorded))
 }
 
 /// Makes the value of the compilation that is to be added next, if all that it is made of is there.

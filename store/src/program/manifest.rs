@@ -175,81 +175,105 @@ impl<'s> Programs<'s> {
 /// # Errors
 /// If the compilation is not there, or the repository is damaged or cannot be written.
 pub fn record_result(store: &Store, new: &NewResult<'_>) -> Result<()> {
-    let conditions = in_order(new);
-    // What is known already is looked up without the lock; names keep their ids.
-    let known = {
-        let programs = Programs::new(store.snapshot()?);
-        let names = (new.parts.iter().map(Vec::as_slice)).chain(conditions.iter().copied());
-        names
-            .map(|name| programs.find_name(name))
-            .collect::<Result<Vec<_>>>()?
-    };
+    let recording = Recording::new(&Programs::new(store.snapshot()?), new)?;
     let mut adder = Adder::new(store.begin(Durability::Lazy)?)?;
-    let mut ids = Vec::with_capacity(known.len());
-    let names = (new.parts.iter().map(Vec::as_slice)).chain(conditions.iter().copied());
-    for (name, known) in names.zip(known) {
-        ids.push(match known {
-            Some(id) => id,
-            None => adder.name(name)?,
-        });
-    }
-    let (parts, condition_ids) = ids.split_at(new.parts.len());
-    let of_files: HashMap<&[u8], NameId> = (conditions.iter().zip(condition_ids))
-        .filter_map(|(condition, id)| Some((dependencies::path_of(condition)?, *id)))
-        .collect();
-    let mut made = Builder::default();
-    let compilation = match new.compilation {
-        Some(digest) => {
-            let found = (adder.transaction).get(Index::Compilations.slot(), digest)?;
-            let gone = || ProgramError::malformed("a manifest of a compilation that is not there");
-            1 + made.reference(found.ok_or_else(gone)?.address)
-        }
-        None => 0,
-    };
-    let result = ManifestResult {
-        compilation,
-        diagnostics: made.captured(&mut adder, new.diagnostics)?,
-        dependencies: match new.dependencies {
-            Some(bytes) => match dependencies::pack(bytes, &of_files) {
-                Some(list) => made.list(&mut adder, bytes, &list)?,
-                None => made.captured_even_if_empty(&mut adder, bytes)?,
-            },
-            None => 0,
-        },
-        files: match new.files {
-            Some(bytes) => made.captured_even_if_empty(&mut adder, bytes)?,
-            None => 0,
-        },
-        reserved: 0,
-        bits: match new.is_coloured && !new.diagnostics.is_empty() {
-            true => ManifestResult::COLOURED,
-            false => 0,
-        },
-    };
-    // Runs of ids are recorded in a few bytes.
-    let mut conditions = condition_ids.to_vec();
-    conditions.sort_unstable();
-    made.result(result, conditions.into_iter());
-    let base = Programs::new(adder.transaction.base());
-    // One that is damaged is of no use to anybody.
-    if let Ok(Some(older)) = base.manifest(new.key) {
-        made.keep(&older)?;
-    }
-    let body = made.body(parts.len(), today(store));
-    let names: Vec<NameId> = parts.iter().chain(&made.conditions).copied().collect();
-    let envelope = Envelope {
-        class: Class::Cached as u8,
-        body_version: BODY_VERSION,
-        references: &made.references,
-        names: &names,
-        pieces: &[],
-        body: &body,
-    };
-    let slot = Index::Manifests.slot();
-    // It says of itself that it was used today.
-    replace_enveloped(&mut adder.transaction, slot, new.key, &envelope)?;
+    recording.add(&mut adder)?;
     adder.transaction.commit()?;
     Ok(())
+}
+
+/// A result of which all has been looked up that can be without the lock.
+pub(super) struct Recording<'n> {
+    new: &'n NewResult<'n>,
+    conditions: Vec<&'n [u8]>,
+    /// The ids of parts and conditions, as far as they have some: names keep their ids.
+    known: Vec<Option<NameId>>,
+}
+
+impl<'n> Recording<'n> {
+    /// Looks its names up.
+    pub(super) fn new(programs: &Programs<'_>, new: &'n NewResult<'n>) -> Result<Recording<'n>> {
+        let conditions = in_order(new);
+        let names = (new.parts.iter().map(Vec::as_slice)).chain(conditions.iter().copied());
+        let known = names
+            .map(|name| programs.find_name(name))
+            .collect::<Result<_>>()?;
+        Ok(Recording {
+            new,
+            conditions,
+            known,
+        })
+    }
+
+    /// Adds it to what a transaction will commit, in which its compilation may be.
+    pub(super) fn add(&self, adder: &mut Adder<'_>) -> Result<()> {
+        let new = self.new;
+        let mut ids = Vec::with_capacity(self.known.len());
+        let names = (new.parts.iter().map(Vec::as_slice)).chain(self.conditions.iter().copied());
+        for (name, known) in names.zip(&self.known) {
+            ids.push(match known {
+                Some(id) => *id,
+                None => adder.name(name)?,
+            });
+        }
+        let (parts, condition_ids) = ids.split_at(new.parts.len());
+        let of_files: HashMap<&[u8], NameId> = (self.conditions.iter().zip(condition_ids))
+            .filter_map(|(condition, id)| Some((dependencies::path_of(condition)?, *id)))
+            .collect();
+        let mut made = Builder::default();
+        let compilation = match new.compilation {
+            Some(digest) => {
+                let found = (adder.transaction).get(Index::Compilations.slot(), digest)?;
+                let gone =
+                    || ProgramError::malformed("a manifest of a compilation that is not there");
+                1 + made.reference(found.ok_or_else(gone)?.address)
+            }
+            None => 0,
+        };
+        let result = ManifestResult {
+            compilation,
+            diagnostics: made.captured(adder, new.diagnostics)?,
+            dependencies: match new.dependencies {
+                Some(bytes) => match dependencies::pack(bytes, &of_files) {
+                    Some(list) => made.list(adder, bytes, &list)?,
+                    None => made.captured_even_if_empty(adder, bytes)?,
+                },
+                None => 0,
+            },
+            files: match new.files {
+                Some(bytes) => made.captured_even_if_empty(adder, bytes)?,
+                None => 0,
+            },
+            reserved: 0,
+            bits: match new.is_coloured && !new.diagnostics.is_empty() {
+                true => ManifestResult::COLOURED,
+                false => 0,
+            },
+        };
+        // Runs of ids are recorded in a few bytes.
+        let mut conditions = condition_ids.to_vec();
+        conditions.sort_unstable();
+        made.result(result, conditions.into_iter());
+        let base = Programs::new(adder.transaction.base());
+        // One that is damaged is of no use to anybody.
+        if let Ok(Some(older)) = base.manifest(new.key) {
+            made.keep(&older)?;
+        }
+        let body = made.body(parts.len(), today(adder.transaction.base().store()));
+        let names: Vec<NameId> = parts.iter().chain(&made.conditions).copied().collect();
+        let envelope = Envelope {
+            class: Class::Cached as u8,
+            body_version: BODY_VERSION,
+            references: &made.references,
+            names: &names,
+            pieces: &[],
+            body: &body,
+        };
+        let slot = Index::Manifests.slot();
+        // It says of itself that it was used today.
+        replace_enveloped(&mut adder.transaction, slot, new.key, &envelope)?;
+        Ok(())
+    }
 }
 
 /// The conditions of a result, those of files in the order of the dependency file: they get their ids in it, and another unit includes

@@ -5,6 +5,7 @@ use super::add::{self, Added, Addition};
 use super::build::Compilation;
 use super::compilation_view::CompilationView;
 use super::load;
+use super::manifest::NewResult;
 use super::view::Programs;
 use crate::engine::{OpenOptions, Store};
 use format_spec::digest::Digest;
@@ -107,7 +108,24 @@ impl Repository {
     /// If the repository is damaged, read-only, replaced by another file, or the disk
     /// is full. Then those compilations were added of which the transactions were committed before, and nothing is lost but room.
     pub fn add(&self, additions: &[Addition<'_, '_>]) -> Result<Vec<Added>> {
-        add::add(&self.store, additions)
+        Ok(add::add(&self.store, additions, None)?.0)
+    }
+
+    /// Adds a compilation as [`add`](Self::add) does, and in the same transaction what a compiler has made, of which the compilation is a
+    /// part: a transaction of its own would cost more room than that takes. The latter only if `is_still` says so right before the
+    /// commit, with the lock held; the second result is whether it did.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and as [`record_result`](super::manifest::record_result).
+    pub fn add_result(
+        &self,
+        addition: &Addition<'_, '_>,
+        result: &NewResult<'_>,
+        is_still: &dyn Fn() -> bool,
+    ) -> Result<(Added, bool)> {
+        let additions = std::slice::from_ref(addition);
+        let (added, is_recorded) = add::add(&self.store, additions, Some((result, is_still)))?;
+        Ok((added.first().copied().unwrap_or_default(), is_recorded))
     }
 
     /// Puts a file on record that holds tickets, as archives do: so it is a root for the compactor. `path` is absolute;

@@ -107,17 +107,21 @@ pub fn compile(
         }
     };
     if ending == Ending::Exit(0) {
-        let made = made.or_else(|| make_tickets(expected, asked, &mut importer));
         match (&memo, made) {
-            (Some(Ok(memo)), Some(made)) => {
-                memo.record(&mut importer, &made, captured);
+            (Some(Ok(memo)), Some(made)) => memo.record(&mut importer, &made, captured),
+            (Some(Ok(memo)), None) => {
+                make_known_ticket(memo, (expected, asked), &mut importer, captured);
             }
-            (Some(Err(reason)), _) => {
-                let shown = invocation.shown();
-                (asked.log).explain(format_args!("{shown}: ordinary: {reason}"));
-                memo::count_ordinary(&mut importer, expected[0].path(), reason);
+            (Some(Err(reason)), made) => {
+                let made = made.or_else(|| make_tickets(expected, asked, &mut importer));
+                if made.is_some() {
+                    let shown = invocation.shown();
+                    (asked.log).explain(format_args!("{shown}: ordinary: {reason}"));
+                    memo::count_ordinary(&mut importer, expected[0].path(), reason);
+                }
             }
-            _ => {}
+            (None, Some(_)) => {}
+            (None, None) => drop(make_tickets(expected, asked, &mut importer)),
         }
     } else if asked.log.wanted() {
         let shown = invocation.shown();
@@ -272,6 +276,26 @@ impl Compiling<'_> {
             }
         }
         Ok(Before::Done(ending, made))
+    }
+}
+
+/// Replaces the object of a compile that can be known by a ticket, and records with it what is known then.
+fn make_known_ticket(
+    memo: &Memo<'_>,
+    (expected, asked): (&[Expected], &Asked<'_>),
+    importer: &mut Importer<'_>,
+    captured: Option<Captured>,
+) {
+    let mut outcome = None;
+    match memo.observe(captured) {
+        Some(Ok(observed)) => importer.observed = Some(observed),
+        Some(Err(reason)) => outcome = Some(Err(reason)),
+        None => {}
+    }
+    let made = make_tickets(expected, asked, importer);
+    importer.observed = None;
+    if let (Some(_), Some(outcome)) = (made, importer.recorded.take().or(outcome)) {
+        memo.tell(importer, outcome);
     }
 }
 

@@ -3,11 +3,12 @@
 
 use super::invocation::Asked;
 use super::log::Log;
+use super::memo::Observed;
 use super::outgrown;
 use super::pruning::{Failed, Pruning};
 use super::publish::Ordinary;
 use format_spec::digest::Digest;
-use linker::repository::import::{ImportError, Imported as Added, import_object};
+use linker::repository::import::{ImportError, Imported as Added, import_object, import_result};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -88,6 +89,10 @@ pub struct Importer<'a> {
     ignored: Vec<String>,
     /// If definitions may have been left out.
     pub pruning: Option<&'a Pruning>,
+    /// What is known of the compile whose only object is imported next: that is recorded in the same transaction.
+    pub observed: Option<Observed>,
+    /// Whether it was, or in words why not.
+    pub recorded: Option<Result<(), String>>,
 }
 
 impl<'a> Importer<'a> {
@@ -102,6 +107,8 @@ impl<'a> Importer<'a> {
             open: None,
             ignored: Vec::new(),
             pruning: None,
+            observed: None,
+            recorded: None,
         }
     }
 
@@ -111,7 +118,19 @@ impl<'a> Importer<'a> {
     }
 
     /// Adds an object to the repository of its place.
-    fn add(&mut self, object: &[u8], target: &Path) -> Result<Result<Added, Failed>, Ordinary> {
+    fn add(
+        &mut self,
+        object: &[u8],
+        target: &Path,
+        is_still: &dyn Fn() -> bool,
+    ) -> Result<Result<Added, Failed>, Ordinary> {
+        if let Some(observed) = self.observed.take() {
+            let added = self.add_observed(&observed, object, target, is_still);
+            self.observed = Some(observed);
+            if let Some(added) = added? {
+                return Ok(added);
+            }
+        }
         let (pruning, log) = (self.pruning, self.log);
         let repository = self.repository(target)?;
         Ok(match pruning {
@@ -120,12 +139,54 @@ impl<'a> Importer<'a> {
         })
     }
 
+    /// Adds an object, and with it what is known of the compile. `None` if that cannot be, but the object alone may.
+    fn add_observed(
+        &mut self,
+        observed: &Observed,
+        object: &[u8],
+        target: &Path,
+        is_still: &dyn Fn() -> bool,
+    ) -> Result<Option<Result<Added, Failed>>, Ordinary> {
+        let added = match observed.files(object) {
+            Ok(files) => {
+                let result = observed.result(None, files.as_deref());
+                let repository = self.repository(target)?;
+                import_result(repository, target, object, Some(target), &result, is_still)
+            }
+            Err(reason) => {
+                self.recorded = Some(Err(reason));
+                return Ok(None);
+            }
+        };
+        match added {
+            Ok((added, is_recorded)) => {
+                self.recorded = Some(match is_recorded {
+                    true => Ok(()),
+                    false => Err("another process writes the object".into()),
+                });
+                Ok(Some(Ok(added)))
+            }
+            Err(ImportError::Repository(error))
+                if !matches!(error, ProgramError::Engine(engine::Error::Replaced { .. })) =>
+            {
+                self.recorded = Some(Err(error.to_string()));
+                Ok(None)
+            }
+            Err(error) => Ok(Some(Err(Failed::Import(error)))),
+        }
+    }
+
     /// Imports the bytes of an object, in whose place, `target` (an absolute
-    /// path), its ticket will be.
-    pub fn import(&mut self, object: &[u8], target: &Path) -> Result<Imported, Ordinary> {
+    /// path), its ticket will be. `is_still`: whether it is still the one that was read.
+    pub fn import(
+        &mut self,
+        object: &[u8],
+        target: &Path,
+        is_still: &dyn Fn() -> bool,
+    ) -> Result<Imported, Ordinary> {
         let told = |error: &dyn fmt::Display| Ordinary::Told(error.to_string());
         let added = loop {
-            match self.add(object, target)? {
+            match self.add(object, target, is_still)? {
                 // A compactor was faster: what we have open is not the repository any more.
                 Err(Failed::Import(ImportError::Repository(ProgramError::Engine(
                     engine::Error::Replaced { .. },

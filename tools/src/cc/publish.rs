@@ -106,9 +106,12 @@ impl Expected {
         if !matches!(Ticket::parse(&object), Ok(None)) {
             return Err(quiet("a ticket already"));
         }
-        let imported = importer.import(&object, &target)?;
-        let now = fs::symlink_metadata(&target).map_err(unreadable)?;
-        if stamp(&now) != stamp(&metadata) {
+        let is_still = || {
+            let now = fs::symlink_metadata(&target);
+            now.is_ok_and(|now| stamp(&now) == stamp(&metadata))
+        };
+        let imported = importer.import(&object, &target, &is_still)?;
+        if !is_still() {
             return Err(quiet("another process writes it"));
         }
         replace(&target, &imported.ticket, &metadata).map_err(|error| {

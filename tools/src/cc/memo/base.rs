@@ -40,7 +40,7 @@ const JOINED: &[&str] = &[
 const MAPS: &[&str] = &["-fdebug-prefix-map=", "-ffile-prefix-map="];
 
 /// The base directory, above the working directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Base {
     /// As the user names it, and as it is called without symbolic links.
     names: Vec<PathBuf>,

@@ -22,6 +22,7 @@ mod driver;
 pub mod explain;
 pub mod inputs;
 pub mod key;
+mod observed;
 mod pasting;
 mod place;
 mod places;
@@ -32,6 +33,7 @@ pub mod shared;
 mod statistics;
 mod tokens;
 
+pub use observed::Observed;
 pub use statistics::{Wishes, statistics};
 
 use super::classify::{Compile, Language, Word};
@@ -57,7 +59,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use store::program::manifest::{ManifestView, NewResult, record_result, record_use};
+use store::program::manifest::{ManifestView, record_result, record_use};
 use store::program::{Programs, Repository};
 use tickets::make_fat;
 
@@ -429,19 +431,42 @@ impl<'a> Memo<'a> {
         words
     }
 
-    /// Records what a successful compile has made.
+    /// Records what a successful compile has made, whose compilation is there already.
     pub fn record(&self, importer: &mut Importer<'_>, made: &Made, captured: Option<Captured>) {
+        let outcome = match self.observe(captured) {
+            None => return,
+            Some(observed) => observed.and_then(|observed| {
+                let files = observed.files(&made.object)?;
+                let result = observed.result(Some(&made.compilation), files.as_deref());
+                let target = publish::place_for(&self.compile.outputs[0]);
+                let repository = target.and_then(|target| importer.existing(&target));
+                let repository = repository.ok_or("the repository is gone")?;
+                record_result(repository.store(), &result).map_err(|error| error.to_string())
+            }),
+        };
+        self.tell(importer, outcome);
+    }
+
+    /// What is to be recorded of a successful compile, of which the object is where the compiler wrote it; `None` if nothing is to be, and
+    /// an error, in words, if it cannot be.
+    pub fn observe(&self, captured: Option<Captured>) -> Option<Result<Observed, String>> {
+        if is_set(READ_ONLY_VARIABLE) {
+            return None;
+        }
+        let target = publish::place_for(&self.compile.outputs[0])?;
+        Some(self.try_observe(&target, captured))
+    }
+
+    /// Counts and tells what came of recording.
+    pub fn tell(&self, importer: &mut Importer<'_>, outcome: Result<(), String>) {
         let Some(target) = publish::place_for(&self.compile.outputs[0]) else {
             return;
         };
-        let Ok(repository) = importer.repository(&target) else {
+        let Some(repository) = importer.existing(&target) else {
             return;
         };
         let counts = Counts::open(Some(&self.own), repository.uuid());
-        if is_set(READ_ONLY_VARIABLE) {
-            return;
-        }
-        match self.try_record(repository, &target, made, captured) {
+        match outcome {
             Ok(()) => {
                 counts.add(counts::RECORDED, 1);
                 self.say(format_args!("recorded"));
@@ -453,13 +478,7 @@ impl<'a> Memo<'a> {
         }
     }
 
-    fn try_record(
-        &self,
-        repository: &Repository,
-        target: &Path,
-        made: &Made,
-        captured: Option<Captured>,
-    ) -> Result<(), String> {
+    fn try_observe(&self, target: &Path, captured: Option<Captured>) -> Result<Observed, String> {
         let diagnostics = captured.and_then(Captured::into_bytes);
         let diagnostics = diagnostics.ok_or("what the compiler said is not known, or too much")?;
         let is_new = |path: &Path| {
@@ -560,31 +579,16 @@ impl<'a> Memo<'a> {
             return Err("the compiler was changed just now".into());
         }
         let dependencies = dependencies.filter(|_| self.dependency_file.is_some());
-        if let Some(base) = &self.base {
-            let written = [&made.object, &diagnostics];
-            let written = written.into_iter().chain(&dependencies);
-            if written.into_iter().any(|bytes| base.is_in(bytes)) && self.is_shared() {
-                return Err("the base directory's path is in what was made".into());
-            }
-        }
-        let files = match self.is_fat {
-            true => {
-                let object = std::iter::once((bundle::OBJECT, &made.object[..]));
-                Some(bundle::pack(object).map_err(|error| error.to_string())?)
-            }
-            false => None,
-        };
-        let new = NewResult {
-            key: &self.key,
-            parts: &self.parts,
-            conditions: &conditions,
-            compilation: Some(&made.compilation),
-            diagnostics: &diagnostics,
+        Ok(Observed {
+            key: self.key,
+            parts: self.parts.clone(),
+            conditions,
+            diagnostics,
             is_coloured: run::terminal().is_some(),
-            dependencies: dependencies.as_deref(),
-            files: files.as_deref(),
-        };
-        record_result(repository.store(), &new).map_err(|error| error.to_string())
+            dependencies,
+            is_fat: self.is_fat,
+            base: self.base.clone().filter(|_| self.is_shared()),
+        })
     }
 
     /// Whether the key is that of other checkouts, too.
