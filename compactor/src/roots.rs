@@ -177,6 +177,7 @@ pub fn survey(programs: &Programs<'_>, wishes: &Wishes) -> Result<Survey> {
     surveyor.places()?;
     surveyor.images()?;
     surveyor.compilations()?;
+    surveyor.archives_gone();
     surveyor.manifests()?;
     let mut out = surveyor.out;
     out.tickets.sort_by(|a, b| a.path.cmp(&b.path));
@@ -546,6 +547,28 @@ impl Surveyor<'_, '_> {
 }
 
 impl Surveyor<'_, '_> {
+    /// Says so if archives of tickets are gone, and what they named goes: nobody knows of a copy that was made by `cp` or `install`, and
+    /// that no link has read.
+    fn archives_gone(&mut self) {
+        let dead: HashSet<Address> = self.out.dead.iter().map(|(address, _)| *address).collect();
+        let archives = self.out.tickets.iter().filter(|ticket| {
+            ticket.gone == Some(Gone::NoFile)
+                && ticket.path.extension() == Some(OsStr::new("a"))
+                && dead.contains(&ticket.compilation)
+        });
+        let Some(first) = archives.clone().map(|ticket| ticket.path.clone()).min() else {
+            return;
+        };
+        let others = match archives.count() - 1 {
+            0 => String::new(),
+            others => format!(" (and so are {others} others)"),
+        };
+        let what = format_args!(
+            "is gone{others}, and what its members name goes; if it was copied, repo-gc --root DIRECTORY, once, keeps it alive there"
+        );
+        self.warn(&first, what);
+    }
+
     /// Manifests whose last use is long ago. (Who uses one puts that on record each day.)
     fn manifests(&mut self) -> Result<()> {
         for record in self.programs.records(Index::Manifests) {
