@@ -594,6 +594,61 @@ fn links_at_the_same_time() {
     assert_eq!(compiles.count(), 3, "{commands}");
 }
 
+/// A build compiles a source anew while a link makes its lost ticket again: both compilers are at it at the same time, and whoever is
+/// last, what is there is a ticket that works, and the link has read it.
+#[test]
+fn a_build_and_a_link_make_the_same_ticket() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Stdio;
+    let [gcc] = require!("gcc");
+    let field = Field::new(gcc);
+    // Of f.c it waits for the other one: both are there, or this is no race. (Whoever waits in vain fails.)
+    let meeting = field.scratch.write(
+        "meeting/gcc",
+        format!(
+            "#!/bin/sh\ncase \"$*\" in *f.c*)\n  echo $$ >> {0}/there; tries=0\n  \
+             until [ $(wc -l < {0}/there) -ge 2 ]; do\n    tries=$((tries + 1)); [ $tries -gt 3000 ] && exit 9; sleep 0.02\n  \
+             done;;\nesac\nexec {1} \"$@\"\n",
+            field.scratch.path().display(),
+            field.gcc.display()
+        ),
+    );
+    fs::set_permissions(&meeting, fs::Permissions::from_mode(0o755)).unwrap();
+    let there = field.scratch.join("there");
+    fs::write(&there, "1\n2\n").unwrap();
+    let field = Field {
+        gcc: meeting,
+        ..field
+    };
+    for name in ["main", "f", "g"] {
+        field.compile(name);
+    }
+    for round in 0..3 {
+        field.lose();
+        fs::write(&there, "").unwrap();
+        let start = |words: &[&str]| {
+            let mut command = field.command(words);
+            command.stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let build = ["-O1", "-DVALUE=1", "-c", "f.c", "-o", "f.o"];
+        let both = [
+            start(&["main.o", "f.o", "g.o", "-o", "program"]),
+            start(&build),
+        ];
+        for started in both {
+            let ended = started.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success(), "{round}: {said}");
+        }
+        let compiles = fs::read_to_string(&there).unwrap();
+        assert_eq!(compiles.lines().count(), 2, "{compiles}");
+        field.works();
+        assert!(ALL.iter().all(|name| field.is_ticket(name)));
+        assert_eq!(field.link(&ALL).ok().errors(), "");
+        field.works();
+    }
+}
+
 /// What was set aside before is written over; what only has such a name is not.
 #[test]
 fn names_of_what_is_set_aside() {
