@@ -35,6 +35,32 @@ fn nothing_changed() {
     });
 }
 
+/// What a compile makes, and what is known of it, are one transaction: a trailer, and paths of the indices, less.
+#[test]
+fn one_transaction() {
+    Memo::two(|it| {
+        let revisions = || {
+            let mut dump = it.scratch.command(Binaries::get().path("repo-dump"));
+            let repository = it.scratch.repository();
+            dump.arg("--repo").arg(repository).arg("revisions");
+            run(&mut dump).ok().text().lines().count()
+        };
+        it.miss(&it.words(&["-MD"]));
+        // (In the first there is nothing, and `miss` compiles once more without us, and without a record.)
+        let first = revisions();
+        let words = it.words(&["-MD", "-DEXTRA=1"]);
+        let log = it.run(&words, it.scratch.path(), false).1;
+        assert!(log.contains("recorded"), "{log}");
+        assert_eq!(revisions(), first + 1);
+        // So are those of a source that is edited.
+        it.scratch
+            .write(it.source, format!("{SOURCE}\nint more;\n"));
+        it.run(&words, it.scratch.path(), false);
+        assert_eq!(revisions(), first + 2);
+        it.hit(&words);
+    });
+}
+
 #[test]
 fn what_changes_makes_a_compile() {
     Memo::each(|it| {
