@@ -337,7 +337,11 @@ fn what_became_of_each_definition_is_said() {
     );
     let said = machine.compile("a.c", &marked, &["-O2"], false);
     assert!(state(&said, "mark").contains("marked as used"), "{said}");
-    assert!(state(&said, "even").contains("has an alias"), "{said}");
+    // What it depends on is another name more.
+    assert!(state(&said, "even").starts_with("new"), "{said}");
+    let said = machine.compile("a.c", &marked, &["-O2"], false);
+    assert!(state(&said, "even").starts_with("known ["), "{said}");
+    assert!(state(&said, "other").starts_with("known ["), "{said}");
     assert!(
         state(&said, "mark").starts_with("compiled each time"),
         "{said}"
@@ -354,6 +358,8 @@ fn what_is_never_left_out_is_said_with_its_reason() {
         int chosen(int) __attribute__((ifunc(\"choose\")));
         int original(int x) { return x * 3 + fast(x); }
         extern int other(int) __attribute__((alias(\"original\")));
+        int data = 3;
+        extern int other_data __attribute__((alias(\"data\")));
         __thread int of_thread = 4;
         int common_one;
         int use(void) { return chosen(1) + other(2) + of_thread++ + common_one; }
@@ -365,8 +371,8 @@ fn what_is_never_left_out_is_said_with_its_reason() {
         for (name, why) in [
             ("chosen", "an ifunc"),
             ("choose", "resolves an ifunc"),
-            ("other", "an alias"),
-            ("original", "has an alias"),
+            ("other_data", "an alias"),
+            ("data", "has an alias"),
             ("of_thread", "thread-local"),
         ] {
             let state = state(&said, name);
@@ -374,6 +380,132 @@ fn what_is_never_left_out_is_said_with_its_reason() {
             assert!(is_said, "{level} {name}: {state}");
         }
         assert!(state(&said, "alone").starts_with("new"), "{said}");
+    }
+}
+
+/// A table of labels leads into the function's code: neither is without the other.
+#[test]
+fn labels_in_a_table_stay_with_their_function() {
+    const TEXT: &str = "
+        extern int printf(const char *, ...);
+        int run(const int *code) {
+          static void *const labels[] = {&&add, &&twice, &&end};
+          int x = 0;
+          goto *labels[*code];
+        add: x += *++code; goto *labels[*++code];
+        twice: x *= 2; goto *labels[*++code];
+        end: return x;
+        }
+        int other(int x) { return x + 1; }
+        static const int program[] = {0, 5, 1, 0, 7, 1, 2};
+        int main(void) { printf(\"%d %d\\n\", run(program), other(2)); return 0; }";
+    for level in ["-O0", "-O1", "-O2", "-Os"] {
+        for pic in ["-fPIC", "-fno-pic"] {
+            let machine = machine!();
+            machine.verified("a.c", TEXT, &[level, pic]);
+            for to in ["x + 2", "x + 3"] {
+                let text = TEXT.replace("x + 1", to);
+                let said = machine.verified("a.c", &text, &[level, pic]);
+                for name in ["run", "run.labels"] {
+                    assert!(
+                        state(&said, name).starts_with("compiled each time"),
+                        "{level} {pic}: {said}"
+                    );
+                }
+            }
+            let link = if pic == "-fno-pic" { "-no-pie" } else { "-pie" };
+            let said = machine.run(&[link, "a.c.o"]);
+            assert_eq!(String::from_utf8_lossy(&said.stdout), "34 5\n", "{level}");
+        }
+    }
+}
+
+const ALIASES: &str = r#"
+#include <cstdio>
+struct Base { Base(int x); virtual ~Base(); int x; };
+struct Made : Base { Made(int y); ~Made() override; int y; };
+Base::Base(int x) : x(x * 3) {}
+Base::~Base() { std::printf("base %d\n", x); }
+Made::Made(int y) : Base(y + 1), y(y) {}
+Made::~Made() { std::printf("made %d\n", y); }
+extern "C" int plain(int x) { return x - 2; }
+extern "C" int weakly(int) __attribute__((weak, alias("plain")));
+int use(int n) { Made one(n); Base two(n + 2); return one.x + two.x + weakly(n); }
+int unused(int n) { return n; }
+int main() { std::printf("%d\n", use(4)); return 0; }
+"#;
+
+/// Constructors of whole objects are other names of those of bases.
+#[test]
+fn aliases_of_functions_go_with_them() {
+    for (level, pic) in [
+        ("-O0", "-fPIC"),
+        ("-O1", "-fno-pic"),
+        ("-O2", "-fPIE"),
+        ("-Os", "-fPIC"),
+    ] {
+        let machine = machine!();
+        let options = [level, pic, "-std=c++17"];
+        machine.verified("a.cc", ALIASES, &options);
+        let mut text = ALIASES.to_owned();
+        for (from, to, known) in [
+            ("return n; }", "return n + 1; }", true),
+            ("two(n + 2)", "two(n + 5)", true),
+            ("y(y) {}", "y(y + 1) {}", false),
+            ("return x - 2", "return x - 1", true),
+            ("weak, alias", "alias", true),
+        ] {
+            text = text.replacen(from, to, 1);
+            let said = machine.verified("a.cc", &text, &options);
+            for name in ["_ZN4MadeC1Ei", "_ZN4MadeC2Ei"] {
+                let state = state(&said, name);
+                assert_eq!(
+                    state.starts_with("known"),
+                    known,
+                    "{level} {pic} {to}: {name}: {state}"
+                );
+            }
+            let link = if pic == "-fno-pic" { "-no-pie" } else { "-pie" };
+            let ours = machine.run(&[link, "a.cc.o"]);
+            let plain = machine.scratch.join("plain");
+            let mut compile = machine.scratch.command(&machine.clang);
+            compile.args([level, pic, link, "-std=c++17", "a.cc", "-lstdc++", "-o"]);
+            assert!(compile.arg(&plain).status().expect("clang runs").success());
+            let theirs = machine.scratch.command(plain).output().expect("it runs");
+            assert_eq!(
+                String::from_utf8_lossy(&ours.stdout),
+                String::from_utf8_lossy(&theirs.stdout),
+                "{level} {pic}: {to}"
+            );
+        }
+        // One name more, and one less.
+        let more =
+            format!("{text}\nextern \"C\" int more(int) __attribute__((alias(\"plain\")));\n");
+        let said = machine.verified("a.cc", &more, &options);
+        assert!(state(&said, "plain").starts_with("new"), "{said}");
+        let said = machine.verified("a.cc", &format!("{more}int last = 2;\n"), &options);
+        assert!(state(&said, "more").starts_with("known"), "{said}");
+        let said = machine.verified("a.cc", &text, &options);
+        assert!(state(&said, "plain").starts_with("known"), "{said}");
+    }
+}
+
+/// A whole compile writes inline things that nobody refers to any more once all is optimised: the vtable of a base whose constructor was inlined.
+/// Without them nothing is missing.
+#[test]
+fn what_nobody_refers_to_need_not_be_there() {
+    const TEXT: &str = "
+        #include <memory>
+        struct S { int x; };
+        void noop(S *);
+        int use(std::shared_ptr<S> p) { return p->x; }
+        int make(S *s) { std::shared_ptr<S> p(s, noop); return use(p); }
+        int other(int x) { return x + 1; }";
+    for level in ["-O1", "-O2"] {
+        let machine = machine!();
+        let options = [level, "-std=c++20"];
+        machine.verified("a.cc", TEXT, &options);
+        machine.verified("a.cc", &TEXT.replace("x + 1", "x + 2"), &options);
     }
 }
 

@@ -260,6 +260,7 @@ struct LatePass : PassInfoMixin<LatePass> {
       there.insert(&value);
     auto &functions =
         analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
+    SmallVector<GlobalValue *, 32> late;
     for (size_t at = 0; at < state->actions.size(); ++at) {
       if (state->actions[at] != REPO_DROP_LATE)
         continue;
@@ -283,8 +284,17 @@ struct LatePass : PassInfoMixin<LatePass> {
       }
       if (auto *function = dyn_cast<Function>(value))
         functions.clear(*function, function->getName());
-      drop(*value);
+      if (isa<GlobalAlias>(value)) {
+        drop(*value);
+        value->eraseFromParent();
+        state->walk.values[at] = nullptr;
+        continue;
+      }
+      late.push_back(value);
     }
+    // Aliases first: they are of definitions only.
+    for (GlobalValue *value : late)
+      drop(*value);
     // The others are as they were: what was found out of them, with those that went in sight, stays true.
     return PreservedAnalyses::all();
   }

@@ -45,8 +45,10 @@ struct RawDefinition {
     flags: u32,
     first_reference: u32,
     reference_count: u32,
+    alias_of: u32,
     head: [u8; 32],
     body: [u8; 32],
+    properties: [u8; 8],
 }
 
 /// `RepoModule` of `walk.h`.
@@ -175,8 +177,10 @@ unsafe fn definition(raw: &RawDefinition) -> Definition {
             kind: Kind::of(raw.kind),
             flags: Flags(raw.flags),
             references: raw.first_reference..raw.first_reference + raw.reference_count,
+            alias_of: (raw.alias_of != u32::MAX).then_some(raw.alias_of),
             head: raw.head,
             body: raw.body,
+            properties: raw.properties,
         }
     }
 }

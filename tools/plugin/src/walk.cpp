@@ -120,6 +120,21 @@ bool is_content(const GlobalValue &value) {
 
 bool is_llvm(const GlobalValue &value) { return value.getName().starts_with("llvm."); }
 
+/// The function whose other name this is, if it goes where that goes: both can be named by others, and are written whoever uses them
+/// (as constructors of whole objects are, which are those of bases).
+const Function *function_of(const GlobalValue &value) {
+  auto *alias = dyn_cast<GlobalAlias>(&value);
+  auto *function = alias ? dyn_cast<const Function>(alias->getAliasee()) : nullptr;
+  if (!function || function->isDeclaration() || function->hasComdat() ||
+      alias->getValueType() != function->getValueType() ||
+      alias->getAddressSpace() != function->getAddressSpace())
+    return nullptr;
+  auto is_written = [](const GlobalValue &name) {
+    return name.hasExternalLinkage() || name.hasWeakAnyLinkage() || name.hasWeakODRLinkage();
+  };
+  return is_written(*alias) && is_written(*function) ? function : nullptr;
+}
+
 /// Calls `visit` with each instruction's function, or global value, that uses `value`, through constants.
 void for_users(const Value &value, SmallPtrSetImpl<const Constant *> &seen,
                function_ref<void(const Use &, const GlobalValue &, bool direct)> visit) {
@@ -161,6 +176,8 @@ class Walker {
 
 public:
   DenseMap<const GlobalValue *, uint32_t> index;
+  /// Who knows labels of another one's code, and whose.
+  std::vector<std::pair<const GlobalValue *, const GlobalValue *>> labels;
 
   Walker(Module &module, unsigned level, StringRef unit, const Sealed &sealed)
       : module(module), level(level), unit(unit), sealed(sealed), srcloc(module.getMDKindID("srcloc")) {
@@ -205,12 +222,15 @@ public:
   }
 
   /// What is said of a definition as a whole.
-  void head(const GlobalValue &value, uint8_t digest[32]) {
+  void head(const GlobalValue &value, uint8_t digest[32], uint8_t properties[8]) {
     out.u8(value.getValueID());
     name_of(value);
+    hashed = out.bytes.size();
+    property_hashes = properties;
     facts(value);
     // Where it goes: its users need not know.
     out.text(value.hasPartition() ? value.getPartition() : StringRef());
+    is_property(REPO_PLACE);
     if (value.hasSanitizerMetadata()) {
       auto sanitizers = value.getSanitizerMetadata();
       out.u8(1 | sanitizers.NoAddress << 1 | sanitizers.NoHWAddress << 2 | sanitizers.Memtag << 3 |
@@ -218,16 +238,21 @@ public:
     } else {
       out.u8(0);
     }
+    is_property(REPO_ATTRIBUTES);
     if (auto *object = dyn_cast<GlobalObject>(&value)) {
       comdat(object->getComdat(), value);
+      is_property(REPO_LINKAGE);
       attachments(*object);
+      is_property(REPO_ATTACHED);
     }
     if (auto *function = dyn_cast<Function>(&value)) {
       out.text(function->hasGC() ? function->getGC() : std::string());
       optional(function->hasPersonalityFn() ? function->getPersonalityFn() : nullptr);
       optional(function->hasPrefixData() ? function->getPrefixData() : nullptr);
       optional(function->hasPrologueData() ? function->getPrologueData() : nullptr);
+      is_property(REPO_ROUTINES);
     }
+    property_hashes = nullptr;
     out.digest(digest);
     out.bytes.clear();
   }
@@ -246,6 +271,22 @@ public:
   }
 
 private:
+  /// Where the properties of the definition at hand go, if somebody wants them; and up to where what was written is in them.
+  uint8_t *property_hashes = nullptr;
+  size_t hashed = 0;
+
+  /// What was written since the last property is of this kind.
+  void is_property(unsigned kind) {
+    if (!property_hashes || is_apart)
+      return;
+    // FNV-1a: it is only to name what the digests have told apart.
+    uint32_t hash = 2166136261u ^ property_hashes[kind];
+    for (size_t at = hashed; at < out.bytes.size(); ++at)
+      hash = (hash ^ out.bytes[at]) * 16777619u;
+    property_hashes[kind] = hash ^ hash >> 8 ^ hash >> 16 ^ hash >> 24;
+    hashed = out.bytes.size();
+  }
+
   void name_of(const GlobalValue &value) {
     if (is_content(value)) {
       out.u8(0);
@@ -272,25 +313,33 @@ private:
   void facts(const GlobalValue &value) {
     type(value.getValueType());
     out.u32(value.getAddressSpace());
+    is_property(REPO_TYPE);
     out.u8(value.isDeclarationForLinker() && !value.hasAvailableExternallyLinkage());
     out.u8(value.getLinkage());
     out.u8(value.getVisibility());
     out.u8(value.getDLLStorageClass());
     out.u8(value.isDSOLocal());
+    is_property(REPO_LINKAGE);
     out.u8(value.getThreadLocalMode());
+    is_property(REPO_THREAD);
     out.u8(static_cast<uint8_t>(value.getUnnamedAddr()));
+    is_property(REPO_LINKAGE);
     if (auto *object = dyn_cast<GlobalObject>(&value)) {
       out.text(object->getSection());
       out.u64(object->getAlign() ? object->getAlign()->value() : 0);
+      is_property(REPO_PLACE);
     }
     if (auto *function = dyn_cast<Function>(&value)) {
       out.u32(function->getCallingConv());
       attributes(function->getAttributes());
+      is_property(REPO_ATTRIBUTES);
     } else if (auto *variable = dyn_cast<GlobalVariable>(&value)) {
       out.u8(variable->isConstant());
       out.u8(variable->isExternallyInitialized());
+      is_property(REPO_CONSTANT);
       out.u32(variable->getCodeModelRaw());
       attribute_set(variable->getAttributes());
+      is_property(REPO_ATTRIBUTES);
     }
   }
 
@@ -433,6 +482,8 @@ private:
       return REPO_FOLLOW;
     // What has no name that others could know goes where its users go.
     uint32_t keep = value.hasLocalLinkage() ? REPO_KEEP : REPO_NEED;
+    if (!level && function_of(value))
+      return keep;
     if (isa<GlobalAlias>(value) || isa<GlobalIFunc>(value))
       return level || !isa<FunctionType>(value.getValueType()) ? REPO_FOLLOW : REPO_HOLD | keep;
     if (auto *variable = dyn_cast<GlobalVariable>(&value)) {
@@ -550,6 +601,8 @@ private:
     }
     if (auto *block = dyn_cast<BlockAddress>(&constant)) {
       out.u8(TagBlockAddress);
+      if (block->getFunction() != self)
+        labels.push_back({self, block->getFunction()});
       reference(*block->getFunction(), REPO_FOLLOW);
       uint32_t number = 0;
       for (const BasicBlock &other : *block->getFunction()) {
@@ -1063,6 +1116,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   for (uint32_t at = 0; at < result.values.size(); ++at) {
     GlobalValue &value = *result.values[at];
     RepoDefinition definition{};
+    definition.alias_of = REPO_NO_DEFINITION;
     definition.name = value.getName().data();
     definition.name_size = value.getName().size();
     definition.kind = isa<Function>(value)         ? REPO_FUNCTION
@@ -1097,7 +1151,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
     };
     if (isa<GlobalIFunc>(value))
       never("an ifunc");
-    else if (isa<GlobalAlias>(value))
+    else if (isa<GlobalAlias>(value) && !function_of(value))
       never("an alias");
     else if (is_in_list(value, used)) {
       never("marked as used");
@@ -1114,7 +1168,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       definition.reason = "internal";
 
     walker.begin(&value);
-    walker.head(value, definition.head);
+    walker.head(value, definition.head, definition.properties);
     walker.body(value, definition.body);
     bool is_alias = isa<GlobalAlias>(value) || isa<GlobalIFunc>(value);
     for (auto &[target, own_flags] : walker.references()) {
@@ -1143,6 +1197,15 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       result.definitions[at].reason = why;
     }
   };
+  // Labels are where the function's code is: without it they lead nowhere.
+  for (auto &[user, function] : walker.labels) {
+    auto at = walker.index.find(user);
+    if (at != walker.index.end())
+      never(at->second, "knows labels of a function");
+    at = walker.index.find(function);
+    if (at != walker.index.end())
+      never(at->second, "others know its labels");
+  }
   for (auto &[comdat, members] : groups) {
     bool apart = members.size() == 1 &&
                  comdat->getName() == result.values[members[0]]->getName() &&
@@ -1160,7 +1223,13 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   for (uint32_t at = 0; at < result.values.size(); ++at) {
     GlobalValue &value = *result.values[at];
     // What an alias leads to, or an ifunc's resolver is.
-    if (isa<GlobalAlias>(value) || isa<GlobalIFunc>(value))
+    const Function *function = function_of(value);
+    if (function && !(result.definitions[at].flags & REPO_NEVER)) {
+      // They go together, or stay together.
+      uint32_t to = walker.index[function];
+      result.definitions[at].alias_of = to;
+      references[to].push_back({at, REPO_CONTRIBUTION | REPO_FOLLOW});
+    } else if (isa<GlobalAlias>(value) || isa<GlobalIFunc>(value))
       for (auto &reference : references[at])
         never(reference.target, isa<GlobalAlias>(value) ? "has an alias" : "resolves an ifunc");
     // Who uses an internal has a say in what becomes of it.

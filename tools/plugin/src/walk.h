@@ -67,8 +67,26 @@ struct RepoDefinition {
   uint32_t flags;
   uint32_t first_reference;
   uint32_t reference_count;
+  /// Of an alias that goes with the function that it is another name of: which definition that is. Else REPO_NO_DEFINITION.
+  uint32_t alias_of;
   uint8_t head[32];
   uint8_t body[32];
+  /// Of what is said of it as a whole, a hash for each kind of property (`REPO_TYPE` and the following): only to say which is another.
+  uint8_t properties[8];
+};
+
+enum : uint32_t { REPO_NO_DEFINITION = ~0u };
+
+/// Kinds of properties, as in `changes.rs`.
+enum : unsigned {
+  REPO_TYPE = 0,
+  REPO_LINKAGE,
+  REPO_ATTRIBUTES,
+  REPO_PLACE,
+  REPO_THREAD,
+  REPO_CONSTANT,
+  REPO_ATTACHED,
+  REPO_ROUTINES,
 };
 
 struct RepoModule {

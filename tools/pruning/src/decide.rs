@@ -1,7 +1,7 @@
 //! What is to become of each definition.
 //!
 //! *Roots* are written whoever uses them; all others, if somebody does. A definition is *known* if the repository has its fragment and
-//! all that must be there as well for it to be used. Compiled are the roots that are not known, and what they reach: of that, what is
+//! all that must be there as well for it to be used; an alias of a function is, if that is. Compiled are the roots that are not known, and what they reach: of that, what is
 //! known goes after the optimizer has had it for inlining. All else goes at once.
 //!
 //! Who uses what is *sealed* does not depend on what that is, and may be known though it is new. Then it is compiled as a root is, for
@@ -93,7 +93,8 @@ pub fn decide(
     for (definition, digest) in module.definitions.iter().zip(&digests.of) {
         let may = !definition.flags.has(Flags::NEVER)
             && !definition.flags.has(Flags::LOCAL)
-            && !definition.flags.has(Flags::AVAILABLE_EXTERNALLY);
+            && !definition.flags.has(Flags::AVAILABLE_EXTERNALLY)
+            && definition.alias_of.is_none();
         let is_found = match may && prune && module.whole.is_none() {
             true => find(digest),
             false => None,
@@ -112,6 +113,11 @@ pub fn decide(
         .map(|(at, definition)| (&definition.name[..], at as u32))
         .collect();
     without_dependents(module, &by_name, &found, &mut decisions);
+    for (at, definition) in module.definitions.iter().enumerate() {
+        if let Some(function) = definition.alias_of {
+            decisions[at].known = decisions[function as usize].known;
+        }
+    }
     let is_root = |at: &u32| {
         let flags = module.definitions[*at as usize].flags;
         !flags.has(Flags::DISCARDABLE)
@@ -281,6 +287,31 @@ mod tests {
                 &[("other", "inline")]
             ),
             [Drop, Drop, Drop, Drop]
+        );
+    }
+
+    #[test]
+    fn an_alias_goes_where_its_function_goes() {
+        use Action::{Compile, Drop, DropLate};
+        let mut module = module(&[
+            ("function", 1, &["alias"]),
+            ("alias", 2, &["function"]),
+            ("user", 3, &["alias"]),
+        ]);
+        module.references[0].flags |= Reference::CONTRIBUTION;
+        module.definitions[1].alias_of = Some(0);
+        assert_eq!(
+            actions(&module, &["function", "user"], &[]),
+            [Drop, Drop, Drop]
+        );
+        assert_eq!(
+            actions(&module, &["function"], &[]),
+            [DropLate, DropLate, Compile]
+        );
+        // That it is known itself means nothing.
+        assert_eq!(
+            actions(&module, &["alias", "user"], &[]),
+            [Compile, Compile, Drop]
         );
     }
 

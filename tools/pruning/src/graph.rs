@@ -111,6 +111,29 @@ pub struct Definition {
     pub head: [u8; 32],
     /// Digest of its code or initializer, in which others stand by their names.
     pub body: [u8; 32],
+    /// Hashes of the kinds of properties that `head` is of, to say which is another.
+    pub properties: [u8; 8],
+    /// Of an alias that goes with a function: that function.
+    pub alias_of: Option<u32>,
+}
+
+#[cfg(test)]
+impl Definition {
+    /// A function with this name, head and body.
+    pub(crate) fn function(name: &[u8], references: Range<u32>, body: u8) -> Definition {
+        Definition {
+            name: name.to_vec(),
+            original: None,
+            reason: None,
+            kind: Kind::Function,
+            flags: Flags::default(),
+            references,
+            head: crate::digest_of(name),
+            body: [body; 32],
+            properties: [0; 8],
+            alias_of: None,
+        }
+    }
 }
 
 /// A translation unit.
@@ -337,16 +360,9 @@ pub(crate) mod tests {
                     flags: Reference::FOLLOW,
                 });
             }
-            module.definitions.push(Definition {
-                name: name.as_bytes().to_vec(),
-                original: None,
-                reason: None,
-                kind: Kind::Function,
-                flags: Flags::default(),
-                references: first..module.references.len() as u32,
-                head: crate::digest_of(name.as_bytes()),
-                body: [*body; 32],
-            });
+            let references = first..module.references.len() as u32;
+            let function = Definition::function(name.as_bytes(), references, *body);
+            module.definitions.push(function);
         }
         module
     }
@@ -417,16 +433,9 @@ pub(crate) mod tests {
                 target: next as u32,
                 flags: Reference::FOLLOW,
             });
-            module.definitions.push(Definition {
-                name: name.as_bytes().to_vec(),
-                original: None,
-                reason: None,
-                kind: Kind::Function,
-                flags: Flags::default(),
-                references: at as u32..at as u32 + 1,
-                head: [0; 32],
-                body: [0; 32],
-            });
+            let references = at as u32..at as u32 + 1;
+            let function = Definition::function(name.as_bytes(), references, 0);
+            module.definitions.push(function);
         }
         assert_eq!(module.components().len(), 1);
     }

@@ -60,6 +60,10 @@ pub struct Defined {
     pub contributors: Vec<u32>,
     /// The number of its component.
     pub component: u32,
+    /// Hashes of the kinds of properties that `head` is of.
+    pub properties: [u8; 8],
+    /// Of an alias that goes with a function: that function.
+    pub alias_of: Option<u32>,
 }
 
 impl Defined {

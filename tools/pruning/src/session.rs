@@ -130,6 +130,8 @@ impl Session {
                 follows: targets(follows),
                 contributors: targets(contributions),
                 component: self.digests.component[at],
+                properties: definition.properties,
+                alias_of: definition.alias_of,
             }
         });
         Report {

@@ -29,6 +29,7 @@ pub struct Bundles {
 struct Bundler<'c, 'a> {
     from: &'c Compilation<'a>,
     digests: &'c [Digest],
+    report: &'c Report,
     defined: FxHashMap<&'c [u8], &'c Defined>,
     member_of_section: Vec<u32>,
     symbols_of: Vec<Vec<u32>>,
@@ -41,6 +42,7 @@ pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> Bundles {
     let mut bundler = Bundler {
         from,
         digests: &prepared.fragments,
+        report,
         defined: (report.definitions.iter())
             .map(|defined| (defined.name.as_bytes(), defined))
             .collect(),
@@ -70,7 +72,9 @@ pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> Bundles {
             continue;
         };
         let flags = Flags(defined.flags);
-        if defined.state != State::New || flags.has(Flags::NEVER) || flags.has(Flags::LOCAL) {
+        let is_never = flags.has(Flags::NEVER) || flags.has(Flags::LOCAL);
+        // An alias is kept with its function.
+        if defined.state != State::New || is_never || defined.alias_of.is_some() {
             continue;
         }
         let Some(digest) = Digest::from_hex(&defined.digest) else {
@@ -137,6 +141,14 @@ impl Bundler<'_, '_> {
         targets.zip(bindings.iter().copied())
     }
 
+    /// Whether this is the name of an alias of the function `symbol`.
+    fn is_alias(&self, name: &[u8], symbol: u32) -> bool {
+        let function = self.defined.get(name).and_then(|alias| alias.alias_of);
+        let function = function.and_then(|at| self.report.definitions.get(at as usize));
+        let own = self.from.name(self.from.symbols[symbol as usize].name);
+        function.is_some_and(|function| function.name.as_bytes() == own)
+    }
+
     /// Whether a member can be part of the definition `symbol`.
     fn check(&self, member: u32, main: u32, symbol: u32) -> Result<(), &'static str> {
         let from = self.from;
@@ -150,6 +162,9 @@ impl Bundler<'_, '_> {
                 continue;
             }
             if index >= from.first_global {
+                if is_main && self.is_alias(name, symbol) {
+                    continue;
+                }
                 if is_main || !is_shared_pointer(name) {
                     return Err(
                         "it shares a section with another definition, or needs one by its place",

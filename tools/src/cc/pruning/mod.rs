@@ -305,7 +305,9 @@ impl Pruning {
         let mut added = FxHashSet::default();
         let mut next: Vec<usize> = (report.definitions.iter().enumerate())
             .filter(|(_, defined)| {
-                defined.state.is_known() && !Flags(defined.flags).has(Flags::DISCARDABLE)
+                defined.state.is_known()
+                    && !Flags(defined.flags).has(Flags::DISCARDABLE)
+                    && defined.alias_of.is_none()
             })
             .map(|(at, _)| at)
             .collect();
@@ -326,6 +328,7 @@ impl Pruning {
             }
             next.extend(graft.undefined().filter_map(|name| {
                 let at = *by_name.get(name)?;
+                let at = report.definitions[at].alias_of.map_or(at, |of| of as usize);
                 (report.definitions[at].state.is_known() && !added.contains(&at)).then_some(at)
             }));
             if next.is_empty() {
@@ -351,11 +354,19 @@ impl Pruning {
     /// which there was no plugin. What there is to be said, and whether anything differs.
     pub fn compare(&self, path: &Path, whole: &[u8], plain: &[u8]) -> (bool, String) {
         let made = self.made.lock().unwrap_or_else(|e| e.into_inner());
+        // By now that of the whole one.
+        let report = self.report().unwrap_or_default();
+        let discardable: FxHashSet<&[u8]> = (report.definitions.iter())
+            .filter(|defined| Flags(defined.flags).has(Flags::DISCARDABLE))
+            .map(|defined| defined.name.as_bytes())
+            .collect();
         let compared = |object: &[u8], made, of: fn(&Compilation<'_>) -> verify::Definitions| {
             let arena = Bump::new();
             let (prepared, _) = prepare(path, object, &arena).map_err(|e| e.to_string())?;
-            let of_it = of(&prepared.compilation);
-            Ok::<_, String>(verify::Comparison::new(&of_it, made))
+            let compilation = &prepared.compilation;
+            let may_lack = verify::unreached(compilation, |name| discardable.contains(name));
+            let of_it = of(compilation);
+            Ok::<_, String>(verify::Comparison::new(&of_it, made, &may_lack))
         };
         let both = compared(whole, &made.definitions, verify::definitions)
             .and_then(|whole| Ok((whole, compared(plain, &made.surface, verify::surface)?)));

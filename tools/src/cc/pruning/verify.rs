@@ -12,7 +12,7 @@ use super::graft::range;
 use blake3::Hasher;
 use format_spec::digest::Digest;
 use format_spec::fragment::{SectionKind, WideFixupRecord};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
 
@@ -48,8 +48,12 @@ pub struct Comparison {
 const MOST_NAMES: usize = 20;
 
 impl Comparison {
-    /// Compares what was made `whole` with what was `made` of parts.
-    pub fn new(whole: &Definitions, made: &Definitions) -> Comparison {
+    /// Compares what was made `whole` with what was `made` of parts, which may lack these.
+    pub fn new(
+        whole: &Definitions,
+        made: &Definitions,
+        may_lack: &FxHashSet<Vec<u8>>,
+    ) -> Comparison {
         let mut comparison = Comparison {
             definitions: whole.len(),
             ..Comparison::default()
@@ -66,7 +70,7 @@ impl Comparison {
                     comparison.different.push(format!("{text} ({part})"));
                 }
                 // Nobody reaches it: without optimisation it is written all the same.
-                (Some(_), None) if name.ends_with(INTERNAL) => {}
+                (Some(_), None) if name.ends_with(INTERNAL) || may_lack.contains(name) => {}
                 (Some(_), None) => comparison.missing.push(text),
                 (None, _) => comparison.more.push(text),
             }
@@ -177,6 +181,56 @@ pub fn definitions(from: &Compilation<'_>) -> Definitions {
     }
     nameless(from, &member_of, &mut is_reached, &mut result);
     result
+}
+
+/// What is discardable and nobody reaches who is not. A whole compile has such: what the optimizer has found to be used no more after it had
+/// removed for the last time what is not used.
+pub fn unreached(
+    from: &Compilation<'_>,
+    is_discardable: impl Fn(&[u8]) -> bool,
+) -> FxHashSet<Vec<u8>> {
+    let member_of = members(from);
+    let mut is_root = vec![false; from.fragments.len()];
+    for (member, fragment) in from.fragments.iter().enumerate() {
+        // Lists of constructors, and whatever else has a section of its own.
+        is_root[member] = from.sections[range(&fragment.sections)]
+            .iter()
+            .any(|section| {
+                let name = from.name(section.name);
+                let is_ordinary = ORDINARY.iter().any(|begin| name.starts_with(begin));
+                let is_table = [&b".gcc_except_table"[..], b".eh_frame"]
+                    .iter()
+                    .any(|begin| name.starts_with(begin));
+                !is_ordinary && !is_table && section.size > 0
+            });
+    }
+    let place = |symbol: u32| match from.symbols[symbol as usize].place {
+        Place::Section(section) => Some(member_of[section as usize]),
+        _ => None,
+    };
+    let globals = from.first_global..from.symbols.len() as u32;
+    let name = |symbol: u32| from.name(from.symbols[symbol as usize].name);
+    for symbol in globals.clone() {
+        if let Some(member) = place(symbol) {
+            let is_optional = from.fragments[member].group != 0 && is_discardable(name(symbol));
+            is_root[member] |= !is_optional;
+        }
+    }
+    let mut next: Vec<usize> = (0..is_root.len()).filter(|at| is_root[*at]).collect();
+    let mut is_reached = is_root;
+    while let Some(member) = next.pop() {
+        let fragment = &from.fragments[member];
+        let bound = from.bindings[range(&fragment.bindings)].iter();
+        for to in bound.filter_map(|symbol| place(*symbol)) {
+            if !std::mem::replace(&mut is_reached[to], true) {
+                next.push(to);
+            }
+        }
+    }
+    globals
+        .filter(|symbol| place(*symbol).is_some_and(|member| !is_reached[member]))
+        .map(|symbol| name(symbol).to_vec())
+        .collect()
 }
 
 /// By symbol, whether a fragment refers to it in which it is not.
