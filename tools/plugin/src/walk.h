@@ -124,8 +124,8 @@ bool repo_session_promotes(void *session, const char **unit, uint64_t *unit_size
 bool repo_session_decide(void *session, const RepoModule *module, uint8_t *actions);
 /// That a definition that was to be dropped late must be compiled after all.
 void repo_session_changed(void *session, uint32_t definition, const char *why);
-/// All is as it will be: write the report.
-void repo_session_finish(void *session, double walk_seconds);
+/// All is as it will be: write the report. `seconds`: of the processor, until it was decided.
+void repo_session_finish(void *session, double seconds);
 }
 
 namespace repo {

@@ -1,8 +1,21 @@
 //! Why a definition has another digest than in the compile before: what was said of it as a whole, its code, or something that it
 //! depends on, and then which, down to where the change is.
 
+use crate::graph::Flags;
 use crate::protocol::{Defined, Report};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What `head` is of: names of the kinds of properties, as in `walk.h`.
+const PROPERTIES: [&str; 8] = [
+    "its type",
+    "its linkage, visibility or section group",
+    "its attributes or calling convention",
+    "its section or alignment",
+    "its being of each thread",
+    "its being constant",
+    "what is attached to it",
+    "its personality or collector",
+];
 
 /// The reports of two compiles of a translation unit.
 pub struct Changes<'r> {
@@ -10,6 +23,8 @@ pub struct Changes<'r> {
     after: &'r Report,
     /// By name in the source.
     old: FxHashMap<&'r str, u32>,
+    /// Constants have names that mean nothing: their digests do.
+    old_digests: FxHashSet<&'r str>,
 }
 
 impl<'r> Changes<'r> {
@@ -21,6 +36,9 @@ impl<'r> Changes<'r> {
             before,
             after,
             old: old.collect(),
+            old_digests: (before.definitions.iter())
+                .map(|defined| defined.digest.as_str())
+                .collect(),
         }
     }
 
@@ -31,6 +49,9 @@ impl<'r> Changes<'r> {
 
     fn reason(&self, at: u32, seen: &mut FxHashSet<u32>) -> Option<String> {
         let new = self.after.definitions.get(at as usize)?;
+        if let Some(known) = self.of_content(new) {
+            return known;
+        }
         let Some(old) = self.old.get(new.shown()) else {
             return Some("it was not there before".to_owned());
         };
@@ -39,14 +60,8 @@ impl<'r> Changes<'r> {
             return None;
         }
         seen.insert(at);
-        if old.head != new.head {
-            return Some(
-                "what is said of it as a whole is another (type, attributes, linkage, section)"
-                    .to_owned(),
-            );
-        }
-        if old.body != new.body {
-            return Some("its code or content is another".to_owned());
+        if let Some(own) = own_change(old, new) {
+            return Some(own);
         }
         // What it depends on; and that which others of the same circle depend on.
         let mut next = vec![at];
@@ -85,16 +100,22 @@ impl<'r> Changes<'r> {
     /// What of a definition itself is another.
     fn own(&self, at: u32) -> Option<String> {
         let new = self.after.definitions.get(at as usize)?;
+        if let Some(known) = self.of_content(new) {
+            return known;
+        }
         let old = self.old.get(new.shown());
         let old = old.map(|old| &self.before.definitions[*old as usize]);
         match old {
             None => Some("it was not there before".to_owned()),
-            Some(old) if old.head != new.head => {
-                Some("what is said of it as a whole is another".to_owned())
-            }
-            Some(old) if old.body != new.body => Some("its code or content is another".to_owned()),
-            Some(_) => None,
+            Some(old) => own_change(old, new),
         }
+    }
+
+    /// Of what is known by its content only: whether there was none such.
+    fn of_content(&self, new: &Defined) -> Option<Option<String>> {
+        let is_content = Flags(new.flags).has(Flags::CONTENT);
+        let was_there = self.old_digests.contains(new.digest.as_str());
+        is_content.then(|| (!was_there).then(|| "it is another, or was not there".to_owned()))
     }
 
     fn differs(&self, at: u32) -> bool {
@@ -113,10 +134,11 @@ impl<'r> Changes<'r> {
     }
 
     fn name(&self, at: u32) -> &'r str {
-        self.after
-            .definitions
-            .get(at as usize)
-            .map_or("?", Defined::shown)
+        match self.after.definitions.get(at as usize) {
+            Some(defined) if Flags(defined.flags).has(Flags::CONTENT) => "a constant",
+            Some(defined) => defined.shown(),
+            None => "?",
+        }
     }
 
     fn names<'a>(&self, of: &'a Report, list: &[u32]) -> Vec<&'a str> {
@@ -128,6 +150,28 @@ impl<'r> Changes<'r> {
         names.dedup();
         names
     }
+}
+
+/// What of the definition itself is another, if that can be said.
+fn own_change(old: &Defined, new: &Defined) -> Option<String> {
+    if old.head.is_empty() || new.head.is_empty() {
+        // One of which only the digest was kept.
+        let is_other = old.digest != new.digest;
+        return is_other.then(|| "it is another; more was not kept of it".to_owned());
+    }
+    if old.head != new.head {
+        let kinds = old.properties.iter().zip(&new.properties).zip(PROPERTIES);
+        let other = kinds.filter(|((old, new), _)| old != new);
+        let other: Vec<&str> = other.map(|(_, kind)| kind).collect();
+        let which = match other.is_empty() {
+            true => "type, attributes, linkage, section".to_owned(),
+            false => other.join(", "),
+        };
+        return Some(format!(
+            "what is said of it as a whole is another ({which})"
+        ));
+    }
+    (old.body != new.body).then(|| "its code or content is another".to_owned())
 }
 
 #[cfg(test)]
@@ -157,6 +201,7 @@ mod tests {
             .enumerate()
             .map(|(at, (name, body, follows))| Defined {
                 name: (*name).to_owned(),
+                head: "said".to_owned(),
                 body: (*body).to_owned(),
                 digest: digest(name) + name,
                 follows: follows.iter().map(place).collect(),

@@ -3,6 +3,7 @@
 //! * [`graph`]: what the walk over the IR has found, and the definitions' digests.
 //! * [`decide`]: what is compiled, what goes at once, and what is kept for inlining.
 //! * [`changes`]: why a digest is another one than it was.
+//! * [`kept`]: what the repository keeps of all that.
 //! * [`memo`]: what the repository keeps of a definition that was compiled.
 //! * [`protocol`]: what `repo-cc` asks of the plugin, and what it is told.
 //!
@@ -11,6 +12,7 @@
 pub mod changes;
 pub mod decide;
 pub mod graph;
+pub mod kept;
 pub mod memo;
 pub mod protocol;
 mod session;

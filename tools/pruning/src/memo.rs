@@ -4,16 +4,17 @@
 //! that a compilation says of its members beside them: suffixes, groups, symbols, bindings. So a compilation can be put together of
 //! such records. And the names of what must be there as well, and how variables were aligned that its code relies on.
 
+use crate::kept::{self, Graph};
 use format_spec::digest::Digest;
-use format_spec::envelope::{Class, Envelope, Reference, Strength};
+use format_spec::envelope::{Class, Envelope, Reference, Strength, put_number, take_number};
 use format_spec::ids::{Address, NameId};
 use format_spec::program::Index;
 use rustc_hash::FxHashMap;
 use store::engine::{Durability, Store};
 use store::program::{ProgramError, Programs, insert_enveloped, replace_enveloped};
 
-/// The version of the body.
-const BODY_VERSION: u8 = 1;
+/// The version of the body. (1 was the same in words of four bytes, 2 is [`kept`].)
+const BODY_VERSION: u8 = 3;
 /// What stands in for no number.
 pub const NONE: u32 = u32::MAX;
 
@@ -82,15 +83,26 @@ pub type New = Memo<Vec<u8>, Digest>;
 /// What was found.
 pub type Found<'s> = Memo<&'s [u8], Address>;
 
-struct Words<'b>(&'b [u8]);
+struct Numbers<'b>(&'b [u8]);
 
-impl Words<'_> {
-    fn next(&mut self) -> Option<u32> {
-        let (word, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*word))
+impl Numbers<'_> {
+    fn wide(&mut self) -> Option<u64> {
+        take_number(&mut self.0)
     }
 
+    fn next(&mut self) -> Option<u32> {
+        u32::try_from(self.wide()?).ok()
+    }
+
+    /// One that may be [`NONE`].
+    fn optional(&mut self) -> Option<u32> {
+        match self.wide()? {
+            0 => Some(NONE),
+            number => u32::try_from(number - 1).ok(),
+        }
+    }
+
+    /// Each has a byte at least, so that no count asks for much room.
     fn list<T>(
         &mut self,
         count: u32,
@@ -127,6 +139,32 @@ pub fn find<'s>(
     };
     let fragment = |place: u32| envelope.references.get(place as usize)?.address();
     translate(memo, name, |place| Ok(fragment(place)))
+}
+
+/// Of all records: the digest, the definition's fragment, and its name.
+///
+/// # Errors
+/// If the repository is damaged.
+pub fn heads(programs: &Programs<'_>) -> Result<Vec<(Digest, Address, NameId)>, ProgramError> {
+    let mut heads = Vec::new();
+    for record in programs.snapshot().iter(Index::Definitions.slot()) {
+        let record = record?;
+        let envelope = programs.envelope(&record)?;
+        if envelope.body_version != BODY_VERSION {
+            continue;
+        }
+        let Some(memo) = parse(envelope.body) else {
+            continue;
+        };
+        let fragment = memo.members.first().map(|member| member.fragment as usize);
+        let fragment = fragment.and_then(|place| envelope.references.get(place)?.address());
+        let name = memo.symbols.first().map(|symbol| symbol.name as usize);
+        let name = name.and_then(|place| envelope.names.get(place).copied());
+        if let (Some(fragment), Some(name)) = (fragment, name) {
+            heads.push((record.key(), fragment, name));
+        }
+    }
+    Ok(heads)
 }
 
 /// The memo with other names and fragments; `None` if one is missing.
@@ -185,51 +223,48 @@ fn translate<N, F, M, G, E>(
 
 /// Reads a body, in which names and fragments are places.
 fn parse(body: &[u8]) -> Option<Memo<u32, u32>> {
-    let mut words = Words(body);
+    let mut numbers = Numbers(body);
     let [members, symbols, bindings, groups, dependents, alignments] = {
         let mut counts = [0; 6];
         for count in &mut counts {
-            *count = words.next()?;
+            *count = numbers.next()?;
         }
         counts
     };
     let memo = Memo {
-        members: words.list(members, |words| {
+        members: numbers.list(members, |numbers| {
             Some(Member {
-                fragment: words.next()?,
-                suffix: words.next()?,
-                group: words.next()?,
-                bindings: words.next()?,
+                fragment: numbers.next()?,
+                suffix: numbers.next()?,
+                group: numbers.next()?,
+                bindings: numbers.next()?,
             })
         })?,
-        symbols: words.list(symbols, |words| {
-            let (name, member, section) = (words.next()?, words.next()?, words.next()?);
-            let packed = words.next()?;
-            let wide = |words: &mut Words<'_>| -> Option<u64> {
-                Some(u64::from(words.next()?) | u64::from(words.next()?) << 32)
-            };
+        symbols: numbers.list(symbols, |numbers| {
             Some(Symbol {
-                name,
-                member,
-                section,
-                info: packed as u8,
-                other: (packed >> 8) as u8,
-                bits: (packed >> 16) as u16,
-                value: wide(words)?,
-                size: wide(words)?,
+                name: numbers.next()?,
+                member: numbers.optional()?,
+                section: numbers.next()?,
+                info: u8::try_from(numbers.next()?).ok()?,
+                other: u8::try_from(numbers.next()?).ok()?,
+                bits: u16::try_from(numbers.next()?).ok()?,
+                value: numbers.wide()?,
+                size: numbers.wide()?,
             })
         })?,
-        bindings: words.list(bindings, |words| {
-            Some(match (words.next()?, words.next()?) {
+        bindings: numbers.list(bindings, |numbers| {
+            Some(match (numbers.next()?, numbers.optional()?) {
                 (symbol, NONE) => Binding::Symbol(symbol),
                 (member, section) => Binding::Section(member, section),
             })
         })?,
-        groups: words.list(groups, |words| Some((words.next()?, words.next()?)))?,
-        dependents: words.list(dependents, Words::next)?,
-        alignments: words.list(alignments, |words| Some((words.next()?, words.next()?)))?,
+        groups: numbers.list(groups, |numbers| Some((numbers.next()?, numbers.next()?)))?,
+        dependents: numbers.list(dependents, Numbers::next)?,
+        alignments: numbers.list(alignments, |numbers| {
+            Some((numbers.next()?, numbers.next()?))
+        })?,
     };
-    memo.is_sound().then_some(memo)
+    (memo.is_sound() && numbers.0.is_empty()).then_some(memo)
 }
 
 impl<N, F> Memo<N, F> {
@@ -254,47 +289,66 @@ impl<N, F> Memo<N, F> {
     }
 }
 
-fn encode(memo: &Memo<u32, u32>) -> Vec<u8> {
-    let mut words: Vec<u32> = [
+/// `None` for what has no encoding: values of 63 bits and more.
+fn encode(memo: &Memo<u32, u32>) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    let mut put = |number: u64| put_number(&mut body, number);
+    let optional = |number: u32| match number {
+        NONE => 0,
+        number => u64::from(number) + 1,
+    };
+    for count in [
         memo.members.len(),
         memo.symbols.len(),
         memo.bindings.len(),
         memo.groups.len(),
         memo.dependents.len(),
         memo.alignments.len(),
-    ]
-    .map(|count| count as u32)
-    .to_vec();
+    ] {
+        put(count as u64);
+    }
     for member in &memo.members {
-        words.extend([
+        let all = [
             member.fragment,
             member.suffix,
             member.group,
             member.bindings,
-        ]);
+        ];
+        all.into_iter().for_each(|number| put(number.into()));
     }
     for symbol in &memo.symbols {
-        let packed =
-            u32::from(symbol.info) | u32::from(symbol.other) << 8 | u32::from(symbol.bits) << 16;
-        words.extend([symbol.name, symbol.member, symbol.section, packed]);
-        for wide in [symbol.value, symbol.size] {
-            words.extend([wide as u32, (wide >> 32) as u32]);
+        if symbol.value >> 62 != 0 || symbol.size >> 62 != 0 {
+            return None;
         }
+        put(symbol.name.into());
+        put(optional(symbol.member));
+        put(symbol.section.into());
+        put(symbol.info.into());
+        put(symbol.other.into());
+        put(symbol.bits.into());
+        put(symbol.value);
+        put(symbol.size);
     }
     for binding in &memo.bindings {
-        words.extend(match binding {
-            Binding::Symbol(symbol) => [*symbol, NONE],
-            Binding::Section(member, section) => [*member, *section],
-        });
+        let (first, second) = match *binding {
+            Binding::Symbol(symbol) => (symbol, NONE),
+            Binding::Section(member, section) => (member, section),
+        };
+        put(first.into());
+        put(optional(second));
     }
     for (signature, flags) in &memo.groups {
-        words.extend([*signature, *flags]);
+        put((*signature).into());
+        put((*flags).into());
     }
-    words.extend(&memo.dependents);
+    for dependent in &memo.dependents {
+        put((*dependent).into());
+    }
     for (variable, align) in &memo.alignments {
-        words.extend([*variable, *align]);
+        put((*variable).into());
+        put((*align).into());
     }
-    words.into_iter().flat_map(u32::to_le_bytes).collect()
+    Some(body)
 }
 
 /// What storing did.
@@ -304,17 +358,24 @@ pub struct Stored {
     pub written: u32,
     /// Records that were there, the same.
     pub same: u32,
+    /// Bytes of the graph's record, before it was compressed.
+    pub graph_bytes: usize,
 }
 
-/// Stores what was compiled, under the definitions' digests. All names and fragments must be in the repository. What is there
+/// Stores what was compiled, under the definitions' digests, and the graph that they are of. All names and fragments must be in the repository. What is there
 /// and the same is not written again; what is there and not the same is replaced.
 ///
 /// # Errors
 /// If the repository is damaged, or cannot be written.
-pub fn store(store: &Store, memos: &[([u8; 32], New)]) -> Result<Stored, ProgramError> {
+pub fn store(
+    store: &Store,
+    memos: &[([u8; 32], New)],
+    graph: &Graph,
+) -> Result<Stored, ProgramError> {
     let mut stored = Stored::default();
     let programs = Programs::new(store.snapshot()?);
     let mut prepared = Vec::new();
+    let mut owners = Vec::with_capacity(memos.len());
     for (digest, memo) in memos {
         let mut places = FxHashMap::default();
         let mut names = Vec::new();
@@ -348,7 +409,10 @@ pub fn store(store: &Store, memos: &[([u8; 32], New)]) -> Result<Stored, Program
             },
         )?;
         let Some(by_place) = by_place else { continue };
-        let body = encode(&by_place);
+        owners.extend(references.first().copied());
+        let Some(body) = encode(&by_place) else {
+            continue;
+        };
         let there = programs
             .snapshot()
             .get(Index::Definitions.slot(), &Digest(*digest))?;
@@ -363,8 +427,17 @@ pub fn store(store: &Store, memos: &[([u8; 32], New)]) -> Result<Stored, Program
         }
         prepared.push((digest, names, references, body, there.is_some()));
     }
+    let graph = match owners.is_empty() {
+        true => None,
+        false => new_graph(&programs, graph, &owners)?,
+    };
     // So many that other writers need not wait long.
-    for some in prepared.chunks(500) {
+    let mut chunks: Vec<_> = prepared.chunks(500).collect();
+    if chunks.is_empty() && graph.is_some() {
+        chunks.push(&[]);
+    }
+    let last = chunks.len();
+    for (number, some) in chunks.into_iter().enumerate() {
         let mut transaction = store.begin(Durability::Lazy)?;
         for (digest, names, references, body, is_there) in some {
             let envelope = Envelope {
@@ -384,9 +457,52 @@ pub fn store(store: &Store, memos: &[([u8; 32], New)]) -> Result<Stored, Program
             add(&mut transaction, slot, &Digest(**digest), &envelope)?;
             stored.written += 1;
         }
+        if let (true, Some(graph)) = (number + 1 == last, &graph) {
+            let envelope = Envelope {
+                class: Class::AttachedToAny as u8,
+                body_version: kept::BODY_VERSION,
+                references: &graph.owners,
+                names: &graph.names,
+                pieces: &[],
+                body: &graph.body,
+            };
+            let slot = Index::Definitions.slot();
+            insert_enveloped(&mut transaction, slot, &graph.key, &envelope)?;
+            stored.graph_bytes = graph.body.len();
+        }
         transaction.commit()?;
     }
     Ok(stored)
+}
+
+/// A graph as it is written.
+struct NewGraph {
+    key: Digest,
+    owners: Vec<Reference>,
+    names: Vec<NameId>,
+    body: Vec<u8>,
+}
+
+/// The record of a graph, if there is none as yet. Some of the fragments keep it.
+fn new_graph(
+    programs: &Programs<'_>,
+    graph: &Graph,
+    fragments: &[Reference],
+) -> Result<Option<NewGraph>, ProgramError> {
+    let (key, names, body) = graph.encode(|name| programs.find_name(name))?;
+    let slot = Index::Definitions.slot();
+    if graph.nodes.is_empty() || programs.snapshot().get(slot, &key)?.is_some() {
+        return Ok(None);
+    }
+    let step = fragments.len().div_ceil(kept::MOST_OWNERS);
+    let mut owners: Vec<Reference> = fragments.iter().step_by(step).copied().collect();
+    owners.dedup();
+    Ok(Some(NewGraph {
+        key,
+        owners,
+        names,
+        body,
+    }))
 }
 
 #[cfg(test)]
@@ -428,23 +544,23 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        assert_eq!(parse(&encode(&sample())), Some(sample()));
+        assert_eq!(parse(&encode(&sample()).unwrap()), Some(sample()));
     }
 
     #[test]
     fn every_cut_and_every_number_that_leads_nowhere_is_refused() {
-        let bytes = encode(&sample());
+        let bytes = encode(&sample()).unwrap();
         for end in 0..bytes.len() {
             assert_eq!(parse(&bytes[..end]), None, "cut at {end}");
         }
         let mut memo = sample();
         memo.bindings[0] = Binding::Symbol(1);
-        assert_eq!(parse(&encode(&memo)), None);
+        assert_eq!(parse(&encode(&memo).unwrap()), None);
         let mut memo = sample();
         memo.members[0].bindings = 1;
-        assert_eq!(parse(&encode(&memo)), None);
+        assert_eq!(parse(&encode(&memo).unwrap()), None);
         let mut memo = sample();
         memo.members[1].group = 2;
-        assert_eq!(parse(&encode(&memo)), None);
+        assert_eq!(parse(&encode(&memo).unwrap()), None);
     }
 }

@@ -29,7 +29,7 @@ pub struct Report {
     pub whole: Option<String>,
     /// 0 for -O0.
     pub level: u32,
-    /// Seconds for the walk, the digests, and looking up.
+    /// Seconds of the processor for the walk, the digests, and looking up.
     pub seconds: f64,
     /// All definitions.
     pub definitions: Vec<Defined>,

@@ -7,7 +7,6 @@ use crate::protocol::{Defined, Report, Request, State};
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 use store::program::Repository;
 
 /// Names the file with the [`Request`].
@@ -20,7 +19,6 @@ pub struct Session {
     digests: Digests,
     decisions: Vec<Decision>,
     actions: Vec<Action>,
-    seconds: f64,
 }
 
 impl Session {
@@ -39,7 +37,6 @@ impl Session {
             digests: Digests::default(),
             decisions: Vec::new(),
             actions: Vec::new(),
-            seconds: 0.0,
         }
     }
 
@@ -55,7 +52,6 @@ impl Session {
 
     /// What is to become of each definition.
     pub fn decide(&mut self, mut module: Module) -> &[Action] {
-        let start = Instant::now();
         mark_constructed(&mut module);
         mark_written(&mut module);
         // A name that the report cannot have, or without a name.
@@ -77,7 +73,6 @@ impl Session {
         });
         self.module = module;
         self.actions = self.decisions.iter().map(|d| d.action).collect();
-        self.seconds = start.elapsed().as_secs_f64();
         &self.actions
     }
 
@@ -95,14 +90,14 @@ impl Session {
     }
 
     /// Writes the report. If that fails there is none, and `repo-cc` takes the ordinary road.
-    pub fn finish(self, walk_seconds: f64) {
-        let report = self.report(walk_seconds);
+    pub fn finish(self, seconds: f64) {
+        let report = self.report(seconds);
         if let Ok(bytes) = serde_json::to_vec(&report) {
             let _ = fs::write(&self.request.report, bytes);
         }
     }
 
-    fn report(&self, walk_seconds: f64) -> Report {
+    fn report(&self, seconds: f64) -> Report {
         let hex = |digest: &[u8; 32]| blake3::Hash::from(*digest).to_hex().to_string();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let module = &self.module;
@@ -138,7 +133,7 @@ impl Session {
             pruned: self.actions.iter().any(|action| !action.is_compiled()),
             whole: module.whole.clone(),
             level: module.level,
-            seconds: walk_seconds + self.seconds,
+            seconds,
             definitions: definitions.collect(),
         }
     }

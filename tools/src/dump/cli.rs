@@ -165,6 +165,19 @@ pub enum Command {
         #[arg(long, value_name = "DIGEST", conflicts_with = "pattern")]
         key: Option<String>,
     },
+    /// What definitions depend on, where repo-cc leaves out those that are known (REPO_CC_PRUNE)
+    Graph {
+        /// Ticket files or compilations' digests: all of these; names or digests of definitions: these alone
+        #[arg(value_name = "TICKET|SYMBOL|DIGEST", required = true)]
+        which: Vec<String>,
+    },
+    /// Why two definitions of one name have the digests that `graph` shows, and not the same
+    Why {
+        /// The digest of the one
+        from: String,
+        /// That of the other
+        to: String,
+    },
     /// The records of an index whose kind need not be known: what keeps each, and to how much it refers
     Records {
         /// The index, by its number or its name, as `indices` lists them

@@ -7,6 +7,7 @@
 //! | [`model`] | names, definitions and digests by prefix, for all views |
 //! | [`mod@file`], [`lists`], [`fragments`], [`compilations`], [`tickets`], [`images`] | one view each |
 //! | [`manifests`] | what is known of compiles |
+//! | [`graph`] | what definitions depend on |
 //! | [`envelopes`] | records of kinds that need not be known |
 //! | [`materialize`] | objects in place of tickets |
 //! | [`disasm`], [`frames`] | code and call frame information as text |
@@ -21,6 +22,7 @@ pub mod envelopes;
 pub mod file;
 pub mod fragments;
 pub mod frames;
+pub mod graph;
 pub mod images;
 pub mod lists;
 pub mod manifests;
@@ -226,6 +228,11 @@ fn show(model: &Model<'_>, command: Option<&Command>, out: &mut Output<'_>) -> R
         Some(Command::Manifests { key: Some(key), .. }) => {
             out.show(&manifests::detail(model, key)?)
         }
+        Some(Command::Graph { which }) => {
+            let shown = which.iter().map(|which| graph::show(model, which));
+            out.list("", shown)
+        }
+        Some(Command::Why { from, to }) => out.show(&graph::why(model, from, to)?),
         Some(Command::Records { index }) => {
             let index = envelopes::index(index)?;
             out.list(envelopes::HEADING, envelopes::list(*model, index))
@@ -285,7 +292,9 @@ fn open(cli: &Cli, ticket: Option<&(&Path, Ticket)>) -> Result<Repository> {
         (action, _) if action.diff.is_some() => {
             action.diff.iter().flatten().map(String::as_str).collect()
         }
-        (_, Some(Command::Compilations { which })) => which.iter().map(String::as_str).collect(),
+        (_, Some(Command::Compilations { which } | Command::Graph { which })) => {
+            which.iter().map(String::as_str).collect()
+        }
         _ => Vec::new(),
     };
     let mut ticket = ticket.cloned();

@@ -25,6 +25,7 @@ use graft::{Graft, GraftError};
 use linker::repository::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
 use pruning::graph::Flags;
+use pruning::kept::Graph;
 use pruning::memo;
 use pruning::protocol::{Report, Request, State};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -262,7 +263,8 @@ impl Pruning {
             _ => bundles::Bundles::default(),
         };
         // The compilation stands without them.
-        let stored = memo::store(repository.store(), &kept).unwrap_or_default();
+        let graph = graph_of(&report, &kept);
+        let stored = memo::store(repository.store(), &kept, &graph).unwrap_or_default();
         let count =
             |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
         log.note(format_args!(
@@ -383,6 +385,17 @@ impl Pruning {
             Err(why) => (false, format!("cannot be verified: {why}")),
         }
     }
+}
+
+/// What is to be kept of the graph, beside these definitions.
+fn graph_of(report: &Report, kept: &[([u8; 32], memo::New)]) -> Graph {
+    let kept: FxHashSet<Digest> = kept.iter().map(|(digest, _)| Digest(*digest)).collect();
+    let all = report.definitions.iter().enumerate();
+    let stored = all.filter(|(_, defined)| {
+        Digest::from_hex(&defined.digest).is_some_and(|digest| kept.contains(&digest))
+    });
+    let stored: Vec<u32> = stored.map(|(at, _)| at as u32).collect();
+    Graph::new(report, &stored)
 }
 
 /// What tells a program or library from another state of it.

@@ -227,10 +227,18 @@ pub fn unreached(
             }
         }
     }
-    globals
-        .filter(|symbol| place(*symbol).is_some_and(|member| !is_reached[member]))
-        .map(|symbol| name(symbol).to_vec())
-        .collect()
+    // What only they refer to need not be named either.
+    let mut used_by = vec![[false; 2]; from.symbols.len()];
+    for (fragment, is_reached) in from.fragments.iter().zip(&is_reached) {
+        for bound in &from.bindings[range(&fragment.bindings)] {
+            used_by[*bound as usize][usize::from(*is_reached)] = true;
+        }
+    }
+    let may_lack = globals.filter(|symbol| match place(*symbol) {
+        Some(member) => !is_reached[member],
+        None => used_by[*symbol as usize] == [true, false],
+    });
+    may_lack.map(|symbol| name(symbol).to_vec()).collect()
 }
 
 /// By symbol, whether a fragment refers to it in which it is not.
