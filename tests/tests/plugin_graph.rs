@@ -128,6 +128,11 @@ fn the_graph_of_a_compilation_is_shown() {
         shown.lines().any(|line| line.ends_with(" alone")),
         "{shown}"
     );
+    // A compaction takes it along.
+    let mut gc = machine.scratch.command(Binaries::get().path("repo-gc"));
+    run(gc.args(["--grace", "0", "--unused", "0"])).ok();
+    check(&machine.dump(&["graph", "a.c.o"]));
+    machine.dump(&["--verify"]);
     // One definition, by its name.
     let shown = machine.dump(&["graph", "top"]);
     assert_eq!(behind(&shown, "top"), ["depends on middle"], "{shown}");
