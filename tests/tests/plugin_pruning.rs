@@ -501,11 +501,23 @@ fn what_nobody_refers_to_need_not_be_there() {
         int use(std::shared_ptr<S> p) { return p->x; }
         int make(S *s) { std::shared_ptr<S> p(s, noop); return use(p); }
         int other(int x) { return x + 1; }";
+    const LOCAL: &str = "
+        extern int outside;
+        int make(int n) {
+          struct Local { virtual ~Local() {} virtual int f(int x) { return x + outside; } };
+          Local local;
+          outside += local.f(n);
+          return outside;
+        }
+        int other(int x) { return x + 1; }";
     for level in ["-O1", "-O2"] {
         let machine = machine!();
         let options = [level, "-std=c++20"];
         machine.verified("a.cc", TEXT, &options);
         machine.verified("a.cc", &TEXT.replace("x + 1", "x + 2"), &options);
+        // The same of a class that only a function knows.
+        machine.verified("b.cc", LOCAL, &options);
+        machine.verified("b.cc", &LOCAL.replace("x + 1", "x + 2"), &options);
     }
 }
 

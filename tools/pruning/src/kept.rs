@@ -1,10 +1,11 @@
 //! What the repository keeps of the graph of definitions: what each depends on, and what tells one digest of a name from another
 //! (SPEC.md, section 26, version 2 of the body).
 //!
-//! A compile adds one record: of the definitions whose code it has stored, and of all that they depend on and that is stored
-//! nowhere by itself (constants, what was inlined wherever it is used). What is stored elsewhere stands there by its digest only. So an
-//! edit of one function adds the few nodes that it has made new, and the graph of a compilation is put together of the records of
-//! all compiles that had a share in it. Digests are cut to a few bytes: they are compared, and say nothing by themselves.
+//! Only of compiles that are explained: in C++ most nodes are inline functions of headers, whose names alone take a fifth of what the code
+//! takes. Such a compile adds one record: of the definitions whose code the repository has, and of all that they depend on and that is
+//! stored nowhere by itself (constants, what was inlined wherever it is used), as far as no record has them. What others tell stands
+//! there by name and digest. So an edit of one function adds the few nodes that it has made new, and the graph of a compilation is put
+//! together of several records. Digests are cut to a few bytes: they are compared, and say nothing by themselves.
 
 use crate::graph::Flags;
 use crate::protocol::{Defined, Report, State};
@@ -71,19 +72,23 @@ fn cut<const N: usize>(digest: &str) -> [u8; N] {
 }
 
 impl Graph {
-    /// What is to be kept of a compile after which the repository has what of it is `stored` (indices of definitions).
-    pub fn new(report: &Report, stored: &[u32]) -> Graph {
-        let is_stored: FxHashSet<u32> = stored.iter().copied().collect();
+    /// What is to be kept of a compile, beside what `is_kept`: from the definitions whose code is stored, by their indices.
+    pub fn new(report: &Report, stored: &[u32], is_kept: impl Fn(Short, &[u8]) -> bool) -> Graph {
         let all = &report.definitions;
         let mut number_of: FxHashMap<u32, u32> = FxHashMap::default();
         let mut order: Vec<u32> = Vec::new();
-        // A node is told in full here, unless what the repository had stands for it, or its digest is all that there is to say.
+        // A node is told in full here, unless that is done elsewhere, or its digest is all that there is to say.
         let is_elsewhere = |at: u32| {
             let defined = &all[at as usize];
-            let is_known = defined.state.is_known() && defined.alias_of.is_none();
-            let is_leaf = is_constant(defined.flags) && defined.follows.is_empty();
-            !is_stored.contains(&at) && (is_known || is_leaf)
+            let is_constant = is_constant(defined.flags);
+            let is_leaf = is_constant && defined.follows.is_empty();
+            is_leaf || !is_constant && is_kept(cut(&defined.digest), defined.name.as_bytes())
         };
+        let stored: Vec<u32> = stored
+            .iter()
+            .copied()
+            .filter(|at| !is_elsewhere(*at))
+            .collect();
         let links = |defined: &Defined| {
             let links = defined.follows.iter().chain(&defined.contributors).copied();
             links
@@ -91,8 +96,8 @@ impl Graph {
                 .collect::<Vec<_>>()
         };
         let mut elsewhere: Vec<u32> = Vec::new();
-        let mut seen: FxHashSet<u32> = is_stored.clone();
-        let mut next: Vec<u32> = stored.to_vec();
+        let mut seen: FxHashSet<u32> = stored.iter().copied().collect();
+        let mut next = stored;
         next.reverse();
         while let Some(at) = next.pop() {
             let Some(defined) = all.get(at as usize) else {
@@ -498,6 +503,10 @@ mod tests {
         }
     }
 
+    fn is_known(_: Short, name: &[u8]) -> bool {
+        name == b"known"
+    }
+
     fn report() -> Report {
         Report {
             definitions: vec![
@@ -532,7 +541,7 @@ mod tests {
 
     #[test]
     fn a_record_has_what_is_stored_and_what_that_needs() {
-        let graph = Graph::new(&report(), &[0]);
+        let graph = Graph::new(&report(), &[0], is_known);
         let names: Vec<_> = graph.nodes.iter().map(|node| node.name.clone()).collect();
         assert_eq!(names[0], b"top");
         assert_eq!(names.len(), 4, "{names:?}");
@@ -545,7 +554,7 @@ mod tests {
     #[test]
     fn records_of_several_compiles_are_one_graph() {
         let mut kept = Kept::default();
-        kept.add(Graph::new(&report(), &[0]));
+        kept.add(Graph::new(&report(), &[0], is_known));
         let top = cut(&digest(1));
         let of = |kept: &Kept| {
             let found = kept.report(&[(top, b"top".to_vec())]).definitions;
@@ -567,7 +576,7 @@ mod tests {
             all
         };
         assert_eq!(of(&kept), expected(false));
-        kept.add(Graph::new(&report(), &[2]));
+        kept.add(Graph::new(&report(), &[2], |_, _| false));
         assert_eq!(of(&kept), expected(true));
         assert_eq!(kept.find("helper")[0].0, cut::<SHORT>(&digest(2)));
         assert_eq!(kept.find(&digest(2)[..8]), kept.find("helper"));
@@ -576,7 +585,7 @@ mod tests {
 
     #[test]
     fn numbers_that_lead_nowhere_are_refused() {
-        let mut graph = Graph::new(&report(), &[0]);
+        let mut graph = Graph::new(&report(), &[0], is_known);
         if let Some(content) = &mut graph.nodes[0].content {
             content.follows.push(99);
         }

@@ -362,7 +362,7 @@ pub struct Stored {
     pub graph_bytes: usize,
 }
 
-/// Stores what was compiled, under the definitions' digests, and the graph that they are of. All names and fragments must be in the repository. What is there
+/// Stores what was compiled, under the definitions' digests, and a graph, which some of these fragments keep. All names and fragments must be in the repository. What is there
 /// and the same is not written again; what is there and not the same is replaced.
 ///
 /// # Errors
@@ -371,11 +371,11 @@ pub fn store(
     store: &Store,
     memos: &[([u8; 32], New)],
     graph: &Graph,
+    fragments: &[Digest],
 ) -> Result<Stored, ProgramError> {
     let mut stored = Stored::default();
     let programs = Programs::new(store.snapshot()?);
     let mut prepared = Vec::new();
-    let mut owners = Vec::with_capacity(memos.len());
     for (digest, memo) in memos {
         let mut places = FxHashMap::default();
         let mut names = Vec::new();
@@ -409,7 +409,6 @@ pub fn store(
             },
         )?;
         let Some(by_place) = by_place else { continue };
-        owners.extend(references.first().copied());
         let Some(body) = encode(&by_place) else {
             continue;
         };
@@ -427,10 +426,7 @@ pub fn store(
         }
         prepared.push((digest, names, references, body, there.is_some()));
     }
-    let graph = match owners.is_empty() {
-        true => None,
-        false => new_graph(&programs, graph, &owners)?,
-    };
+    let graph = new_graph(&programs, graph, fragments)?;
     // So many that other writers need not wait long.
     let mut chunks: Vec<_> = prepared.chunks(500).collect();
     if chunks.is_empty() && graph.is_some() {
@@ -487,16 +483,25 @@ struct NewGraph {
 fn new_graph(
     programs: &Programs<'_>,
     graph: &Graph,
-    fragments: &[Reference],
+    fragments: &[Digest],
 ) -> Result<Option<NewGraph>, ProgramError> {
-    let (key, names, body) = graph.encode(|name| programs.find_name(name))?;
-    let slot = Index::Definitions.slot();
-    if graph.nodes.is_empty() || programs.snapshot().get(slot, &key)?.is_some() {
+    if graph.nodes.is_empty() {
         return Ok(None);
     }
-    let step = fragments.len().div_ceil(kept::MOST_OWNERS);
-    let mut owners: Vec<Reference> = fragments.iter().step_by(step).copied().collect();
-    owners.dedup();
+    let (key, names, body) = graph.encode(|name| programs.find_name(name))?;
+    let snapshot = programs.snapshot();
+    if snapshot.get(Index::Definitions.slot(), &key)?.is_some() {
+        return Ok(None);
+    }
+    let step = fragments.len().div_ceil(kept::MOST_OWNERS).max(1);
+    let mut owners = Vec::new();
+    for fragment in fragments.iter().step_by(step) {
+        let record = snapshot.get(Index::Fragments.slot(), fragment)?;
+        owners.extend(record.map(|record| Reference::new(record.address, Strength::Owner)));
+    }
+    if owners.is_empty() {
+        return Ok(None);
+    }
     Ok(Some(NewGraph {
         key,
         owners,

@@ -165,7 +165,7 @@ pub enum Command {
         #[arg(long, value_name = "DIGEST", conflicts_with = "pattern")]
         key: Option<String>,
     },
-    /// What definitions depend on, where repo-cc leaves out those that are known (REPO_CC_PRUNE)
+    /// What definitions depend on, of compiles that `REPO_CC_PRUNE=explain` or `repo-cc --explain` has explained
     Graph {
         /// Ticket files or compilations' digests: all of these; names or digests of definitions: these alone
         #[arg(value_name = "TICKET|SYMBOL|DIGEST", required = true)]

@@ -1,5 +1,5 @@
-//! What `repo-cc` knows of single definitions, where it leaves out those that the repository has: what each depends on, and why two of
-//! one name have different digests.
+//! What was kept of single definitions by compiles that were explained: what each depends on, and why two of one name have different
+//! digests.
 
 use super::compilations;
 use super::model::Model;

@@ -25,7 +25,7 @@ use graft::{Graft, GraftError};
 use linker::repository::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
 use pruning::graph::Flags;
-use pruning::kept::Graph;
+use pruning::kept::{Graph, Kept};
 use pruning::memo;
 use pruning::protocol::{Report, Request, State};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -263,8 +263,12 @@ impl Pruning {
             _ => bundles::Bundles::default(),
         };
         // The compilation stands without them.
-        let graph = graph_of(&report, &kept);
-        let stored = memo::store(repository.store(), &kept, &graph).unwrap_or_default();
+        let graph = match self.wish.explain {
+            true => graph_of(&report, &kept, &Kept::read(&programs)?),
+            false => Graph::default(),
+        };
+        let fragments = &prepared.fragments;
+        let stored = memo::store(repository.store(), &kept, &graph, fragments).unwrap_or_default();
         let count =
             |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
         log.note(format_args!(
@@ -387,15 +391,16 @@ impl Pruning {
     }
 }
 
-/// What is to be kept of the graph, beside these definitions.
-fn graph_of(report: &Report, kept: &[([u8; 32], memo::New)]) -> Graph {
-    let kept: FxHashSet<Digest> = kept.iter().map(|(digest, _)| Digest(*digest)).collect();
+/// What is to be kept of the graph, of which the repository has some: behind what is stored now, and what was.
+fn graph_of(report: &Report, stored: &[([u8; 32], memo::New)], known: &Kept) -> Graph {
+    let stored: FxHashSet<Digest> = stored.iter().map(|(digest, _)| Digest(*digest)).collect();
     let all = report.definitions.iter().enumerate();
-    let stored = all.filter(|(_, defined)| {
-        Digest::from_hex(&defined.digest).is_some_and(|digest| kept.contains(&digest))
+    let starts = all.filter(|(_, defined)| {
+        let digest = Digest::from_hex(&defined.digest);
+        defined.state.is_known() || digest.is_some_and(|digest| stored.contains(&digest))
     });
-    let stored: Vec<u32> = stored.map(|(at, _)| at as u32).collect();
-    Graph::new(report, &stored)
+    let starts: Vec<u32> = starts.map(|(at, _)| at as u32).collect();
+    Graph::new(report, &starts, |digest, name| known.has(digest, name))
 }
 
 /// What tells a program or library from another state of it.

@@ -212,8 +212,7 @@ pub fn unreached(
     let name = |symbol: u32| from.name(from.symbols[symbol as usize].name);
     for symbol in globals.clone() {
         if let Some(member) = place(symbol) {
-            let is_optional = from.fragments[member].group != 0 && is_discardable(name(symbol));
-            is_root[member] |= !is_optional;
+            is_root[member] |= !is_discardable(name(symbol));
         }
     }
     let mut next: Vec<usize> = (0..is_root.len()).filter(|at| is_root[*at]).collect();
