@@ -258,7 +258,7 @@ impl Graph {
                 content: None,
             });
         }
-        for at in 0..full {
+        for (at, node) in nodes.iter_mut().enumerate().take(full) {
             let flags = u32::try_from(take_number(&mut body)?).ok()?;
             let component = u32::try_from(take_number(&mut body)?).ok()?;
             let mut lists = [Vec::new(), Vec::new()];
@@ -274,7 +274,7 @@ impl Graph {
                 }
             }
             let [follows, contributors] = lists;
-            nodes[at].content = Some(Content {
+            node.content = Some(Content {
                 head: [0; 4],
                 body: Short::default(),
                 properties: [0; 8],
@@ -524,7 +524,7 @@ mod tests {
     fn round(graph: &Graph) -> Option<Graph> {
         let (mut ids, mut list) = (FxHashMap::default(), Vec::new());
         let find = |name: &[u8]| -> Result<Option<NameId>, ()> {
-            Ok((name.len() % 2 == 0).then(|| {
+            Ok(name.len().is_multiple_of(2).then(|| {
                 list.push(name.to_vec());
                 let id = NameId(list.len() as u32);
                 ids.insert(id, name.to_vec());
