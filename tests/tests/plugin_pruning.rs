@@ -383,6 +383,53 @@ fn what_is_never_left_out_is_said_with_its_reason() {
     }
 }
 
+/// Two in one section are one piece of it, whichever of them was there before.
+#[test]
+fn who_shares_a_section_is_compiled_with_the_others() {
+    const TEXT: &str = "
+        __attribute__((section(\"sec\"))) int first(int x) { return x + 1; }
+        static int second(int x) { return x + 2; }
+        int user(int x) { return second(x) + first(x); }";
+    for level in ["-O0", "-O2"] {
+        let machine = machine!();
+        machine.verified("a.c", TEXT, &[level]);
+        let both = TEXT.replace(
+            "static",
+            "__attribute__((section(\"sec\"), noinline)) static",
+        );
+        let said = machine.verified("a.c", &both, &[level]);
+        let state = state(&said, "first");
+        assert!(state.contains("shares its section"), "{level}: {state}");
+        machine.verified("a.c", TEXT, &[level]);
+    }
+}
+
+/// Without optimisation, too, there are calls that are inlined.
+#[test]
+fn calls_that_are_inlined_whatever_the_callee_says_depend_on_it() {
+    const FLAT: &str = "
+        int callee(int x) { return x * 3; }
+        static int hidden(int x) { return x * 5; }
+        int user(int x) { return hidden(x); }
+        __attribute__((flatten)) int caller(int x) { return callee(x) + hidden(x) + 1; }";
+    const STATEMENT: &str = "
+        int callee(int x) { return x * 3; }
+        static int hidden(int x) { return x * 5; }
+        int user(int x) { return hidden(x); }
+        int caller(int x) { [[clang::always_inline]] return callee(x) + hidden(x) + 1; }";
+    for (file, text, caller) in [("a.c", FLAT, "caller"), ("a.cc", STATEMENT, "_Z6calleri")] {
+        for level in ["-O0", "-O1"] {
+            let machine = machine!();
+            machine.verified(file, text, &[level]);
+            for (from, to) in [("x * 3", "x * 7"), ("x * 5", "x * 9"), ("+ 1", "+ 2")] {
+                let said = machine.verified(file, &text.replace(from, to), &[level]);
+                let state = state(&said, caller);
+                assert!(state.starts_with("new"), "{level} {to}: {state}");
+            }
+        }
+    }
+}
+
 /// A table of labels leads into the function's code: neither is without the other.
 #[test]
 fn labels_in_a_table_stay_with_their_function() {

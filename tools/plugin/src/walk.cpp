@@ -868,6 +868,11 @@ private:
       type(call->getFunctionType());
       out.u32(call->getCallingConv());
       attributes(call->getAttributes());
+      // By `flatten`, or an attribute of the statement: this call is inlined without optimisation, too.
+      auto *callee = dyn_cast<Function>(call->getCalledOperand()->stripPointerCasts());
+      if (callee && !callee->isDeclaration() &&
+          call->getAttributes().hasFnAttr(Attribute::AlwaysInline))
+        reference(*callee, REPO_FOLLOW);
       if (auto *plain = dyn_cast<CallInst>(call))
         out.u8(plain->getTailCallKind());
       if (auto *branch = dyn_cast<CallBrInst>(call))
@@ -1197,6 +1202,16 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       result.definitions[at].reason = why;
     }
   };
+  // Who is in one section by name is there in one piece, in the order of the module.
+  std::map<std::string, std::vector<uint32_t>> sections;
+  for (uint32_t at = 0; at < result.values.size(); ++at)
+    if (auto *object = dyn_cast<GlobalObject>(result.values[at]))
+      if (object->hasSection())
+        sections[object->getSection().str()].push_back(at);
+  for (auto &[section, members] : sections)
+    if (members.size() > 1)
+      for (uint32_t member : members)
+        never(member, "shares its section");
   // Labels are where the function's code is: without it they lead nowhere.
   for (auto &[user, function] : walker.labels) {
     auto at = walker.index.find(user);
