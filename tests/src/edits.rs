@@ -40,6 +40,13 @@ pub struct Unit {
     functions: Vec<Function>,
     data: Vec<usize>,
     zeros: usize,
+    /// Functions that run before `main`, and after it.
+    before: Vec<usize>,
+    after: Vec<usize>,
+    /// Classes with virtual functions.
+    classes: Vec<usize>,
+    /// What its data is aligned to, as a power of two.
+    align: usize,
 }
 
 /// A program.
@@ -133,13 +140,70 @@ impl Program {
         }
     }
 
+    /// Changes what a unit has beside functions, if the kind of edit is one of those, or takes a function away.
+    fn edit_whole(
+        &mut self,
+        unit: usize,
+        kind: usize,
+        amount: usize,
+        name: usize,
+    ) -> Option<&'static str> {
+        let list = match kind {
+            12 => &mut self.units[unit].before,
+            13 => &mut self.units[unit].after,
+            14 => &mut self.units[unit].classes,
+            15 => {
+                self.units[unit].align = amount % 8;
+                return Some("other alignment");
+            }
+            16 | 17 => return self.remove_function(unit, amount),
+            _ => return None,
+        };
+        match amount {
+            0..6 => list.push(name),
+            6..9 if !list.is_empty() => drop(list.remove(amount % list.len())),
+            _ => list.clear(),
+        }
+        Some(match kind {
+            12 => "other constructors",
+            13 => "other destructors",
+            _ => "other classes",
+        })
+    }
+
+    /// Takes a function away that nobody calls, if there is one.
+    fn remove_function(&mut self, unit: usize, amount: usize) -> Option<&'static str> {
+        let count = self.units[unit].functions.len();
+        let called = |units: &[Unit], at: usize| {
+            let mut functions = units.iter().flat_map(|unit| &unit.functions);
+            functions.any(|function| function.calls.contains(&(unit, at)))
+        };
+        let at = (0..count).map(|n| (n + amount) % count);
+        let at = at
+            .clone()
+            .find(|at| count > 2 && !called(&self.units, *at))?;
+        self.units[unit].functions.remove(at);
+        let all = self.units.iter_mut().flat_map(|unit| &mut unit.functions);
+        for (other, number) in all.flat_map(|function| &mut function.calls) {
+            if *other == unit && *number > at {
+                *number -= 1;
+            }
+        }
+        Some("a function less")
+    }
+
     /// Changes a unit, which is returned, and says how.
     fn edit_unit(&mut self) -> (usize, String) {
         let unit = self.draw.below(self.units.len());
         let count = self.units[unit].functions.len();
         let at = self.draw.below(count);
         let amount = 1 + self.draw.below(12);
-        let kind = self.draw.below(12);
+        let kind = self.draw.below(18);
+        let name = self.next_name;
+        if let Some(what) = self.edit_whole(unit, kind, amount, name) {
+            self.next_name += 1;
+            return (unit, format!("unit {unit}: {what}"));
+        }
         let function = &mut self.units[unit].functions[at];
         let what = match kind {
             0 | 1 => {
@@ -222,11 +286,19 @@ impl Program {
         let values: Vec<String> = unit.data.iter().map(ToString::to_string).collect();
         let _ = writeln!(
             text,
-            "static int data[] = {{{}}};\nstatic int zeros[{}];\nint shared{number} = {};",
+            "alignas({}) static int data[] = {{{}}};\nstatic int zeros[{}];\nint shared{number} = {};",
+            4 << unit.align,
             values.join(", "),
             unit.zeros + 1,
             unit.data[0]
         );
+        for class in &unit.classes {
+            let _ = writeln!(
+                text,
+                "struct C{number}_{class} {{ virtual int value(int x) {{ return x + {class}; }} virtual ~C{number}_{class}() {{}} }};
+static C{number}_{class} object{class}; static C{number}_{class} *volatile pointer{class} = &object{class};"
+            );
+        }
         for function in &unit.functions {
             let _ = writeln!(
                 text,
@@ -279,7 +351,26 @@ impl Program {
         for function in &unit.functions {
             let _ = writeln!(text, "  x = x * 7 + {}(4, x & 255);", function.name);
         }
-        let _ = writeln!(text, "  return x + shared{number};\n}}");
+        for class in &unit.classes {
+            let _ = writeln!(text, "  x = pointer{class}->value(x);");
+        }
+        let _ = writeln!(
+            text,
+            "  if ((unsigned long)data % {} != 0) abort();\n  return x + shared{number};\n}}",
+            4 << unit.align
+        );
+        for before in &unit.before {
+            let _ = writeln!(
+                text,
+                "__attribute__((constructor)) static void before{before}() {{ printf(\"before %d\\n\", {before}); }}"
+            );
+        }
+        for after in &unit.after {
+            let _ = writeln!(
+                text,
+                "__attribute__((destructor)) static void after{after}() {{ printf(\"after %d\\n\", {after}); fflush(stdout); }}"
+            );
+        }
         text
     }
 

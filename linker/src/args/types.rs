@@ -354,6 +354,27 @@ pub struct Defsym {
     pub expr: Vec<u8>,
 }
 
+impl Defsym {
+    /// Whether it is a number, or another name of one symbol.
+    pub fn is_plain(&self) -> bool {
+        let expr = self.expr.trim_ascii();
+        let hex = expr.strip_prefix(b"0x").filter(|hex| !hex.is_empty());
+        let is_number = match hex {
+            Some(hex) => hex.iter().all(u8::is_ascii_hexdigit),
+            None => !expr.is_empty() && expr.iter().all(u8::is_ascii_digit),
+        };
+        is_number || self.symbol().is_some()
+    }
+
+    /// The symbol whose other name it is.
+    pub fn symbol(&self) -> Option<&[u8]> {
+        let expr = self.expr.trim_ascii();
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let is_name = expr.first().is_some_and(|byte| !byte.is_ascii_digit());
+        (is_name && expr.iter().all(is_word)).then_some(expr)
+    }
+}
+
 /// A linker plugin (`-plugin`), as the LTO plugins of gcc and LLVM are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {

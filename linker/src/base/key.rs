@@ -26,6 +26,9 @@ impl Key {
     /// Not defined.
     pub const NONE: Key = Key(u64::MAX);
 
+    /// In an incremental link, of what the linker has defined before: it is not among what it defines now.
+    pub const MADE_BEFORE: Key = Key(rank::STRONG << 60 | 1);
+
     /// Makes a key.
     #[inline]
     pub fn new(rank: u64, file: FileId, index: u32) -> Key {

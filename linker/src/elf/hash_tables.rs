@@ -39,6 +39,8 @@ pub struct GnuHash {
     bucket_count: u32,
     /// A power of two.
     bloom_words: u32,
+    /// Symbols behind them that cannot be found yet.
+    spare: usize,
 }
 
 /// Which bits of the hash make the second Bloom bit: the highest six.
@@ -61,14 +63,23 @@ impl GnuHash {
             // At least ten bits a symbol, of which two are set: one miss in thirty
             // gets through.
             bloom_words: (count / 6).next_power_of_two(),
+            spare: 0,
         })
+    }
+
+    /// The same, with so many symbols behind them that cannot be found yet.
+    pub fn with_spare(self, spare: u32) -> GnuHash {
+        GnuHash {
+            spare: spare as usize,
+            ..self
+        }
     }
 
     /// Size of the section in bytes.
     pub fn size(&self) -> usize {
         GNU_HEADER_SIZE
             + 8 * self.bloom_words as usize
-            + 4 * (self.bucket_count as usize + self.symbol_count)
+            + 4 * (self.bucket_count as usize + self.symbol_count + self.spare)
     }
 
     /// The order in which the symbols with these hashes must stand in `.dynsym`:
@@ -107,6 +118,11 @@ impl GnuHash {
         let (header, rest) = out.split_at_mut(GNU_HEADER_SIZE);
         let (bloom, rest) = rest.split_at_mut(8 * self.bloom_words as usize);
         let (buckets, chains) = rest.split_at_mut(4 * self.bucket_count as usize);
+        let (chains, spare) = chains.split_at_mut(4 * self.symbol_count);
+        // Each is a chain's end.
+        for place in spare.chunks_exact_mut(4) {
+            place.copy_from_slice(&1u32.to_le_bytes());
+        }
 
         let fields = [
             self.bucket_count,

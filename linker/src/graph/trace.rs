@@ -1036,7 +1036,10 @@ impl Tracer<'_, '_> {
     /// Reports a reference by distance to what does not move with an output that does. What a script or `--defsym` makes
     /// a number may be meant as a place from the output's beginning.
     fn check_distance(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) {
-        let scripted = symbol.is_some_and(|id| self.symbols.key(id).rank() == rank::LINKER);
+        let scripted = symbol.is_some_and(|id| {
+            let key = self.symbols.key(id);
+            key.rank() == rank::LINKER || key == Key::MADE_BEFORE
+        });
         if bits & flag::ABSOLUTE != 0
             && self.mode.pic
             && !scripted

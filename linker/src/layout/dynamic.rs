@@ -13,6 +13,7 @@ use crate::input::file::Files;
 use crate::layout::got::Got;
 use crate::layout::relr;
 use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::room::Room;
 use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::resolve::symbol_versions::{Versioning, output_name};
 use rayon::prelude::*;
@@ -46,6 +47,8 @@ pub struct Dynamic<'a> {
     pub symbols: Vec<DynamicSymbol<'a>>,
     /// Entries behind those that are imported which are nobody's yet.
     pub spare_symbols: u32,
+    /// The same behind those that are defined.
+    pub spare_exports: u32,
     /// Index in `.dynsym` by symbol; 0 for none.
     index: Vec<u32>,
     /// `.dynstr`.
@@ -88,6 +91,7 @@ impl<'a> Dynamic<'a> {
         versioning: &'a Versioning,
         args: &'a Args,
         abi: GlibcAbi,
+        room: Room,
         spare_symbols: u32,
     ) -> Option<Dynamic<'a>> {
         let mut chosen: Vec<SymbolId> = symbols
@@ -110,6 +114,7 @@ impl<'a> Dynamic<'a> {
         let mut dynamic = Dynamic {
             symbols: Vec::with_capacity(chosen.len()),
             spare_symbols,
+            spare_exports: 0,
             index: Vec::new(),
             strings: StringTable::new(),
             gnu_hash: None,
@@ -160,7 +165,10 @@ impl<'a> Dynamic<'a> {
             .par_iter()
             .map(|symbol: &DynamicSymbol| gnu_hash(symbol.name))
             .collect();
-        let shape = GnuHash::new(defined.len())?;
+        if args.hash_style.gnu {
+            dynamic.spare_exports = room.of_exports(defined.len() as u32);
+        }
+        let shape = GnuHash::new(defined.len())?.with_spare(dynamic.spare_exports);
         let order = shape.order(&hashes);
         dynamic.hashes = order.iter().map(|i| hashes[*i as usize]).collect();
         dynamic.gnu_hash = Some(shape);
@@ -285,7 +293,9 @@ impl<'a> Dynamic<'a> {
         let (imported, defined) = self.symbols.split_at(self.imported_count());
         let spare = (0..self.spare_symbols).map(|_| None);
         let imported = imported.iter().map(Some);
-        imported.chain(spare).chain(defined.iter().map(Some))
+        let behind = (0..self.spare_exports).map(|_| None);
+        let defined = defined.iter().map(Some);
+        imported.chain(spare).chain(defined).chain(behind)
     }
 
     /// The entries of `.dynamic`. Values that are addresses are looked up in `outputs`; before layout they are wrong,

@@ -129,6 +129,9 @@ pub struct Spare {
     pub imports: u32,
     /// The first of their slots.
     pub import_words: u32,
+    /// Relocations that name symbols, for files that come to have more of them: of type `R_X86_64_NONE` until then. They are
+    /// counted among the slots' own.
+    pub symbolic: u32,
 }
 
 /// Numbers of dynamic relocations.
@@ -262,6 +265,12 @@ impl Got {
         self.spare.imports = imports;
         self.spare.import_words = self.take(imports);
         self.counts.symbolic += imports;
+    }
+
+    /// Makes room for so many relocations more that name symbols.
+    pub fn make_symbolic_room(&mut self, relocations: u32) {
+        self.spare.symbolic = relocations;
+        self.counts.symbolic += relocations;
     }
 
     /// Number of direct PLT entries, with those that nobody uses yet.

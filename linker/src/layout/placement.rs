@@ -273,16 +273,21 @@ pub fn place(
         for part in parts {
             let (made_size, made_align) = made[part];
             let range = &mut chunks[starts[part]..starts[part + 1]];
-            let kind = match range.is_empty() {
-                true => Kind::None,
-                false => room.kind(outputs, PartId(part as u32)),
+            let id = PartId(part as u32);
+            let (kind, first) = match range.is_empty() {
+                true => (Kind::None, room.of_first(id)),
+                false => (room.kind(outputs, id), 0),
             };
             let part_align = range
                 .iter()
                 .map(|chunk| chunk.align)
                 .max()
                 .unwrap_or(1)
-                .max(made_align);
+                .max(made_align)
+                .max(room.align(id));
+            if first > 0 {
+                at = at.next_multiple_of(part_align);
+            }
             if made_size > 0 {
                 at = at.next_multiple_of(made_align.max(1));
             }
@@ -295,15 +300,21 @@ pub fn place(
                 }
             }
             at = at.saturating_add(room.of_part(kind, at.saturating_sub(start)));
+            at = at.saturating_add(first);
             extents[part] = PartExtent {
                 offset: start,
                 size: at.saturating_sub(start),
             };
             align = align.max(part_align);
         }
+        let is_list = (output as u32) < crate::resolve::output_sections::STANDARD_COUNT
+            && room.kind(outputs, PartId(output as u32)) == Kind::List;
         let section = &mut outputs.sections[output];
         section.size = at;
         section.align = align;
+        if is_list {
+            section.room = room.of_list(at);
+        }
     }
 
     // Now that the chunks have their places, so have the sections.

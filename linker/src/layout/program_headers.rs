@@ -422,7 +422,7 @@ impl Cursor<'_> {
             }
             let aligned = align_up(self.address, align);
             // What comes behind an image has an address as well.
-            let end = aligned.checked_add(section.size);
+            let end = aligned.checked_add(section.size + section.room);
             let last = u64::MAX - segment.p_align.max(page_size(self.args));
             if aligned < self.address || end.is_none_or(|end| end > last) {
                 self.wrapped = self.wrapped.or(Some(*id));
@@ -431,11 +431,16 @@ impl Cursor<'_> {
             self.address = aligned;
             section.address = aligned;
             section.offset = self.offset;
-            let file_size = section.file_size();
-            if section.size > 0 {
-                cover(&mut segment, self.offset, aligned, file_size, section.size);
+            // Room stands in the file, too, and is loaded.
+            let size = section.size + section.room;
+            let file_size = match section.is_nobits() {
+                true => 0,
+                false => size,
+            };
+            if size > 0 {
+                cover(&mut segment, self.offset, aligned, file_size, size);
             }
-            self.address = aligned.wrapping_add(section.size);
+            self.address = aligned.wrapping_add(size);
             self.offset += file_size;
         }
         // The headers stand where the image begins, which may be less aligned than what is behind them. A segment that

@@ -52,6 +52,8 @@ pub struct Wanted<'l, 'a> {
     pub merged: &'l Merged<'l>,
     /// Which parts they are in.
     pub merge_classes: &'l MergeClasses,
+    /// Parts for merged pieces of kinds of which there are none, with their room.
+    pub first_pieces: &'l [(PartId, (u64, u64))],
     /// Size and alignment of plain and of thread-local common blocks.
     pub commons: &'l [(PartId, (u64, u64))],
     /// Bytes of the interpreter's path.
@@ -131,7 +133,8 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         std(Std::RelrDyn, 8, 8);
     }
     if let Some(dynamic) = wanted.dynamic {
-        let count = dynamic.symbols.len() + dynamic.spare_symbols as usize;
+        let spare = dynamic.spare_symbols + dynamic.spare_exports;
+        let count = dynamic.symbols.len() + spare as usize;
         std(Std::DynSym, 24 * (count as u64 + 1), 8);
         std(Std::DynStr, dynamic_strings_size(dynamic, args), 1);
         if let (true, Some(shape)) = (args.hash_style.gnu, &dynamic.gnu_hash) {
@@ -162,7 +165,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     {
         sizes[part.index()] = (size, align);
     }
-    for (part, extent) in wanted.commons {
+    for (part, extent) in wanted.commons.iter().chain(wanted.first_pieces) {
         sizes[part.index()] = *extent;
     }
     for (i, class) in wanted.merge_classes.iter().enumerate() {
@@ -231,7 +234,7 @@ fn dynamic_strings_size(dynamic: &Dynamic, args: &Args) -> u64 {
         .chain(&args.audit)
         .chain(&dynamic.depaudit);
     let joined: usize = lists.map(|path| path.len() + 1).sum();
-    let spare = Room::of(args).of_import_names(dynamic.spare_symbols);
+    let spare = Room::of(args).of_import_names(dynamic.spare_symbols + dynamic.spare_exports);
     (dynamic.strings.bytes().len() + joined) as u64 + spare
 }
 

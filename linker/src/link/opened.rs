@@ -22,6 +22,8 @@ pub struct Opened<'l, 'a> {
     pub args: Cow<'l, Args>,
     /// The scripts of the command line and of the inputs.
     pub scripts: Scripts,
+    /// Scripts among the inputs say what options or version scripts could.
+    pub amended: bool,
     /// Their version scripts; no symbol has a version yet.
     pub versioning: Versioning,
     /// What was made of intermediate code, if there was any.
@@ -56,6 +58,7 @@ pub fn open<'l, 'a>(
         scripts.order(args, diag);
     }
     let args = scripts.amend(args).map_or(Cow::Borrowed(args), Cow::Owned);
+    let amended = matches!(args, Cow::Owned(_)) || !inputs.version_scripts.is_empty();
     let versioning = match is_image {
         true => symbol_versions::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),
@@ -78,6 +81,7 @@ pub fn open<'l, 'a>(
     let opened = Opened {
         args,
         scripts,
+        amended,
         versioning,
         compiled,
         paths: inputs.paths,

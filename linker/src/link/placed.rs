@@ -4,6 +4,7 @@ use super::resolved::Resolved;
 use super::traced::Traced;
 use super::{Failed, Link, check_inputs, too_large};
 use crate::args::Args;
+use crate::base::ids::PartId;
 use crate::elf::build_id;
 use crate::layout::address_map::Assigned;
 use crate::layout::address_map::{Places, Starts, SymbolValue};
@@ -20,6 +21,7 @@ use crate::layout::synthetic_sizes::{
 use crate::messages::timing::Timing;
 use crate::output::emit_relocs;
 use crate::report::warnings;
+use crate::resolve::output_sections::Part;
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::Room;
@@ -236,6 +238,19 @@ fn reserve(
     symtab: Option<&SymtabLayout>,
     notes: &Notes,
 ) -> Vec<(u64, u64)> {
+    let parts = traced.outputs.parts.iter().enumerate();
+    let is_first = |(number, part): &(usize, &Part)| {
+        let class = traced.merge_classes.get(*number).copied().flatten();
+        class.is_none() && part.merge.is_some() && part.output == Std::Rodata.id()
+    };
+    let room = Room::of(args).of_first_pieces();
+    let first_pieces: Vec<_> = parts
+        .filter(|part| room > 0 && is_first(part))
+        .map(|(number, part)| {
+            let align = part.merge.map_or(1, |kind| u64::from(kind.entsize));
+            (PartId(number as u32), (room, align))
+        })
+        .collect();
     synthetic_sizes::reserve(
         &Wanted {
             args,
@@ -248,6 +263,7 @@ fn reserve(
             sframe: traced.sframe.as_ref(),
             merged: &traced.merged,
             merge_classes: &traced.merge_classes,
+            first_pieces: &first_pieces,
             commons: &traced.commons,
             interpreter: notes.interpreter.len(),
             properties: notes.properties.len(),

@@ -23,6 +23,7 @@ use crate::resolve::lazy_shared_names;
 use crate::resolve::linker_symbols::{self, LinkerSymbols};
 use crate::resolve::output_sections::Outputs;
 use crate::resolve::resolution::{self, Definitions, LostGroups};
+use crate::resolve::room::Room;
 use crate::resolve::roots::looked_for;
 use crate::resolve::section_rules::FileNames;
 use crate::resolve::symbol_table::SymbolTable;
@@ -218,6 +219,7 @@ fn number<'a>(
     if args.z.keep_text_section_prefix {
         sections.keep_text_prefixes(files, outputs);
     }
+    Room::of(args).add_kinds(outputs);
     if args.kind != OutputKind::Shared {
         // Whoever links the output refers to none of its symbols.
         sections.discard(&facts.warnings);

@@ -98,6 +98,8 @@ pub fn trace<'r>(
         let is_imported = |entry: &&Entry| entry.flags & flag::IMPORTED != 0;
         let imported = got.entries.iter().filter(is_imported).count();
         got.make_import_room(Room::of(args).of_imports(imported as u32));
+        let [_, symbolic, _] = relocation_counts(&got, &needs);
+        got.make_symbolic_room(Room::of(args).of_symbolic(symbolic));
     }
     let got = got;
     let dynamic = make_dynamic(link, resolved, &needs, &got)?;
@@ -256,7 +258,15 @@ fn make_dynamic<'r>(
         versioning,
         ..
     } = resolved;
-    let dynamic = Dynamic::new(files, symbols, versioning, args, abi, got.spare.imports);
+    let dynamic = Dynamic::new(
+        files,
+        symbols,
+        versioning,
+        args,
+        abi,
+        Room::of(args),
+        got.spare.imports,
+    );
     dynamic
         .map(Some)
         .ok_or_else(|| too_large(link.diag, ".dynstr"))

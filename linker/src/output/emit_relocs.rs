@@ -123,6 +123,7 @@ impl Kept {
                 load_offset: 0,
                 offset: 0,
                 size: (count * size_of::<Rela>()) as u64,
+                room: 0,
                 align: 8,
                 header: 0,
                 relocates: Some(target),

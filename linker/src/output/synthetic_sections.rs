@@ -399,6 +399,9 @@ impl<'a> Made<'_, 'a> {
                 Rela::new(place, reloc::R_X86_64_COPY, index, 0),
             );
         }
+        for _ in 0..got.spare.symbolic {
+            put(&mut symbolic, Rela::new(0, reloc::R_X86_64_NONE, 0, 0));
+        }
         // Those of symbols that are not imported yet ask for nobody's address.
         if let Some(dynamic) = self.dynamic {
             let first = dynamic.first_defined() - dynamic.spare_symbols;

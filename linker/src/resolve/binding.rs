@@ -61,8 +61,9 @@ pub fn bind(
     });
 }
 
-/// What is said of a definition in a dynamic output: whether others see it, and whether they may put theirs in its place.
-fn exports(
+/// What [`bind`] finds out of a definition in a dynamic output, as [`flag`]s: whether others see it, and whether they may put
+/// theirs in its place.
+pub fn exports(
     files: &Files,
     symbols: &SymbolTable,
     versioning: &Versioning,

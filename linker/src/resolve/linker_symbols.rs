@@ -192,6 +192,12 @@ pub fn define(
     defined
 }
 
+/// The name of the end of a section that GNU ld's built-in script defines.
+pub fn end_of(std: Std) -> Option<&'static [u8]> {
+    let is_it = |(_, meaning): &&(&[u8], Meaning)| *meaning == Meaning::Stop(std.id());
+    FIXED.iter().find(is_it).map(|(name, _)| *name)
+}
+
 /// Whether GNU ld's built-in script defines a symbol of the name.
 pub fn is_provided(name: &[u8]) -> bool {
     FIXED.iter().any(|(fixed, _)| *fixed == name)

@@ -204,6 +204,8 @@ pub struct OutputSection<'a> {
     pub offset: u64,
     /// Size in memory.
     pub size: u64,
+    /// Bytes behind it that are nobody's, into which it may grow.
+    pub room: u64,
     /// Alignment.
     pub align: u64,
     /// Index in the section header table; 0 if it is not in the output.
@@ -230,6 +232,7 @@ impl<'a> OutputSection<'a> {
             load_offset: 0,
             offset: 0,
             size: 0,
+            room: 0,
             align: 1,
             header: 0,
             relocates: None,
@@ -536,6 +539,7 @@ impl<'a> Outputs<'a> {
             load_offset: 0,
             offset: 0,
             size: 0,
+            room: 0,
             align: 1,
             relocates: None,
             linked: None,

@@ -329,6 +329,22 @@ impl Versioning {
         }
     }
 
+    /// The entry in `.gnu.version` for one definition; makes it local if a script wants that. For a few of them, without
+    /// [`assign`](Self::assign).
+    pub fn exports(
+        &self,
+        files: &Files,
+        symbols: &SymbolTable,
+        args: &Args,
+        id: SymbolId,
+    ) -> u16 {
+        if args.kind != OutputKind::Shared && self.nodes.is_empty() {
+            return version_tables::GLOBAL;
+        }
+        let own: Vec<OwnRules> = self.nodes.iter().map(OwnRules::new).collect();
+        self.version_of(files, symbols, &own, id)
+    }
+
     /// Whether a dynamic list names a symbol.
     pub fn is_listed(&self, name: &[u8]) -> bool {
         let list = self.dynamic_list.as_ref();

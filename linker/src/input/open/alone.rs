@@ -23,6 +23,9 @@ pub struct Known {
     pub is_gone: bool,
 }
 
+/// So many are opened in less time than others would need to begin.
+const FEW: usize = 16;
+
 /// Opens single objects: the linker itself comes first, and then they, in order.
 pub fn open_alone<'a>(
     arena: &'a InputArena,
@@ -32,6 +35,17 @@ pub fn open_alone<'a>(
 ) -> Files<'a> {
     let search = Search::new(args, Environment::of_process());
     let mut opener = Opener::new(arena, args, search, Scripts::default(), diag);
+    if known.len() > FEW {
+        let there = known.iter().filter(|known| !known.is_gone);
+        let mut paths: Vec<&Path> = there.map(|known| &*known.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        for (path, content) in paths.iter().zip(arena.map_all(&paths)) {
+            if let Some(content) = content {
+                opener.opened.insert(path.to_path_buf(), content);
+            }
+        }
+    }
     for known in known {
         let first = opener.found.len();
         match known.member {

@@ -4,6 +4,7 @@ use crate::input::mapped_bytes::MappedBytes;
 use crate::input::stamp::Stamp;
 use crate::input::unseekable;
 use memmap2::{Mmap, MmapOptions};
+use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -88,6 +89,38 @@ impl InputArena {
         // SAFETY: the file is mapped for reading, and the arena keeps the mapping for as long as it lives itself.
         let mapped = Some(unsafe { MappedBytes::new(bytes) });
         Ok(Content { bytes, mapped })
+    }
+
+    /// Maps several files at once, where [`map`](Self::map) does it one by one. Gives nothing for what is no plain file, or cannot
+    /// be mapped: `map` says why.
+    pub(super) fn map_all(&self, paths: &[&Path]) -> Vec<Option<Content<'_>>> {
+        let map = |path: &&Path| {
+            if unseekable::said(path).is_some() {
+                return None;
+            }
+            let file = std::fs::File::open(path).ok()?;
+            let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            let len = usize::try_from(metadata.len()).ok()?;
+            // SAFETY: as in `map`.
+            let map = unsafe { MmapOptions::new().len(len).map(&file) }.ok()?;
+            // Whoever looks first waits for the page.
+            std::hint::black_box(map.first().copied());
+            Some((Guarded::new(map, path), Stamp::of(&metadata)))
+        };
+        let mapped: Vec<_> = paths.par_iter().map(map).collect();
+        let keep = |(mapped, path): (Option<(Guarded<Mmap>, Stamp)>, &&Path)| {
+            let (map, stamp) = mapped?;
+            let bytes: &[u8] = self.maps.alloc(map);
+            self.opened.borrow_mut().push(OpenedFile {
+                path: path.to_path_buf(),
+                stamp: Some(stamp),
+                start: bytes.as_ptr() as usize,
+            });
+            // SAFETY: as in `map`.
+            let mapped = Some(unsafe { MappedBytes::new(bytes) });
+            Some(Content { bytes, mapped })
+        };
+        mapped.into_iter().zip(paths).map(keep).collect()
     }
 
     /// The files that were opened, in order.

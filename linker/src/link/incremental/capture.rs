@@ -5,11 +5,11 @@ use super::inputs::Inputs;
 use super::manifest;
 use super::reason::Reason;
 use super::state::{
-    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, MANY, NONE, NameKey,
+    self, Builder, ChunkRecord, CieRecord, Facts, FileRecord, GroupRecord, NONE, NameKey,
     NameRecord, OutputRecord, PartRecord, PieceRecord, PlaceRecord, SearchRecord, Table, fact,
-    file, key_of,
+    file, key_of, part_room,
 };
-use super::{said, spare};
+use super::{lists, said, spare, speakers};
 use crate::args::Args;
 use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
 use crate::base::key::rank;
@@ -19,6 +19,7 @@ use crate::input::object::Object;
 use crate::input::open::{OpenedFile, Searched};
 use crate::input::parts::{Place, Signature};
 use crate::input::stamp::{Left, Moment};
+use crate::layout::dynamic::Dynamic;
 use crate::layout::got::{self, Owner, Slots};
 use crate::link::opened::Opened;
 use crate::link::placed::Placed;
@@ -33,7 +34,6 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What is written down of a link.
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ pub(super) fn check(link: &Finished) -> Result<(), Reason> {
         (link.opened.compiled.is_some(), "link-time optimisation"),
         (link.resolved.plan.is_some(), "a linker script"),
         (
-            !link.placed.assigned.is_empty(),
+            link.placed.assigned.len() != link.args.defsyms.len(),
             "symbols of a linker script",
         ),
         (!facts.link_order.is_empty(), "sections with SHF_LINK_ORDER"),
@@ -156,6 +156,11 @@ fn facts(link: &Finished) -> Facts {
     }
     Facts {
         tls_start: tls.start,
+        tls_align: {
+            let mut all = segments.phdrs.iter();
+            let found = all.find(|phdr| { phdr.p_type } == c::PT_TLS);
+            found.map_or(1, |phdr| phdr.p_align)
+        },
         thread_pointer: tls.thread_pointer,
         image_base: segments.image_base,
         static_irelative: placed.static_irelative,
@@ -191,7 +196,8 @@ fn facts(link: &Finished) -> Facts {
             at.map_or(u64::MAX, u64::from)
         },
         spare_strings: {
-            let symbols = traced.dynamic.as_ref().map_or(0, |it| it.spare_symbols);
+            let spare = |it: &Dynamic| it.spare_symbols + it.spare_exports;
+            let symbols = traced.dynamic.as_ref().map_or(0, spare);
             let room = Room::of(args).of_import_names(symbols);
             [placed.outputs.std(Std::DynStr).size - room, room]
         },
@@ -204,6 +210,14 @@ fn facts(link: &Finished) -> Facts {
             ],
             None => [0; 4],
         },
+        spare_exports: traced.dynamic.as_ref().map_or([0; 2], |dynamic| {
+            let defined = dynamic.hashes.len() as u32;
+            match link.opened.amended {
+                // What others may find follows from more than the options.
+                true => [0; 2],
+                false => [dynamic.first_defined() + defined, dynamic.spare_exports],
+            }
+        }),
         spare_frames: [traced.frame_layout.end, traced.frame_layout.spare],
         spare_locals: placed.symtab.as_ref().map_or([0; 2], |symtab| {
             let first = symtab.local_count - symtab.spare_locals;
@@ -225,7 +239,7 @@ fn exports(args: &Args) -> bool {
 }
 
 /// The files that are linked.
-fn linked<'f, 'a>(
+pub(super) fn linked<'f, 'a>(
     resolved: &'f Resolved<'_, 'a>,
 ) -> impl Iterator<Item = ((FileId, &'f crate::input::file::File<'a>), &'f bool)> {
     let files = resolved.files.iter().zip(&resolved.linked);
@@ -285,7 +299,7 @@ fn parts(link: &Finished) -> Vec<PartRecord> {
     for chunk in &link.placed.laid_out.placement.chunks {
         let kind = room.kind(outputs, chunk.part);
         let behind = match kind {
-            Kind::None => continue,
+            Kind::None | Kind::List => continue,
             Kind::Gaps => room.of_chunk(kind, chunk.size),
             // The abbreviations of units that say nothing stand there.
             Kind::Filled(Filler::Abbreviations) => ABBREVIATIONS.len() as u64,
@@ -302,18 +316,28 @@ fn parts(link: &Finished) -> Vec<PartRecord> {
         PartRecord {
             offset: extent.offset,
             size: extent.size,
-            next: class.map_or_else(
-                || {
-                    ends.get(&PartId(number as u32))
-                        .copied()
-                        .unwrap_or(u64::MAX)
-                },
-                |class| link.traced.merged.size(class),
-            ),
+            next: match (room.kind(outputs, PartId(number as u32)), class) {
+                (Kind::List, _) => {
+                    let section = &outputs.sections[part.output.index()];
+                    section.size + section.room
+                }
+                (_, Some(class)) => link.traced.merged.size(class),
+                (_, None) if part.merge.is_some() => 0,
+                (kind, None) => {
+                    let end = ends.get(&PartId(number as u32));
+                    // Where nobody has anything is the room for the first that has, if there is some.
+                    let first = match kind == Kind::Gaps && extent.size > 0 {
+                        true => extent.offset,
+                        false => u64::MAX,
+                    };
+                    end.copied().unwrap_or(first)
+                }
+            },
             room: match room.kind(outputs, PartId(number as u32)) {
-                Kind::None => 0,
-                Kind::Gaps => 1,
-                Kind::Filled(_) => 2,
+                Kind::None => part_room::NONE,
+                Kind::Gaps => part_room::GAPS,
+                Kind::Filled(_) => part_room::FILLED,
+                Kind::List => part_room::LIST,
             },
             ..describe_part(part)
         }
@@ -377,22 +401,26 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
     for (id, sections) in &resolved.facts.properties {
         notes.insert(*id, sections);
     }
-    let places: Vec<Vec<PlaceRecord>> = (0..files.0.len())
+    let places: Vec<(Vec<PlaceRecord>, bool)> = (0..files.0.len())
         .into_par_iter()
         .map(|index| {
             let id = FileId(index as u32);
             match resolved.linked[index] && files.get(id).object().is_some() {
-                true => places_of(link, id, &by_file[index]),
-                false => Vec::new(),
+                true => (
+                    places_of(link, id, &by_file[index]),
+                    lists::is_pinned(files, &resolved.sections, outputs, id),
+                ),
+                false => (Vec::new(), false),
             }
         })
         .collect();
     let mut chunks: Vec<ChunkRecord> = Vec::with_capacity(placement.chunks.len());
-    let mut all_places: Vec<PlaceRecord> = Vec::with_capacity(places.iter().map(Vec::len).sum());
+    let mut all_places: Vec<PlaceRecord> =
+        Vec::with_capacity(places.iter().map(|(places, _)| places.len()).sum());
     let mut records: Vec<FileRecord> = Vec::with_capacity(files.0.len());
     let frames = outputs.std(Std::EhFrame).offset;
     let strings = outputs.std(Std::Strtab).offset;
-    for ((id, input), places) in files.iter().zip(&places) {
+    for ((id, input), (places, is_pinned)) in files.iter().zip(&places) {
         let own = &by_file[id.index()];
         let regions = &kept.regions[id.index()];
         let is_linked = resolved.linked[id.index()] && input.object().is_some();
@@ -410,6 +438,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
             ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
             (input.exclude, file::EXCLUDED),
+            (*is_pinned, file::PINNED),
         ];
         let note = notes.get(&id).copied();
         records.push(FileRecord {
@@ -576,11 +605,14 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
         })
         .collect();
     let mut records = records;
-    note_hidden(resolved, &keys, &mut records);
+    speakers::note_hidden(resolved, &keys, &mut records);
     builder.table(Table::Slots, &slots);
     builder.table(Table::Names, &records);
-    builder.table(Table::Hidden, &hidden(exports(link.args), &records));
-    mentions(resolved, &keys, builder);
+    builder.table(
+        Table::Hidden,
+        &speakers::hidden(exports(link.args), &records),
+    );
+    speakers::mentions(resolved, &keys, builder);
     builder.table(Table::Groups, &groups(resolved));
     let mut starts = vec![0u32; resolved.files.0.len() + 1];
     let defined = || {
@@ -601,109 +633,6 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     }
     builder.table(Table::Defined, &list);
     starts
-}
-
-/// The names that only one file keeps from being seen from outside, with that file, in order.
-fn hidden(exports: bool, records: &[NameRecord]) -> Vec<[u32; 2]> {
-    let keeps = |record: &NameRecord| {
-        let is_one = record.hidden_by != NONE && record.hidden_by != MANY;
-        is_one && (exports || record.flags & flag::BY_SHARED != 0)
-    };
-    let named = (0..).zip(records).filter(|(_, record)| keeps(record));
-    let mut hidden: Vec<[u32; 2]> = named
-        .map(|(name, record)| [record.hidden_by, name])
-        .collect();
-    hidden.sort_unstable();
-    hidden
-}
-
-/// Notes who says that a name is not everybody's.
-fn note_hidden(resolved: &Resolved, keys: &[(NameKey, SymbolId)], records: &mut [NameRecord]) {
-    let symbols = &resolved.symbols;
-    let is_hidden = |id: SymbolId| symbols.flags(id) & flag::NOT_DEFAULT != 0;
-    let mut number: FxHashMap<SymbolId, u32> = FxHashMap::default();
-    for (index, (_, id)) in (0..).zip(keys) {
-        if is_hidden(*id) {
-            number.insert(*id, index);
-        }
-    }
-    if number.is_empty() {
-        return;
-    }
-    let linked: Vec<_> = linked(resolved).collect();
-    let said: Vec<(u32, u32)> = linked
-        .par_iter()
-        .flat_map_iter(|((id, file), _)| {
-            let object = file.object();
-            let globals = match object {
-                Some(_) => file.first_global()..file.symbol_count(),
-                None => 0..0,
-            };
-            let said = |index: u32| {
-                let name = number.get(&symbols.of(file, index))?;
-                let says = object?.symbol(index)?.other & 3 != c::STV_DEFAULT;
-                says.then_some((*name, id.0))
-            };
-            globals.filter_map(said).collect::<Vec<_>>()
-        })
-        .collect();
-    for (name, file) in said {
-        let record = &mut records[name as usize];
-        record.hidden_by = match record.hidden_by {
-            NONE => file,
-            other if other == file => file,
-            _ => MANY,
-        };
-    }
-}
-
-/// For each name the files that mention it.
-fn mentions(resolved: &Resolved, keys: &[(NameKey, SymbolId)], builder: &mut Builder) {
-    let symbols = &resolved.symbols;
-    let mut number = vec![NONE; symbols.id_limit()];
-    for (index, (_, id)) in (0..).zip(keys) {
-        number[id.index()] = index;
-    }
-    let each = |f: &(dyn Fn(usize, u32) + Sync)| {
-        let linked: Vec<_> = linked(resolved).collect();
-        linked.par_iter().for_each(|((id, file), _)| {
-            if file.object().is_none() {
-                return;
-            }
-            for index in file.first_global()..file.symbol_count() {
-                let symbol = symbols.of(file, index);
-                let name = number.get(symbol.index()).copied().unwrap_or(NONE);
-                if name != NONE {
-                    f(name as usize, id.0);
-                }
-            }
-        });
-    };
-    let counts: Vec<AtomicU32> = keys.iter().map(|_| AtomicU32::new(0)).collect();
-    each(&|name, _| _ = counts[name].fetch_add(1, Relaxed));
-    let mut starts = vec![0u32; keys.len() + 1];
-    for (name, count) in counts.iter().enumerate() {
-        starts[name + 1] = starts[name] + count.load(Relaxed);
-    }
-    let count = starts.last().copied().unwrap_or(0);
-    let mentioning: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(NONE)).collect();
-    // Each name's own are filled from behind, in any order.
-    each(&|name, file| {
-        let left = counts[name].fetch_sub(1, Relaxed);
-        mentioning[(starts[name] + left - 1) as usize].store(file, Relaxed);
-    });
-    let mut mentioning: Vec<u32> = mentioning.into_iter().map(AtomicU32::into_inner).collect();
-    // The state is the same whoever came first.
-    let mut rest = &mut mentioning[..];
-    let mut slices = Vec::with_capacity(keys.len());
-    for counted in starts.windows(2) {
-        let (own, others) = rest.split_at_mut((counted[1] - counted[0]) as usize);
-        slices.push(own);
-        rest = others;
-    }
-    slices.par_iter_mut().for_each(|own| own.sort_unstable());
-    builder.table(Table::Mentions, &starts);
-    builder.table(Table::Mentioning, &mentioning);
 }
 
 /// The text of a group's signature.

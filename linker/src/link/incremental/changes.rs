@@ -1,11 +1,12 @@
 //! What an incremental link tells the state.
 
-use super::names::Names;
+use super::lists::ListChange;
+use super::names::{Known, Names};
 use super::pieces::AddedPiece;
 use super::records::{Images, Range};
 use super::state::{
-    ADDED, ChunkRecord, Facts, FileRecord, GroupRecord, List, MANY, MentionRecord, NONE,
-    NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
+    ADDED, ChunkRecord, Facts, FileRecord, FreeRecord, GroupRecord, List, MANY, MentionRecord,
+    NONE, NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
 };
 use super::world::{NameAt, World};
 use crate::base::ids::{SectionId, SymbolId};
@@ -35,6 +36,10 @@ pub(super) struct Changes {
     pub digests: Vec<ChunkDigest>,
     /// Slots that names have come to have.
     pub slots: Vec<Slots>,
+    /// Lists of functions that are others now.
+    pub lists: Vec<ListChange>,
+    /// Ranges that are nobody's, if these are others now.
+    pub free: Option<Vec<FreeRecord>>,
     /// Where the output has changed.
     pub stale: Vec<Range>,
 }
@@ -72,6 +77,12 @@ impl Changes {
         }
         if !self.slots.is_empty() {
             state.extend(Table::Slots, &self.slots)?;
+        }
+        for list in &self.lists {
+            list.apply(state)?;
+        }
+        if let Some(free) = &self.free {
+            state.replace_table(Table::Free, free)?;
         }
         for (part, next) in self.next {
             let part = state.record_mut::<PartRecord>(Table::Parts, part as usize)?;
@@ -135,6 +146,29 @@ impl Changes {
         self.slots = slots.collect();
     }
 
+    /// Which lists are others; who mentions their ends finds them where they are now.
+    pub fn note_lists(&mut self, world: &World, lists: &[ListChange]) {
+        for (name, end) in lists.iter().filter_map(ListChange::end) {
+            let Some((at, record)) = world
+                .name(name)
+                .filter(|(_, record)| record.definer == NONE)
+            else {
+                continue;
+            };
+            match self.names.iter_mut().find(|(known, _)| *known == at) {
+                Some((_, record)) => record.address = end,
+                None => self.names.push((
+                    at,
+                    NameRecord {
+                        address: end,
+                        ..record
+                    },
+                )),
+            }
+        }
+        self.lists = lists.to_vec();
+    }
+
     /// What the names of the files mean now, and who mentions them newly. `ids` are the files' numbers in the state.
     pub fn note_names(
         &mut self,
@@ -162,7 +196,10 @@ impl Changes {
                     if known.is_hidden && ids != [record.hidden_by] {
                         record.hidden_by = MANY;
                     }
-                    record.flags |= value.flags & (flag::REFERENCED | flag::REFERENCED_STRONGLY);
+                    record.flags |= match u64::from(old.rank) {
+                        rank::NONE if known.own.is_some() => value.flags,
+                        _ => value.flags & (flag::REFERENCED | flag::REFERENCED_STRONGLY),
+                    };
                     if known.own.is_some() {
                         record.is_placed = is_placed(places, known.symbol).into();
                     }
@@ -170,9 +207,18 @@ impl Changes {
                         self.names.push((at, record));
                     }
                 }
-                (None, Some(record)) => {
-                    // It is imported from now on.
+                (None, Some(mut record)) => {
+                    // It is imported from now on, or others find it.
                     new_at.insert(known.symbol, self.new_names.len());
+                    if let Some(own) = known.own {
+                        let definition = NameMention::New(self.new_names.len());
+                        record.address = value.address;
+                        record.rank = places.symbols.key(known.symbol).rank() as u16;
+                        record.definer = ids[own.index() - 1];
+                        record.is_placed = is_placed(places, known.symbol).into();
+                        record.hidden_by = hidden_by(known, ids);
+                        self.definitions.push((definition, record.definer));
+                    }
                     self.new_names.push(record);
                 }
                 _ => {
@@ -189,26 +235,27 @@ impl Changes {
                         dynamic: 0,
                         rank: places.symbols.key(known.symbol).rank() as u16,
                         is_placed: is_placed(places, known.symbol).into(),
-                        hidden_by: match (known.is_hidden, ids) {
-                            (false, _) => NONE,
-                            (true, [only]) => *only,
-                            _ => MANY,
-                        },
+                        hidden_by: hidden_by(known, ids),
                     });
                 }
             }
         }
         for at in &names.gone {
             if let Some(record) = world.record(*at) {
+                // Slots that it had are nobody's from now on.
                 let record = NameRecord {
                     definer: NONE,
                     rank: rank::NONE as u16,
                     is_placed: 0,
+                    dynamic: 0,
+                    slots: got::NONE,
+                    flags: 0,
                     ..record
                 };
                 self.names.push((*at, record));
             }
         }
+        self.names.extend(names.exports.names.iter().copied());
         self.note_mentions(world, places, names, &new_at, ids);
     }
 
@@ -239,6 +286,15 @@ impl Changes {
                 }
             }
         }
+    }
+}
+
+/// Who says of a new name that it is not everybody's.
+fn hidden_by(known: &Known, ids: &[u32]) -> u32 {
+    match (known.is_hidden, ids) {
+        (false, _) => NONE,
+        (true, [only]) => *only,
+        _ => MANY,
     }
 }
 

@@ -1,10 +1,15 @@
 //! Where the sections of the files go that are linked again, part by part of the output.
 
+use super::again::Again;
 use super::capture::SectionKeys;
 use super::gaps::{self, Wanted};
+use super::holes::Holes;
+use super::lists::{self, ListChange, Listed};
 use super::reason::Reason;
+use super::state::part_room;
 use super::state::{ChunkRecord, DAMAGED, FileRecord, PartRecord, PlaceRecord, State, Table};
 use crate::base::ids::{FileId, PartId, SectionId};
+use crate::elf::shf;
 use crate::input::file::Files;
 use crate::layout::placement::{Chunk, PartExtent, Placement};
 use crate::resolve::input_sections::Sections;
@@ -26,6 +31,12 @@ pub(super) struct PlacedAgain {
     /// Chunks with debugging information that files have left, by the part's number in the state: offset in the output section,
     /// and size.
     pub left: Vec<(u32, u64, u64)>,
+    /// Ranges that are nobody's.
+    pub holes: Holes,
+    /// Lists of functions that are others now.
+    pub lists: Vec<ListChange>,
+    /// Other files that must be linked again, as what they have in lists would move.
+    pub pinned: Vec<u32>,
 }
 
 /// Where one file's sections go.
@@ -39,6 +50,7 @@ pub(super) struct FilePlaces {
 
 /// What placing needs to know.
 pub(super) struct Placing<'p, 'a> {
+    pub again: Again<'p>,
     pub state: &'p State,
     pub files: &'p Files<'a>,
     pub sections: &'p Sections,
@@ -53,6 +65,9 @@ struct InChunk {
     part: PartId,
     wanted: Vec<(SectionId, Wanted)>,
 }
+
+/// Images are loaded at multiples of this, and of nothing larger if nothing asked for it.
+const PAGE: u64 = 4096;
 
 impl Placing<'_, '_> {
     /// Places the sections of the files, of which `records` tell; `offset` is what merging has prepared.
@@ -71,30 +86,93 @@ impl Placing<'_, '_> {
             next: FxHashMap::default(),
             rests: FxHashMap::default(),
             left: Vec::new(),
+            holes: Holes::new(self.state),
+            lists: Vec::new(),
+            pinned: Vec::new(),
         };
         for (extent, number) in placed.placement.parts.iter_mut().zip(self.part_of) {
             if let Some(record) = parts.get(*number as usize) {
                 (extent.offset, extent.size) = (record.offset, record.size);
             }
         }
-        for (own, record) in self.files.ids().skip(1).zip(records) {
-            let of_file = self.place_file(own, record, &mut offset, &mut placed)?;
+        let owns = || self.files.ids().skip(1).zip(records);
+        let sorted = owns().map(|(own, record)| {
+            let old: &[PlaceRecord] = self.state.records(record.places[0], record.places[1]);
+            self.sort_sections(own, record, old)
+        });
+        let mut sorted: Vec<Vec<InChunk>> = sorted.collect::<Result<_, Reason>>()?;
+        for (number, part) in (0u32..).zip(parts) {
+            if lists::is_list(part) {
+                self.place_list(number, &mut sorted, &mut placed)?;
+            }
+        }
+        for ((own, record), chunks) in owns().zip(sorted) {
+            let of_file = self.place_file(own, record, chunks, &mut offset, &mut placed)?;
             placed.files.push(of_file);
         }
         placed.placement.offset = offset;
         Ok(placed)
     }
 
+    /// Finds places for what the files have in a list of functions, `part`, if that is more or less than it was.
+    fn place_list(
+        &self,
+        part: u32,
+        sorted: &mut [Vec<InChunk>],
+        placed: &mut PlacedAgain,
+    ) -> Result<(), Reason> {
+        let is_it = |chunk: &&mut InChunk| chunk.record.part == part;
+        let (mut sizes, mut is_other) = (Vec::with_capacity(sorted.len()), false);
+        for chunks in &mut *sorted {
+            let chunk = chunks.iter_mut().find(is_it);
+            let size = chunk.map_or(0, |chunk| {
+                let size = chunk.wanted.iter().map(|(_, wanted)| wanted.size).sum();
+                is_other |= size != chunk.record.capacity;
+                size
+            });
+            sizes.push(size);
+        }
+        if !is_other {
+            return Ok(());
+        }
+        for (own, chunks) in self.files.ids().skip(1).zip(&mut *sorted) {
+            let Some(chunk) = chunks.iter_mut().find(is_it) else {
+                continue;
+            };
+            let mut wanted = chunk.wanted.iter();
+            if !wanted.all(|(_, wanted)| lists::fits(wanted.size, wanted.align)) {
+                let file = self.files.get(own);
+                return Err(format!("{file} has no words in a list of functions").into());
+            }
+        }
+        let (change, offsets) = match lists::settle(self.again, part, &sizes)? {
+            Listed::Placed(change, offsets) => (change, offsets),
+            Listed::Pinned(files) => {
+                placed.pinned.extend(files);
+                return Ok(());
+            }
+        };
+        placed.lists.push(change);
+        for ((chunks, size), offset) in sorted.iter_mut().zip(sizes).zip(offsets) {
+            if let Some(chunk) = chunks.iter_mut().find(is_it) {
+                (chunk.record.offset, chunk.record.capacity) = (offset, size);
+            }
+        }
+        Ok(())
+    }
+
     fn place_file(
         &self,
         own: FileId,
         record: &FileRecord,
+        chunks: Vec<InChunk>,
         offset: &mut [u64],
         placed: &mut PlacedAgain,
     ) -> Result<FilePlaces, Reason> {
         let old: &[PlaceRecord] = self.state.records(record.places[0], record.places[1]);
-        let chunks = self.sort_sections(own, record, old)?;
         let first = placed.placement.chunks.len() as u32;
+        let id = self.again.ids.get(own.index() - 1).copied();
+        let is_gone = id.is_some_and(|id| self.again.edited.removed.contains(&id));
         let (mut places, mut records) = (Vec::new(), Vec::new());
         for (index, mut chunk) in (0u32..).zip(chunks) {
             let old_here: Vec<PlaceRecord> = old
@@ -104,6 +182,9 @@ impl Placing<'_, '_> {
                 .collect();
             let list: Vec<Wanted> = chunk.wanted.iter().map(|(_, wanted)| *wanted).collect();
             let offsets = self.place_chunk(own, &mut chunk, &list, &old_here, placed)?;
+            if is_gone {
+                self.leave(&mut chunk, placed)?;
+            }
             for ((id, wanted), place) in chunk.wanted.iter().zip(offsets) {
                 offset[id.index()] = place;
                 places.push(PlaceRecord::new(wanted.section, index, place, wanted.size));
@@ -120,7 +201,7 @@ impl Placing<'_, '_> {
                     capacity,
                     ..
                 } = chunk.record;
-                if part.room == 2 && capacity > 0 {
+                if part.room == part_room::FILLED && capacity > 0 {
                     placed.left.push((number, offset, capacity));
                 }
                 continue;
@@ -187,7 +268,7 @@ impl Placing<'_, '_> {
             });
             let index = match (found, parts.get(there as usize)) {
                 (Some(found), _) => found,
-                (None, Some(part)) if part.room != 0 => {
+                (None, Some(part)) if part.room != part_room::NONE => {
                     chunks.push(InChunk {
                         record: ChunkRecord {
                             part: there,
@@ -231,66 +312,131 @@ impl Placing<'_, '_> {
         placed: &mut PlacedAgain,
     ) -> Result<Vec<u64>, Reason> {
         let parts: &[PartRecord] = self.state.table(Table::Parts);
-        let record = &mut chunk.record;
+        let record = chunk.record;
         let part = parts.get(record.part as usize).ok_or(DAMAGED)?;
-        if wanted.is_empty() && (part.room != 0 || old.is_empty()) {
+        if wanted.is_empty() && (part.room != part_room::NONE || old.is_empty()) {
             // Nobody refers to what stood there.
             return Ok(Vec::new());
         }
+        self.check_alignment(chunk.part, wanted)?;
         let end = record.offset.saturating_add(record.capacity);
         let file = self.files.get(own);
         let filler = self.filler(chunk.part);
         let place = |old: &[PlaceRecord], start: u64, end: u64| match part.room {
-            1 => gaps::place(wanted, old, start, end),
-            2 => one_behind_the_other(wanted, start, end, filler),
+            part_room::GAPS => gaps::place(wanted, old, start, end),
+            part_room::FILLED => one_behind_the_other(wanted, start, end, filler),
+            part_room::LIST => one_behind_the_other(wanted, start, end, Filler::Zeros),
             _ => same_places(wanted, old),
         };
         let is_empty = wanted.iter().all(|wanted| wanted.size == 0);
-        let is_new = record.capacity == 0 && old.is_empty() && part.room != 0;
-        if (record.capacity > 0 || part.room == 0 || is_empty && !is_new)
+        // Lists have places already, and sections without room those that they had.
+        let is_fixed = matches!(part.room, part_room::NONE | part_room::LIST);
+        let is_new = record.capacity == 0 && old.is_empty() && !is_fixed;
+        if (record.capacity > 0 || is_fixed || is_empty && !is_new)
             && let Some(offsets) = place(old, record.offset, end)
         {
             return Ok(offsets);
         }
+        let of_part = chunk.part;
         let outgrown = || {
-            let name = self.name_of(chunk.part);
+            let name = self.name_of(of_part);
             Reason::from(format!("{file} has outgrown the room in {name}"))
         };
-        if part.room == 0 || wanted.is_empty() {
+        if is_fixed || wanted.is_empty() {
             return Err(outgrown());
         }
         // A new chunk, with room as a new one has. What is behind it must be filled again.
         let align = wanted.iter().map(|wanted| wanted.align).max().unwrap_or(1);
-        let align = align.max(if part.room == 2 { 16 } else { 1 });
+        let align = align.max(if part.room == part_room::FILLED {
+            16
+        } else {
+            1
+        });
         let sizes = wanted
             .iter()
             .map(|wanted| wanted.size.next_multiple_of(align));
         let size = sizes.sum::<u64>();
+        let capacity = (size + size / 4 + 64).next_multiple_of(16);
+        let fits = |rest: u64| part.room != part_room::FILLED || filler.fits(rest);
+        // What has no gaps begins where the hole does, as it would anywhere.
+        let wanted_align = match part.room {
+            part_room::FILLED => 1,
+            _ => align,
+        };
+        let hole = placed.holes.take(record.part, capacity, wanted_align, fits);
+        if let Some((start, capacity, rest)) = hole {
+            self.leave(chunk, placed)?;
+            (chunk.record.offset, chunk.record.capacity) = (start, capacity);
+            if part.room == part_room::FILLED && rest > 0 {
+                placed.left.push((record.part, start + capacity, rest));
+            }
+            return place(&[], start, start + capacity).ok_or_else(outgrown);
+        }
         let next = placed.next.get(&record.part).copied().unwrap_or(part.next);
         let limit = part.offset.saturating_add(part.size);
         let start = match part.room {
             // Nothing may be between units.
-            2 => Some(next),
+            part_room::FILLED => Some(next),
             _ => next.checked_next_multiple_of(align),
         };
-        let capacity = (size + size / 4 + 64).next_multiple_of(16);
         let start = start.filter(|start| start.saturating_add(capacity) <= limit);
         let start = start.ok_or_else(outgrown)?;
-        if part.room == 2 {
+        if part.room == part_room::FILLED {
             let rest = limit - start - capacity;
             if !filler.fits(rest) {
                 return Err(outgrown());
             }
-            if record.capacity > 0 {
-                placed
-                    .left
-                    .push((record.part, record.offset, record.capacity));
-            }
             placed.rests.insert(record.part, (start + capacity, rest));
         }
         placed.next.insert(record.part, start + capacity);
-        (record.offset, record.capacity) = (start, capacity);
+        self.leave(chunk, placed)?;
+        (chunk.record.offset, chunk.record.capacity) = (start, capacity);
         place(&[], start, start + capacity).ok_or_else(outgrown)
+    }
+
+    /// A file has a chunk no more: it is filled, where that must be, and others may have it later.
+    fn leave(&self, chunk: &mut InChunk, placed: &mut PlacedAgain) -> Result<(), Reason> {
+        let parts: &[PartRecord] = self.state.table(Table::Parts);
+        let ChunkRecord {
+            part,
+            offset,
+            capacity,
+            ..
+        } = chunk.record;
+        let room = parts.get(part as usize).ok_or(DAMAGED)?.room;
+        if !matches!(room, part_room::GAPS | part_room::FILLED) || capacity == 0 {
+            return Ok(());
+        }
+        if room == part_room::FILLED {
+            placed.left.push((part, offset, capacity));
+        }
+        placed.holes.leave(part, offset, capacity);
+        chunk.record.capacity = 0;
+        Ok(())
+    }
+
+    /// Refuses sections that want to be aligned to more than the output section is: in it, offsets alone count.
+    fn check_alignment(&self, part: PartId, wanted: &[Wanted]) -> Result<(), Reason> {
+        let output = self.outputs.parts.get(part.index()).map(|part| part.output);
+        let section = output.map(|output| &self.outputs.sections[output.index()]);
+        let Some(section) = section.filter(|section| section.is_alloc()) else {
+            return Ok(());
+        };
+        let most = match section.flags & shf::TLS {
+            0 => PAGE,
+            _ => self.state.header().facts.tls_align,
+        };
+        let is_aligned = |wanted: &Wanted| {
+            let align = wanted.align.max(1);
+            align <= most && section.address.is_multiple_of(align)
+        };
+        match self.again.world.is_as_before || wanted.iter().all(is_aligned) {
+            true => Ok(()),
+            false => {
+                let name = self.name_of(part);
+                Err(format!("{name} is not aligned to so much").into())
+            }
+        }
     }
 
     fn filler(&self, part: PartId) -> Filler {

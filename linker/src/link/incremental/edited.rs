@@ -253,6 +253,15 @@ impl Edited {
         known.chain(added).collect()
     }
 
+    /// The place of the argument that names an object which was not linked before.
+    pub fn argument(&self, state: &State, file: u32) -> Option<u32> {
+        let index = file.checked_sub(self.new_files(state).start)?;
+        match self.added.get(index as usize)?.from {
+            From::Argument { argument, .. } => Some(argument),
+            From::Archive(_) => None,
+        }
+    }
+
     /// The path of an object that was not linked before.
     pub fn new_path(&self, state: &State, file: u32) -> Option<&Path> {
         let index = file.checked_sub(self.new_files(state).start)?;

@@ -5,6 +5,7 @@
 //! lazy PLT entries. What needs more than that (a copy of a variable, thread-local storage, a version or a shared object of
 //! which nobody has needed anything so far) is for a full link.
 
+use super::exports::add_string;
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts};
@@ -232,20 +233,11 @@ fn write_symbol(
     index: u32,
     import: &Import,
 ) -> Result<(), Reason> {
-    let [at, left] = &mut facts.spare_strings;
-    let size = import.name.len() as u64 + 1;
-    if size > *left {
-        return Err("there is no room for more names of imported symbols".into());
-    }
-    let strings = outputs.std(Std::DynStr);
-    let bytes = patch.bytes(strings.offset + *at, size).ok_or(DAMAGED)?;
-    bytes[..import.name.len()].copy_from_slice(&import.name);
     let symbol = Sym {
-        st_name: u32::try_from(*at).map_err(|_| DAMAGED)?,
+        st_name: add_string(patch, outputs, facts, &import.name)?,
         st_info: (c::STB_GLOBAL << 4) | import.kind,
         ..bytemuck::Zeroable::zeroed()
     };
-    (*at, *left) = (*at + size, *left - size);
     let table = outputs.std(Std::DynSym);
     let entry = patch.bytes(table.offset + 24 * u64::from(index), 24);
     entry

@@ -1,18 +1,24 @@
 //! What the names mean that the files mention which are linked again: what they define themselves, and what the rest of the
 //! program does.
 
+use super::again::Again;
+use super::exports::{Export, Exports};
 use super::imports::{self, Grant, Import};
 use super::reason::Reason;
 use super::state::{
     DAMAGED, Facts, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
 };
 use super::world::{NameAt, World};
+use crate::args::Defsym;
 use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::{Key, rank};
+use crate::elf::hash_tables::gnu_hash;
 use crate::input::file::Files;
 use crate::layout::got::{self, Entry, Got, Owner, Slots};
 use crate::messages::diag::Diagnostics;
+use crate::resolve::binding as export;
 use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_versions as versioning;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.
@@ -46,6 +52,8 @@ pub(super) struct Names {
     pub gone: Vec<NameAt>,
     /// Slots and entries that names have come to have: the index in the list.
     pub grants: Vec<(usize, Grant)>,
+    /// Names that others come to find, or do not any more.
+    pub exports: Exports,
 }
 
 /// What names mean, or who must be asked as well.
@@ -76,25 +84,22 @@ impl Names {
         self.list.get(*self.by_symbol.get(&symbol)? as usize)
     }
 
-    /// Settles who defines each name: `symbols` has the definitions of the files, and gets those elsewhere. `ids` are the
-    /// files' numbers in the state, in order.
+    /// Settles who defines each name: `symbols` has the definitions of the files, and gets those elsewhere.
     ///
     /// # Errors
     /// If a definition has come or is gone, so that it is another program for files that cannot be asked.
-    pub fn settle(
-        world: &World,
-        files: &Files,
-        symbols: &SymbolTable,
-        ids: &[u32],
-        imports: &[Import],
-        diag: &Diagnostics,
-    ) -> Result<Settled, Reason> {
+    pub fn settle(again: Again, files: &Files, symbols: &SymbolTable) -> Result<Settled, Reason> {
+        let Again {
+            world, ids, diag, ..
+        } = again;
+        let imports = &again.edited.imports;
         let show = |name: &[u8]| diag.show_name(name);
         let mut names = Names {
             list: Vec::new(),
             by_symbol: FxHashMap::default(),
             gone: Vec::new(),
             grants: Vec::new(),
+            exports: Exports::default(),
         };
         let mut more: Vec<u32> = Vec::new();
         let mut missing: Vec<Vec<u8>> = Vec::new();
@@ -132,7 +137,7 @@ impl Names {
                 });
                 continue;
             }
-            let own = match meaning(world, known, key, flags, ids) {
+            let own = match meaning(world, known, key, ids) {
                 Ok(Meaning::Own) => key.in_object().then(|| key.file()),
                 Ok(Meaning::Elsewhere) => None,
                 Ok(Meaning::Ask(files)) => {
@@ -156,6 +161,7 @@ impl Names {
                 let elsewhere = match u64::from(record.rank) {
                     rank::NONE => Key::NONE,
                     rank::SHARED => SHARED,
+                    rank::LINKER => Key::MADE_BEFORE,
                     _ => ELSEWHERE,
                 };
                 symbols.set_key(id, elsewhere);
@@ -171,7 +177,7 @@ impl Names {
             });
         }
         if more.is_empty() && failed.is_none() && missing.is_empty() {
-            names.find_gone(world, files, ids, &mut more)?;
+            names.find_gone(again, files, &mut more)?;
         }
         match (more.is_empty(), failed) {
             (false, _) => Ok(Settled::More(more)),
@@ -185,16 +191,18 @@ impl Names {
     /// far: `more` gets these files.
     fn find_gone(
         &mut self,
-        world: &World,
+        again: Again,
         files: &Files,
-        ids: &[u32],
         more: &mut Vec<u32>,
     ) -> Result<(), Reason> {
+        let Again { world, ids, .. } = again;
         let still: FxHashSet<NameAt> = {
             let own = self.list.iter().filter(|known| known.own.is_some());
             own.filter_map(|known| known.at).collect()
         };
         let records: &[FileRecord] = world.state.table(Table::Files);
+        let aliases = again.link.args.defsyms.iter().filter_map(Defsym::symbol);
+        let aliases: Vec<NameKey> = aliases.map(key_of).collect();
         let defined: &[u32] = world.state.table(Table::Defined);
         for (own, id) in files.ids().skip(1).zip(ids) {
             // One that is new has defined nothing.
@@ -219,7 +227,7 @@ impl Names {
                     more.extend(others);
                     continue;
                 }
-                if record.dynamic != 0 || record.slots != got::NONE {
+                if !may_go(world, &record) || aliases.contains(&record.key) {
                     let file = files.get(own);
                     return Err(format!("{file} has lost a definition that others may need").into());
                 }
@@ -258,9 +266,11 @@ impl Names {
                 return Err(format!("{name} has another visibility").into());
             }
             // That somebody refers to what an object here defines changes nothing.
-            let is_harmless = match record.rank as u64 <= rank::WEAK {
-                true => flag::REFERENCED | flag::REFERENCED_STRONGLY,
-                false => 0,
+            let is_harmless = match u64::from(record.rank) {
+                ..=rank::WEAK => flag::REFERENCED | flag::REFERENCED_STRONGLY,
+                // Nobody else has said anything of it.
+                rank::NONE if known.own.is_some() => u32::MAX,
+                _ => 0,
             };
             let new = symbols.flags(known.symbol) & !record.flags & !is_harmless;
             if new != 0 {
@@ -269,6 +279,82 @@ impl Names {
             }
             symbols.add_flags(known.symbol, record.flags & !flag::NEEDS);
         }
+        Ok(())
+    }
+
+    /// Finds out which of the files' definitions others find that did not, and makes places for them; `old` is the output.
+    ///
+    /// # Errors
+    /// If that cannot be told, or there is no room.
+    pub fn export(
+        &mut self,
+        again: Again,
+        files: &Files,
+        symbols: &SymbolTable,
+        facts: &mut Facts,
+        old: &[u8],
+    ) -> Result<(), Reason> {
+        let exports = facts.bits & fact::EXPORTS != 0;
+        let is_new = |known: &&Known| {
+            let was = known.record.map_or(rank::NONE, |record| record.rank.into());
+            exports && known.own.is_some() && was == rank::NONE
+        };
+        let new: Vec<SymbolId> = (self.list.iter().filter(is_new))
+            .map(|known| known.symbol)
+            .collect();
+        let mut added = Vec::new();
+        if !new.is_empty() {
+            let args = again.link.args;
+            let versioning = versioning::read(args, Vec::new(), again.diag);
+            again.refuse()?;
+            for symbol in new {
+                let version = versioning.exports(files, symbols, args, symbol);
+                let bits = export::exports(files, symbols, &versioning, args, symbol);
+                symbols.add_flags(symbol, bits);
+                if bits & flag::EXPORTED != 0 {
+                    let full = symbols.name(symbol);
+                    let name = full.split(|byte| *byte == b'@').next().unwrap_or(full);
+                    let export = Export {
+                        symbol,
+                        version,
+                        index: 0,
+                    };
+                    added.push((export, gnu_hash(name)));
+                }
+            }
+        }
+        let gone = self.gone.iter().filter_map(|at| {
+            let record = again.world.record(*at)?;
+            (record.dynamic != 0).then_some(record.dynamic)
+        });
+        let gone = gone.collect();
+        let mut exports = Exports::plan(again, old, facts, added, gone)?;
+        if exports.is_nothing() {
+            return Ok(());
+        }
+        for record in self
+            .list
+            .iter_mut()
+            .filter_map(|known| known.record.as_mut())
+        {
+            record.dynamic = exports.now(record.dynamic);
+        }
+        for export in &exports.added {
+            let index = self.by_symbol.get(&export.symbol).ok_or(DAMAGED)?;
+            let known = &mut self.list[*index as usize];
+            let key = key_of(symbols.name(export.symbol));
+            let before = known.record.unwrap_or_else(|| nothing(key));
+            known.record = Some(NameRecord {
+                flags: before.flags | symbols.flags(export.symbol),
+                dynamic: export.index,
+                // Who may find it needs it.
+                is_placed: 1,
+                ..before
+            });
+        }
+        let spoken_of: FxHashSet<NameAt> = self.list.iter().filter_map(|known| known.at).collect();
+        exports.names.retain(|(at, _)| !spoken_of.contains(at));
+        self.exports = exports;
         Ok(())
     }
 
@@ -288,20 +374,32 @@ impl Names {
             let flags = symbols.flags(known.symbol);
             let harmless = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REACHED;
             let had = known.record.map_or(0, |record| record.flags);
-            let new = match known.record {
+            // What nobody defined before has no flags that would tell what it needs.
+            let was_there = known
+                .record
+                .filter(|record| known.own.is_none() || u64::from(record.rank) != rank::NONE);
+            let new = match was_there {
                 Some(_) => flags & !had & !harmless,
-                None => flags & flag::NEEDS,
+                None => flags & (flag::NEEDS | flag::NEEDS_DYNSYM),
             };
             symbols.add_flags(known.symbol, had);
             if new == 0 {
                 continue;
             }
-            let granted = flag::NEEDS_GOT | flag::NEEDS_PLT;
+            if new == flag::NEEDS_DYNSYM
+                && let Some(record) = known.record.as_mut()
+                && record.dynamic != 0
+            {
+                // It is there already, whoever defines it.
+                record.flags |= new;
+                continue;
+            }
+            let granted = flag::NEEDS_GOT | flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
             let special = flag::TLS | flag::CANONICAL_PLT | flag::NEEDS_COPY;
             let record = known.record.as_mut().filter(|record| {
                 record.flags & flag::IMPORTED != 0
                     && record.flags & special == 0
-                    && known.own.is_none()
+                    && (known.own.is_none() || record.flags & flag::EXPORTED != 0)
                     && (record.dynamic != 0 || known.import.is_some())
                     && new & !granted == 0
             });
@@ -347,18 +445,43 @@ impl Names {
     }
 }
 
-/// What there is to say of a name that is imported from now on.
-fn imported(key: NameKey, import: &Import) -> NameRecord {
+/// Whether a definition may go that nobody mentions any more: nobody may find it but by its name, and no slot may be filled in
+/// by calling it.
+fn may_go(world: &World, record: &NameRecord) -> bool {
+    let facts = &world.state.header().facts;
+    let special = flag::TLS | flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+    let is_plain = record.flags & (special | flag::BY_SHARED) == 0;
+    match (record.dynamic != 0, record.slots != got::NONE) {
+        (false, false) => true,
+        (false, true) => is_plain,
+        (true, _) => {
+            is_plain && facts.bits & fact::EXPORTS != 0 && record.flags & flag::EXPORTED != 0
+        }
+    }
+}
+
+/// What there is to say of a name that is new.
+fn nothing(key: NameKey) -> NameRecord {
     NameRecord {
         key,
         address: 0,
-        flags: import.flags,
+        flags: 0,
         slots: got::NONE,
         definer: NONE,
         dynamic: 0,
+        rank: rank::NONE as u16,
+        is_placed: 0,
+        hidden_by: NONE,
+    }
+}
+
+/// What there is to say of a name that is imported from now on.
+fn imported(key: NameKey, import: &Import) -> NameRecord {
+    NameRecord {
+        flags: import.flags,
         rank: rank::SHARED as u16,
         is_placed: 1,
-        hidden_by: NONE,
+        ..nothing(key)
     }
 }
 
@@ -384,22 +507,18 @@ fn is_drawn(files: &[FileRecord], id: u32) -> bool {
     file.is_some_and(|file| file.member != 0)
 }
 
-/// What a name means of which the files define what `key` says, and say what `flags` do; `known` is what it meant so far. `ids` are
+/// What a name means of which the files define what `key` says; `known` is what it meant so far. `ids` are
 /// the files' numbers in the state.
 fn meaning(
     world: &World,
     known: Option<(NameAt, NameRecord)>,
     key: Key,
-    flags: u32,
     ids: &[u32],
 ) -> Result<Meaning, &'static str> {
-    let exports = world.state.header().facts.bits & fact::EXPORTS != 0;
-    let may_be_exported = exports && flags & (flag::HIDDEN | flag::INTERNAL) == 0;
     let Some((at, record)) = known else {
-        return match (key.in_object(), may_be_exported) {
-            (true, false) => Ok(Meaning::Own),
-            (true, true) => Err("is new, and may be exported"),
-            (false, _) => Ok(Meaning::Missing),
+        return match key.in_object() {
+            true => Ok(Meaning::Own),
+            false => Ok(Meaning::Missing),
         };
     };
     let was_here = record.definer != NONE && ids.binary_search(&record.definer).is_ok();
@@ -427,7 +546,7 @@ fn meaning(
         let is_free = rank == rank::NONE
             && record.dynamic == 0
             && record.slots == got::NONE
-            && !may_be_exported;
+            && record.flags & flag::UNDEFINED_WEAK == 0;
         return match is_free {
             true => ask(Ok(Meaning::Own)),
             false => Err("is defined now"),

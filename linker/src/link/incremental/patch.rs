@@ -1,9 +1,9 @@
 //! Changing an output that is there: its bytes, and the tables that everything shares.
 
 use super::reason::Reason;
+use crate::elf::Sym;
 use crate::elf::build_id::{self, ChunkDigest, DigestLength, Style};
 use crate::elf::eh_frame::TableEntry;
-use crate::elf::{Rela, Sym};
 use std::ops::Range;
 
 /// The bytes of an output that is being changed, and which of them are.
@@ -61,6 +61,12 @@ impl<'o> Patch<'o> {
         let start = usize::try_from(offset).ok()?;
         self.image
             .get_mut(start..start.checked_add(usize::try_from(size).ok()?)?)
+    }
+
+    /// Bytes of the file as they are.
+    pub fn at<const N: usize>(&self, offset: u64) -> Option<&[u8; N]> {
+        let start = usize::try_from(offset).ok()?;
+        self.image.get(start..)?.first_chunk()
     }
 
     /// Digests what has changed, and writes the build id, whose place is `at`. `digests` are those of the output as it was.
@@ -166,13 +172,6 @@ pub(super) fn replace_rows(
     let count = u32::try_from(merged.len()).map_err(|_| damaged())?;
     head[TABLE..].copy_from_slice(&count.to_le_bytes());
     Ok(())
-}
-
-/// Whether relocations that name symbols are all in the table already, which is sorted among all files.
-pub(super) fn has_all(table: &[Rela], wanted: &[Rela]) -> bool {
-    let fields = |rela: &Rela| ({ rela.r_info }, { rela.r_offset }, { rela.r_addend });
-    let known: rustc_hash::FxHashSet<_> = table.iter().map(fields).collect();
-    wanted.iter().all(|rela| known.contains(&fields(rela)))
 }
 
 /// Brings a dynamic symbol up to date. `false` if more of it has changed than where and how large it is.

@@ -40,6 +40,8 @@ pub(super) fn settle_pieces(
         let record = parts.get(part as usize).ok_or(DAMAGED)?;
         let section = sections.get(record.output as usize).ok_or(DAMAGED)?;
         let start = section.offset.checked_add(record.offset).ok_or(DAMAGED)?;
+        // The part itself is aligned only to what was in it at first.
+        let base = section.address.wrapping_add(record.offset);
         let there = usize::try_from(start)
             .ok()
             .and_then(|start| old.get(start..));
@@ -47,17 +49,23 @@ pub(super) fn settle_pieces(
         let mut moved: FxHashMap<u64, u64> = FxHashMap::default();
         let (mut next, mut is_full) = (record.next, false);
         merged.for_each_piece(*class, &mut |offset, bytes, align| {
-            let place = world.piece(part, there, bytes, align).unwrap_or_else(|| {
-                let place = next.next_multiple_of(align.max(1));
-                next = place + bytes.len() as u64;
-                is_full |= next > record.size || u32::try_from(place).is_err();
-                added.push(AddedPiece {
-                    part,
-                    offset: place,
-                    bytes: bytes.to_vec(),
+            let place = world
+                .piece(part, (there, base), bytes, align)
+                .unwrap_or_else(|| {
+                    let past = base.wrapping_add(next) % align.max(1);
+                    let place = match past {
+                        0 => next,
+                        _ => next + (align - past),
+                    };
+                    next = place + bytes.len() as u64;
+                    is_full |= next > record.size || u32::try_from(place).is_err();
+                    added.push(AddedPiece {
+                        part,
+                        offset: place,
+                        bytes: bytes.to_vec(),
+                    });
+                    place
                 });
-                place
-            });
             moved.insert(offset, place);
         });
         if is_full {

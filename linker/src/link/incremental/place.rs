@@ -2,24 +2,34 @@
 
 use super::again::Again;
 use super::chunks::{PlacedAgain, Placing};
+use super::holes::{FRAMES, Holes};
+use super::lists::ListChange;
 use super::names::Names;
 use super::parts::take_addresses;
+use super::patch::Patch;
 use super::read::Read;
 use super::reason::Reason;
-use super::state::{Facts, FileRecord, fact};
+use super::state::{Facts, FileRecord, NONE, NameRecord, State, Table, fact};
 use super::trace::{Settled, Traced};
+use crate::args::Defsym;
 use crate::base::ids::FileId;
+use crate::elf::Rela;
 use crate::elf::eh_frame::LEAST_FILL;
+use crate::elf::x86_64::reloc;
 use crate::graph::eh_frame_records::{FrameLayout, Frames};
 use crate::graph::icf::Folds;
 use crate::layout::address_map::{Places, Starts, SymbolValue};
 use crate::layout::got;
+use crate::layout::got::Slots;
 use crate::layout::program_headers::Segments;
 use crate::layout::segment_table::TlsSegment;
 use crate::resolve::linker_symbols::LinkerSymbols;
 use crate::resolve::output_sections::Outputs;
+use crate::resolve::output_sections::Std;
 use crate::resolve::room::Room;
 use crate::resolve::symbol_table::flag;
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
 
 /// Where everything of the objects is.
 pub(super) struct Placed<'r> {
@@ -29,6 +39,8 @@ pub(super) struct Placed<'r> {
     pub again: PlacedAgain,
     /// Their frame descriptions. The CIEs have places of their own still, as if there were no others.
     pub frame_layout: FrameLayout,
+    /// Ranges of the output that are nobody's.
+    pub holes: Cell<Holes>,
     /// Places of frame descriptions that files have left: offset in `.eh_frame`, and size.
     pub left_frames: Vec<[u64; 2]>,
     folds: Folds,
@@ -91,22 +103,24 @@ pub(super) fn place<'r>(
     let mut outputs = traced.outputs.clone();
     let part_of = take_addresses(again.state, &mut outputs)?;
     let placing = Placing {
+        again,
         state: again.state,
         files,
         sections,
         outputs: &outputs,
         part_of: &part_of,
     };
-    let placed = placing.run(records, offsets)?;
+    let mut placed = placing.run(records, offsets)?;
     let frames = &settled.frames;
     let mut frame_layout = frames.layout(files, symbols, sections, Room::NONE);
-    let left_frames = settle_frames(frames, &frame_layout, records, facts)?;
+    let left_frames = settle_frames(frames, &frame_layout, records, facts, &mut placed.holes)?;
     for (offset, record) in frame_layout.file_offsets.iter_mut().skip(1).zip(records) {
         *offset = record.frames[0];
     }
     Ok(Placed {
         starts: Starts::new(sections, &placed.placement, &outputs),
         outputs,
+        holes: Cell::new(std::mem::take(&mut placed.holes)),
         again: placed,
         frame_layout,
         left_frames,
@@ -135,6 +149,7 @@ fn settle_frames(
     layout: &FrameLayout,
     records: &mut [FileRecord],
     facts: &mut Facts,
+    holes: &mut Holes,
 ) -> Result<Vec<[u64; 2]>, Reason> {
     let offsets = &layout.file_offsets;
     let mut left = Vec::new();
@@ -152,12 +167,21 @@ fn settle_frames(
         }
         if room > 0 {
             left.push(record.frames);
+            holes.leave(FRAMES, record.frames[0], room);
         }
         record.frames = [0; 2];
-        if size > 0 {
+        let fits = |rest: u64| rest == 0 || rest >= LEAST_FILL;
+        let wanted = size + Room::ROOMY.of_frames(size);
+        if size > 0
+            && let Some((at, taken, rest)) = holes.take(FRAMES, wanted, 8, fits)
+        {
+            record.frames = [at, taken];
+            if rest > 0 {
+                left.push([at + taken, rest]);
+            }
+        } else if size > 0 {
             let [at, spare] = facts.spare_frames;
             // What is left of the spare ones must be filled.
-            let wanted = size + Room::ROOMY.of_frames(size);
             let taken = match spare >= wanted + LEAST_FILL {
                 true => wanted,
                 false => spare,
@@ -173,7 +197,7 @@ fn settle_frames(
 }
 
 /// All symbols as references see them.
-pub(super) fn values(places: &Places, names: &Names) -> Vec<SymbolValue> {
+pub(super) fn values(places: &Places, names: &Names, lists: &[ListChange]) -> Vec<SymbolValue> {
     let mut values = places.symbol_values();
     for known in &names.list {
         let value = &mut values[known.symbol.index()];
@@ -185,19 +209,57 @@ pub(super) fn values(places: &Places, names: &Names) -> Vec<SymbolValue> {
             _ => {}
         }
     }
+    for (name, end) in lists.iter().filter_map(ListChange::end) {
+        if let Some(id) = places.symbols.find(name)
+            && names.of(id).is_some_and(|known| known.own.is_none())
+        {
+            values[id.index()].address = end;
+        }
+    }
     values
 }
 
-/// The other files that must be linked again because what they refer to has moved.
-pub(super) fn referrers(
+/// What follows from definitions that have moved.
+#[derive(Default)]
+pub(super) struct Moved {
+    /// The other files that refer to them, and must be linked again.
+    pub referrers: Vec<u32>,
+    /// Words of `.got` with their addresses, by their numbers.
+    pub slots: Vec<(u32, u64)>,
+}
+
+/// Finds out who refers to what has moved.
+///
+/// # Errors
+/// If something does that cannot be changed.
+pub(super) fn moved(
     again: Again,
     places: &Places,
     names: &Names,
     values: &[SymbolValue],
-) -> Result<Vec<u32>, Reason> {
-    let mut more: Vec<u32> = Vec::new();
+    placed: &PlacedAgain,
+) -> Result<Moved, Reason> {
+    let mut moved = Moved {
+        referrers: placed.pinned.clone(),
+        slots: Vec::new(),
+    };
+    for (name, _) in placed.lists.iter().filter_map(ListChange::end) {
+        let Some((at, record)) = again.world.name(name) else {
+            continue;
+        };
+        if record.definer != NONE {
+            continue;
+        }
+        if record.slots != got::NONE || record.dynamic != 0 {
+            let name = again.link.diag.show_name(name);
+            return Err(format!("{name} has moved, and is in tables").into());
+        }
+        moved.referrers.extend(again.world.mentioning(at));
+    }
     let args = again.link.args;
     let special = [args.entry_name(), &args.init[..], &args.fini[..]];
+    let aliases = args.defsyms.iter().filter_map(Defsym::symbol);
+    let special: Vec<&[u8]> = special.into_iter().chain(aliases).collect();
     for known in names.list.iter().filter(|known| known.own.is_some()) {
         let (Some(record), Some(at)) = (known.record, known.at) else {
             continue;
@@ -207,12 +269,108 @@ pub(super) fn referrers(
             continue;
         }
         let name = places.symbols.name(known.symbol);
-        if record.slots != got::NONE || special.contains(&name) || record.flags & flag::IFUNC != 0 {
+        if special.contains(&name) || !moved.slot(again.state, &record, now) {
             let name = again.link.diag.show_name(name);
             return Err(format!("{name} has moved, and has slots or entries of tables").into());
         }
-        more.extend(again.world.mentioning(at));
+        moved.referrers.extend(again.world.mentioning(at));
     }
-    more.retain(|file| again.ids.binary_search(file).is_err());
-    Ok(more)
+    let referrers = &mut moved.referrers;
+    referrers.retain(|file| again.ids.binary_search(file).is_err());
+    Ok(moved)
+}
+
+impl Moved {
+    /// Notes the slot of a definition that is at `now`. `false` if it has what cannot be changed.
+    fn slot(&mut self, state: &State, record: &NameRecord, now: u64) -> bool {
+        let special = flag::IFUNC | flag::TLS | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+        if record.slots == got::NONE {
+            return record.flags & flag::IFUNC == 0;
+        }
+        if record.flags & special != 0 {
+            return false;
+        }
+        // The dynamic linker looks up the address of what others may define, too.
+        if record.flags & flag::IMPORTED != 0 {
+            return true;
+        }
+        let all: &[Slots] = state.table(Table::Slots);
+        let Some(slots) = all.get(record.slots as usize) else {
+            return false;
+        };
+        if slots.got != got::NONE {
+            self.slots.push((slots.got, now));
+        }
+        let others = [
+            slots.jump,
+            slots.tpoff,
+            slots.tls_pair,
+            slots.descriptor,
+            slots.lazy,
+            slots.direct,
+        ];
+        others.iter().all(|slot| *slot == got::NONE)
+    }
+}
+
+/// `--verify-incremental`: whether the words of `.got` hold the addresses of what the files define, and so do the relocations
+/// that add the image's own to them.
+///
+/// # Errors
+/// If one does not.
+pub(super) fn check_slots(
+    again: Again,
+    outputs: &Outputs,
+    names: &Names,
+    values: &[SymbolValue],
+    old: &[u8],
+) -> Result<(), Reason> {
+    let mut expected = Moved::default();
+    for known in names.list.iter().filter(|known| known.own.is_some()) {
+        let special = flag::IFUNC | flag::TLS | flag::CANONICAL_PLT | flag::ABSOLUTE;
+        if let Some(record) = known.record
+            && record.flags & special == 0
+        {
+            expected.slot(again.state, &record, values[known.symbol.index()].address);
+        }
+    }
+    let mut copy = old.to_vec();
+    let written = write_slots(&mut Patch::new(&mut copy), outputs, &expected.slots);
+    match written.is_some() && copy == old {
+        true => Ok(()),
+        false => Err("a slot of .got holds another address".into()),
+    }
+}
+
+/// Writes words of `.got` with addresses that have moved, and the relocations that add the image's own to them.
+pub(super) fn write_slots(
+    patch: &mut Patch,
+    outputs: &Outputs,
+    slots: &[(u32, u64)],
+) -> Option<()> {
+    if slots.is_empty() {
+        return Some(());
+    }
+    let section = outputs.std(Std::Got);
+    let mut addresses: FxHashMap<u64, u64> = FxHashMap::default();
+    for (slot, address) in slots {
+        let at = 8 * u64::from(*slot);
+        let word = patch.bytes(section.offset + at, 8)?;
+        word.copy_from_slice(&address.to_le_bytes());
+        addresses.insert(section.address + at, *address);
+    }
+    let table = outputs.std(Std::RelaDyn);
+    let range = table.offset as usize..(table.offset + table.size) as usize;
+    let records: &[Rela] = bytemuck::try_cast_slice(patch.image.get(range)?).ok()?;
+    let moved = |(index, rela): (usize, &Rela)| {
+        let is_relative = rela.r_type() == reloc::R_X86_64_RELATIVE;
+        let now = addresses.get(&{ rela.r_offset }).filter(|_| is_relative);
+        now.map(|now| (index, *now))
+    };
+    let all: Vec<(usize, u64)> = records.iter().enumerate().filter_map(moved).collect();
+    for (index, now) in all {
+        let addend = patch.bytes(table.offset + 24 * index as u64 + 16, 8)?;
+        addend.copy_from_slice(&now.to_le_bytes());
+    }
+    Some(())
 }

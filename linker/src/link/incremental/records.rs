@@ -152,6 +152,8 @@ pub mod file {
     pub const EXCLUDED: u32 = 16;
     /// An incremental link has added it: its number does not say what it comes before.
     pub const ADDED: u32 = 32;
+    /// Something refers to its entries of [lists of functions](super::super::lists), which do not move for others.
+    pub const PINNED: u32 = 64;
 }
 
 /// What a file has in a part of the output.
@@ -273,15 +275,27 @@ pub struct PartRecord {
     pub entsize: u32,
     /// Offset in the output section.
     pub offset: u64,
-    /// Size, with all room.
+    /// Size, with all room but that behind a list.
     pub size: u64,
-    /// Of merged pieces: where the next new one would go, in the part. Else, where the next new chunk would go, in the
-    /// output section.
+    /// Of merged pieces: where the next new one would go, in the part. Of lists: where the room behind it ends, in the output
+    /// section. Else, where the next new chunk would go, in the output section.
     pub next: u64,
     /// How it is sorted.
     pub sort: u32,
-    /// What room there is in it: none, between sections, or filled.
+    /// What room there is in it: see [`part_room`].
     pub room: u32,
+}
+
+/// Kinds of [room](crate::resolve::room::Kind) in a part.
+pub mod part_room {
+    /// None.
+    pub const NONE: u32 = 0;
+    /// Between sections.
+    pub const GAPS: u32 = 1;
+    /// Filled.
+    pub const FILLED: u32 = 2;
+    /// Behind a list of functions.
+    pub const LIST: u32 = 3;
 }
 
 /// Who has the one group of a signature that is linked.
@@ -321,6 +335,20 @@ pub struct CieRecord {
     pub offset: u32,
     /// Size.
     pub size: u32,
+}
+
+/// A range of the output that is nobody's any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct FreeRecord {
+    /// The part of the output that it is in, by its number in [`Table::Parts`].
+    pub part: u32,
+    /// Unused.
+    pub padding: u32,
+    /// Offset in the output section.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// A range of a file: offset and size.

@@ -13,7 +13,8 @@ use super::command::Command;
 use super::draw::draw;
 use super::edited::{Edited, is_alone};
 use super::held::Held;
-use super::place::{place, referrers, values};
+use super::lists;
+use super::place::{moved, place, values};
 use super::read::read;
 use super::reason::Reason;
 use super::said;
@@ -279,6 +280,11 @@ fn link_again(
     if !traced.left_out.is_empty() {
         return with_more(before, ids, traced.left_out);
     }
+    for (own, record) in read.files.ids().skip(1).zip(&mut records) {
+        let is_pinned = lists::is_pinned(&read.files, &read.sections, &read.outputs, own);
+        record.bits &= !file::PINNED;
+        record.bits |= if is_pinned { file::PINNED } else { 0 };
+    }
     count(&mut facts, &records[records.len() - new..], 1);
     for (id, record) in ids.iter().zip(&mut records) {
         if edited.removed.contains(id) {
@@ -296,12 +302,13 @@ fn link_again(
         offsets,
     )?;
     let places = placed.places(&read, &settled, &traced);
-    let values = values(&places, &settled.names);
+    let changed = &placed.again.lists;
+    let values = values(&places, &settled.names, changed);
 
     // Whoever refers to what has moved is linked again with it.
-    let referrers = referrers(again, &places, &settled.names, &values)?;
-    if !referrers.is_empty() {
-        return with_more(before, ids, referrers);
+    let moved = moved(again, &places, &settled.names, &values, &placed.again)?;
+    if !moved.referrers.is_empty() {
+        return with_more(before, ids, moved.referrers);
     }
 
     // Everything is known.
@@ -311,8 +318,10 @@ fn link_again(
         traced: &traced,
         placed: &placed,
         values: &values,
+        moved: &moved,
     };
     let Written {
+        free,
         facts,
         digests,
         stale,
@@ -322,10 +331,12 @@ fn link_again(
         digests,
         stale,
         facts: Some(facts),
+        free,
         ..Changes::default()
     };
     changes.note_grants(&settled.names);
     changes.note_names(again.world, &places, &settled.names, &values, ids);
+    changes.note_lists(again.world, changed);
     changes.pieces = traced.added;
     changes.groups = read.new_groups.clone();
     changes.next = placed

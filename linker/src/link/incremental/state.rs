@@ -16,9 +16,10 @@
 
 use super::held::Held;
 pub use super::records::{
-    ADDED, ArgumentRecord, ChunkRecord, CieRecord, FileRecord, GroupRecord, InputRecord,
-    MemberRecord, MentionRecord, NameKey, NameRecord, OutputRecord, PartRecord, PieceRecord,
-    PlaceRecord, SearchRecord, content_key, file, hash_piece, input, key_of,
+    ADDED, ArgumentRecord, ChunkRecord, CieRecord, FileRecord, FreeRecord, GroupRecord,
+    InputRecord, MemberRecord, MentionRecord, NameKey, NameRecord, OutputRecord, PartRecord,
+    PieceRecord, PlaceRecord, SearchRecord, content_key, file, hash_piece, input, key_of,
+    part_room,
 };
 use super::records::{Images, Range};
 use crate::input::stamp::{Left, Stamp};
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 use store::engine::{Linux, System};
 
 /// What the file begins with. The last byte is the version of the form.
-const MAGIC: [u8; 8] = *b"repo-ld\x01";
+const MAGIC: [u8; 8] = *b"repo-ld\x02";
 
 /// No number.
 pub const NONE: u32 = u32::MAX;
@@ -87,6 +88,8 @@ pub struct Header {
 pub struct Facts {
     /// Address of the thread-local storage's image.
     pub tls_start: u64,
+    /// What that is aligned to.
+    pub tls_align: u64,
     /// Where the thread pointer stands.
     pub thread_pointer: u64,
     /// Address of the file's first byte.
@@ -123,6 +126,8 @@ pub struct Facts {
     /// Symbols that can be imported beside those that are: how many, the next word of `.got`, the next direct PLT entry, and the
     /// next place in `.dynsym`.
     pub spare_imports: [u32; 4],
+    /// Symbols that others may find beside those that they do: the place of the next in `.dynsym`, and how many.
+    pub spare_exports: [u32; 2],
     /// Files that are linked.
     pub tickets: u32,
     /// Files that are linked and no tickets.
@@ -195,10 +200,12 @@ pub enum Table {
     Hidden,
     /// `[u64; 2]`: texts of [warnings](super::said) that later links give, too, as ranges of [`Table::Text`].
     Said,
+    /// [`FreeRecord`]s.
+    Free,
 }
 
 /// How many there are.
-pub const TABLES: usize = 22;
+pub const TABLES: usize = 23;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]

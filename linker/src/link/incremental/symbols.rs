@@ -1,5 +1,6 @@
 //! The output's symbol tables, in which the files that are linked again have places.
 
+use super::holes::{GLOBALS, Holes, LOCALS, NAMES};
 use super::names::Names;
 use super::patch::{self, Patch};
 use super::reason::Reason;
@@ -16,6 +17,7 @@ pub(super) fn settle_symbols(
     symtab: &SymtabLayout,
     records: &mut [FileRecord],
     facts: &mut Facts,
+    holes: &mut Holes,
 ) -> Result<Left, Reason> {
     let outputs: &[OutputRecord] = state.table(Table::Outputs);
     let find = |std: Std| {
@@ -31,15 +33,20 @@ pub(super) fn settle_symbols(
     for (share, record) in symtab.shares.iter().skip(1).zip(records) {
         if share.locals > record.locals {
             // The old places are filled, and the new ones have room as the old ones had.
-            let [at, spare] = facts.spare_locals;
-            let wanted = u64::from(share.locals + Room::ROOMY.of_locals(share.locals));
-            let taken = wanted.min(spare);
-            if taken < u64::from(share.locals) {
-                return Err("there is no room for more local symbols".into());
-            }
             left_locals.push((record.locals_at, record.locals));
-            (record.locals_at, record.locals) = (at, taken as u32);
-            facts.spare_locals = [at + 24 * taken, spare - taken];
+            holes.leave(LOCALS, record.locals_at, 24 * u64::from(record.locals));
+            let wanted = u64::from(share.locals + Room::ROOMY.of_locals(share.locals));
+            if let Some((at, size, _)) = holes.take(LOCALS, 24 * wanted, 1, |_| true) {
+                (record.locals_at, record.locals) = (at, (size / 24) as u32);
+            } else {
+                let [at, spare] = facts.spare_locals;
+                let taken = wanted.min(spare);
+                if taken < u64::from(share.locals) {
+                    return Err("there is no room for more local symbols".into());
+                }
+                (record.locals_at, record.locals) = (at, taken as u32);
+                facts.spare_locals = [at + 24 * taken, spare - taken];
+            }
         }
         if share.globals > record.globals || share.globals == 0 {
             if record.globals > 0 {
@@ -49,13 +56,27 @@ pub(super) fn settle_symbols(
                     like: like.ok_or("nothing can stand for symbols that are gone")?,
                 });
             }
+            holes.leave(GLOBALS, record.globals_at, 24 * u64::from(record.globals));
+            let size = 24 * u64::from(share.globals);
+            let hole = match size {
+                0 => None,
+                _ => holes.take(GLOBALS, size, 1, |_| true),
+            };
             let now = table.offset + 24 * facts.symbols;
-            (record.globals_at, record.globals) = (now, share.globals);
-            facts.symbols += u64::from(share.globals);
+            record.globals = share.globals;
+            record.globals_at = hole.map_or(now, |(at, ..)| at);
+            if hole.is_none() {
+                facts.symbols += u64::from(share.globals);
+            }
         }
         if share.names > record.names[1] {
-            record.names = [facts.strings, share.names];
-            facts.strings += share.names;
+            holes.leave(NAMES, record.names[0], record.names[1]);
+            if let Some((at, size, _)) = holes.take(NAMES, share.names, 1, |_| true) {
+                record.names = [at, size];
+            } else {
+                record.names = [facts.strings, share.names];
+                facts.strings += share.names;
+            }
         }
     }
     match 24 * facts.symbols > table.size || facts.strings > strings.size {

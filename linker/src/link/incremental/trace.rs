@@ -48,8 +48,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         ..
     } = read;
     let diag = again.diag;
-    let imports = &again.edited.imports;
-    let names = match Names::settle(again.world, files, symbols, again.ids, imports, diag)? {
+    let names = match Names::settle(again, files, symbols)? {
         names::Settled::Names(names) => names,
         names::Settled::More(more) => return Ok(Err(Unsettled::Ask(more))),
         names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
@@ -122,6 +121,7 @@ pub(super) fn trace<'r>(
         ..
     } = read;
     let args = again.link.args;
+    settled.names.export(again, files, symbols, after, old)?;
     let bits = again.state.header().facts.bits;
     let mode = Mode {
         pic: bits & fact::PIC != 0,
@@ -218,7 +218,7 @@ fn bounded(world: &World, outputs: &Outputs) -> Vec<bool> {
     outputs.parts.iter().map(is_bounded).collect()
 }
 
-/// Sections need as many dynamic relocations with symbols as before, and nothing that was not there.
+/// Sections need as many calls of resolvers as before, and nothing that was not there.
 fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(), Reason> {
     let facts = &state.header().facts;
     let is_missing = !needs.undefined.is_empty()
@@ -232,11 +232,7 @@ fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(
         return Err("a changed object needs what only a full link makes".into());
     }
     for (counts, record) in needs.dynamic.iter().skip(1).zip(records) {
-        let now = [
-            counts.symbolic.load(Relaxed),
-            counts.irelative.load(Relaxed),
-        ];
-        if now != [record.symbolic, record.irelative] {
+        if counts.irelative.load(Relaxed) != record.irelative {
             return Err("a changed object has another number of dynamic relocations".into());
         }
     }

@@ -186,8 +186,14 @@ impl<'s> World<'s> {
         owner.filter(|owner| *owner != NONE)
     }
 
-    /// Where in a part a piece of these bytes and alignment is; `there` are the bytes of the part in the output.
-    pub fn piece(&self, part: u32, there: &[u8], bytes: &[u8], align: u64) -> Option<u64> {
+    /// Where in a part a piece of these bytes and alignment is; `there` are the bytes of the part in the output, and its address.
+    pub fn piece(
+        &self,
+        part: u32,
+        (there, base): (&[u8], u64),
+        bytes: &[u8],
+        align: u64,
+    ) -> Option<u64> {
         let hash = hash_piece(bytes);
         let first = self.pieces.partition_point(|record| record.hash < hash);
         let known = self.pieces[first..]
@@ -197,7 +203,7 @@ impl<'s> World<'s> {
         let is_it = |record: &&PieceRecord| {
             let at = record.offset as usize;
             record.part == part
-                && u64::from(record.offset).is_multiple_of(align.max(1))
+                && (base.wrapping_add(record.offset.into())).is_multiple_of(align.max(1))
                 && there.get(at..at.saturating_add(bytes.len())) == Some(bytes)
         };
         known

@@ -1,17 +1,20 @@
 //! The last step of an incremental link: the objects' parts of the output are written, as a full link writes them.
 
 use super::again::{Again, How};
+use super::exports;
+use super::holes::{Holes, RELOCATIONS};
 use super::imports;
 use super::names::Known;
 use super::patch::{self, Patch};
-use super::place::Placed;
+use super::place::{Moved, Placed, check_slots, write_slots};
 use super::read::Read;
 use super::reason::Reason;
 use super::records::Range;
 use super::spare::Canvas;
 use super::state::{
-    CieRecord, DAMAGED, Facts, FileRecord, OutputRecord, PartRecord, State, Table, fact,
+    CieRecord, DAMAGED, Facts, FileRecord, FreeRecord, OutputRecord, PartRecord, State, Table, fact,
 };
+use super::symbolic::Had;
 use super::symbols::{Left, finish_symbols, settle_symbols, update_dynamic};
 use super::trace::{Settled, Traced};
 use crate::base::ids::{FileId, SymbolId};
@@ -43,10 +46,14 @@ pub(super) struct Linked<'l> {
     pub placed: &'l Placed<'l>,
     /// All symbols as references see them.
     pub values: &'l [SymbolValue],
+    /// What has moved.
+    pub moved: &'l Moved,
 }
 
 /// What an output is after it was changed.
 pub(super) struct Written {
+    /// Ranges that are nobody's, if these are others now.
+    pub free: Option<Vec<FreeRecord>>,
     pub facts: Facts,
     pub digests: Vec<ChunkDigest>,
     /// Where it has changed.
@@ -74,6 +81,7 @@ pub(super) fn write(
         traced,
         placed,
         values,
+        moved,
     } = linked;
     let (args, diag) = (again.link.args, again.diag);
     let places = placed.places(read, settled, traced);
@@ -88,11 +96,12 @@ pub(super) fn write(
     };
     let has_symbols = facts.bits & fact::SYMTAB != 0;
     let symtab = has_symbols.then(|| chooser.layout(Room::NONE)).flatten();
+    let mut holes = placed.holes.take();
     let left = match &symtab {
-        Some(symtab) => settle_symbols(again.state, symtab, records, &mut facts)?,
+        Some(symtab) => settle_symbols(again.state, symtab, records, &mut facts, &mut holes)?,
         None => Left::default(),
     };
-    let left_relocations = settle_relocations(traced, records, &mut facts)?;
+    let left_relocations = settle_relocations(traced, records, &mut facts, &mut holes)?;
     let dynamic: FxHashMap<SymbolId, u32> = {
         let index = |known: &Known| Some((known.symbol, known.record?.dynamic));
         settled.names.list.iter().filter_map(index).collect()
@@ -146,6 +155,10 @@ pub(super) fn write(
     writer.frame_layout = &frame_layout;
     timing.phase("link again");
 
+    if matches!(how, How::Compare) {
+        exports::check(again, &old, &settled.names.list)?;
+        check_slots(again, &placed.outputs, &settled.names, values, &old)?;
+    }
     let mut image = Image::open(again, old, how)?;
     timing.phase("open output");
     let mut patch = Patch::new(image.bytes());
@@ -154,7 +167,16 @@ pub(super) fn write(
         fill_relocations(&mut patch, region, spare).ok_or(DAMAGED)?;
     }
     fill_frames(&mut patch, again.state, placed, &facts).ok_or(DAMAGED)?;
-    write_files(&writer, &mut patch, placed, records, spare)?;
+    let exports = &settled.names.exports;
+    exports.write_moved(&mut patch, &placed.outputs)?;
+    let had = Had::find(patch.image, again.state, &placed.outputs, records)?;
+    for list in &placed.again.lists {
+        list.write(&mut patch, again.state, &placed.outputs, &facts)?;
+    }
+    // What is filled may be taken by files that are linked now.
+    fill(&mut patch, again.state, traced, placed, &facts).ok_or(DAMAGED)?;
+    write_slots(&mut patch, &placed.outputs, &moved.slots).ok_or(DAMAGED)?;
+    write_files(&writer, &mut patch, placed, records, had, spare)?;
     let grants = settled.names.grants.iter().map(|(index, grant)| {
         let import = settled.names.list[*index].import;
         (*grant, import.map(|import| &again.edited.imports[import]))
@@ -162,13 +184,13 @@ pub(super) fn write(
     let grants: Vec<_> = grants.collect();
     let ibt = facts.bits & fact::IBT != 0;
     imports::write(&mut patch, &placed.outputs, ibt, &mut facts, &grants)?;
-    fill(&mut patch, again.state, traced, placed, &facts).ok_or(DAMAGED)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
         if symtab.as_ref().is_some_and(SymtabLayout::has_gnu) {
             patch.bytes(EI_OSABI, 1).ok_or(DAMAGED)?[0] = c::ELFOSABI_GNU;
         }
     }
+    exports.write_added(&mut patch, &places, values, &mut facts)?;
     update_dynamic(&mut patch, &places, values, &settled.names)?;
     again.refuse()?;
     if too_far.load(Relaxed) {
@@ -184,6 +206,7 @@ pub(super) fn write(
     let stale = patch.changed();
     timing.phase("write");
     Ok(Written {
+        free: holes.finish(),
         facts,
         digests,
         stale,
@@ -237,6 +260,7 @@ fn settle_relocations(
     traced: &Traced,
     records: &mut [FileRecord],
     facts: &mut Facts,
+    holes: &mut Holes,
 ) -> Result<Vec<(u64, u32)>, Reason> {
     let mut left = Vec::new();
     for (counts, record) in traced.needs.dynamic.iter().skip(1).zip(records) {
@@ -244,12 +268,22 @@ fn settle_relocations(
         if now <= record.relative {
             continue;
         }
+        left.push((record.relative_at, record.relative));
+        holes.leave(
+            RELOCATIONS,
+            record.relative_at,
+            24 * u64::from(record.relative),
+        );
+        let wanted = u64::from(now + now / 4 + 4);
+        if let Some((at, size, _)) = holes.take(RELOCATIONS, 24 * wanted, 1, |_| true) {
+            (record.relative_at, record.relative) = (at, (size / 24) as u32);
+            continue;
+        }
         let [at, rest] = facts.spare_relocations;
-        let count = u64::from(now + now / 4 + 4).min(rest);
+        let count = wanted.min(rest);
         if count < u64::from(now) {
             return Err("there is no room for more dynamic relocations".into());
         }
-        left.push((record.relative_at, record.relative));
         (record.relative_at, record.relative) = (at, count as u32);
         facts.spare_relocations = [at + 24 * count, rest - count];
     }
@@ -351,17 +385,19 @@ fn write_files(
     writer: &Writer,
     patch: &mut Patch,
     placed: &Placed,
-    records: &[FileRecord],
+    records: &mut [FileRecord],
+    had: Had,
     spare: Rela,
 ) -> Result<(), Reason> {
     let outputs = writer.places.outputs;
     let damaged = || Reason::from(DAMAGED);
     let frames = outputs.std(Std::EhFrame);
     let strings = outputs.std(Std::Strtab);
-    let relocations = outputs.std(Std::RelaDyn);
+    let mut all_symbolic: Vec<Rela> = Vec::new();
     let (mut rows, mut ranges) = (Vec::new(), Vec::new());
-    for (index, record) in records.iter().enumerate() {
-        let relative = writer.needs.dynamic[index + 1].relative.load(Relaxed);
+    for (index, record) in records.iter_mut().enumerate() {
+        let counts = &writer.needs.dynamic[index + 1];
+        let relative = counts.relative.load(Relaxed);
         let regions = Regions {
             frames: (
                 frames.offset.wrapping_add(record.frames[0]),
@@ -392,6 +428,7 @@ fn write_files(
                 patch.touch(section.offset + chunk.offset, chunk.size);
             }
         }
+        record.symbolic = counts.symbolic.load(Relaxed);
         let mut symbolic = vec![Rela::new(0, 0, 0, 0); record.symbolic as usize];
         let file = FileId(index as u32 + 1);
         let table = writer
@@ -400,19 +437,9 @@ fn write_files(
         rows.extend(table);
         let start = frames.address.wrapping_add(record.frames[0]);
         ranges.push(start..start.wrapping_add(record.frames[1]));
-        if !symbolic.is_empty() {
-            let range =
-                relocations.offset as usize..(relocations.offset + relocations.size) as usize;
-            let table: &[Rela] = patch
-                .image
-                .get(range)
-                .and_then(|bytes| bytemuck::try_cast_slice(bytes).ok())
-                .ok_or_else(damaged)?;
-            if !patch::has_all(table, &symbolic) {
-                return Err("a changed object has other dynamic relocations".into());
-            }
-        }
+        all_symbolic.extend(symbolic);
     }
+    had.replace(patch, outputs, &all_symbolic)?;
     for [at, size] in &placed.left_frames {
         let start = frames.address.wrapping_add(*at);
         ranges.push(start..start.wrapping_add(*size));

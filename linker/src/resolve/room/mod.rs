@@ -10,9 +10,11 @@ mod filler;
 pub use filler::{ABBREVIATIONS, Filler, NOP, padding};
 
 use crate::args::{
-    Args, CompressDebug, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,
+    Args, CompressDebug, Defsym, IcfMode, Incremental, OutputFormat, OutputKind, PackDynRelocs,
 };
 use crate::base::ids::PartId;
+use crate::elf::{c, shf};
+use crate::resolve::output_sections::{Custom, MergeKind, subpart};
 use crate::resolve::output_sections::{Order, Outputs, Part, Std};
 
 /// Whether, and so how much, room is left.
@@ -63,6 +65,51 @@ impl Room {
                 (size / 32).clamp(16 << 10, 4 << 20).next_multiple_of(16)
             }
             _ => 0,
+        }
+    }
+
+    /// Bytes of a part in which no file has anything, for the first that does. (What may be in thread-local storage is not
+    /// among them: programs without any would have some.)
+    pub fn of_first(self, part: PartId) -> u64 {
+        match self.0 && FIRST.contains(&part) {
+            true => 4 << 10,
+            false => 0,
+        }
+    }
+
+    /// What parts to which sections may come are aligned to: as much as is asked for now and then.
+    pub fn align(self, part: PartId) -> u64 {
+        match self.0 && FIRST.contains(&part) {
+            true => 64,
+            false => 1,
+        }
+    }
+
+    /// Bytes for the first merged pieces of a kind.
+    pub fn of_first_pieces(self) -> u64 {
+        match self.0 {
+            true => 1024,
+            false => 0,
+        }
+    }
+
+    /// Makes the parts for pieces of the usual kinds, whether or not there are some.
+    pub fn add_kinds(self, outputs: &mut Outputs) {
+        if !self.0 || outputs.rules.is_some() {
+            return;
+        }
+        for (strings, entsize) in PIECES {
+            let kind = MergeKind { strings, entsize };
+            // Fewer parts than there can be are there always.
+            let _ = outputs.custom(&Custom {
+                name: b".rodata",
+                sh_type: c::SHT_PROGBITS,
+                flags: shf::ALLOC | kind.flags(),
+                merge: Some(kind),
+                sort: Order::Input,
+                alone: None,
+                rule: None,
+            });
         }
     }
 
@@ -126,7 +173,15 @@ impl Room {
     /// Relative relocations that are not used yet.
     pub fn of_relocations(self, count: u32) -> u32 {
         match self.0 && count > 0 {
-            true => count / 16 + 64,
+            true => count / 16 + 256,
+            false => 0,
+        }
+    }
+
+    /// Relocations that name symbols and are not used yet, beside so many.
+    pub fn of_symbolic(self, count: u32) -> u32 {
+        match self.0 {
+            true => count / 8 + 64,
             false => 0,
         }
     }
@@ -139,7 +194,15 @@ impl Room {
         }
     }
 
-    /// Bytes of the names of so many imported symbols that may come.
+    /// Symbols that others may come to find, beside so many.
+    pub fn of_exports(self, count: u32) -> u32 {
+        match self.0 {
+            true => count / 8 + 32,
+            false => 0,
+        }
+    }
+
+    /// Bytes of the names of so many dynamic symbols that may come.
     pub fn of_import_names(self, symbols: u32) -> u64 {
         match self.0 {
             true => 32 * u64::from(symbols),
@@ -147,14 +210,49 @@ impl Room {
         }
     }
 
+    /// Bytes behind a list of functions of a size, which are not part of it until there are more functions.
+    pub fn of_list(self, size: u64) -> u64 {
+        match self.0 && size > 0 {
+            true => (size / 8 + 128).next_multiple_of(8),
+            false => 0,
+        }
+    }
+
     /// Bytes behind the merged pieces of a part.
     pub fn of_pieces(self, size: u64) -> u64 {
         match self.0 && size > 0 {
-            true => (size / 16).clamp(1024, 4 << 20),
+            true => (size / 16).clamp(8 << 10, 4 << 20),
             false => 0,
         }
     }
 }
+
+/// Parts of which most programs come to have something.
+const FIRST: [PartId; 10] = [
+    Std::Text.part(),
+    subpart::TEXT_UNLIKELY,
+    subpart::TEXT_EXIT,
+    subpart::TEXT_STARTUP,
+    subpart::TEXT_HOT,
+    Std::Rodata.part(),
+    Std::ExceptTable.part(),
+    Std::DataRelRo.part(),
+    Std::Data.part(),
+    Std::Bss.part(),
+];
+
+/// Kinds of merged pieces, strings or not, of elements of so many bytes, of which most programs come to have some.
+const PIECES: [(bool, u32); 6] = [
+    (true, 1),
+    (true, 4),
+    (false, 4),
+    (false, 8),
+    (false, 16),
+    (false, 32),
+];
+
+/// The lists of functions that may come to have more.
+pub const LISTS: [Std; 2] = [Std::InitArray, Std::FiniArray];
 
 /// What room there may be in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +263,8 @@ pub enum Kind {
     Gaps,
     /// A file's sections stand one behind the other, and what is behind them is filled.
     Filled(Filler),
+    /// A list of functions: one stands behind the other, and all room is [behind them](Room::of_list).
+    List,
 }
 
 fn kind(outputs: &Outputs, part: &Part) -> Kind {
@@ -183,6 +283,10 @@ fn kind(outputs: &Outputs, part: &Part) -> Kind {
     }
     if WITH_GAPS.iter().any(|std| std.id() == part.output) {
         return Kind::Gaps;
+    }
+    // What has a priority stands before it, and has no room.
+    if LISTS.iter().any(|std| std.id() == part.output) {
+        return Kind::List;
     }
     let output = &outputs.sections[part.output.index()];
     match Filler::of(&output.name) {
@@ -207,7 +311,10 @@ pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
                 || !args.section_ordering.is_empty(),
             "a linker script",
         ),
-        (!args.defsyms.is_empty(), "--defsym"),
+        (
+            !args.defsyms.iter().all(Defsym::is_plain),
+            "--defsym with an expression",
+        ),
         (!args.wrap.is_empty(), "--wrap"),
         (args.emit_relocs, "--emit-relocs"),
         (args.icf != IcfMode::None, "--icf"),
