@@ -177,9 +177,11 @@ impl Exports {
         }
         let bucket = found.bucket_at(hash % found.buckets);
         let start = self.word(found, bucket)?;
+        // A bucket without symbols has 0.
         let mut chain: Vec<u32> = Vec::new();
-        while start != 0 {
-            let symbol = start + chain.len() as u32;
+        let mut is_whole = start == 0;
+        while !is_whole {
+            let symbol = start.saturating_add(chain.len() as u32);
             let word = self.word(found, found.chain_at(symbol))?;
             if symbol < found.first || symbol as usize >= found.symbols.len() {
                 return Err(DAMAGED.into());
@@ -190,9 +192,7 @@ impl Exports {
                     .insert(found.chain_at(symbol), hash & !1 | word & 1);
                 return Ok(symbol);
             }
-            if word & 1 != 0 {
-                break;
-            }
+            is_whole = word & 1 != 0;
         }
         let [next, left] = &mut facts.spare_exports;
         // A bucket that ends where the places begin that nobody has grows where it is.
