@@ -161,7 +161,9 @@ impl Program {
         };
         match amount {
             0..6 => list.push(name),
-            6..9 if !list.is_empty() => drop(list.remove(amount % list.len())),
+            6..9 if !list.is_empty() => {
+                list.remove(amount % list.len());
+            }
             _ => list.clear(),
         }
         Some(match kind {

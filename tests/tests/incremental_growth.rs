@@ -83,10 +83,6 @@ impl Program<'_> {
 fn forms(body: impl Fn(&Program)) {
     for form in &FORMS {
         let Some(place) = Place::new() else { return };
-        if form.tickets {
-            // The compiler's part is not what is tested.
-            println!("tickets");
-        }
         body(&Program {
             place: &place,
             form,
