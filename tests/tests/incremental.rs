@@ -91,10 +91,10 @@ fn edits(form: &Form) {
     }
     let log = place.log();
     let count = |what: &str| log.lines().filter(|line| line.contains(what)).count() as u64;
-    // Most edits are small; but whatever a shared object comes to export is for a full link.
+    // Most edits are small.
     let incremental = count("incremental link: ");
     println!("{incremental} of {steps} steps were incremental");
-    let least = if form.shared { steps / 4 } else { steps / 2 };
+    let least = steps / 2;
     assert!(incremental > least, "{incremental} of {steps}\n{log}");
 }
 

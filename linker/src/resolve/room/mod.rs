@@ -2,8 +2,9 @@
 //!
 //! What grows within its room keeps its place, and nobody that refers to it need be touched. There is room behind each
 //! section of code and data, behind all that a file has in a part of the output, behind its frame descriptions, and behind
-//! merged pieces and the table of frames. There is none where whoever walks over a section must find one thing behind the
-//! other: in lists of functions, notes, and sections whose bounds have names.
+//! merged pieces and the table of frames; and, though they are not part of them until they are used, behind lists of functions.
+//! There is none where whoever walks over a section must find one thing behind the other: in notes, and sections whose bounds
+//! have names. Parts of which most programs come to have something have room before they do.
 
 mod filler;
 
