@@ -331,7 +331,7 @@ impl Versioning {
 
     /// The entry in `.gnu.version` for one definition; makes it local if a script wants that. For a few of them, without
     /// [`assign`](Self::assign).
-    pub fn exports(
+    pub fn of_definition(
         &self,
         files: &Files,
         symbols: &SymbolTable,

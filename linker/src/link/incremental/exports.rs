@@ -13,7 +13,7 @@ use super::state::{DAMAGED, Facts, NameRecord, OutputRecord, State, Table};
 use super::world::{NameAt, World};
 use crate::base::ids::SymbolId;
 use crate::elf::hash_tables::gnu_hash;
-use crate::elf::version_tables as versions;
+use crate::elf::version_tables;
 use crate::elf::{Rela, Sym, c};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::symtab;
@@ -287,7 +287,7 @@ impl Exports {
             let bytes = bytemuck::bytes_of(&nobody);
             patch.bytes(symbol_at(*index), 24)?.copy_from_slice(bytes);
             if versions.size > 0 {
-                let local = versions::LOCAL.to_le_bytes();
+                let local = version_tables::LOCAL.to_le_bytes();
                 patch.bytes(version_at(*index), 2)?.copy_from_slice(&local);
             }
         }
@@ -353,7 +353,7 @@ impl Exports {
                 let at = versions.offset + 2 * u64::from(export.index);
                 let place = patch.bytes(at, 2).ok_or(DAMAGED)?;
                 place.copy_from_slice(&export.version.to_le_bytes());
-            } else if export.version != versions::GLOBAL {
+            } else if export.version != version_tables::GLOBAL {
                 return Err("the first symbol has a version".into());
             }
         }

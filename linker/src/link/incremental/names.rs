@@ -16,9 +16,9 @@ use crate::elf::hash_tables::gnu_hash;
 use crate::input::file::Files;
 use crate::layout::got::{self, Entry, Got, Owner, Slots};
 use crate::messages::diag::Diagnostics;
-use crate::resolve::binding as export;
+use crate::resolve::binding;
 use crate::resolve::symbol_table::{SymbolTable, flag};
-use crate::resolve::symbol_versions as versioning;
+use crate::resolve::symbol_versions;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.
@@ -305,11 +305,11 @@ impl Names {
         let mut added = Vec::new();
         if !new.is_empty() {
             let args = again.link.args;
-            let versioning = versioning::read(args, Vec::new(), again.diag);
+            let versioning = symbol_versions::read(args, Vec::new(), again.diag);
             again.refuse()?;
             for symbol in new {
-                let version = versioning.exports(files, symbols, args, symbol);
-                let bits = export::exports(files, symbols, &versioning, args, symbol);
+                let version = versioning.of_definition(files, symbols, args, symbol);
+                let bits = binding::exports(files, symbols, &versioning, args, symbol);
                 symbols.add_flags(symbol, bits);
                 if bits & flag::EXPORTED != 0 {
                     let full = symbols.name(symbol);
