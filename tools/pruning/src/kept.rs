@@ -35,7 +35,7 @@ pub struct Content {
     pub body: Short,
     /// A hash for each kind of property of which the head is.
     pub properties: [u8; 8],
-    /// As in [`Flags`](crate::graph::Flags).
+    /// As in [`Flags`].
     pub flags: u32,
     /// The number of its component in this record.
     pub component: u32,
