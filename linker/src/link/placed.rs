@@ -392,17 +392,15 @@ impl<'r> Layouting<'r> {
             check_inputs(files, diag)?;
             return Ok(Placing::Default(placement));
         };
-        let filled = plan.clone().fill(
+        let subject = scripting::Subject {
             args,
             files,
             sections,
-            outputs,
-            sizes,
-            offsets,
-            self.resolved.dynamic_output,
-            &facts.link_order,
+            dynamic: self.resolved.dynamic_output,
+            link_order: &facts.link_order,
             diag,
-        );
+        };
+        let filled = plan.clone().fill(subject, outputs, sizes, offsets);
         if notes.build_id.is_some() && outputs.std(Std::NoteBuildId).size == 0 {
             // GNU ld's words.
             diag.warn(".note.gnu.build-id section discarded, --build-id ignored");

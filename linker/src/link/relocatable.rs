@@ -117,18 +117,18 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
             note
         }),
     };
-    let plan = plan::plan(
+    let subject = plan::Subject {
         args,
-        &arena,
-        arrangement.as_ref(),
-        &files,
-        &sections,
-        &frames,
-        &definitions,
-        &inside,
-        notes,
+        arena: &arena,
+        arrangement: arrangement.as_ref(),
+        files: &files,
+        sections: &sections,
+        frames: &frames,
+        definitions: &definitions,
+        inside: &inside,
         diag,
-    );
+    };
+    let plan = plan::plan(subject, notes);
     check(diag)?;
     map::Map {
         inputs: Inputs {

@@ -7,12 +7,12 @@
 use super::orphans;
 use super::plan::{Description, Item, Plan, Statement};
 use crate::args::{Args, OrphanHandling};
-use crate::base::ids::{FileId, OutputId, PartId, SectionId};
+use crate::base::ids::{OutputId, PartId, SectionId};
 use crate::elf::c;
 use crate::elf::shf;
 use crate::input::file::Files;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::input_sections::{Sections, state};
+use crate::resolve::input_sections::{SectionRef, Sections, state};
 use crate::resolve::output_sections::{MergeKind, Outputs, STANDARD_COUNT, Std, subpart};
 use crate::resolve::section_rules::{FileNames, Route, Rules};
 use rustc_hash::FxHashMap;
@@ -304,20 +304,32 @@ fn made_parts(dynamic: bool) -> Vec<MadePart> {
     parts
 }
 
+/// What is laid out.
+#[derive(Clone, Copy)]
+pub struct Subject<'l, 'a> {
+    /// The options.
+    pub args: &'l Args,
+    /// The inputs.
+    pub files: &'l Files<'a>,
+    /// Their sections.
+    pub sections: &'l Sections,
+    /// Whether the output has a dynamic section.
+    pub dynamic: bool,
+    /// Sections with `SHF_LINK_ORDER`, each with the one that it is about.
+    pub link_order: &'l [(SectionId, SectionId)],
+    /// For messages.
+    pub diag: &'l Diagnostics,
+}
+
 /// Finds out what is in each description, and adds orphans to the plan. `made` are sizes and alignments of what the
 /// linker makes, by part.
-#[allow(clippy::too_many_arguments)] // the inputs, the outputs, and what is made
 pub(super) fn gather<'a>(
     plan: &mut Plan,
-    args: &Args,
-    files: &Files<'a>,
-    sections: &Sections,
+    subject: Subject<'_, 'a>,
     outputs: &mut Outputs<'a>,
     made: &mut Vec<(u64, u64)>,
-    dynamic: bool,
-    link_order: &[(SectionId, SectionId)],
-    diag: &Diagnostics,
 ) -> Content {
+    let Subject { dynamic, diag, .. } = subject;
     let rules = outputs.rules.clone().unwrap_or_default();
     made.resize(outputs.parts.len(), (0, 1));
     let mut facts: Vec<Option<(u32, u64, u64)>> = vec![None; outputs.parts.len()];
@@ -408,11 +420,11 @@ pub(super) fn gather<'a>(
                 || outputs.parts[part.index()].commons.is_some()
         });
     }
-    collect_inputs(args, files, sections, outputs, &rules, &mut content, diag);
+    collect_inputs(subject, outputs, &rules, &mut content);
     let orphans = described..plan.descriptions.len();
     orphans::place(plan, outputs, &content, orphans);
     align_thread_storage(plan, &mut content);
-    order_linked(plan, link_order, &mut content);
+    order_linked(plan, subject.link_order, &mut content);
     content
 }
 
@@ -481,38 +493,27 @@ fn named_output(outputs: &mut Outputs, name: &'static [u8]) -> OutputId {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // as above
-fn collect_inputs(
-    args: &Args,
-    files: &Files,
-    sections: &Sections,
-    outputs: &Outputs,
-    rules: &Rules,
-    content: &mut Content,
-    diag: &Diagnostics,
-) {
+/// Enters each live input section where it goes.
+fn collect_inputs(subject: Subject, outputs: &Outputs, rules: &Rules, content: &mut Content) {
+    let Subject {
+        files, sections, ..
+    } = subject;
     for (i, part) in sections.part.iter().enumerate() {
         let id = SectionId(i as u32);
         if *part == PartId::NONE || sections.state(id) & state::ALIVE == 0 {
             continue;
         }
         let info = &outputs.parts[part.index()];
-        let (file, number) = sections.origin(id);
-        let Some(section) = files.object(file).section(number) else {
+        let input = sections.at(files, id);
+        let Some(section) = input.header() else {
             continue;
         };
         let Some(description) = info.output.index().checked_sub(STANDARD_COUNT as usize) else {
             continue;
         };
         if info.rule.is_none() && section.size > 0 {
-            complain_of_orphan(
-                args,
-                files,
-                file,
-                &files.object(file).full_name(number, &section),
-                &outputs.sections[info.output.index()].name,
-                diag,
-            );
+            let output = &outputs.sections[info.output.index()];
+            complain_of_orphan(subject, input, &output.name);
         }
         if info.merge.is_some() {
             continue;
@@ -559,26 +560,20 @@ fn collect_inputs(
 }
 
 /// `--orphan-handling`, in GNU ld's words.
-fn complain_of_orphan(
-    args: &Args,
-    files: &Files,
-    file: FileId,
-    name: &[u8],
-    output: &[u8],
-    diag: &Diagnostics,
-) {
+fn complain_of_orphan(subject: Subject, input: SectionRef, output: &[u8]) {
+    let Subject { args, diag, .. } = subject;
     let show = |name| String::from_utf8_lossy(name).into_owned();
-    let file = files.get(file);
+    let (file, name) = (subject.files.get(input.file), input.full_name());
     match args.orphan_handling {
         OrphanHandling::Place | OrphanHandling::Discard => {}
         OrphanHandling::Warn => diag.warn(format!(
             "orphan section `{}' from `{file}' being placed in section `{}'",
-            show(name),
+            show(&name),
             show(output)
         )),
         OrphanHandling::Error => diag.pardonable(format!(
             "unplaced orphan section `{}' from `{file}'",
-            show(name)
+            show(&name)
         )),
     }
 }

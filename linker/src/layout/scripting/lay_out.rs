@@ -1,7 +1,7 @@
 //! From a script's plan to the placement and the segments that the rest of the link works with.
 
 use super::assignments::Assignments;
-use super::content::{Content, gather};
+use super::content::{Content, Subject, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
 use super::plan::{Item, Plan, begins_with_data};
 use super::regions::Regions;
@@ -13,7 +13,6 @@ use crate::elf::{Shdr, c};
 use crate::graph::merge::Merged;
 use crate::graph::relocation_action::Mode;
 use crate::graph::trace::Needs;
-use crate::input::file::Files;
 use crate::layout::address_map::{Assigned, Located};
 use crate::layout::got::Got;
 use crate::layout::placement::{Chunk, PartExtent, Placement};
@@ -120,22 +119,14 @@ impl<'s> Plan<'s> {
     /// Finds out what is in each section. `made` are the sizes of what the linker makes, by part: what the script
     /// discards of it is taken out. `offset` is from [`merge_pieces`](crate::layout::placement::merge_pieces). The sizes of the
     /// standard sections are then those of their contents so far, to tell which there are.
-    #[allow(clippy::too_many_arguments)] // the inputs, the outputs, and what is made
     pub fn fill<'a>(
         mut self,
-        args: &Args,
-        files: &Files<'a>,
-        sections: &Sections,
+        subject: Subject<'_, 'a>,
         outputs: &mut Outputs<'a>,
         made: &mut Vec<(u64, u64)>,
         offset: Vec<u64>,
-        dynamic: bool,
-        link_order: &[(SectionId, SectionId)],
-        diag: &Diagnostics,
     ) -> Filled<'s> {
-        let content = gather(
-            &mut self, args, files, sections, outputs, made, dynamic, link_order, diag,
-        );
+        let content = gather(&mut self, subject, outputs, made);
         for std in Std::ALL {
             let (size, align) = made[std.part().index()];
             let output = outputs.std_mut(*std);

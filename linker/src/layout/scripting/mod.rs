@@ -22,6 +22,7 @@ mod segments;
 
 pub use arrangement::{Arrangement, Described, Step};
 pub use assignments::{Assignments, define_assigned, page_size};
+pub use content::Subject;
 pub use lay_out::{Facts, Filled, LaidOut, print_no_memory_usage, write_patches};
 pub use plan::Plan;
 pub use prohibited::report as report_prohibited;

@@ -208,20 +208,35 @@ pub fn discard(arrangement: &Arrangement, files: &Files, sections: &Sections) {
     }
 }
 
-/// Sends each section that is alive to the output. `frames` must be settled.
-#[allow(clippy::too_many_arguments)] // the inputs, and what earlier phases found
-pub fn plan<'a>(
-    args: &Args,
-    arena: &'a InputArena,
-    arrangement: Option<&Arrangement>,
-    files: &Files<'a>,
-    sections: &Sections,
-    frames: &Frames,
-    definitions: &Definitions,
-    inside: &Inside,
-    notes: Notes,
-    diag: &Diagnostics,
-) -> Plan<'a> {
+/// What is planned: the inputs, and what earlier steps found.
+pub struct Subject<'l, 'a> {
+    pub args: &'l Args,
+    pub arena: &'a InputArena,
+    /// What a script says.
+    pub arrangement: Option<&'l Arrangement<'l>>,
+    pub files: &'l Files<'a>,
+    pub sections: &'l Sections,
+    /// The lists of frames, which must be settled.
+    pub frames: &'l Frames,
+    pub definitions: &'l Definitions,
+    /// Symbols that a script defines in output sections.
+    pub inside: &'l Inside,
+    pub diag: &'l Diagnostics,
+}
+
+/// Sends each section that is alive to the output, and `notes` that the linker makes.
+pub fn plan<'a>(subject: Subject<'_, 'a>, notes: Notes) -> Plan<'a> {
+    let Subject {
+        args,
+        arena,
+        arrangement,
+        files,
+        sections,
+        frames,
+        definitions,
+        inside,
+        diag,
+    } = subject;
     let mut planner = Planner {
         plan: Plan {
             sections: Vec::new(),
