@@ -29,6 +29,9 @@ const DECLARATIONS: &str = "
 extern int out(int); extern int printf(const char *, ...); extern int errs;
 extern void die(void) __attribute__((noreturn, cold));
 ";
+/// Clang fills the last frame description of an object up to eight bytes, so that of two equal functions that of the last is
+/// another. This one is not compared.
+const LAST: &str = "int last(int x) { return out(x) * 13; }\n";
 /// The same of C++, in section groups.
 const CLASSES: &str = r#"
 inline int inline_@(int x) { return out(x) * 5; }
@@ -97,14 +100,17 @@ fn same(
 fn check(compiler: &Path, options: &[&str], prune: bool) {
     let scratch = Scratch::new();
     let what = format!("{} {options:?}", compiler.display());
-    scratch.write("both.c", DECLARATIONS.to_owned() + &twice(SOURCE));
+    scratch.write("both.c", DECLARATIONS.to_owned() + &twice(SOURCE) + LAST);
     scratch.write(
         "both.cc",
         format!("extern \"C\" {{ {DECLARATIONS} }}\n") + &twice(CLASSES),
     );
     for letter in ["a", "b"] {
         let text = SOURCE.replace('@', letter);
-        scratch.write(format!("{letter}.c"), DECLARATIONS.to_owned() + &text);
+        scratch.write(
+            format!("{letter}.c"),
+            DECLARATIONS.to_owned() + &text + LAST,
+        );
     }
     for source in ["both.c", "both.cc", "a.c", "b.c"] {
         compile(&scratch, compiler, options, source, prune);
@@ -121,6 +127,9 @@ fn check(compiler: &Path, options: &[&str], prune: bool) {
         &what,
     );
     for (name, fragment) in fragments(&scratch, "a.c.o") {
+        if name == "last" {
+            continue;
+        }
         assert_eq!(both.get(&name), Some(&fragment), "{what}: {name}");
     }
 }
@@ -128,7 +137,8 @@ fn check(compiler: &Path, options: &[&str], prune: bool) {
 #[test]
 fn equal_code_of_gcc_is_one_fragment() {
     let [gcc] = require!("gcc");
-    for options in [&["-O0"][..], &["-O1", "-fPIC"], &["-Os"]] {
+    // By default gcc itself makes the second of two equal functions a jump to the first, or another name of it.
+    for options in [&["-O0"][..], &["-O1", "-fPIC"], &["-Os", "-fno-ipa-icf"]] {
         check(&gcc, options, false);
     }
 }
