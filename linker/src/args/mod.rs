@@ -5,6 +5,8 @@
 //! (`parse`); what each option does to [`Args`] is in `apply`. Three lists keep us honest about what is not
 //! done: options that are accepted because they change nothing here ([`options::IGNORED`], each with its reason),
 //! options that we do not have ([`Args::unsupported`]: the driver must refuse), and [`Args::warnings`].
+//!
+//! This room owns what the user asks for. It knows no inputs, and reads no files but those of `@FILE`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;

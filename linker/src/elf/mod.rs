@@ -4,6 +4,9 @@
 //! x86-64 reads unaligned integers at full speed. So a table in a mapped file is
 //! borrowed as a slice of these, without copying. Numbers (`SHT_*`, `R_*`, …)
 //! come from the `object` crate's list.
+//!
+//! This room owns bytes: tables, relocations, stubs of x86-64 and debugging sections, as files have them. It knows no files, no
+//! symbols of a link, and no options.
 
 pub(crate) mod build_id;
 pub(crate) mod crel;

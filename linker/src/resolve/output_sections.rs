@@ -220,9 +220,9 @@ pub struct OutputSection<'a> {
 
 impl<'a> OutputSection<'a> {
     /// One with nothing in it yet.
-    fn new(name: &'a [u8], sh_type: u32, flags: u64) -> OutputSection<'a> {
+    fn new(name: impl Into<Cow<'a, [u8]>>, sh_type: u32, flags: u64) -> OutputSection<'a> {
         OutputSection {
-            name: Cow::Borrowed(name),
+            name: name.into(),
             sh_type,
             flags,
             entsize: 0,
@@ -528,24 +528,8 @@ impl<'a> Outputs<'a> {
 
     /// Adds a section of which nothing but its name is known.
     pub fn add(&mut self, name: Cow<'a, [u8]>) -> OutputId {
-        self.sections.push(OutputSection {
-            name,
-            sh_type: c::SHT_PROGBITS,
-            flags: 0,
-            entsize: 0,
-            relro: false,
-            rank: 0,
-            address: 0,
-            load_offset: 0,
-            offset: 0,
-            size: 0,
-            room: 0,
-            align: 1,
-            relocates: None,
-            linked: None,
-            no_load: false,
-            header: 0,
-        });
+        self.sections
+            .push(OutputSection::new(name, c::SHT_PROGBITS, 0));
         OutputId((self.sections.len() - 1) as u32)
     }
 

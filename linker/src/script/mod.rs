@@ -10,6 +10,9 @@
 //! - `parser`: commands at the top level; `sections`: `SECTIONS`.
 //!
 //! Errors say `file:line: what was expected`.
+//!
+//! This room owns the language only: texts and their syntax trees, expressions and their values. What a script does to a link is
+//! told where that happens (`input`, `resolve`, `layout`).
 
 pub(crate) mod position;
 pub mod version_script;
