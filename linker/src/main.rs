@@ -69,7 +69,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    args.take_environment(&linker::input::library_search::Environment::of_process());
+    args.take_environment(&linker::args::environment::Environment::of_process());
     let information = help::information(&args, "repo-ld", || scripts::tell(&args));
     if let Err(why) = stdio::try_print(format_args!("{information}")) {
         linker::tell!("repo-ld: error: cannot write to standard output: {why}");

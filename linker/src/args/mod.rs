@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub mod answers;
 mod apply;
 mod defaults;
+pub mod environment;
 pub mod help;
 mod number;
 pub mod options;
@@ -490,7 +491,7 @@ impl Args {
     }
 
     /// Takes what counts of the environment where options do not say otherwise.
-    pub fn take_environment(&mut self, environment: &crate::input::library_search::Environment) {
+    pub fn take_environment(&mut self, environment: &environment::Environment) {
         self.run_path = match &environment.run_path {
             Some(paths) => paths
                 .as_bytes()

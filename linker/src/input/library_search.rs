@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::args::Args;
+use crate::args::environment::Environment;
 use crate::base::glob::{Glob, has_wildcard};
 
 /// The directories that GNU ld on Debian (x86-64) searches, below the sysroot.
@@ -35,25 +36,6 @@ pub const DEFAULT_DIRECTORIES: &[&str] = &[
 
 /// `ld.so.conf` files include each other at most this deep.
 const MAX_CONF_DEPTH: usize = 8;
-
-/// The environment variables that GNU ld looks at.
-#[derive(Clone, Debug, Default)]
-pub struct Environment {
-    /// `LD_RUN_PATH`.
-    pub run_path: Option<OsString>,
-    /// `LD_LIBRARY_PATH`.
-    pub library_path: Option<OsString>,
-}
-
-impl Environment {
-    /// The process's.
-    pub fn of_process() -> Environment {
-        Environment {
-            run_path: std::env::var_os("LD_RUN_PATH"),
-            library_path: std::env::var_os("LD_LIBRARY_PATH"),
-        }
-    }
-}
 
 /// The search path of a link.
 #[derive(Debug)]

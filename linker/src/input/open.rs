@@ -5,13 +5,14 @@
 //! is. Listing archive members and parsing what was found is parallel. Of the members of small links' archives only those are
 //! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
+use crate::args::environment::Environment;
 use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::base::ids::FileId;
 use crate::elf::{self, Ehdr, c};
 use crate::input::elf_object::{ElfObject, Malformed, check_ident, is_bitcode, machine_name};
 use crate::input::file::{Body, File, Files};
 use crate::input::host::Host;
-use crate::input::library_search::{Environment, Search};
+use crate::input::library_search::Search;
 use crate::input::made_objects;
 use crate::input::mapped_bytes::MappedBytes;
 use crate::input::object::Object;

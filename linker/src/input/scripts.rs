@@ -4,8 +4,9 @@
 //! else `--default-script`; and scripts among the inputs.
 
 use super::default_script;
+use crate::args::environment::Environment;
 use crate::args::{Args, Entry, OrphanHandling, OutputFormat, SortSection};
-use crate::input::library_search::{Environment, Search};
+use crate::input::library_search::Search;
 use crate::messages::diag::Diagnostics;
 use crate::script::expr::{BinaryOp, SectionQuery};
 use crate::script::{

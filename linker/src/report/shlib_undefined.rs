@@ -8,11 +8,12 @@
 //!
 //! A symbol of an executable that is hidden, or that a version script made local, is not there for the dynamic linker.
 
+use crate::args::environment::Environment;
 use crate::args::{Args, UnresolvedPolicy};
 use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::Key;
 use crate::input::file::Files;
-use crate::input::library_search::{Environment, Needing, Search};
+use crate::input::library_search::{Needing, Search};
 use crate::input::shared_object::Shared;
 use crate::layout::dynamic;
 use crate::messages::diag::{Diagnostics, Place, Severity};

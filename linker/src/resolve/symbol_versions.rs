@@ -5,13 +5,14 @@
 //! default one), else that of the version script's node that mentions it. A
 //! reference `f@V` means exactly that version of a shared object's symbol.
 
+use crate::args::environment::Environment;
 use crate::args::{Args, OutputKind};
 use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::{Key, rank};
 use crate::elf::version_tables::{self, Definition};
 use crate::elf::{Sym, c};
 use crate::input::file::Files;
-use crate::input::library_search::{Environment, Search};
+use crate::input::library_search::Search;
 use crate::input::parts::Place;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::resolution::Duplicate;

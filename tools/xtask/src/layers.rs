@@ -195,7 +195,11 @@ fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
 
 /// The crate's own modules that a text mentions, of those that there are. A name that is no module is an item of the room.
 fn uses(text: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
-    let text = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
+    // Tests stand at the end, if they are in the file; those in a file of their own are only named.
+    let text = text
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default();
     let mut found = BTreeSet::new();
     let lines = text
         .lines()
@@ -288,7 +292,8 @@ mod tests {
     fn uses_are_found_and_comments_are_none() {
         let modules = ["elf", "elf::crel"].map(str::to_owned).into();
         let text = "use crate::elf::c;\n// crate::no\nlet x = crate::tell!(\"\");\nother_crate::neither\n\
-                    use crate::elf::crel::decode;\n";
+                    #[cfg(test)]\nmod tests;\nuse crate::elf::crel::decode;\n\
+                    #[cfg(test)]\nmod tests {\n    use crate::args::Args;\n}\n";
         let found: Vec<_> = uses(text, &modules).into_iter().collect();
         assert_eq!(found, ["elf", "elf::crel", "messages::stdio"]);
     }

@@ -1,10 +1,11 @@
 //! Opening objects again that were inputs of an earlier link.
 
 use super::{Found, Input, InputArena, Opener, Opening, list_archives};
+use crate::args::environment::Environment;
 use crate::args::{Args, InputState};
 use crate::elf::{Ehdr, c};
 use crate::input::file::{Body, File, Files};
-use crate::input::library_search::{Environment, Search};
+use crate::input::library_search::Search;
 use crate::input::scripts::Scripts;
 use crate::messages::diag::Diagnostics;
 use std::path::{Path, PathBuf};

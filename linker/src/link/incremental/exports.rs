@@ -6,10 +6,10 @@
 //! its bucket are found.
 
 use super::again::Again;
-use super::names::Known;
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts, NameRecord, OutputRecord, State, Table};
+use super::strings::add_string;
 use super::world::{NameAt, World};
 use crate::base::ids::SymbolId;
 use crate::elf::hash_tables::gnu_hash;
@@ -361,39 +361,16 @@ impl Exports {
     }
 }
 
-/// Adds a string to `.dynstr`; gives where it is.
-///
-/// # Errors
-/// If there is no room.
-pub(super) fn add_string(
-    patch: &mut Patch,
-    outputs: &Outputs,
-    facts: &mut Facts,
-    name: &[u8],
-) -> Result<u32, Reason> {
-    let [at, left] = &mut facts.spare_strings;
-    let size = name.len() as u64 + 1;
-    if size > *left {
-        return Err("there is no room for more names of dynamic symbols".into());
-    }
-    let strings = outputs.std(Std::DynStr);
-    let bytes = patch.bytes(strings.offset + *at, size).ok_or(DAMAGED)?;
-    bytes[..name.len()].copy_from_slice(name);
-    let start = u32::try_from(*at).map_err(|_| DAMAGED)?;
-    (*at, *left) = (*at + size, *left - size);
-    Ok(start)
-}
-
-/// `--verify-incremental`: whether all symbols that the files define and others find are found.
+/// `--verify-incremental`: whether all symbols that the files define and others find are found: `defined` are their numbers in `.dynsym`.
 ///
 /// # Errors
 /// If one is not.
-pub(super) fn check(again: Again, old: &[u8], list: &[Known]) -> Result<(), Reason> {
-    let defined = list.iter().filter_map(|known| {
-        let record = known.record.filter(|record| record.dynamic != 0)?;
-        known.own.map(|_| record.dynamic)
-    });
-    let Some(found) = Found::new(again.state, old) else {
+pub(super) fn check(
+    state: &State,
+    old: &[u8],
+    defined: impl Iterator<Item = u32>,
+) -> Result<(), Reason> {
+    let Some(found) = Found::new(state, old) else {
         return Ok(());
     };
     // What is imported is before the first that can be found.

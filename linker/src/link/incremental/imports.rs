@@ -5,10 +5,10 @@
 //! lazy PLT entries. What needs more than that (a copy of a variable, thread-local storage, a version or a shared object of
 //! which nobody has needed anything so far) is for a full link.
 
-use super::exports::add_string;
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts};
+use super::strings::add_string;
 use crate::elf::version_tables;
 use crate::elf::x86_64::{plt, reloc};
 use crate::elf::{Rela, Sym, c};

@@ -46,6 +46,7 @@ mod shared;
 mod spare;
 mod speakers;
 mod state;
+mod strings;
 mod symbolic;
 mod symbols;
 mod trace;

@@ -156,7 +156,11 @@ pub(super) fn write(
     timing.phase("link again");
 
     if matches!(how, How::Compare) {
-        exports::check(again, &old, &settled.names.list)?;
+        let defined = settled.names.list.iter().filter_map(|known| {
+            let record = known.record.filter(|record| record.dynamic != 0)?;
+            known.own.map(|_| record.dynamic)
+        });
+        exports::check(again.state, &old, defined)?;
         check_slots(again, &placed.outputs, &settled.names, values, &old)?;
     }
     let mut image = Image::open(again, old, how)?;
