@@ -9,7 +9,7 @@
 //! Records in envelopes are copied without a look into their bodies: what they refer to is in lists, which are translated.
 //! Which of them are live, and where what they refer to is now, is for the caller to know.
 
-use super::add::Adder;
+use super::adder::Adder;
 use super::compilation_view::CompilationView;
 use super::load::load_parts;
 use super::outputs::ImageView;

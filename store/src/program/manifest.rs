@@ -3,7 +3,7 @@
 //! Whoever runs compilers makes the keys, and says what must be so for a result to be used again; here that is written and
 //! read. To know the day on which a manifest was used last is for a compactor ([`record_use`]).
 
-use super::add::Adder;
+use super::adder::Adder;
 use super::enveloped::{insert_enveloped, replace_enveloped};
 use super::ticket_record::Ticket;
 use super::view::Programs;

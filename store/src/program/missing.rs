@@ -1,7 +1,7 @@
 //! A compilation that is being added: what of it is there already, how far it has come, and the values of what is to be inserted as they
 //! will be recorded. All of that is found out and made without the lock.
 
-use super::add::Added;
+use super::addition::Added;
 use super::build::Piece;
 use super::encode::{self, CompilationValue, Form, Translation};
 use super::look::{Look, Numbers, look};

@@ -7,6 +7,8 @@
 //! Knows no object file format: constants of ELF appear only as numbers that are kept.
 
 mod add;
+mod adder;
+mod addition;
 pub mod budget;
 pub mod build;
 mod columns;
@@ -35,7 +37,7 @@ mod ticket_record;
 mod view;
 pub mod waiting;
 
-pub use add::{Added, Addition};
+pub use addition::{Added, Addition};
 pub use compilation_view::{Bindings, CompilationView};
 pub use copy::{Copier, prepare_copy};
 pub use enveloped::{insert_enveloped, replace_enveloped};

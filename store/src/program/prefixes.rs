@@ -4,7 +4,7 @@
 //! What is forgotten is not removed, as nothing is: a record of a class that nothing keeps takes its place, and is gone with
 //! the next compaction.
 
-use super::add::Adder;
+use super::adder::Adder;
 use super::view::Programs;
 use super::{ProgramError, Result, replace_enveloped};
 use crate::engine::{Durability, Error, Store};

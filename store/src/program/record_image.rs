@@ -5,7 +5,7 @@
 //! the objects that it was made of are gone. One record says where it is, once; what is in it, the compactor looks up there.
 
 use super::Result;
-use super::add::Adder;
+use super::adder::Adder;
 use super::copy::align;
 use super::view::Programs;
 use crate::engine::{Durability, Reader, Store};

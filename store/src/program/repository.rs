@@ -1,7 +1,8 @@
 //! A repository, open.
 
 use super::Result;
-use super::add::{self, Added, Addition};
+use super::add;
+use super::addition::{Added, Addition};
 use super::build::Compilation;
 use super::compilation_view::CompilationView;
 use super::load;

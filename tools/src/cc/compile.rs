@@ -10,10 +10,10 @@
 
 use super::classify::Compile;
 use super::compiler::Family;
-use super::import::{Importer, Made};
+use super::import::{Importer, Made, Ordinary};
 use super::invocation::{Asked, Invocation};
 use super::memo::{self, Memo};
-use super::publish::{Expected, Ordinary};
+use super::publish::Expected;
 use super::run::{self, Captured, Ending};
 use super::{pruning, publish, response};
 use std::convert::Infallible;

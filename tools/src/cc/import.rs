@@ -3,10 +3,9 @@
 
 use super::invocation::Asked;
 use super::log::Log;
-use super::memo::Observed;
+use super::memo::observed::Observed;
 use super::outgrown;
 use super::pruning::{Failed, Pruning};
-use super::publish::Ordinary;
 use format_spec::digest::Digest;
 use linker::repository::import::{ImportError, Imported as Added, import_object, import_result};
 use std::ffi::OsString;
@@ -18,6 +17,15 @@ use store::program::{ProgramError, Repository, waiting};
 use tickets::key::{self, Key};
 use tickets::recipe::Recipe;
 use tickets::{make_fat, named_path, ticket_bytes};
+
+/// Why an object stays an object.
+#[derive(Debug)]
+pub enum Ordinary {
+    /// Nothing is wrong: this is no output that a ticket can stand for.
+    Quiet(String),
+    /// The user should know: with the repository, something does not work.
+    Told(String),
+}
 
 /// What an import gave.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! `--fat`, what is renamed over it is the object with the ticket's note.) If
 //! anything is in the way the object stays, which every linker accepts.
 
-use super::import::{self, Made, Summary};
+use super::import::{self, Made, Ordinary, Summary};
 use super::run::HeldSignals;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -31,15 +31,6 @@ struct Stamp {
 pub struct Expected {
     path: PathBuf,
     before: Option<Stamp>,
-}
-
-/// Why an object stays an object.
-#[derive(Debug)]
-pub enum Ordinary {
-    /// Nothing is wrong: this is no output that a ticket can stand for.
-    Quiet(String),
-    /// The user should know: with the repository, something does not work.
-    Told(String),
 }
 
 impl Expected {

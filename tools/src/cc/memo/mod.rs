@@ -22,7 +22,7 @@ mod driver;
 pub mod explain;
 pub mod inputs;
 pub mod key;
-mod observed;
+pub mod observed;
 mod pasting;
 mod place;
 mod places;
@@ -33,7 +33,7 @@ pub mod shared;
 mod statistics;
 mod tokens;
 
-pub use observed::Observed;
+use observed::Observed;
 pub use statistics::{Wishes, statistics};
 
 use super::classify::{Compile, Language, Word};
