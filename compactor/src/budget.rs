@@ -5,10 +5,9 @@
 //! what the others keep already, as they share names and fragments: so one begins with all that stays in any case, and adds
 //! them from the one that was used last, until there is no more room.
 
-use crate::compact::mark_roots;
 use crate::measure::Meter;
 use crate::roots::Survey;
-use crate::trace::Trace;
+use crate::trace::{Trace, mark_roots};
 use anyhow::Result;
 use store::program::Programs;
 

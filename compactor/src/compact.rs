@@ -9,7 +9,7 @@ use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile, Swapped};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
-use crate::trace::Trace;
+use crate::trace::{Trace, mark_roots};
 use anyhow::{Context, Result, bail};
 use format_spec::ids::Address;
 use format_spec::program::{Index, TicketHeader, has_envelopes};
@@ -118,7 +118,7 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
         observer,
         wishes,
     )?;
-    damaged.tell(&mut survey);
+    survey.lose(&damaged);
     trace.copy(&programs, &mut copier)?;
     let mut report = Report::new(&programs, &survey, &trace, false)?;
     copier.commit()?;
@@ -242,30 +242,6 @@ fn trace(programs: &Programs<'_>, survey: &mut Survey) -> Result<Trace> {
         !is_needed
     });
     Ok(trace)
-}
-
-/// Marks what the survey has found, and what that keeps; manifests in `unused` are no roots.
-pub(crate) fn mark_roots(
-    programs: &Programs<'_>,
-    survey: &Survey,
-    unused: &[Address],
-    trace: &mut Trace,
-) -> Result<()> {
-    let snapshot = programs.snapshot();
-    for compilation in survey.live.keys() {
-        trace.mark(*compilation);
-    }
-    let tickets = survey.tickets.iter().filter(|ticket| ticket.gone.is_none());
-    let tickets = tickets.map(|ticket| (Index::Tickets, &ticket.key));
-    let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
-    let images = images.map(|(key, _, _)| (Index::Images, key));
-    for (index, key) in tickets.chain(images) {
-        if let Some(record) = snapshot.get(index.slot(), key)? {
-            trace.mark(record.address);
-        }
-    }
-    trace.unused(unused.iter().copied());
-    trace.look_at_all(programs, survey.young)
 }
 
 /// The live compilations in the order in which links read them: those of each image in the order of its inputs, the

@@ -2,7 +2,6 @@
 //! which tickets must be built again. Damage of an index is another matter: there is no telling
 //! what it hides, so that is an error.
 
-use crate::roots::{Gone, Survey};
 use format_spec::ids::Address;
 use std::collections::HashMap;
 use store::engine;
@@ -77,29 +76,8 @@ impl Damaged {
         self.compilations.into_values().next()
     }
 
-    /// Marks what names them as gone, and warns.
-    pub fn tell(&self, survey: &mut Survey) {
-        for ticket in &mut survey.tickets {
-            if let (None, Some(why)) = (ticket.gone, self.compilations.get(&ticket.compilation)) {
-                ticket.gone = Some(Gone::Damaged);
-                let path = ticket.path.display();
-                survey
-                    .warnings
-                    .push(format!("{path}: build it again: {why}"));
-            }
-        }
-        survey.found.retain(|(path, compilation)| {
-            let Some(why) = self.compilations.get(compilation) else {
-                return true;
-            };
-            let path = path.display();
-            survey
-                .warnings
-                .push(format!("{path}: build it again: {why}"));
-            false
-        });
-        survey
-            .live
-            .retain(|live, _| !self.compilations.contains_key(live));
+    /// How a compilation is damaged, if it was found to be.
+    pub fn why(&self, compilation: Address) -> Option<&ProgramError> {
+        self.compilations.get(&compilation)
     }
 }

@@ -1,9 +1,8 @@
 //! What keeps a record: a path to it from something that is live by itself.
 
-use crate::compact::mark_roots;
 use crate::damage::unless_damaged;
 use crate::roots::{Kept, Survey, Wishes, survey};
-use crate::trace::Trace;
+use crate::trace::{Trace, mark_roots};
 use anyhow::{Result, bail};
 use format_spec::envelope::Class;
 use format_spec::file::IndexSlot;

@@ -13,7 +13,7 @@
 //!
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
-use crate::damage;
+use crate::damage::{self, Damaged};
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -158,6 +158,28 @@ pub struct Survey {
     pub searched: Vec<Searched>,
     /// What the user may want to know.
     pub warnings: Vec<String>,
+}
+
+impl Survey {
+    /// Marks what names damaged compilations as gone, and warns.
+    pub fn lose(&mut self, damaged: &Damaged) {
+        for ticket in &mut self.tickets {
+            if let (None, Some(why)) = (ticket.gone, damaged.why(ticket.compilation)) {
+                ticket.gone = Some(Gone::Damaged);
+                let path = ticket.path.display();
+                self.warnings.push(format!("{path}: build it again: {why}"));
+            }
+        }
+        self.found.retain(|(path, compilation)| {
+            let Some(why) = damaged.why(*compilation) else {
+                return true;
+            };
+            let path = path.display();
+            self.warnings.push(format!("{path}: build it again: {why}"));
+            false
+        });
+        self.live.retain(|live, _| damaged.why(*live).is_none());
+    }
 }
 
 /// Looks at everything that may be a root of `programs`.

@@ -10,6 +10,7 @@
 //! A record of which that is damaged, or is not as the specification asks, is dropped; so is what cannot be without it.
 
 use crate::damage;
+use crate::roots::Survey;
 use anyhow::{Result, bail};
 use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{INDEX_SLOTS, IndexSlot, VECTOR_SLOTS, VectorSlot};
@@ -475,4 +476,28 @@ fn owner<'s>(programs: &Programs<'s>, address: Address) -> Result<Option<Record<
         index == Some(Index::Tickets.slot()) || index == Some(Index::Images.slot())
     };
     Ok(newest(programs, address)?.filter(|record| !is_of_file(record)))
+}
+
+/// Marks what the survey has found, and what that keeps; manifests in `unused` are no roots.
+pub(crate) fn mark_roots(
+    programs: &Programs<'_>,
+    survey: &Survey,
+    unused: &[Address],
+    trace: &mut Trace,
+) -> Result<()> {
+    let snapshot = programs.snapshot();
+    for compilation in survey.live.keys() {
+        trace.mark(*compilation);
+    }
+    let tickets = survey.tickets.iter().filter(|ticket| ticket.gone.is_none());
+    let tickets = tickets.map(|ticket| (Index::Tickets, &ticket.key));
+    let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
+    let images = images.map(|(key, _, _)| (Index::Images, key));
+    for (index, key) in tickets.chain(images) {
+        if let Some(record) = snapshot.get(index.slot(), key)? {
+            trace.mark(record.address);
+        }
+    }
+    trace.unused(unused.iter().copied());
+    trace.look_at_all(programs, survey.young)
 }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use super::found::{Action, Found};
 use super::options::{Id, Takes};
-use super::parse::{Action, Found};
 use super::zopt::{self, Elsewhere, Outcome};
 use super::*;
 

@@ -17,6 +17,7 @@ pub mod answers;
 mod apply;
 mod defaults;
 pub mod environment;
+mod found;
 pub mod help;
 mod number;
 pub mod options;

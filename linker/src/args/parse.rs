@@ -16,25 +16,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use super::apply::Parser;
-use super::options::{HINTS, IGNORED, Id, SPECS, Takes, UNSUPPORTED};
+use super::found::{Action, Found, Known};
+use super::options::{HINTS, IGNORED, SPECS, Takes, UNSUPPORTED};
 use super::*;
 use crate::base::edit_distance::edit_distance;
-
-/// What a name on the command line leads to.
-#[derive(Clone, Copy)]
-pub(super) enum Action {
-    Obey(Id),
-    Ignore,
-    /// Nothing, with a warning that says so.
-    Warn(&'static str),
-    Refuse(&'static str),
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Known {
-    pub(super) action: Action,
-    pub(super) takes: Takes,
-}
 
 /// All names, of one letter and longer.
 static NAMES: LazyLock<FxHashMap<&'static str, Known>> = LazyLock::new(|| {
@@ -65,13 +50,6 @@ static NAMES: LazyLock<FxHashMap<&'static str, Known>> = LazyLock::new(|| {
     }
     names
 });
-
-/// An option as found: what to do, how it was spelled (for messages), and its joined value.
-pub(super) struct Found {
-    pub(super) entry: Known,
-    pub(super) spelled: String,
-    pub(super) joined: Option<OsString>,
-}
 
 impl Args {
     /// Reads the words of a command line; the program's own name is not among them.

@@ -24,6 +24,7 @@ pub mod frames;
 mod map;
 pub mod plan;
 pub mod references;
+pub mod sections;
 pub mod statements;
 pub mod symtab;
 pub mod write;

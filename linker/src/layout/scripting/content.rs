@@ -4,6 +4,7 @@
 //! parts that the linker makes and that have the name of an input section (`.got`, `.dynsym`, `COMMON`). What no rule
 //! takes goes to the output section of its name, which may be an orphan.
 
+use super::kinds::{Content, Input, Kind};
 use super::orphans;
 use super::plan::{Description, Item, Plan, Statement};
 use crate::args::{Args, OrphanHandling};
@@ -13,79 +14,9 @@ use crate::elf::shf;
 use crate::input::file::Files;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state};
-use crate::resolve::output_sections::{MergeKind, Outputs, STANDARD_COUNT, Std, subpart};
+use crate::resolve::output_sections::{Outputs, STANDARD_COUNT, Std, subpart};
 use crate::resolve::section_rules::{FileNames, Route, Rules};
 use rustc_hash::FxHashMap;
-
-/// An input section on its way to its place.
-#[derive(Clone, Copy)]
-pub(super) struct Input {
-    pub id: SectionId,
-    pub size: u64,
-    pub align: u64,
-}
-
-/// What a description holds, taken together.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kind {
-    /// `SHF_*` of what is in it.
-    pub flags: u64,
-    /// Something is in it that has bytes.
-    pub bits: bool,
-    /// Something is in it, be it without bytes.
-    pub present: bool,
-    /// The type that all of it has; 0 if none or mixed.
-    pub sh_type: u32,
-    mixed: bool,
-    /// An input section without any bytes, but of a type that has some, is in it: then so has what the script adds.
-    pub empty_bits: bool,
-    /// The largest alignment.
-    pub align: u64,
-    /// Size of an entry, if all of it is one table.
-    pub entsize: u64,
-    /// Mergeable pieces, and how many bytes they take, the last kind of them if there are more.
-    pieces: Option<(MergeKind, u64)>,
-}
-
-impl Kind {
-    fn add(&mut self, sh_type: u32, flags: u64, align: u64) {
-        self.present = true;
-        self.flags |= flags;
-        self.align = self.align.max(align);
-        if sh_type != c::SHT_NOBITS {
-            self.bits = true;
-            self.mixed |= self.sh_type != 0 && self.sh_type != sh_type;
-            self.sh_type = sh_type;
-        }
-    }
-
-    /// The kind of its pieces, if a section of this size holds nothing but these.
-    pub fn only_pieces(&self, size: u64) -> Option<MergeKind> {
-        let (kind, bytes) = self.pieces?;
-        (bytes == size).then_some(kind)
-    }
-
-    /// `sh_type` of the output section.
-    pub fn section_type(&self) -> u32 {
-        match (self.bits, self.mixed) {
-            (false, _) => c::SHT_NOBITS,
-            (true, true) => c::SHT_PROGBITS,
-            (true, false) => self.sh_type,
-        }
-    }
-}
-
-/// What is in the descriptions.
-pub(super) struct Content {
-    /// Parts of each rule.
-    pub of_rule: Vec<Vec<PartId>>,
-    /// Parts that come last in a description: what is of its name and no rule takes.
-    pub rest: Vec<Vec<PartId>>,
-    /// Input sections of each part, in order.
-    pub inputs: Vec<Vec<Input>>,
-    /// By description.
-    pub kinds: Vec<Kind>,
-}
 
 /// What the linker makes: the part, the names that rules know it by, and the name of the output section if no rule does.
 /// Common blocks in such a part are those that no rule takes.

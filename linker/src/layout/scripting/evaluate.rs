@@ -9,7 +9,7 @@ use super::assignments::{
     Assignments, MOST_PASSES, Named, Running, check, page_size, segment_start, undefined,
 };
 use super::classify::is_plain_number;
-use super::content::{Content, Input};
+use super::kinds::{Content, Input};
 use super::plan::{Item, Plan, Statement};
 use super::regions::Regions;
 use crate::args::Args;

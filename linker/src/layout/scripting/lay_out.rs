@@ -1,8 +1,9 @@
 //! From a script's plan to the placement and the segments that the rest of the link works with.
 
 use super::assignments::Assignments;
-use super::content::{Content, Subject, gather};
+use super::content::{Subject, gather};
 use super::evaluate::{Bytes, Gap, Machine, Placed};
+use super::kinds::Content;
 use super::plan::{Item, Plan, begins_with_data};
 use super::regions::Regions;
 use super::segments::{self, Range, Section, Shape, Special};

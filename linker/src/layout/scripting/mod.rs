@@ -13,6 +13,7 @@ mod assignments;
 mod classify;
 mod content;
 mod evaluate;
+mod kinds;
 mod lay_out;
 mod orphans;
 mod plan;

@@ -5,7 +5,7 @@
 //! of that name; several orphans of one kind stand in the order in which they came. An orphan stands behind the
 //! assignments to symbols that follow the section, but before one to the location counter.
 
-use super::content::{Content, Kind};
+use super::kinds::{Content, Kind};
 use super::plan::{Item, Plan};
 use crate::elf::c;
 use crate::elf::shf;

@@ -1,7 +1,8 @@
 //! What is where in a relocatable output: its sections, which have no addresses, what of each input is in them, and the symbols.
 
 use super::frames::Frames;
-use super::plan::{OutId, PlacedCommon, Plan};
+use super::plan::Plan;
+use super::sections::{OutId, PlacedCommon};
 use crate::base::ids::{SectionId, SymbolId};
 use crate::report::map::{INTERNAL, Inputs, line};
 use crate::resolve::resolution::Common;

@@ -7,6 +7,8 @@
 //! inline function say, is left out itself; that is an error unless the referrer
 //! only describes the program.
 
+use super::plan::Plan;
+use super::sections::OutId;
 use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::elf::c;
 use crate::elf::shf;
@@ -14,7 +16,6 @@ use crate::input::file::Files;
 use crate::input::object::{Fixups, Object};
 use crate::input::parts::{Fixup, Place, Target, describe_missing};
 use crate::link::relocatable::frames::Frames;
-use crate::link::relocatable::plan::{OutId, Plan};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, is_sframe, state};
 use crate::resolve::resolution::Definitions;

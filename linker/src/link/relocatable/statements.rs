@@ -7,7 +7,7 @@
 //! ld a section that was given no address counts as one that begins at 0 where a number is asked for (`ALIGN`, `&`).
 
 use super::assign::{Inside, InsideSymbol};
-use super::plan::{OutId, OutSection};
+use super::sections::{OutId, OutSection};
 use crate::args::Args;
 use crate::layout::scripting::{Step, page_size};
 use crate::messages::diag::Diagnostics;

@@ -5,6 +5,8 @@
 //! that refers to it first if none does. Names, bindings and versions (`f@V`) stay as
 //! they are; visibilities are united; what only weak references want stays weak.
 
+use super::plan::Plan;
+use super::sections::{OutGroup, OutId};
 use crate::args::{Args, DiscardLocals, StripMode};
 use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::base::key::rank;
@@ -14,7 +16,6 @@ use crate::input::file::File;
 use crate::input::object::Object;
 use crate::input::parts::{Place, Symbol, describe_missing};
 use crate::link::relocatable::assign::Assigned;
-use crate::link::relocatable::plan::{OutGroup, OutId, Plan};
 use crate::link::relocatable::references::{Needed, Referrer};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::local_suffixes::Numbering;

@@ -4,6 +4,8 @@
 //! All sizes are known beforehand, so the file is cut into pieces, one for each input
 //! section's contents and one for its relocations, which are filled in parallel.
 
+use super::plan::Plan;
+use super::sections::OutId;
 use crate::base::ids::SectionId;
 use crate::elf::build_id::NOTE_HEADER_SIZE;
 use crate::elf::is_debug;
@@ -15,7 +17,6 @@ use crate::input::file::Files;
 use crate::input::object::Object;
 use crate::input::parts::Fixup;
 use crate::layout::section_index::{SectionIndex, TableFields};
-use crate::link::relocatable::plan::{OutId, Plan};
 use crate::link::relocatable::references::{Needed, Reference, Referrer};
 use crate::link::relocatable::symtab::Symtab;
 use crate::output::image_writer::tombstone;
