@@ -365,6 +365,16 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
+    /// The size of a block, which ends what is read from here on.
+    fn enter_block(&mut self) -> Result<u64, EhFrameError> {
+        let length = self.uleb()?;
+        let end = usize::try_from(length)
+            .ok()
+            .and_then(|n| self.offset.checked_add(n));
+        self.end = end.filter(|end| *end <= self.end).ok_or(self.outside())?;
+        Ok(length)
+    }
+
     /// A LEB128 number that is not needed.
     fn skip_leb(&mut self) -> Result<(), EhFrameError> {
         while self.byte()? & 0x80 != 0 {}
@@ -446,13 +456,7 @@ impl Cie {
             }
         };
         cie.has_augmentation_data = true;
-        let length = cursor.uleb()?;
-        let end = usize::try_from(length)
-            .ok()
-            .and_then(|n| cursor.offset.checked_add(n));
-        cursor.end = end
-            .filter(|end| *end <= cursor.end)
-            .ok_or(cursor.outside())?;
+        cursor.enter_block()?;
         for letter in letters {
             match letter {
                 b'R' => cie.fde_encoding = Encoding(cursor.byte()?),
@@ -539,13 +543,7 @@ impl Fde {
         let mut lsda = None;
         let mut instructions = cursor.offset as u64;
         if cie.has_augmentation_data {
-            let length = cursor.uleb()?;
-            let end = usize::try_from(length)
-                .ok()
-                .and_then(|n| cursor.offset.checked_add(n));
-            cursor.end = end
-                .filter(|end| *end <= cursor.end)
-                .ok_or(cursor.outside())?;
+            let length = cursor.enter_block()?;
             instructions = cursor.end as u64;
             if let Some(encoding) = cie.lsda_encoding.filter(|_| length != 0) {
                 lsda = Some(cursor.offset as u64);

@@ -119,19 +119,9 @@ impl<'a> ElfObject<'a> {
             _ => &[],
         };
         let mut object = ElfObject {
-            data,
             shdrs,
             shstrtab,
-            syms: &[],
-            first_global: 0,
-            strtab: &[],
-            xindex: &[],
-            expanded: Vec::new(),
-            zdebug: false,
-            rewritten: Vec::new(),
-            intermediate: false,
-            groups: Vec::new(),
-            has_compressed: false,
+            ..ElfObject::empty(data)
         };
         for (number, shdr) in (0u32..).zip(shdrs) {
             object.has_compressed |= { shdr.sh_flags } & u64::from(c::SHF_COMPRESSED) != 0;
@@ -177,8 +167,8 @@ impl<'a> ElfObject<'a> {
         Ok(object)
     }
 
-    /// Stands for a file of intermediate code only, which is no ELF object, until its plugin has told its symbols.
-    pub fn of_bitcode(data: &'a [u8]) -> Self {
+    /// One of which nothing has been read.
+    fn empty(data: &'a [u8]) -> ElfObject<'a> {
         ElfObject {
             data,
             shdrs: &[],
@@ -190,9 +180,17 @@ impl<'a> ElfObject<'a> {
             expanded: Vec::new(),
             zdebug: false,
             rewritten: Vec::new(),
-            intermediate: true,
+            intermediate: false,
             groups: Vec::new(),
             has_compressed: false,
+        }
+    }
+
+    /// Stands for a file of intermediate code only, which is no ELF object, until its plugin has told its symbols.
+    pub fn of_bitcode(data: &'a [u8]) -> Self {
+        ElfObject {
+            intermediate: true,
+            ..ElfObject::empty(data)
         }
     }
 

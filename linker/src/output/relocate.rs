@@ -297,7 +297,7 @@ impl Relocator<'_, '_> {
                 let later = |target| {
                     self.fetch(site.file_id, site.file, site.object, first_global, target);
                 };
-                let step = |fixup| {
+                let mut step = |fixup| {
                     self.step(
                         site,
                         first_global,
@@ -308,18 +308,8 @@ impl Relocator<'_, '_> {
                         &mut progress,
                     );
                 };
-                if !narrow.for_each_narrow(FETCHED, later, step) {
-                    fixups.for_each(|fixup| {
-                        self.step(
-                            site,
-                            first_global,
-                            bytes,
-                            &fixups,
-                            &fixup,
-                            dynamic,
-                            &mut progress,
-                        );
-                    });
+                if !narrow.for_each_narrow(FETCHED, later, &mut step) {
+                    fixups.for_each(step);
                 }
             }
         }

@@ -19,6 +19,7 @@ use object::pod;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use store::program::build::{Compilation, Fixups, Fragment, Name, Place, Section, Target};
+use tickets::write::null_section_header;
 
 /// Why a compilation cannot be written as an object. Only a damaged compilation
 /// cannot: one that a splitter made always can.
@@ -862,18 +863,7 @@ impl<'c, 'a> Joiner<'c, 'a> {
         let table = file.len() as u64;
         // gABI: numbers that do not fit the ELF header go into the null section's.
         let count = self.sections.len();
-        let mut null = SectionHeader64::<LE> {
-            sh_name: object::U32::new(LE, 0),
-            sh_type: object::U32::new(LE, elf::SHT_NULL),
-            sh_flags: object::U64::new(LE, 0),
-            sh_addr: object::U64::new(LE, 0),
-            sh_offset: object::U64::new(LE, 0),
-            sh_size: object::U64::new(LE, 0),
-            sh_link: object::U32::new(LE, 0),
-            sh_info: object::U32::new(LE, 0),
-            sh_addralign: object::U64::new(LE, 0),
-            sh_entsize: object::U64::new(LE, 0),
-        };
+        let mut null = null_section_header();
         let small = |number: usize| {
             u16::try_from(number)
                 .ok()

@@ -341,6 +341,22 @@ fn stands(
 const HEADER_SIZE: usize = size_of::<FileHeader64<LE>>();
 const SECTION_HEADER_SIZE: usize = size_of::<SectionHeader64<LE>>();
 
+/// The section header that every table of them begins with (gABI, "Sections").
+pub fn null_section_header() -> SectionHeader64<LE> {
+    SectionHeader64 {
+        sh_name: object::U32::new(LE, 0),
+        sh_type: object::U32::new(LE, elf::SHT_NULL),
+        sh_flags: object::U64::new(LE, 0),
+        sh_addr: object::U64::new(LE, 0),
+        sh_offset: object::U64::new(LE, 0),
+        sh_size: object::U64::new(LE, 0),
+        sh_link: object::U32::new(LE, 0),
+        sh_info: object::U32::new(LE, 0),
+        sh_addralign: object::U64::new(LE, 0),
+        sh_entsize: object::U64::new(LE, 0),
+    }
+}
+
 /// An ELF file: its header, the section headers, then the sections one after another.
 struct FileWriter {
     bytes: Vec<u8>,
@@ -350,22 +366,10 @@ struct FileWriter {
 impl FileWriter {
     /// A file with room for `count` section headers.
     fn new(count: u16) -> Self {
-        let nothing = SectionHeader64 {
-            sh_name: object::U32::new(LE, 0),
-            sh_type: object::U32::new(LE, elf::SHT_NULL),
-            sh_flags: object::U64::new(LE, 0),
-            sh_addr: object::U64::new(LE, 0),
-            sh_offset: object::U64::new(LE, 0),
-            sh_size: object::U64::new(LE, 0),
-            sh_link: object::U32::new(LE, 0),
-            sh_info: object::U32::new(LE, 0),
-            sh_addralign: object::U64::new(LE, 0),
-            sh_entsize: object::U64::new(LE, 0),
-        };
         let count = usize::from(count);
         FileWriter {
             bytes: vec![0; HEADER_SIZE + count * SECTION_HEADER_SIZE],
-            headers: vec![nothing; count],
+            headers: vec![null_section_header(); count],
         }
     }
 

@@ -492,6 +492,26 @@ impl TlsLd {
     }
 }
 
+/// Opcode, prefix and ModRM byte of an instruction with a 64-bit operand that reaches memory relative to `%rip`, at a relocation
+/// of its displacement. `is_extended`: the type of the relocation says that it has a REX2 prefix.
+fn wide_access(
+    section: &[u8],
+    offset: u64,
+    addend: i64,
+    is_extended: bool,
+) -> Option<(u8, Prefix, u8)> {
+    if addend != -4 {
+        return None;
+    }
+    bytes_at::<4>(section, offset, 0)?;
+    let [opcode, modrm] = *bytes_at::<2>(section, offset, -2)?;
+    let prefix = match is_extended {
+        false => Prefix::rex(section, offset)?,
+        true => Prefix::rex2(section, offset)?,
+    };
+    (prefix.is_wide() && is_rip_relative(modrm)).then_some((opcode, prefix, modrm))
+}
+
 /// An initial exec access that may be rewritten. Made by [`tls_ie`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsIe {
@@ -504,19 +524,12 @@ pub struct TlsIe {
 /// `R_X86_64_GOTTPOFF` or `R_X86_64_CODE_4_GOTTPOFF` relocation. Other
 /// instructions, and those with 32-bit operands, are declined.
 pub fn tls_ie(section: &[u8], offset: u64, r_type: u32, addend: i64) -> Option<TlsIe> {
-    if addend != -4 {
-        return None;
-    }
-    bytes_at::<4>(section, offset, 0)?;
-    let [opcode, modrm] = *bytes_at::<2>(section, offset, -2)?;
-    let prefix = match r_type {
-        reloc::R_X86_64_GOTTPOFF => Prefix::rex(section, offset)?,
-        reloc::R_X86_64_CODE_4_GOTTPOFF => Prefix::rex2(section, offset)?,
+    let is_extended = match r_type {
+        reloc::R_X86_64_GOTTPOFF => false,
+        reloc::R_X86_64_CODE_4_GOTTPOFF => true,
         _ => return None,
     };
-    if !prefix.is_wide() || !is_rip_relative(modrm) {
-        return None;
-    }
+    let (opcode, prefix, modrm) = wide_access(section, offset, addend, is_extended)?;
     let is_add = match opcode {
         0x8b => false,
         0x03 => true,
@@ -560,18 +573,13 @@ pub struct TlsDescLea {
 /// Recognises `lea x@tlsdesc(%rip), %reg` at a `R_X86_64_GOTPC32_TLSDESC` or
 /// `R_X86_64_CODE_4_GOTPC32_TLSDESC` relocation.
 pub fn tlsdesc_lea(section: &[u8], offset: u64, r_type: u32, addend: i64) -> Option<TlsDescLea> {
-    if addend != -4 {
-        return None;
-    }
-    bytes_at::<4>(section, offset, 0)?;
-    let [opcode, modrm] = *bytes_at::<2>(section, offset, -2)?;
-    let prefix = match r_type {
-        reloc::R_X86_64_GOTPC32_TLSDESC => Prefix::rex(section, offset)?,
-        reloc::R_X86_64_CODE_4_GOTPC32_TLSDESC => Prefix::rex2(section, offset)?,
+    let is_extended = match r_type {
+        reloc::R_X86_64_GOTPC32_TLSDESC => false,
+        reloc::R_X86_64_CODE_4_GOTPC32_TLSDESC => true,
         _ => return None,
     };
-    (opcode == 0x8d && prefix.is_wide() && is_rip_relative(modrm))
-        .then_some(TlsDescLea { prefix, modrm })
+    let (opcode, prefix, modrm) = wide_access(section, offset, addend, is_extended)?;
+    (opcode == 0x8d).then_some(TlsDescLea { prefix, modrm })
 }
 
 impl TlsDescLea {
