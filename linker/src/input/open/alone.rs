@@ -1,6 +1,8 @@
 //! Opening objects again that were inputs of an earlier link.
 
-use super::{Found, Input, InputArena, Opener, Opening, list_archives};
+use super::found::Found;
+use super::parse::Opening;
+use super::{Input, InputArena, Opener, list_archives};
 use crate::args::environment::Environment;
 use crate::args::{Args, InputState};
 use crate::elf::{Ehdr, c};

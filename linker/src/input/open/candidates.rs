@@ -14,7 +14,9 @@
 //! fails is done again with all members ([`link`](crate::link::link)). For large inputs, where most members are needed, this
 //! would cost more than it saves: there all members are opened at once.
 
-use super::{Found, Input, Library, Opening, Parsed};
+use super::found::Found;
+use super::parse::{Opening, Parsed};
+use super::{Input, Library};
 use crate::args::{Args, OutputKind};
 use crate::input::elf_object::is_bitcode;
 use crate::input::file::File;

@@ -14,7 +14,7 @@
 //! `make -j` starts many links at once, and several may find the same tickets lost. Who makes some again has the directories
 //! of these locked; the others wait, and find them made.
 
-use super::{Found, describe};
+use super::found::{Found, describe};
 use crate::messages::diag::{Diagnostic, Diagnostics};
 use rustix::fs::FlockOperation;
 use std::collections::{BTreeSet, HashMap};
