@@ -14,9 +14,9 @@
 
 use super::error::{Error, Result};
 use super::lock::WriteLock;
-use super::patience::Wait;
 use super::store::Store;
 use super::sync;
+use super::wait::Wait;
 use format_spec::file::FileState;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;

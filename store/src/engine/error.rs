@@ -1,7 +1,8 @@
 //! What can go wrong, each with the file and, where there is one, the offset.
 
-use super::patience::Holder;
-use super::trust::Distrust;
+use super::distrust::Distrust;
+use super::holder::Holder;
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -249,5 +250,27 @@ impl Fault {
             true => Error::Index { path, offset, what },
             false => Error::Damaged { path, offset, what },
         }
+    }
+}
+
+/// The error of a lock or a mapping that could not be had: says so if it is the
+/// file system that has none.
+pub(super) fn cannot(path: &Path, action: &'static str, source: io::Error) -> Error {
+    let path = path.to_owned();
+    let lacks = matches!(
+        source.raw_os_error().map(Errno::from_raw_os_error),
+        Some(Errno::NODEV | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
+    );
+    if lacks {
+        let what = match action {
+            "map" => "shared mappings",
+            _ => "locks (flock)",
+        };
+        return Error::FileSystem { path, what, source };
+    }
+    Error::Io {
+        path,
+        action,
+        source,
     }
 }

@@ -23,10 +23,11 @@
 //! So nobody starves: while one is in the queue, every other process can come before
 //! it for what is left of its turn, and, if it was in the queue earlier, for one more.
 
-use super::error::{Error, Result};
-use super::patience::Wait;
-use super::store::{Store, cannot};
+use super::error::{Error, Result, cannot};
+use super::store::Store;
 use super::sync::{self, MutexGuard};
+use super::turn::Turn;
+use super::wait::Wait;
 use format_spec::file::FileState;
 use std::io;
 use std::mem::offset_of;
@@ -55,17 +56,6 @@ const SLEEP: Duration = Duration::from_micros(200);
 const LOOK_AT_QUEUE: Duration = Duration::from_millis(50);
 /// When nothing was committed for so long, the queue is no order to keep to.
 const STALLED: Duration = Duration::from_millis(500);
-
-/// The turn of the threads that share a store.
-#[derive(Default)]
-pub(super) struct Turn {
-    /// When it began (`System::uptime`).
-    began: u64,
-    /// Transactions that are left of it.
-    left: u32,
-    /// Who is next was woken already.
-    has_woken: bool,
-}
 
 /// The right to write.
 pub(super) struct WriteLock<'s> {

@@ -43,54 +43,68 @@
 //!
 //! # The parts, from the bottom
 //!
-//! * `system`: the seam to the operating system; `file_system`: which will do; `map`: the mapping; `sync`:
-//!   what threads share.
+//! * `system`: the seam to the operating system; `holder`, `mounts`: what its tables say; `file_system`: which will do;
+//!   `map`: the mapping; `sync`: what threads share.
 //! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
 //! * `replay`: what the leaves must be, computed from the log.
-//! * `update`: a commit's changes to the tries.
-//! * `create`, `recovery`: making a file, making it good again, verifying it.
-//! * `trust`: opening a file, and whose it is. `lock`: who may write; `patience`: for how
-//!   long one waits for that. `durable`: what is on the disk;
-//!   `doubt`: syncs that fail.
-//! * `reader`: what snapshots and transactions both read. `snapshot`, `transaction`, `store`: what users see; `batch`: many
-//!   look-ups at once.
+//! * `trust`: opening a file, and whose it is (`distrust`: why not). `create`: making one. `options`, `patience`: what users
+//!   wish of that.
+//! * `store`: the handle: the mapping and the words of the file's state, with what its threads share (`turn`, `spare`). All
+//!   that follows stands on it.
+//! * `wait`, `lock`: who may write, and how long one waits for that.
+//! * `snapshot`: what readers see; `batch`: many look-ups at once; `reader`: what transactions can read, too.
+//! * `update`: a commit's changes to the tries; `catch_up`: those that a killed writer left undone.
+//! * `doubt`: syncs that fail. `durable`: what is on the disk. `recovery`: making a file good again, verifying it.
+//! * `transaction`: writing. `open`: opening.
 
 mod batch;
+mod catch_up;
 mod create;
+mod distrust;
 mod doubt;
 mod durable;
 mod error;
 mod file_system;
+mod holder;
 mod leaf;
 mod lock;
 mod log;
 mod map;
+mod mounts;
+mod open;
+mod options;
 mod own;
 mod patience;
 mod reader;
 mod recovery;
 mod replay;
 mod snapshot;
+mod spare;
 mod store;
 mod sync;
 mod system;
 mod transaction;
 mod trie;
 mod trust;
+mod turn;
 mod update;
+mod wait;
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("repositories are mapped, so this needs a little-endian 64-bit machine");
 
 pub use batch::GROUP;
+pub use distrust::Distrust;
 pub use error::{Error, Result};
 pub use file_system::check_place;
+pub use holder::Holder;
 pub use log::Record;
+pub use options::OpenOptions;
 pub use own::Earlier;
-pub use patience::{Holder, Patience};
+pub use patience::Patience;
 pub use reader::Reader;
 pub use snapshot::{Appended, Snapshot, TrieSize};
-pub use store::{OpenOptions, Store};
+pub use store::Store;
 pub use system::{Linux, System};
 pub use transaction::{Durability, Known, Transaction};
-pub use trust::{Distrust, Trust, open_to_others};
+pub use trust::{Trust, open_to_others};

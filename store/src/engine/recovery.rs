@@ -1,12 +1,12 @@
 //! Recovery after the death of the operating system, and verification: both
 //! compute from the log what the leaves must be, and then write or compare.
 
-use super::Store;
 use super::create::first_trailer;
 use super::error::{Error, Fault, Result};
 use super::log::{self, items, next_transaction, trailer_at};
 use super::map::View;
 use super::replay::{Leaves, MadeLeaf};
+use super::store::Store;
 use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
 use format_spec::trailer::Trailer;
 use std::mem::offset_of;

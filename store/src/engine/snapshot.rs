@@ -1,16 +1,17 @@
 //! Reading: a view of the repository as of one transaction.
 
-use super::Store;
 use super::error::{Error, Fault, Result};
 use super::leaf;
 use super::log::{self, Record};
 use super::map::View;
+use super::store::Store;
 use super::trie::{self, Walk};
 use format_spec::digest::Digest;
-use format_spec::file::{Features, IndexSlot, LEAF_ALIGN, VectorSlot};
+use format_spec::file::{Features, FileState, IndexSlot, LEAF_ALIGN, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::trailer::{IndexRoot, Trailer, VectorRoot};
 use format_spec::trie::Child;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -75,6 +76,54 @@ impl TrieSize {
 fn ranges(walk: &Walk<'_>) -> Vec<Range<u64>> {
     let range = |leaf: Child| leaf.address()..leaf.address() + (8 << leaf.log2());
     walk.leaves.iter().map(|(leaf, _)| range(*leaf)).collect()
+}
+
+impl Store {
+    /// The newest committed transaction that readers can see.
+    ///
+    /// Takes no lock and allocates nothing.
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        let offset = self.state_offset(offset_of!(FileState, visible))?;
+        self.snapshot_of(offset)
+    }
+
+    /// The repository as it was at `revision`.
+    pub fn snapshot_at(&self, revision: u64) -> Result<Snapshot<'_>> {
+        let newest = self.any_snapshot_of(self.state_offset(offset_of!(FileState, visible))?)?;
+        let found = log::find_revision(newest.view(), newest.trailer(), revision)
+            .map_err(|fault| self.error(fault))?;
+        match found {
+            Some(trailer) => self.readable(Snapshot::new(self, trailer, newest.view())),
+            None => Err(Error::NoSuchRevision {
+                path: self.path().to_owned(),
+                revision,
+            }),
+        }
+    }
+
+    /// Size of the newest snapshot, in bytes. The file may be longer, by what
+    /// an unfinished transaction left.
+    pub fn size(&self) -> Result<u64> {
+        Ok(self.snapshot()?.size())
+    }
+
+    pub(super) fn snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
+        self.readable(self.any_snapshot_of(offset)?)
+    }
+
+    /// Whatever features it has.
+    fn any_snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
+        let trailer = self.trailer(offset)?;
+        let view = self.view(trailer.end())?;
+        Ok(Snapshot::new(self, trailer, view))
+    }
+
+    /// Refuses a snapshot with features that this program must know to read it.
+    fn readable<'s>(&self, snapshot: Snapshot<'s>) -> Result<Snapshot<'s>> {
+        let features = self.features().union(snapshot.trailer().features);
+        self.check_features("read", features.bar_reading(Features::KNOWN))?;
+        Ok(snapshot)
+    }
 }
 
 impl<'s> Snapshot<'s> {

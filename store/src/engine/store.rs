@@ -1,19 +1,17 @@
-//! An open repository file: its state, its locks, and publication.
+//! The handle of an open repository file: its mapping, the words of its state, and how both are written. What is
+//! done with it (opening, locking, reading, writing, recovery) stands in files above this one, as more functions of [`Store`].
 
-use super::create::{create, directory_of, header_checksum, write_empty};
-use super::error::{Error, Fault, Result};
-use super::file_system::{self, Use, check_directory};
-use super::lock::Turn;
+use super::create::header_checksum;
+use super::error::{Error, Fault, Result, cannot};
+use super::file_system::{self, Use};
 use super::log::{self, trailer_at};
 use super::map::{Mapping, View, WordWriter};
+use super::options::OpenOptions;
 use super::patience::Patience;
-use super::replay::Additions;
-use super::snapshot::Snapshot;
+use super::spare::Spare;
 use super::sync::{AtomicU64, Mutex, Word};
-use super::system::{Linux, System};
-use super::transaction::{Durability, Spare, Transaction};
-use super::trust::{self, Trust};
-use super::update;
+use super::system::System;
+use super::turn::Turn;
 use bytemuck::Zeroable;
 use format_spec::file::{
     BYTE_ORDER, Features, FileHeader, FileState, LOG_OFFSET, MAGIC, MAX_ADDRESS, STATE_OFFSET,
@@ -21,7 +19,6 @@ use format_spec::file::{
 };
 use format_spec::ids::Address;
 use format_spec::trailer::{MIN_TRAILER_SIZE, Trailer};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -30,52 +27,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-
-/// A huge page of x86-64, in bytes; see [`FLUSH_AT`](super::transaction).
-pub(super) const HUGE_PAGE: u64 = 2 << 20;
-
-/// How to open a repository.
-#[derive(Clone)]
-pub struct OpenOptions {
-    /// Make the repository if there is none.
-    pub create: bool,
-    /// Open for reading only: [`Store::begin`] will fail.
-    pub read_only: bool,
-    /// Address space to reserve, in bytes: how far the file can grow before it
-    /// must be opened anew.
-    pub reserve: u64,
-    /// Whenever the file has grown by so many bytes, the commit that brought it there
-    /// waits for the disk, when others may write again, and moves the checkpoint.
-    /// Recovery after a power cut reads about twice as much at most, and the tables.
-    /// It costs a sync of the whole file: a durable commit else syncs only what was
-    /// added, a lazy one nothing.
-    pub checkpoint_every: u64,
-    /// The UUID that the repository gets if it is made; a random one without. For
-    /// a file that is to take the place of another one (a compaction).
-    pub uuid: Option<[u8; 16]>,
-    /// How the path became known, and so whose the file must be.
-    pub trust: Trust,
-    /// When a wait for another writer is told of, and when it ends; without one it lasts
-    /// as long as the other one has the lock.
-    pub patience: Option<Patience>,
-    /// The operating system.
-    pub system: Arc<dyn System>,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        OpenOptions {
-            create: false,
-            read_only: false,
-            reserve: 1 << 40,
-            checkpoint_every: 64 << 20,
-            uuid: None,
-            trust: Trust::Named,
-            patience: None,
-            system: Arc::new(Linux),
-        }
-    }
-}
 
 /// A repository file, open.
 ///
@@ -123,57 +74,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the repository at `path`.
-    ///
-    /// Costs a few system calls, whatever the size of the repository; but the
-    /// first to open it for writing after a restart of the system checks all
-    /// that was written since the last checkpoint, and rolls back to the newest
-    /// transaction that reached the disk.
-    ///
-    /// # Errors
-    /// If there is no such file (and [`OpenOptions::create`] is not set), if it
-    /// is not a repository of this version, or if it is damaged.
-    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Store> {
-        let path = path.as_ref();
-        let open = || trust::open(path, options.trust, options.read_only);
-        let file = match open() {
-            Err(Error::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && options.create =>
-            {
-                // Nothing is left where it cannot be used. What else may be wrong with the
-                // directory is found out by using it.
-                let checked = check_directory(directory_of(path), &*options.system);
-                if let Err(error @ Error::NotLocal { .. }) = checked {
-                    return Err(error.about(path));
-                }
-                create(path, options.uuid, &*options.system).map_err(|source| Error::Io {
-                    path: path.to_owned(),
-                    action: "create the repository",
-                    source,
-                })?;
-                open()
-            }
-            other => other,
-        };
-        Store::of_file(path, file?, false, options)
-    }
-
-    /// Makes a repository of `file`, an empty file that is open for reading and writing. It
-    /// need have no name yet; `path` is the one that messages call it by. For who gives it
-    /// its name later, when it is complete (a compactor).
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn make_in(file: File, path: &Path, options: &OpenOptions) -> Result<Store> {
-        write_empty(&file, options.uuid, &*options.system).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            action: "create the repository",
-            source,
-        })?;
-        Store::of_file(path, file, true, options)
-    }
-
-    fn of_file(path: &Path, file: File, is_nameless: bool, options: &OpenOptions) -> Result<Store> {
+    /// A handle of `file`, whose header is right; nothing is known of its session yet.
+    pub(super) fn of_file(
+        path: &Path,
+        file: File,
+        is_nameless: bool,
+        options: &OpenOptions,
+    ) -> Result<Store> {
         let io_error = |action, source| Error::Io {
             path: path.to_owned(),
             action,
@@ -221,33 +128,7 @@ impl Store {
             made: elsa::sync::FrozenMap::new(),
         };
         store.header = store.checked_header()?;
-        store.enter_session()?;
-        if let Ok(visible) = store.state_offset(offset_of!(FileState, visible)) {
-            store.opened = visible;
-        }
         Ok(store)
-    }
-
-    /// The newest committed transaction that readers can see.
-    ///
-    /// Takes no lock and allocates nothing.
-    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
-        let offset = self.state_offset(offset_of!(FileState, visible))?;
-        self.snapshot_of(offset)
-    }
-
-    /// The repository as it was at `revision`.
-    pub fn snapshot_at(&self, revision: u64) -> Result<Snapshot<'_>> {
-        let newest = self.any_snapshot_of(self.state_offset(offset_of!(FileState, visible))?)?;
-        let found = log::find_revision(newest.view(), newest.trailer(), revision)
-            .map_err(|fault| self.error(fault))?;
-        match found {
-            Some(trailer) => self.readable(Snapshot::new(self, trailer, newest.view())),
-            None => Err(Error::NoSuchRevision {
-                path: self.path.clone(),
-                revision,
-            }),
-        }
     }
 
     /// What was [kept](Store::keep) of the record at `address`.
@@ -261,14 +142,6 @@ impl Store {
         self.made.insert(address, made.into_boxed_slice())
     }
 
-    /// Starts a transaction on top of the newest one. Waits for other writers.
-    pub fn begin(&self, durability: Durability) -> Result<Transaction<'_>> {
-        let lock = self.lock()?;
-        let base = self.catch_up()?;
-        self.check_writable(base.trailer())?;
-        Transaction::new(self, lock, base, durability)
-    }
-
     /// Refuses to write onto a transaction with features that this program does not know.
     pub(super) fn check_writable(&self, newest: &Trailer<'_>) -> Result<()> {
         let features = self.header.features.union(newest.features);
@@ -276,14 +149,7 @@ impl Store {
         self.check_features("written", features.bar_writing(Features::KNOWN))
     }
 
-    /// Refuses a snapshot with features that this program must know to read it.
-    fn readable<'s>(&self, snapshot: Snapshot<'s>) -> Result<Snapshot<'s>> {
-        let features = self.header.features.union(snapshot.trailer().features);
-        self.check_features("read", features.bar_reading(Features::KNOWN))?;
-        Ok(snapshot)
-    }
-
-    fn check_features(&self, action: &'static str, bits: u64) -> Result<()> {
+    pub(super) fn check_features(&self, action: &'static str, bits: u64) -> Result<()> {
         match bits {
             0 => Ok(()),
             bits => Err(Error::Features {
@@ -319,12 +185,6 @@ impl Store {
         &self.path
     }
 
-    /// Size of the newest snapshot, in bytes. The file may be longer, by what
-    /// an unfinished transaction left.
-    pub fn size(&self) -> Result<u64> {
-        Ok(self.snapshot()?.size())
-    }
-
     /// How far the file can grow before it must be opened anew, in bytes.
     pub fn reserve(&self) -> u64 {
         self.mapping.length()
@@ -357,27 +217,8 @@ impl Store {
         Ok(header)
     }
 
-    /// Makes sure that what the file says was written by a system that is
-    /// still running, or else that it is good.
-    fn enter_session(&self) -> Result<()> {
-        if self.is_in_session()? {
-            return Ok(());
-        }
-        let recover = || {
-            let _lock = self.lock_file()?;
-            match self.is_in_session()? {
-                true => Ok(()),
-                false => self.recover(),
-            }
-        };
-        match self.read_only {
-            // Syncs nothing.
-            true => recover(),
-            false => self.in_sync_turn(|| self.is_in_session(), |_| recover()),
-        }
-    }
-
-    fn is_in_session(&self) -> Result<bool> {
+    /// Whether the file is as this session's processes left it.
+    pub(super) fn is_in_session(&self) -> Result<bool> {
         let words = self.session_words()?;
         // The inode number first: it is written last.
         let same = |(word, wanted): (&Word, &u64)| word.load(Ordering::Acquire) == *wanted;
@@ -404,39 +245,16 @@ impl Store {
         self.write_at(bytemuck::cast_slice(&self.session), place)
     }
 
+    /// Takes note of what is visible now, as the file is opened.
+    pub(super) fn note_opened(&mut self) {
+        if let Ok(visible) = self.state_offset(offset_of!(FileState, visible)) {
+            self.opened = visible;
+        }
+    }
+
     /// The trailer of the newest transaction that was visible when the file was opened.
     pub(super) fn opened(&self) -> u64 {
         self.opened
-    }
-
-    /// The newest transaction, after doing what a writer that was killed
-    /// between its commit and its last word left undone.
-    pub(super) fn catch_up(&self) -> Result<Snapshot<'_>> {
-        let head = self.state_offset(offset_of!(FileState, head))?;
-        let visible = self.state_offset(offset_of!(FileState, visible))?;
-        let base = self.snapshot_of(head)?;
-        if head != visible {
-            let before = self.snapshot_of(visible)?;
-            if base.trailer().previous != visible {
-                return Err(self.error(Fault::new(head, "head does not follow what is visible")));
-            }
-            let additions =
-                Additions::read(base.view(), base.trailer()).map_err(|fault| self.error(fault))?;
-            update::finish(self, &before, &base, &additions)?;
-            self.write_state(offset_of!(FileState, visible), &[head])?;
-        }
-        Ok(base)
-    }
-
-    fn snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
-        self.readable(self.any_snapshot_of(offset)?)
-    }
-
-    /// Whatever features it has.
-    fn any_snapshot_of(&self, offset: u64) -> Result<Snapshot<'_>> {
-        let trailer = self.trailer(offset)?;
-        let view = self.view(trailer.end())?;
-        Ok(Snapshot::new(self, trailer, view))
     }
 
     pub(super) fn trailer(&self, offset: u64) -> Result<Trailer<'_>> {
@@ -645,28 +463,6 @@ impl Store {
     #[cold]
     pub(super) fn error(&self, fault: Fault) -> Error {
         fault.at(&self.path)
-    }
-}
-
-/// The error of a lock or a mapping that could not be had: says so if it is the
-/// file system that has none.
-pub(super) fn cannot(path: &Path, action: &'static str, source: io::Error) -> Error {
-    let path = path.to_owned();
-    let lacks = matches!(
-        source.raw_os_error().map(Errno::from_raw_os_error),
-        Some(Errno::NODEV | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
-    );
-    if lacks {
-        let what = match action {
-            "map" => "shared mappings",
-            _ => "locks (flock)",
-        };
-        return Error::FileSystem { path, what, source };
-    }
-    Error::Io {
-        path,
-        action,
-        source,
     }
 }
 

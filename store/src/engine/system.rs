@@ -6,8 +6,8 @@
 //! goes through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
-use super::file_system;
-use super::patience::{self, Holder};
+use super::holder::{self, Holder};
+use super::mounts;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -103,7 +103,7 @@ pub trait System: Send + Sync {
 
     /// The process that has [`System::lock`], if that can be found out: for messages.
     fn holder(&self, file: &File) -> Option<Holder> {
-        patience::holder(file)
+        holder::holder(file)
     }
 
     /// Lets the next one go ahead.
@@ -178,7 +178,7 @@ pub trait System: Send + Sync {
     /// it is there.
     fn mount_type(&self, device: u64) -> Option<String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        file_system::mount_type(&mounts, device)
+        mounts::mount_type(&mounts, device)
     }
 
     /// Returns when all that was written to this range before, and what is needed to

@@ -23,7 +23,8 @@ use super::own::{Earlier, OwnRecords};
 use super::reader::Reader;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
-use super::store::{HUGE_PAGE, Store};
+use super::spare::Spare;
+use super::store::Store;
 use super::sync;
 use super::update::{self, InPlace, Writer};
 use bytemuck::Zeroable;
@@ -66,24 +67,8 @@ pub enum Known {
 /// a fourteenth less.
 const FLUSH_AT: usize = 4 << 20;
 
-/// The memory of a transaction, which the next one of the same store gets: where one follows another, its growth, and the page
-/// faults of what the allocator has given back meanwhile, cost as much as what is written there.
-#[derive(Default)]
-pub(super) struct Spare {
-    buffer: Vec<u8>,
-    own: [OwnRecords; INDEX_SLOTS],
-}
-
-impl Spare {
-    /// Empties it, and gives back what a large transaction needed.
-    fn clear(&mut self) {
-        self.buffer.clear();
-        self.buffer.shrink_to(FLUSH_AT);
-        for own in &mut self.own {
-            own.clear();
-        }
-    }
-}
+/// A huge page of x86-64, in bytes.
+const HUGE_PAGE: u64 = 2 << 20;
 
 /// A transaction: what it adds is seen by nobody else before it is committed.
 /// Dropped without a commit, it leaves nothing behind.
@@ -150,6 +135,16 @@ impl Reader for Transaction<'_> {
                 Ok(pushed.get(own as usize).copied())
             }
         }
+    }
+}
+
+impl Store {
+    /// Starts a transaction on top of the newest one. Waits for other writers.
+    pub fn begin(&self, durability: Durability) -> Result<Transaction<'_>> {
+        let lock = self.lock()?;
+        let base = self.catch_up()?;
+        self.check_writable(base.trailer())?;
+        Transaction::new(self, lock, base, durability)
     }
 }
 
@@ -705,7 +700,7 @@ impl Drop for Transaction<'_> {
             buffer: std::mem::take(&mut self.buffer),
             own: std::mem::take(&mut self.own),
         };
-        spare.clear();
+        spare.clear(FLUSH_AT);
         if let Some(mut place) = sync::try_lock(self.store.spare()) {
             *place = Some(spare);
         }

@@ -12,11 +12,11 @@
 //! that a FIFO or a device is not even opened, and that the owner of a file is known that
 //! may not be read. `O_NONBLOCK` and `O_NOFOLLOW` see to what changes in between.
 
+use super::distrust::{Distrust, Flaw};
 use super::error::{Error, Result};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,37 +31,6 @@ pub enum Trust {
         /// Another user whose files count as one's own: for root, who has called sudo.
         as_well: Option<u32>,
     },
-}
-
-/// Why a repository that was found is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Distrust {
-    /// It is the directory's fault, not the file's.
-    of_directory: bool,
-    flaw: Flaw,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    /// It belongs to this user.
-    Owner(u32),
-    /// Others may write it; its permissions.
-    Mode(u32),
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.of_directory {
-            f.write_str("of its directory: ")?;
-        }
-        match self.flaw {
-            Flaw::Owner(user) => write!(f, "it belongs to user {user}"),
-            Flaw::Mode(mode) => write!(
-                f,
-                "others may write it (mode {mode:04o}), which chmod go-w ends"
-            ),
-        }
-    }
 }
 
 /// Opens the file at `path` for reading, or for writing as well.

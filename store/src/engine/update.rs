@@ -18,12 +18,12 @@
 //! Vectors are tries over the number of an element, whose leaves are filled from the first to the last.
 //! The last one is made anew with twice the words until it has its largest size; then a new one begins.
 
-use super::Store;
 use super::error::{Error, Fault, Result};
 use super::leaf::{self, Entry, Keys};
 use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
+use super::store::Store;
 use super::trie::{self, Node};
 use format_spec::file::{IndexSlot, ItemKind, VectorSlot};
 use format_spec::ids::Address;

@@ -1,9 +1,9 @@
 //! Views of compilations.
 
 use super::columns::MOST_OF_A_BYTE;
+use super::cutter::Cutter;
 use super::difference;
 use super::fragment_view::SHT_NOBITS;
-use super::view::Cutter;
 use crate::engine::Record;
 use format_spec::fragment::SectionKind;
 use format_spec::ids::{Address, PieceId};

@@ -5,7 +5,7 @@
 //! in the predecessor, and where (*runs*); what that makes, with all indices translated, differs from the value in few bytes, which follow
 //! (*patches*). SPEC.md, section 19, "Differences". One function ([`Made::predict`]) makes the value for who writes and for who reads.
 
-use super::view::Cutter;
+use super::cutter::Cutter;
 use bytemuck::Zeroable;
 use format_spec::ids::{Address, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};

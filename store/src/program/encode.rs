@@ -11,8 +11,8 @@ use super::ProgramError;
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
 use super::columns::{compress, put_planes};
 use super::compilation_view::outline_crc;
+use super::difference;
 use super::outline::outline;
-use super::{difference, prepare};
 use format_spec::fragment::{
     BodyCheck, CHECKED_FROM, COMPRESSED_FROM, CompressedHeader, FIXUP_DIFFERENCES, FIXUP_WORDS,
     FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing, SectionExtension,
@@ -354,6 +354,28 @@ pub(super) fn translate_fragment(
     Ok(())
 }
 
+/// A compilation's header as it is recorded, without the numbers that depend on how it is recorded.
+pub(super) fn compilation_header(compilation: &Compilation<'_>) -> CompilationHeader {
+    CompilationHeader {
+        member_count: compilation.fragments.len() as u32,
+        section_count: compilation.sections.len() as u32,
+        symbol_count: compilation.symbols.len() as u32,
+        first_global: compilation.first_global,
+        group_count: compilation.groups.len() as u32,
+        binding_count: compilation.bindings.len() as u32,
+        wide_count: 0,
+        shape_count: 0,
+        piece_count: 0,
+        outline_crc: 0,
+        reserved: 0,
+        e_flags: compilation.e_flags,
+        machine: compilation.machine,
+        os_abi: compilation.os_abi,
+        abi_version: compilation.abi_version,
+        bits: compilation.bits,
+    }
+}
+
 /// The arrays of a compilation's value, with the compilation's own numbers for ids and addresses.
 pub(super) struct CompilationValue<'c> {
     header: CompilationHeader,
@@ -399,7 +421,7 @@ impl<'c> CompilationValue<'c> {
                 wide_count: wide.len() as u32,
                 shape_count: outline.shapes.len() as u32,
                 piece_count: outline.pieces.len() as u32,
-                ..prepare::header(compilation)
+                ..compilation_header(compilation)
             },
             members: members.collect(),
             symbols,

@@ -6,12 +6,14 @@
 //! to him and be nobody else's to write; and in the one above nobody else may be able to put another in its place, which
 //! the sticky bit sees to. (What is asked of the repository itself: [`Trust`](crate::engine::Trust).)
 
-use super::locate::STATE_DIRECTORY;
 use super::{ProgramError, Result};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// What a user's own directory below `$XDG_STATE_HOME` is called; and how the name of one elsewhere begins.
+pub(super) const STATE_DIRECTORY: &str = "program-repository";
 
 /// The directory of this process's user in `parent`.
 pub(super) fn directory(parent: &Path) -> PathBuf {

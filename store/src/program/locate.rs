@@ -8,7 +8,8 @@
 //! otherwise must be the user's own or root's ([`Trust::Found`]); if it is not, it is passed
 //! over, and the user is told.
 
-use super::{ProgramError, Repository, Result, local_place};
+use super::local_place::{self, STATE_DIRECTORY};
+use super::{ProgramError, Repository, Result};
 use crate::engine::{self, OpenOptions, Store, Trust, check_place};
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -18,8 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// The file name that is looked for in the directories above an output.
 pub const FILE_NAME: &str = "program.repo";
-/// The per-user directory below `$XDG_STATE_HOME`.
-pub const STATE_DIRECTORY: &str = "program-repository";
 
 /// What of the environment matters; apart, so that tests need not change it.
 #[derive(Clone, Debug, Default)]

@@ -14,6 +14,7 @@ pub mod build;
 mod columns;
 mod compilation_view;
 mod copy;
+mod cutter;
 mod dependencies;
 mod difference;
 mod encode;

@@ -1,6 +1,7 @@
 //! Reading the records of linked images, and of DWARF types.
 
-use super::view::{Cutter, Programs};
+use super::cutter::Cutter;
+use super::view::Programs;
 use super::{ProgramError, Result};
 use crate::engine::Record;
 use format_spec::envelope::Reference;

@@ -8,7 +8,7 @@ use super::{ProgramError, encode, outline};
 use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::fragment::{FragmentHeader, SectionRecord};
-use format_spec::program::{CompilationHeader, SymbolRecord};
+use format_spec::program::SymbolRecord;
 use std::ops::Range;
 
 /// A compilation with the digests of its parts: ready to be added to any
@@ -185,34 +185,12 @@ fn digest(
     Ok(writer.finish())
 }
 
-/// The header as it is recorded, without the numbers that depend on how it is recorded.
-pub(super) fn header(compilation: &Compilation<'_>) -> CompilationHeader {
-    CompilationHeader {
-        member_count: compilation.fragments.len() as u32,
-        section_count: compilation.sections.len() as u32,
-        symbol_count: compilation.symbols.len() as u32,
-        first_global: compilation.first_global,
-        group_count: compilation.groups.len() as u32,
-        binding_count: compilation.bindings.len() as u32,
-        wide_count: 0,
-        shape_count: 0,
-        piece_count: 0,
-        outline_crc: 0,
-        reserved: 0,
-        e_flags: compilation.e_flags,
-        machine: compilation.machine,
-        os_abi: compilation.os_abi,
-        abi_version: compilation.abi_version,
-        bits: compilation.bits,
-    }
-}
-
 fn compilation_digest(
     compilation: &Compilation<'_>,
     fragments: &[Digest],
     encoder: &mut Encoder,
 ) -> Digest {
-    let mut writer = encoder.compilation(&header(compilation));
+    let mut writer = encoder.compilation(&encode::compilation_header(compilation));
     for (fragment, digest) in compilation.fragments.iter().zip(fragments) {
         writer.member(digest, compilation.name(fragment.suffix), fragment.group);
     }

@@ -4,7 +4,8 @@
 //! file. Compressed, a compilation is one LZ4 block of the [planes](super::columns) of its lists.
 
 use super::columns::{ALL_DIFFERENCES, compress, decompress, is_possible, put_planes, take_planes};
-use super::view::{COMPILATION, Cutter, Programs};
+use super::cutter::Cutter;
+use super::view::{COMPILATION, Programs};
 use super::{ProgramError, Result, difference};
 use crate::engine::{Error, Record};
 use format_spec::ids::Address;

@@ -6,10 +6,10 @@
 //! id is another record, checked when that is opened.
 
 use super::compilation_view::CompilationView;
+use super::cutter::Cutter;
 use super::fragment_view::{self, FragmentSection, FragmentView};
 use super::{ProgramError, Result};
 use crate::engine::{Error, Record, Snapshot};
-use bytemuck::Pod;
 use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key};
@@ -25,35 +25,6 @@ pub(super) const COMPILATION: &str = "a compilation's bytes are not those that w
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'s> {
     snapshot: Snapshot<'s>,
-}
-
-/// Cuts records off the front of a value.
-pub(super) struct Cutter<'s> {
-    value: &'s [u8],
-    at: usize,
-}
-
-impl<'s> Cutter<'s> {
-    pub(super) fn new(value: &'s [u8]) -> Self {
-        Cutter { value, at: 0 }
-    }
-
-    /// `count` records, beginning at the next multiple of 8.
-    pub(super) fn slice<T: Pod>(&mut self, count: usize) -> Option<&'s [T]> {
-        let start = self.at.checked_next_multiple_of(8)?;
-        let end = start.checked_add(count.checked_mul(size_of::<T>())?)?;
-        let slice = bytemuck::try_cast_slice(self.value.get(start..end)?).ok()?;
-        self.at = end;
-        Some(slice)
-    }
-
-    pub(super) fn one<T: Pod>(&mut self) -> Option<&'s T> {
-        self.slice(1)?.first()
-    }
-
-    pub(super) fn rest(&self) -> &'s [u8] {
-        &self.value[self.at..]
-    }
 }
 
 impl<'s> Programs<'s> {
