@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct OpenOptions {
     /// Make the repository if there is none.
     pub create: bool,
-    /// Open for reading only: [`Store::begin`] will fail.
+    /// Open for reading only: [`Store::begin`](super::Store::begin) will fail.
     pub read_only: bool,
     /// Address space to reserve, in bytes: how far the file can grow before it
     /// must be opened anew.

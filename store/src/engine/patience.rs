@@ -20,7 +20,7 @@ pub type Tell = dyn Fn(&Path, Option<Holder>) + Send + Sync;
 pub struct Patience {
     /// The user is told, once a wait, when nothing was committed for so long.
     pub tell_after: Duration,
-    /// When nothing was committed for so long, the wait ends with [`Error::Locked`].
+    /// When nothing was committed for so long, the wait ends with [`Error::Locked`](super::Error::Locked).
     pub give_up_after: Duration,
     /// Tells.
     pub tell: Arc<Tell>,
