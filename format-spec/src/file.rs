@@ -204,6 +204,11 @@ pub struct FileState {
     /// 0; or, from before a sync until it has succeeded, the [`doubt_of`] these four words. So
     /// after one that failed, and after one whose process was killed meanwhile, it stays.
     pub doubt: u64,
+    /// How far the file was synced, from its start, for `rising`: an offset like those of trailers.
+    pub swept: StateWord,
+    /// The trailer that `checkpoint` is to lead to when all before its end was synced. No such thing is under way where it is not
+    /// above `checkpoint`.
+    pub rising: StateWord,
 }
 
 /// What stands in [`FileState::doubt`] for a session: boot id (two words), device, inode.
@@ -426,7 +431,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_specification() {
         assert_eq!(size_of::<FileHeader>(), 72);
-        assert_eq!(size_of::<FileState>(), 72);
+        assert_eq!(size_of::<FileState>(), 88);
     }
 
     #[test]

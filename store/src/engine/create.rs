@@ -123,6 +123,8 @@ pub(super) fn write_empty(
         device,
         inode,
         doubt: 0,
+        swept: StateWord::new(0),
+        rising: StateWord::new(0),
     };
     let mut bytes = vec![0; LOG_OFFSET as usize];
     let (header_room, rest) = bytes.split_at_mut(STATE_OFFSET as usize);

@@ -60,15 +60,12 @@ impl Store {
     /// to write is given up.
     pub(super) fn settle(&self, start: u64, end: u64) -> Result<()> {
         self.start_write_back(start, end);
-        if start / self.checkpoint_every() != end / self.checkpoint_every() {
-            // The transaction is as good without. Who is stopped while it syncs is no reason
-            // to say otherwise.
-            match self.move_checkpoint() {
-                Err(Error::Locked { .. }) => {}
-                other => other?,
-            }
+        // The transaction is as good without. Who is stopped while it syncs is no reason
+        // to say otherwise.
+        match self.sweep(end) {
+            Err(Error::Locked { .. }) => Ok(()),
+            other => other,
         }
-        Ok(())
     }
 
     /// Has the kernel begin to write the log to the disk, as far as it is complete

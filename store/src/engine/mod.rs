@@ -54,7 +54,8 @@
 //! * `wait`, `lock`: who may write, and how long one waits for that.
 //! * `snapshot`: what readers see; `batch`: many look-ups at once; `reader`: what transactions can read, too.
 //! * `update`: a commit's changes to the tries; `catch_up`: those that a killed writer left undone.
-//! * `doubt`: syncs that fail. `durable`: what is on the disk. `recovery`: making a file good again, verifying it.
+//! * `doubt`: syncs that fail. `durable`: what is on the disk; `sweep`: what lies before the
+//!   next checkpoint, part by part. `recovery`: making a file good again, verifying it.
 //! * `transaction`: writing. `open`: opening.
 
 mod batch;
@@ -81,6 +82,7 @@ mod replay;
 mod snapshot;
 mod spare;
 mod store;
+mod sweep;
 mod sync;
 mod system;
 mod transaction;

@@ -15,11 +15,11 @@ pub struct OpenOptions {
     /// Address space to reserve, in bytes: how far the file can grow before it
     /// must be opened anew.
     pub reserve: u64,
-    /// Whenever the file has grown by so many bytes, the commit that brought it there
-    /// waits for the disk, when others may write again, and moves the checkpoint.
-    /// Recovery after a power cut reads about twice as much at most, and the tables.
-    /// It costs a sync of the whole file: a durable commit else syncs only what was
-    /// added, a lazy one nothing.
+    /// When the file has grown by so many bytes since the last checkpoint, or by one 32nd of itself if that is
+    /// more, the next one is begun, and is there when it has grown by as much again: meanwhile
+    /// some of the commits wait for a part of the file, of a quarter of this, to be on the disk, when
+    /// others may write again. Recovery after a power cut reads about twice as much at most, and the leaves.
+    /// A durable commit else waits only for what was added, a lazy one for nothing.
     pub checkpoint_every: u64,
     /// The UUID that the repository gets if it is made; a random one without. For
     /// a file that is to take the place of another one (a compaction).

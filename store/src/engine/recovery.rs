@@ -57,6 +57,7 @@ impl Store {
         for offset in [head, checkpoint, durable] {
             self.trailer(offset)?;
         }
+        self.check_sweep(checkpoint)?;
         self.check_doubt()
     }
 
@@ -147,6 +148,7 @@ impl Store {
             }
             // In this order: who finds the session right looks no further.
             self.write_state(offset_of!(FileState, head), &[newest; 4])?;
+            self.write_state(offset_of!(FileState, swept), &[0; 2])?;
             self.write_session()?;
             self.sync_file()
         })
@@ -208,7 +210,8 @@ impl Store {
                 return Ok(());
             }
             if written == 0 {
-                // None was good for those.
+                // None was good for those, nor will be one whose leaves were synced before.
+                self.write_state(offset_of!(FileState, swept), &[0; 2])?;
                 self.write_state(offset_of!(FileState, checkpoint), &[LOG_OFFSET])?;
             }
             written += 1;

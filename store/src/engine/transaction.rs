@@ -41,7 +41,7 @@ use std::mem::offset_of;
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing, but once in a while for a checkpoint, when other writers go on already
+    /// Nothing, but once in a while for a part of a checkpoint, when other writers go on already
     /// ([`OpenOptions::checkpoint_every`](super::OpenOptions)). Survives the death of
     /// any process; a power cut may take the newest transactions away, whole, newest
     /// first.
