@@ -1,6 +1,6 @@
 //! A command that can be run, and what the user asked of `repo-cc` beside it: what all that follows reads.
 
-use super::archiver::Tool;
+use super::archive_tool::Tool;
 use super::compiler::{Compiler, Name, NotFound, Ourselves, Program};
 use super::log::Log;
 use super::pruning::Wish;

@@ -13,6 +13,7 @@
 //! object, once complete, is replaced by a ticket, and that only after it has
 //! been stored. Where anything is doubtful or fails, the object stays.
 
+mod archive_tool;
 mod archiver;
 mod classify;
 pub mod cli;
@@ -34,7 +35,7 @@ mod response;
 mod run;
 mod rustc;
 
-use archiver::Tool;
+use archive_tool::Tool;
 use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Ourselves};
 use invocation::{Asked, Invocation};

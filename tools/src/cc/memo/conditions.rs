@@ -11,7 +11,8 @@ use super::inputs::{self, Inputs, Listing};
 use super::pasting::Pastes;
 use super::places::{Places, is_absence};
 use super::questions;
-use super::scan::{self, Form, Lookup};
+use super::scan;
+use super::text::{Form, Lookup, literal};
 use super::tokens;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
@@ -408,7 +409,7 @@ impl Finder<'_> {
 
     fn follow(&mut self, directory: &[u8], name: &[u8]) -> Result<(), &'static str> {
         for text in self.definitions(name).into_iter().flatten() {
-            match scan::literal(&text) {
+            match literal(&text) {
                 Some((form, name)) => {
                     let lookup = Lookup {
                         form,
@@ -570,7 +571,7 @@ const PRECOMPILED: [&[u8]; 2] = [b".gch", b".pch"];
 
 /// Whether a macro's text is a name of a header, or another macro.
 fn is_name_or_word(text: &[u8]) -> bool {
-    let rest = match scan::literal(text) {
+    let rest = match literal(text) {
         Some((_, name)) => text[name.len() + 2..].trim_ascii(),
         None => {
             let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';

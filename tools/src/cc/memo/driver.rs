@@ -1,8 +1,8 @@
 //! Where a compiler's driver looks for what it runs and reads of its own: the places before the one where it finds it, at
 //! which something may come to be.
 
-use super::ask::Parts;
 use super::inputs;
+use super::parts::Parts;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -102,17 +102,6 @@ impl Searched {
 fn is_runnable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file())
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-/// Adds the libraries of these names where the environment says that they are looked for first.
-pub fn add_libraries(name: &OsStr, parts: &mut Parts<'_>) -> Result<(), &'static str> {
-    let Some(list) = env::var_os("LD_LIBRARY_PATH") else {
-        return Ok(());
-    };
-    for directory in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
-        parts.perhaps(&inputs::path(directory).join(name))?;
-    }
-    Ok(())
 }
 
 /// Adds where clang looks for installations of gcc, of which it takes the newest, and for files with options.

@@ -23,14 +23,17 @@ pub mod explain;
 pub mod inputs;
 pub mod key;
 pub mod observed;
+mod parts;
 mod pasting;
 mod place;
 mod places;
 mod questions;
 mod reach;
+mod rows;
 mod scan;
 pub mod shared;
 mod statistics;
+mod text;
 mod tokens;
 
 use observed::Observed;

@@ -7,6 +7,7 @@
 
 use super::assembly::{self, Assembly};
 use super::reach;
+use super::rows::{Operand, rows};
 use super::tokens::{Lexer, Token};
 use std::collections::BTreeSet;
 
@@ -45,9 +46,6 @@ const NOT_TO_BE_MADE: [(&[u8], &str, Where); 11] = {
         (b"__TIMESTAMP__", DATE, All),
     ]
 };
-
-/// An operand of `##`: a word, or a parameter.
-pub type Operand = Option<Vec<u8>>;
 
 /// Something that must not be made.
 #[derive(Clone, Debug)]
@@ -275,51 +273,6 @@ fn can_make(name: &[u8], words: &BTreeSet<Vec<u8>>, rows: &BTreeSet<Vec<Operand>
             return false;
         }
     }
-}
-
-/// Words that are put together, in a row.
-pub struct Row {
-    /// What is between the `##`.
-    pub operands: Vec<Operand>,
-    /// It is the name of a type.
-    pub is_type: bool,
-}
-
-/// The rows in the definition of a macro, from its name on.
-pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
-    let mut found = Vec::new();
-    let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
-    let mut start = 1;
-    if line.get(1) == Some(&Token::Other(b'(')) {
-        let end = line.iter().position(|token| *token == Token::Other(b')'));
-        start = end.unwrap_or(line.len());
-        parameters.extend(line[1..start].iter().filter_map(|token| match token {
-            Token::Word(word) => Some(*word),
-            _ => None,
-        }));
-    }
-    let body = line.get(start..).unwrap_or_default();
-    let mut at = 0;
-    while at < body.len() {
-        let first = at;
-        let mut operands: Vec<Operand> = Vec::new();
-        while let Some(Token::Word(word)) = body.get(at) {
-            operands.push((!parameters.contains(word)).then(|| word.to_vec()));
-            if body.get(at + 1) != Some(&Token::Paste) {
-                break;
-            }
-            at += 2;
-        }
-        at += 1;
-        // What follows such a word is the name of a type.
-        let before = first.checked_sub(1).map(|before| body[before]);
-        let keywords = [&b"struct"[..], b"class", b"union", b"enum", b"typename"];
-        let is_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
-        if operands.len() > 1 {
-            found.push(Row { operands, is_type });
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Only a macro whose whole text is the question has such a name. Outside of `#if` and `#elif` either name is an error if it is replaced.
 
-use super::scan::{Cursor, Form, Lookup, is_in_definition, literal};
+use super::text::{Cursor, Form, Lookup, is_in_definition, literal};
 use super::tokens::{Lexer, Token};
 use memchr::memmem;
 

@@ -3,7 +3,7 @@
 //! From the words of the directives macros are followed to the words of their bodies. What a macro puts together may be another macro: any
 //! whose name starts and ends as the row of operands does.
 
-use super::pasting::{Operand, rows};
+use super::rows::{Operand, rows};
 use super::tokens::{Lexer, Token};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! The tokens of a source, as far as it matters here: in lines, with those that they go on in.
 
-use super::scan::is_part;
+use super::text::is_part;
 
 /// A token, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,51 @@
+//! What stands around `##` in the definition of a macro.
+
+use super::tokens::Token;
+
+/// An operand of `##`: a word, or a parameter.
+pub type Operand = Option<Vec<u8>>;
+
+/// Words that are put together, in a row.
+pub struct Row {
+    /// What is between the `##`.
+    pub operands: Vec<Operand>,
+    /// It is the name of a type.
+    pub is_type: bool,
+}
+
+/// The rows in the definition of a macro, from its name on.
+pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
+    let mut found = Vec::new();
+    let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
+    let mut start = 1;
+    if line.get(1) == Some(&Token::Other(b'(')) {
+        let end = line.iter().position(|token| *token == Token::Other(b')'));
+        start = end.unwrap_or(line.len());
+        parameters.extend(line[1..start].iter().filter_map(|token| match token {
+            Token::Word(word) => Some(*word),
+            _ => None,
+        }));
+    }
+    let body = line.get(start..).unwrap_or_default();
+    let mut at = 0;
+    while at < body.len() {
+        let first = at;
+        let mut operands: Vec<Operand> = Vec::new();
+        while let Some(Token::Word(word)) = body.get(at) {
+            operands.push((!parameters.contains(word)).then(|| word.to_vec()));
+            if body.get(at + 1) != Some(&Token::Paste) {
+                break;
+            }
+            at += 2;
+        }
+        at += 1;
+        // What follows such a word is the name of a type.
+        let before = first.checked_sub(1).map(|before| body[before]);
+        let keywords = [&b"struct"[..], b"class", b"union", b"enum", b"typename"];
+        let is_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
+        if operands.len() > 1 {
+            found.push(Row { operands, is_type });
+        }
+    }
+    found
+}
