@@ -139,7 +139,9 @@ mod engine {
             for i in records.clone() {
                 if (i - records.start).is_multiple_of(GROUP) {
                     let group = i..(i + GROUP).min(records.end);
-                    transaction.base().prefetch_keys(index, workload.keys(group));
+                    transaction
+                        .base()
+                        .prefetch_keys(index, workload.keys(group));
                 }
                 let inserted = transaction.insert(index, &workload.key(i), workload.value(i));
                 inserted.expect("inserts");

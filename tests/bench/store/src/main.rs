@@ -1,16 +1,6 @@
 //! The storage engine side by side with embedded databases, in one run.
 //!
-//! ```text
-//! bench-store [--records N] [--rounds N] [--dir DIRECTORY] [--only NAME,…]
-//! bench-store --growth 1,4,16,64 [--dir DIRECTORY]
-//! ```
-//!
-//! `--only` names parts (floor, bulk, batches, lazy, contention) or stores (lmdb,
-//! redb, fjall, rocksdb; ours always takes part), or both. Each line is printed as
-//! soon as it is measured; medians, spreads and ratios come last.
-//!
-//! `--growth` fills one store up to so many million records, and measures how commits and lookups
-//! change. 64 million need 8 GB of disk, and as much memory for lookups from the page cache.
+//! `--help` says what can be asked for. Each line is printed as soon as it is measured.
 //!
 //! Keys are 32-byte digests, values log-normal around a median of 300 bytes and
 //! a mean of 800, as fragments of programs are. What counts are the ratios: all
@@ -23,73 +13,65 @@ mod report;
 mod workload;
 
 use candidates::Kind;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use report::Report;
 use std::path::PathBuf;
 use workload::Workload;
 
 const PARTS: [&str; 5] = ["floor", "bulk", "batches", "lazy", "contention"];
 
+/// The storage engine side by side with embedded databases, in one run: what counts are the ratios.
+#[derive(Parser)]
+#[command(name = "bench-store", version)]
 struct Arguments {
+    /// How many records each store gets
+    #[arg(long, default_value_t = 1_000_000)]
     records: usize,
+    /// How often everything is measured: medians, spreads and ratios come last
+    #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Where the files are made: on the disk that is to be measured [default: a temporary directory]
+    #[arg(long = "dir", value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// Millions of records.
+    /// Instead, fill one store up to so many million records, and measure at each number how commits and lookups have changed
+    ///
+    /// 64 million need 8 GB of disk, and as much memory for lookups from the page cache.
+    #[arg(long, value_name = "MILLIONS", value_delimiter = ',')]
     growth: Vec<u64>,
-    parts: Vec<&'static str>,
-    kinds: Vec<Kind>,
+    /// Only these parts (floor, bulk, batches, lazy, contention) or stores (lmdb, redb, fjall, rocksdb, as far as they were built;
+    /// ours always takes part), or both
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
+    only: Vec<String>,
 }
 
-fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments {
-        records: 1_000_000,
-        rounds: 3,
-        directory: None,
-        growth: Vec::new(),
-        parts: PARTS.to_vec(),
-        kinds: Kind::all(),
-    };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match word.as_str() {
-            "--records" => arguments.records = value()?.parse().map_err(|_| "bad number")?,
-            "--rounds" => arguments.rounds = value()?.parse().map_err(|_| "bad number")?,
-            "--dir" => arguments.directory = Some(value()?.into()),
-            "--growth" => {
-                let millions = value()?
-                    .split(',')
-                    .map(str::parse)
-                    .collect::<Result<_, _>>();
-                arguments.growth = millions.map_err(|_| "bad number")?;
-            }
-            "--only" => only(&mut arguments, &value()?)?,
-            _ => return Err(format!("unknown argument {word}")),
-        }
-    }
-    Ok(arguments)
+fn names() -> Vec<&'static str> {
+    let kinds = Kind::all().into_iter().map(Kind::name);
+    PARTS.into_iter().chain(kinds).collect()
 }
 
-/// Leaves only what is named: if no part is, all of them, and likewise the stores.
-fn only(arguments: &mut Arguments, names: &str) -> Result<(), String> {
-    let (mut parts, mut kinds) = (Vec::new(), Vec::new());
-    for name in names.split(',') {
-        let part = PARTS.into_iter().find(|&part| part == name);
-        let kind = Kind::all().into_iter().find(|kind| kind.name() == name);
-        match (part, kind) {
-            (Some(part), _) => parts.push(part),
-            (None, Some(kind)) => kinds.push(kind),
-            (None, None) => return Err(format!("--only: no part or store {name}")),
+impl Arguments {
+    /// The parts that were named; if none was, all of them.
+    fn parts(&self) -> Vec<&'static str> {
+        let is_named = |part: &&str| self.only.iter().any(|name| name == part);
+        let named: Vec<_> = PARTS.into_iter().filter(is_named).collect();
+        match named.is_empty() {
+            true => PARTS.to_vec(),
+            false => named,
         }
     }
-    if !parts.is_empty() {
-        arguments.parts = parts;
+
+    /// Likewise the stores.
+    fn kinds(&self) -> Vec<Kind> {
+        let is_named = |kind: &Kind| self.only.iter().any(|name| name == kind.name());
+        let mut named: Vec<_> = Kind::all().into_iter().filter(is_named).collect();
+        if named.is_empty() {
+            return Kind::all();
+        }
+        named.retain(|&kind| kind != Kind::Store);
+        named.insert(0, Kind::Store);
+        named
     }
-    if !kinds.is_empty() {
-        kinds.retain(|&kind| kind != Kind::Store);
-        kinds.insert(0, Kind::Store);
-        arguments.kinds = kinds;
-    }
-    Ok(())
 }
 
 fn main() {
@@ -97,10 +79,8 @@ fn main() {
     if words.next().as_deref() == Some(parts::WRITER) {
         return parts::writer(words);
     }
-    let arguments = arguments().unwrap_or_else(|error| {
-        eprintln!("bench-store: error: {error}");
-        std::process::exit(2);
-    });
+    let arguments = Arguments::parse();
+    let (parts, kinds) = (arguments.parts(), arguments.kinds());
     let directory = match &arguments.directory {
         Some(directory) => tempfile::tempdir_in(directory),
         None => tempfile::tempdir(),
@@ -119,14 +99,14 @@ fn main() {
     let mut report = Report::default();
     for round in 1..=arguments.rounds {
         println!("\nround {round} of {}", arguments.rounds);
-        for &part in &arguments.parts {
+        for &part in &parts {
             let path = directory.path();
             match part {
                 "floor" => parts::floor(&mut report, path, &workload),
                 "lazy" => parts::lazy(&mut report, path, &workload),
                 "contention" => parts::contention(&mut report, path),
                 _ => {
-                    for &kind in &arguments.kinds {
+                    for &kind in &kinds {
                         match part {
                             "bulk" => parts::bulk(&mut report, path, kind, &workload),
                             _ => parts::batches(&mut report, path, kind, &workload),
