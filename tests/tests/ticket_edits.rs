@@ -86,6 +86,8 @@ fn another_program_is_never_made_silently() {
             &["--remove-section=.data", "--strip-symbol=table"],
             ".data",
         ),
+        (&objcopy, &["--update-section", ".text=note.txt"], ".text"),
+        (&objcopy, &["--set-section-alignment", ".text=64"], ".text"),
         (&strip, &["--strip-all"], ""),
     ];
     for (tool, arguments, named) in edits {
@@ -144,12 +146,19 @@ fn what_changes_nothing_is_honoured() {
 fn without_its_note_it_is_no_empty_object() {
     let [gcc, objcopy] = require!("gcc", "objcopy");
     let field = Field::new(gcc);
+    let renamed = "--rename-section=.note.repo=.words";
+    for option in ["--prefix-sections=.my", renamed] {
+        std::fs::copy(field.scratch.join("a.o"), field.scratch.join("edited.o")).unwrap();
+        field.tool(&objcopy, &[option, "edited.o"]).ok();
+        says_that_it_was_changed(&field.link("edited.o").failed(), "edited.o");
+    }
     for name in ["main.o", "a.o"] {
         let words = ["--remove-section=.note.repo", name];
         field.tool(&objcopy, &words).ok();
     }
-    let errors = field.link("a.o").failed().errors();
-    assert!(errors.contains(tickets::EXPLANATION), "{errors}");
+    let link = field.link("a.o").failed();
+    says_that_it_was_changed(&link, "a.o");
+    says_that_it_was_changed(&link, "main.o");
     for name in ["ld", "gold", "ld.lld", "mold"] {
         let Some(linker) = repo_tests::tools::find(name) else {
             continue;
@@ -158,6 +167,15 @@ fn without_its_note_it_is_no_empty_object() {
         let errors = failed.failed().errors();
         assert!(errors.contains(tickets::EXPLANATION), "{name}: {errors}");
     }
+}
+
+/// Each such file is named once, with what to do; and not that two files define a name that no source has.
+fn says_that_it_was_changed(link: &Run, name: &str) {
+    let errors = link.errors();
+    let start = format!("{name}: another tool");
+    assert_eq!(errors.matches(&start).count(), 1, "{errors}");
+    assert!(errors.contains("repo-dump --materialize"), "{errors}");
+    assert!(!errors.contains("duplicate symbol"), "{errors}");
 }
 
 /// Undefined symbols wait for the final link, so they do not stop `ld -r`: a symbol that is defined twice does.

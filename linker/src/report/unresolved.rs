@@ -13,7 +13,8 @@ use crate::report::undefined_hints;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::resolution::Duplicate;
 use crate::resolve::symbol_table::{SymbolTable, flag};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use tickets::TicketError;
 
 /// Reports names that two files define, with both places.
 pub fn report_duplicates(
@@ -27,7 +28,11 @@ pub fn report_duplicates(
     if args.allow_multiple_definition {
         return;
     }
+    let ruined = refuse_ruined_tickets(files, symbols, duplicates, diag);
     for duplicate in duplicates {
+        if ruined == Some(duplicate.symbol) {
+            continue;
+        }
         let key = symbols.key(duplicate.symbol);
         let at = |file: FileId, index: u32| {
             let input = files.get(file);
@@ -57,6 +62,29 @@ pub fn report_duplicates(
             &at(duplicate.file, duplicate.index),
         );
     }
+}
+
+/// A ticket whose note was removed or renamed is taken for an object, in which the explanation that stops `ld -r` is
+/// defined twice. Gives that symbol, of which nothing else is to be said.
+fn refuse_ruined_tickets(
+    files: &Files,
+    symbols: &SymbolTable,
+    duplicates: &[Duplicate],
+    diag: &Diagnostics,
+) -> Option<SymbolId> {
+    let explanation = symbols.find(tickets::DOTTED_EXPLANATION.as_bytes())?;
+    let twice = |duplicate: &&Duplicate| duplicate.symbol == explanation;
+    let ruined: BTreeSet<FileId> = duplicates
+        .iter()
+        .filter(twice)
+        .map(|duplicate| duplicate.file)
+        .collect();
+    for &file in &ruined {
+        let what = "its note is not there any more".to_owned();
+        let error = TicketError::Edited { what };
+        diag.error(format!("{}: {error}", files.get(file)));
+    }
+    (!ruined.is_empty()).then_some(explanation)
 }
 
 /// An object that holds nothing but gcc's intermediate code says so with a symbol. Without its plugin there would be

@@ -29,10 +29,38 @@ pub fn check(file: &[u8], ticket: &Ticket, repository: &Repository) -> Result<()
 
 /// What of an object matters to a link.
 struct Facts {
-    /// By name: type and flags.
-    sections: BTreeMap<Vec<u8>, (u32, u64)>,
+    /// By name.
+    sections: BTreeMap<Vec<u8>, Section>,
     /// By name: what each symbol of other than local binding is, sorted.
     symbols: BTreeMap<Vec<u8>, Vec<Global>>,
+}
+
+/// A section: what stands for those of the object is empty, and what fills or aligns it was meant for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Section {
+    sh_type: u32,
+    flags: u64,
+    size: u64,
+    alignment: u64,
+}
+
+impl Section {
+    fn of(section: &SectionHeader64<LE>) -> Section {
+        // A note names its repository's path and its command, which are nothing to a link; and tables may be aligned anew.
+        let is_note = section.sh_type.get(LE) == elf::SHT_NOTE;
+        let flags = section.sh_flags.get(LE);
+        let is_loaded = flags & u64::from(elf::SHF_ALLOC) != 0;
+        Section {
+            sh_type: section.sh_type.get(LE),
+            flags,
+            size: if is_note { 0 } else { section.sh_size.get(LE) },
+            alignment: if is_loaded {
+                section.sh_addralign.get(LE)
+            } else {
+                0
+            },
+        }
+    }
 }
 
 /// A symbol that other files can see.
@@ -70,11 +98,10 @@ impl Facts {
         let mut sections = BTreeMap::new();
         for section in table.iter().filter(|section| !is_table(section)) {
             let name = table.section_name(LE, section).map_err(damaged)?.to_vec();
-            let facts = (section.sh_type.get(LE), section.sh_flags.get(LE));
-            if let Some(twice) = sections.insert(name, facts) {
+            if let Some(twice) = sections.insert(name, Section::of(section)) {
                 return Err(format!(
                     "it has two sections of one name, of type {}",
-                    twice.0
+                    twice.sh_type
                 ));
             }
         }
@@ -108,10 +135,14 @@ impl Facts {
             match self.sections.get(name) {
                 None => return Some(format!("section {} is missing", shown(name))),
                 Some(now) if now != facts => {
-                    return Some(format!(
-                        "section {} has another type or other flags",
-                        shown(name)
-                    ));
+                    let what = match now {
+                        _ if (now.sh_type, now.flags) != (facts.sh_type, facts.flags) => {
+                            "has another type or other flags"
+                        }
+                        _ if now.size != facts.size => "has other contents",
+                        _ => "has another alignment",
+                    };
+                    return Some(format!("section {} {what}", shown(name)));
                 }
                 Some(_) => {}
             }

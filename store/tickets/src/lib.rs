@@ -22,4 +22,6 @@ pub mod ticket;
 pub mod write;
 
 pub use ticket::{Ticket, TicketError, is_fat, is_ticket, within_fat};
-pub use write::{EXPLANATION, make_fat, named_path, ticket_bytes, write_ticket};
+pub use write::{
+    DOTTED_EXPLANATION, EXPLANATION, make_fat, named_path, ticket_bytes, write_ticket,
+};

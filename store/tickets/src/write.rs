@@ -31,6 +31,9 @@ use store::program::{CompilationView, ProgramError, Programs, Repository, sectio
 /// The undefined symbol that stops other linkers.
 pub const EXPLANATION: &str = "ticket__link_with_repo_ld";
 
+/// The symbol that is defined twice, so that `ld -r` stops: [`EXPLANATION`] behind a dot.
+pub const DOTTED_EXPLANATION: &str = ".ticket__link_with_repo_ld";
+
 /// The string table's beginning: the empty name, the explanation with its dot, and the names of the sections that every
 /// ticket has.
 const FIRST_STRINGS: &[u8] =
