@@ -203,6 +203,40 @@ fn machine_code_beside_intermediate_code() {
     });
 }
 
+/// gcc's driver asks for libraries with `-r`, too, which only the final link can have. Of intermediate code alone it makes
+/// intermediate code again, and of a mixture machine code.
+#[test]
+fn objects_that_are_united_first() {
+    with_each_compiler(|lto| {
+        lto.write(
+            "main.c",
+            r#"
+            #include <stdio.h>
+            int half(int); int native(int);
+            int main(void) { printf("%d %d\n", half(84), native(1)); }"#,
+        );
+        lto.write(
+            "half.c",
+            "int double_it(int); int half(int n) { return double_it(n) / 4; }",
+        );
+        lto.write("double.c", "int double_it(int n) { return n * 2; }");
+        lto.write("native.c", "int native(int n) { return n + 6; }");
+        lto.cc("-O2 -flto -g -c main.c half.c double.c");
+        lto.cc("-O2 -fno-lto -c native.c");
+        for (united, others) in [
+            ("half.o double.o", "main.o native.o"),
+            ("main.o half.o double.o", "native.o"),
+            ("half.o native.o double.o", "main.o"),
+            ("native.o main.o half.o double.o", ""),
+        ] {
+            let line = format!("-flto -O2 -r {united} -o united.o");
+            lto.bench.driver(Linker::Ours, lto.compiler.c, &line).ok();
+            let line = format!("-flto -O2 united.o {others}");
+            lto.both_say(lto.compiler.c, &line, "42 7\n");
+        }
+    });
+}
+
 #[test]
 fn members_of_archives() {
     with_each_compiler(|lto| {

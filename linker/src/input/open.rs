@@ -6,7 +6,7 @@
 //! parsed that the archives' symbol indexes say can be needed ([`candidates`]).
 
 use crate::args::environment::Environment;
-use crate::args::{Args, InputArg, InputFormat, InputKind, InputState};
+use crate::args::{Args, InputArg, InputFormat, InputKind, InputState, OutputKind};
 use crate::base::ids::FileId;
 use crate::elf::{self, Ehdr, c};
 use crate::input::elf_object::{Malformed, check_ident, is_bitcode, machine_name};
@@ -221,7 +221,9 @@ pub fn open_produced<'a>(
         static_only: args.inputs.last().is_some_and(|i| i.state.static_only),
         ..InputState::default()
     };
-    for name in &produced.libraries {
+    // With `-r` what new code needs stays undefined, and the final link has these libraries.
+    let is_image = args.kind != OutputKind::Relocatable;
+    for name in produced.libraries.iter().filter(|_| is_image) {
         opener.input(&InputArg {
             kind: InputKind::Library(std::ffi::OsStr::from_bytes(name).into()),
             state,

@@ -85,7 +85,9 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     resolution::define(&files, &symbols, &sections);
     let (definitions, duplicates) = resolution::publish(&files, &symbols, &sections, diag);
     report_duplicates(args, &files, &symbols, &sections, &duplicates, diag);
-    refuse_intermediate_code(&files, &symbols, diag);
+    let compiled = opened.compiled.as_ref();
+    let has_made = |file| compiled.is_some_and(|compiled| compiled.has_made(file));
+    refuse_intermediate_code(&files, &symbols, has_made, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
     let inside = assign::define_inside(scripts, &symbols);
     let assigned = assign::define(scripts, arrangement.is_some(), &symbols, diag);
@@ -123,6 +125,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
         arena: &arena,
         arrangement: arrangement.as_ref(),
         files: &files,
+        compiled,
         sections: &sections,
         frames: &frames,
         definitions: &definitions,

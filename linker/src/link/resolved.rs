@@ -98,7 +98,7 @@ pub fn resolve<'l, 'a>(
     // A discarded group defines nothing: before the definitions that count are chosen.
     resolution::discard_groups(&files, &lost_groups, &sections, diag);
     let definitions = define(link, &files, &symbols, &sections, &mut outputs);
-    refuse_intermediate_code(&files, &symbols, diag);
+    refuse_intermediate_code(&files, &symbols, |_| false, diag);
     refuse_other_tables(&files, &symbols, diag);
     cross_reference::trace(args, &files, &symbols, &linked, diag);
     check(diag)?;

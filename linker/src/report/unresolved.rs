@@ -88,13 +88,18 @@ fn refuse_ruined_tickets(
 }
 
 /// An object that holds nothing but gcc's intermediate code says so with a symbol. Without its plugin there would be
-/// nothing of it in the output.
-pub fn refuse_intermediate_code(files: &Files, symbols: &SymbolTable, diag: &Diagnostics) {
+/// nothing of it in the output, so that must be a file of which this is meant (`may_be`).
+pub fn refuse_intermediate_code(
+    files: &Files,
+    symbols: &SymbolTable,
+    may_be: impl Fn(FileId) -> bool,
+    diag: &Diagnostics,
+) {
     let Some(id) = symbols.find(b"__gnu_lto_slim") else {
         return;
     };
     let key = symbols.key(id);
-    if key.in_object() {
+    if key.in_object() && !may_be(key.file()) {
         diag.error(format!(
             "{}: holds only gcc's intermediate code for link-time optimisation, and no plugin takes it; link with gcc \
              (without -fno-lto), or compile with -ffat-lto-objects",

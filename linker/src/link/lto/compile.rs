@@ -47,6 +47,7 @@ use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::ops::Range;
+use std::path::Path;
 
 /// A file that the plugin has taken.
 struct Taken<'a> {
@@ -65,6 +66,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Whether the plugin made this file. Of `-r`, that is intermediate code again, for the final link to compile.
+    pub fn has_made(&self, file: FileId) -> bool {
+        self.made.contains(&file.0)
+    }
+
     /// COMDAT groups that belong to what the plugin made, with the file that each belongs to. Call it after extraction.
     ///
     /// A compiler that was told that its definitions are the ones may make code of them without a group (gcc does).
@@ -113,7 +119,9 @@ pub fn compile<'a>(
         diag.error(why);
         Failed
     };
+    let native = machine_code(files, &intermediate, args);
     let mut loaded = load(plugin, args).map_err(failed)?;
+    show(&mut loaded, native).map_err(failed)?;
     let mut taken = Vec::new();
     let mut left = Vec::new();
     for input in intermediate {
@@ -151,6 +159,7 @@ pub fn compile<'a>(
     let leaves_out = |taken: &Taken| is_bitcode(taken.input.data);
     if !unlinked.iter().all(|(taken, _)| leaves_out(taken)) {
         loaded = renew(loaded, plugin, args).map_err(failed)?;
+        show(&mut loaded, native).map_err(failed)?;
         for (taken, _) in &mut linked {
             match offer(&mut loaded, &taken.input).map_err(failed)? {
                 Some(claimed) if claimed.symbols == taken.claimed.symbols => {
@@ -219,6 +228,40 @@ fn renew(loaded: Plugin, plugin: &args::Plugin, args: &Args) -> Result<Plugin, P
     loaded.renew(&options(plugin, args), output(args), &args.output)
 }
 
+/// Of `-r`, a file of machine code among the inputs. gcc's plugin makes intermediate code of several such files only if
+/// there is nothing else, which could not be in one object with it; so it is shown one.
+fn machine_code<'a>(
+    files: &Files<'a>,
+    intermediate: &[Intermediate<'a>],
+    args: &Args,
+) -> Option<Native<'a>> {
+    if args.kind != OutputKind::Relocatable {
+        return None;
+    }
+    let others: HashSet<FileId> = intermediate.iter().map(|input| input.file).collect();
+    files.iter().find_map(|(id, file)| {
+        let is_whole = !file.lazy && file.member.is_none() && file.object().is_some();
+        (is_whole && !others.contains(&id)).then_some(Native {
+            path: file.path,
+            size: file.data.len() as u64,
+        })
+    })
+}
+
+/// A file that is no intermediate code.
+#[derive(Clone, Copy)]
+struct Native<'a> {
+    path: &'a Path,
+    size: u64,
+}
+
+fn show(loaded: &mut Plugin, native: Option<Native>) -> Result<(), PluginError> {
+    if let Some(native) = native {
+        loaded.claim(native.path, 0, native.size)?;
+    }
+    Ok(())
+}
+
 fn offer(loaded: &mut Plugin, input: &Intermediate) -> Result<Option<Claimed>, PluginError> {
     loaded.claim(input.path, input.offset, input.data.len() as u64)
 }
@@ -267,7 +310,7 @@ fn resolve(
     let (_, mut duplicates) = resolution::publish(files, &symbols, &sections, diag);
     symbol_versions::settle_aliases(files, &symbols, &mut duplicates);
     report_duplicates(args, files, &symbols, &sections, &duplicates, diag);
-    refuse_intermediate_code(files, &symbols, diag);
+    refuse_intermediate_code(files, &symbols, |_| false, diag);
     check(diag)?;
     let dynamic = is_dynamic(args, files);
     let mut linker_symbols = LinkerSymbols::new();

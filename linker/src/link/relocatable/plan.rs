@@ -25,6 +25,7 @@ use crate::input::object::Object;
 use crate::input::open::InputArena;
 use crate::input::parts::Section;
 use crate::layout::scripting::{Arrangement, Described, Step};
+use crate::link::lto::Compiled;
 use crate::link::relocatable::assign::Inside;
 use crate::link::relocatable::frames::Frames;
 use crate::link::relocatable::statements::{Effect, Marked, Statements};
@@ -113,6 +114,7 @@ const KEY_FLAGS: u64 = !(shf::MERGE | shf::STRINGS | shf::GROUP | shf::INFO_LINK
 struct Planner<'l, 'a> {
     plan: Plan<'a>,
     files: &'l Files<'a>,
+    compiled: Option<&'l Compiled>,
     sections: &'l Sections,
     frames: &'l Frames,
     diag: &'l Diagnostics,
@@ -148,6 +150,8 @@ pub struct Subject<'l, 'a> {
     /// What a script says.
     pub arrangement: Option<&'l Arrangement<'l>>,
     pub files: &'l Files<'a>,
+    /// What was made of intermediate code.
+    pub compiled: Option<&'l Compiled>,
     pub sections: &'l Sections,
     /// The lists of frames, which must be settled.
     pub frames: &'l Frames,
@@ -164,6 +168,7 @@ pub fn plan<'a>(subject: Subject<'_, 'a>, notes: Notes) -> Plan<'a> {
         arena,
         arrangement,
         files,
+        compiled,
         sections,
         frames,
         definitions,
@@ -180,6 +185,7 @@ pub fn plan<'a>(subject: Subject<'_, 'a>, notes: Notes) -> Plan<'a> {
             offset: vec![0; sections.count()],
         },
         files,
+        compiled,
         sections,
         frames,
         diag,
@@ -313,7 +319,11 @@ impl<'a> Planner<'_, 'a> {
                 let Some(section) = input.object().and_then(|object| object.section(number)) else {
                     continue;
                 };
-                if is_left_out(&section) || (own_build_id && section.name == b".note.gnu.build-id")
+                let is_made = self
+                    .compiled
+                    .is_some_and(|compiled| compiled.has_made(file));
+                if is_left_out(&section, is_made)
+                    || (own_build_id && section.name == b".note.gnu.build-id")
                 {
                     self.sections.remove_state(id, state::ALIVE);
                     continue;
@@ -705,9 +715,11 @@ fn key_of<'a>(section: &Section<'a>, link: Option<OutId>) -> Key<'a> {
     key
 }
 
-/// What means nothing in the output: intermediate code of one file, which the united machine code makes stale.
-fn is_left_out(section: &Section) -> bool {
+/// What means nothing in the output: intermediate code of one file, which the united machine code makes stale. That of a
+/// file that a plugin `is_made` is of all.
+fn is_left_out(section: &Section, is_made: bool) -> bool {
     section.flags & shf::ALLOC == 0
+        && !is_made
         && (section.name.starts_with(b".gnu.lto_")
             || section.name.starts_with(b".gnu.debuglto_")
             || section.name.starts_with(b".llvm.lto"))
