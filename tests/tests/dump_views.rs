@@ -294,6 +294,7 @@ fn nothing_is_anonymous_that_has_a_source() {
     ] {
         let text = dump(&scratch, view).ok().text();
         assert!(!text.contains("(anonymous)"), "{view:?}: {text}");
+        assert!(!text.contains("anonymous:"), "{view:?}: {text}");
         let source = if view == ["b.o"] || view == of_b {
             "b.cc"
         } else {
@@ -303,6 +304,24 @@ fn nothing_is_anonymous_that_has_a_source() {
             text.contains(&format!("debug information of {source}")),
             "{view:?}: {text}"
         );
+    }
+    // What refers to something without a name says what that is.
+    let text = dump(&scratch, &["b.o"]).ok().text();
+    let refers = |line: &str| line.contains("-> head of frame descriptions (CIE)");
+    assert!(text.lines().any(refers), "{text}");
+    // What a list calls it, it is found by.
+    let text = dump(&scratch, &["fragments", "debug information of b.cc"]);
+    let text = text.ok().text();
+    assert!(
+        text.contains("is:          debug information of b.cc"),
+        "{text}"
+    );
+    let text = dump(&scratch, &["fragments", "debug information"])
+        .ok()
+        .text();
+    for source in ["a.cc", "b.cc"] {
+        let what = format!("debug information of {source}");
+        assert!(text.contains(&what), "{text}");
     }
     // Debug information that was edited is changed, not gone and new.
     let text = dump(&scratch, &["--diff", "before.o", "a.o"]).ok().text();

@@ -188,7 +188,7 @@ pub enum Found {
 }
 
 /// The definitions that a digest prefix or a symbol's name means, as the object has it or as the source does; if there are
-/// none, those of which it is a part of a name.
+/// none, those of which it is a part of a name, or of what lists call those without a name.
 pub fn find(model: &Model<'_>, which: &str) -> Result<Found> {
     if let Some(digest) = model.find_prefix(Index::Fragments, "fragment", which)? {
         return Ok(Found::Exactly(vec![digest]));
@@ -214,6 +214,9 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Found> {
             }
         }
     }
+    if found.is_empty() {
+        found = nameless(model, which)?;
+    }
     let best = found.values().max().copied();
     let found = found
         .into_iter()
@@ -221,7 +224,9 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Found> {
     let addresses: Vec<Address> = found.map(|(address, _)| address).collect();
     match (best, &addresses[..]) {
         (None, _) => {
-            bail!("no definition has the digest {which}, or a name that has {which} in it")
+            bail!(
+                "no definition has the digest {which}, or a name that has {which} in it, or is called that"
+            )
         }
         (Some(Likeness::Part), [_, _, ..]) => Ok(Found::Like(addresses)),
         _ => {
@@ -232,6 +237,24 @@ pub fn find(model: &Model<'_>, which: &str) -> Result<Found> {
             Ok(Found::Exactly(digests?))
         }
     }
+}
+
+/// The definitions without a name of which this is in what lists call them: `debug information of a.c`.
+fn nameless(model: &Model<'_>, which: &str) -> Result<BTreeMap<Address, Likeness>> {
+    let mut found = BTreeMap::new();
+    for (address, usage) in model.usage()? {
+        if usage.name.is_some() {
+            continue;
+        }
+        let view = model.programs.fragment(address)?;
+        let what = model.nameless(&view, usage.source, usage.compilations)?;
+        if what == which {
+            found.insert(address, Likeness::Same);
+        } else if what.contains(which) {
+            found.insert(address, Likeness::Part);
+        }
+    }
+    Ok(found)
 }
 
 /// The definition with this digest, in full.

@@ -68,7 +68,8 @@ impl<'s> Model<'s> {
                 match fragment.anonymous().get(target.value() as usize) {
                     Some(&address) => {
                         let other = self.programs.fragment(address)?;
-                        format!("anonymous:{:.12}", other.record().key())
+                        let what = self.kind_of(&other)?;
+                        format!("{what} {:.12}", other.record().key())
                     }
                     None => bail!("fragment {:.12}: no such target", fragment.record().key()),
                 }
@@ -118,19 +119,13 @@ impl<'s> Model<'s> {
         source: Option<NameId>,
         users: u32,
     ) -> Result<String> {
-        let Some(section) = fragment.section(0) else {
-            return Ok("nothing".to_owned());
-        };
-        let what = match section_kind(section.record) {
-            Some(SectionKind::Debug) => "debug information".to_owned(),
-            Some(SectionKind::ExceptionTable) => "exception table".to_owned(),
-            Some(SectionKind::Unwind) if section.record.bits & SectionRecord::CIE != 0 => {
-                // What all frame descriptions of a kind begin with is nobody's.
-                return Ok("head of frame descriptions (CIE)".to_owned());
-            }
-            Some(SectionKind::Unwind) => "frame descriptions".to_owned(),
-            _ => self.section_name(section.record, None)?,
-        };
+        let what = self.kind_of(fragment)?;
+        match fragment.section(0) {
+            None => return Ok(what),
+            // What all frame descriptions of a kind begin with is nobody's.
+            Some(section) if section.record.bits & SectionRecord::CIE != 0 => return Ok(what),
+            Some(_) => {}
+        }
         let of = match (source, users) {
             (_, 0) => return Ok(format!("{what}, which no compilation has by itself")),
             (Some(source), _) => self.name(source)?,
@@ -139,6 +134,22 @@ impl<'s> Model<'s> {
         Ok(match users {
             1 => format!("{what} of {of}"),
             users => format!("{what} of {of} and {} more", users - 1),
+        })
+    }
+
+    /// What a fragment is by its first section: `debug information`.
+    fn kind_of(&self, fragment: &FragmentView<'s>) -> Result<String> {
+        let Some(section) = fragment.section(0) else {
+            return Ok("nothing".to_owned());
+        };
+        Ok(match section_kind(section.record) {
+            Some(SectionKind::Debug) => "debug information".to_owned(),
+            Some(SectionKind::ExceptionTable) => "exception table".to_owned(),
+            Some(SectionKind::Unwind) if section.record.bits & SectionRecord::CIE != 0 => {
+                "head of frame descriptions (CIE)".to_owned()
+            }
+            Some(SectionKind::Unwind) => "frame descriptions".to_owned(),
+            _ => self.section_name(section.record, None)?,
         })
     }
 
