@@ -25,7 +25,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use store::engine::Record;
 use store::program::{ProgramError, Programs};
@@ -458,7 +458,7 @@ impl Surveyor<'_, '_> {
                     .and_then(|rest| rest.iter().rposition(|byte| *byte == b'('))
                     .map(|end| &path[..end]);
                 for path in [Some(path), archive].into_iter().flatten() {
-                    paths.insert(PathBuf::from(OsStr::from_bytes(path)));
+                    paths.insert(plain(Path::new(OsStr::from_bytes(path))));
                 }
             }
         }
@@ -640,6 +640,13 @@ fn searched<'a>(
             is_own || (inside && directory.parent().is_some())
         })
         .map(|(_, directory)| directory)
+}
+
+/// The path of a file without `..`, as links have it of their command lines: so that it is known by one path.
+fn plain(path: &Path) -> PathBuf {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    let plain = climbs.then(|| std::fs::canonicalize(path).ok()).flatten();
+    plain.unwrap_or_else(|| path.to_owned())
 }
 
 /// Whether a file begins like an archive or a relocatable ELF object.

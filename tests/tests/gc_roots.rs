@@ -198,6 +198,13 @@ fn archives_are_recorded_once_and_never_in_the_way() {
     let shown = field.gc(&["--roots"]).ok().text();
     assert_eq!(shown.matches("archive ").count(), 1, "{shown}");
 
+    // And so by a path that leaves a directory again, also for who looks for files that links have read.
+    fs::remove_file(field.scratch.join("lib/liblink.a")).unwrap();
+    field.link("work/../lib/libvalue.a", "work/program").ok();
+    field.clean(&[]);
+    let shown = field.gc(&["--roots"]).ok().text();
+    assert_eq!(shown.matches("archive ").count(), 1, "{shown}");
+
     // A repository that may only be read. (Root may write any.)
     let field = Field::new(field.gcc.clone(), PathBuf::from("ar"));
     let repository = field.scratch.repository();
