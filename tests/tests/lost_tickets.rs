@@ -104,6 +104,36 @@ fn they_are_made_again_by_their_commands() {
     assert_eq!(run(command.env("REPO_FILE", &moved)).ok().errors(), "");
 }
 
+/// A command does not say what else a compiler reads.
+#[test]
+fn what_became_another_is_named() {
+    let [gcc] = require!("gcc");
+    let field = Field::new(gcc);
+    field
+        .scratch
+        .write("w/h.c", "#include <value.h>\nint h = VALUE;");
+    field.scratch.write("w/one/value.h", "#define VALUE 1");
+    field.scratch.write("w/two/value.h", "#define VALUE 2");
+    let words = ["-O1", "-c", "h.c", "-o", "h.o"];
+    run(field.command(&words).env("CPATH", "one")).ok();
+    let link = |path: &str| {
+        field.lose();
+        let mut command = field.command(&["main.o", "f.o", "g.o", "h.o", "-o", "program"]);
+        run(command.env("CPATH", path)).ok().errors()
+    };
+    let same = link("one");
+    assert_eq!(same.lines().count(), 1, "{same}");
+    let another = link("two");
+    assert_eq!(another.lines().count(), 2, "{another}");
+    let named = another.lines().last().unwrap_or_default();
+    assert!(
+        named.contains("not what the lost tickets stood for") && named.ends_with(": h.o"),
+        "{another}"
+    );
+    let same = link("two");
+    assert_eq!(same.lines().count(), 1, "{same}");
+}
+
 #[test]
 fn those_that_are_not_are_set_aside() {
     let [gcc, ar] = require!("gcc", "ar");

@@ -155,6 +155,17 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
         );
     }
     let succeeded = run_all(&to_run, repository);
+    let ran = to_run.iter().zip(&succeeded);
+    let mut others: Vec<usize> = ran
+        .filter(|(_, succeeded)| **succeeded)
+        .flat_map(|((_, made), _)| made.iter().copied())
+        .filter(|number| {
+            let target = targets.get(number);
+            target.is_some_and(|path| is_another(path, &lost[*number].ticket))
+        })
+        .collect();
+    others.sort_unstable();
+    tell_of_others(&others, lost);
     let made = to_run.iter().zip(succeeded);
     let made = made.filter_map(|(command, succeeded)| succeeded.then_some(command));
     let numbers = done.iter().chain(made).flat_map(|(_, made)| made);
@@ -163,6 +174,35 @@ pub(super) fn make_again(lost: &mut [Lost<'_>], repository: Option<&Path>) -> Ag
         files: files.collect(),
         _locks: locks,
     }
+}
+
+/// Whether the ticket that was made again stands for something else than the lost one did.
+fn is_another(path: &Path, lost: &Ticket) -> bool {
+    match look_at(path) {
+        TicketFile::Ticket(now) => now.compilation != lost.compilation,
+        _ => true,
+    }
+}
+
+/// A command does not say all that a compiler reads: sources may have been edited since, and variables be others (`CPATH`). So
+/// the program may be another than these tickets were for, which is not to be found out by running it.
+fn tell_of_others(others: &[usize], lost: &[Lost<'_>]) {
+    if others.is_empty() {
+        return;
+    }
+    let mut names: Vec<String> = others
+        .iter()
+        .take(MOST_NAMED)
+        .map(|number| describe(&lost[*number].found))
+        .collect();
+    if others.len() > MOST_NAMED {
+        names.push("…".to_owned());
+    }
+    crate::tell!(
+        "repo-ld: warning: made again, and not what the lost tickets stood for, as sources, the compiler or the environment are not \
+         the same any more: {}",
+        names.join(", ")
+    );
 }
 
 /// If another link is making tickets in the directory of a file again just now, waits until it has done, and returns true: what is
