@@ -107,6 +107,8 @@ fn functions_and_variables_come_and_go() {
         &["-Wl,--version-script=script"],
         &["-Wl,-Bsymbolic-functions", "-Wl,--gc-sections"],
         &["-Wl,-z,now"],
+        &["-Wl,--hash-style=both"],
+        &["-Wl,--hash-style=sysv"],
     ] {
         let library = Library {
             place: &place,
@@ -159,4 +161,41 @@ fn functions_and_variables_come_and_go() {
         std::fs::remove_file(place.scratch.join("grown.so")).unwrap();
         std::fs::remove_dir_all(place.scratch.join("program.repo.links")).unwrap();
     }
+}
+
+#[test]
+fn thread_local_variables_of_a_library() {
+    let Some(place) = Place::new() else { return };
+    let main = "#include <dlfcn.h>\n#include <stdio.h>\nint main(int, char **argv) { void *library = dlopen(argv[1], RTLD_NOW); if (!library) { puts(dlerror()); return 1; }
+        printf(\"%d\\n\", ((int (*)(int))dlsym(library, \"f\"))(1)); return 0; }";
+    place.compile("main", main, &[], false);
+    place.link("main", &["main.o"]).ok();
+    let library = Library {
+        place: &place,
+        options: &[],
+    };
+    let compile = |text: &str| {
+        let text = format!("extern \"C\" int f(int x);\n{text}");
+        place.compile("a", &text, &["-fPIC", "-O1"], false);
+    };
+    // It needs versions of the C library in any case.
+    let b = "#include <stdlib.h>\nint of_b(char *text) { return atoi(text); }";
+    place.compile("b", b, &["-fPIC"], false);
+    let plain = "int f(int x) { return x; }";
+    compile(plain);
+    settle();
+    library.link();
+    for text in [
+        "static thread_local int own = 5; int f(int x) { own += x; return own; }",
+        "static thread_local int own, other; int f(int x) { own += x; other += own; return other; }",
+        "thread_local int all = 4; int f(int x) { all += x; return all; }",
+    ] {
+        compile(text);
+        library.again();
+    }
+    // What others may have found is for a full link, and then for others of its kind.
+    compile(plain);
+    library.link();
+    compile("static thread_local int own = 5; int f(int x) { own += x; return own; }");
+    library.again();
 }

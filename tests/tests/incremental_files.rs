@@ -362,7 +362,7 @@ fn a_shared_object_is_built_again() {
         &text(grown, "static int mine[100]; int *volatile p = mine;"),
         &[],
     );
-    in_full(&place, &words, "libown.so has changed", 7);
+    again(&place, &words, "0 of", 7);
     library(
         &text(grown, "static int mine[999]; int *volatile p = mine + 7;"),
         &[],
@@ -373,7 +373,7 @@ fn a_shared_object_is_built_again() {
         &["-g"],
     );
     again(&place, &words, "0 of", 7);
-    // What a link looks at.
+    // What the program has no name for comes and goes.
     for (text, options, code) in [
         (text("return x;", "int f() { return 1; }"), &[][..], 5),
         (text("return x;", "int g() { return 1; }"), &[], 5),
@@ -385,14 +385,6 @@ fn a_shared_object_is_built_again() {
             5,
         ),
         (text("return x;", "extern const int g[2] = {1, 2};"), &[], 5),
-        (
-            text(
-                "return x;",
-                "extern int g __attribute__((alias(\"variable\")));",
-            ),
-            &[],
-            5,
-        ),
         (text("return x;", "__attribute__((weak)) int g;"), &[], 5),
         (text("return x;", "__thread int g;"), &[], 5),
         (
@@ -412,20 +404,30 @@ fn a_shared_object_is_built_again() {
             &[],
             5,
         ),
-        (
-            text("return x;", "void g() {}"),
-            &["-Wl,-soname,libown.so"],
-            5,
-        ),
-        (
-            text("return x;", "void g() {}"),
-            &["-Wl,-soname,libown.so", "-Wl,--no-as-needed", "-lm"],
-            5,
-        ),
     ] {
         library(&text, options);
-        in_full(&place, &words, "libown.so has changed", code);
         again(&place, &words, "0 of", code);
+        again(&place, &words, "0 of", code);
+    }
+    // What a link looks at.
+    let alias = "extern int g __attribute__((alias(\"variable\")));";
+    let words = [&words[..], &["-Wl,--allow-shlib-undefined"]].concat();
+    library(&text("return x;", ""), &[]);
+    in_full(&place, &words, "", 5);
+    for (more, options, reason) in [
+        (alias, &[][..], "variable of ./libown.so has changed"),
+        ("", &["-Wl,-soname,libown.so"], "libown.so has changed"),
+        ("", &["-Wl,-rpath,/nowhere"], "libown.so has changed"),
+        (
+            "extern \"C\" int of_nobody(); int (*volatile g)() = 0; int g2() { return g ? of_nobody() : 0; }",
+            &["-Wl,-z,lazy"],
+            "of_nobody is needed by a library",
+        ),
+    ] {
+        library(&text("return x;", more), options);
+        in_full(&place, &words, reason, 5);
+        library(&text("return x;", ""), &[]);
+        place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
     }
     // A version by default, and one that is not.
     place.scratch.write("map", "V1 { *; };");
@@ -433,13 +435,13 @@ fn a_shared_object_is_built_again() {
         &text("return x;", "void g() {}"),
         &["-Wl,--version-script=map"],
     );
-    in_full(&place, &words, "libown.so has changed", 5);
+    in_full(&place, &words, " of ./libown.so has changed", 5);
     place.scratch.write("map", "V2 { *; };");
     library(
         &text("return x;", "void g() {}"),
         &["-Wl,--version-script=map"],
     );
-    in_full(&place, &words, "libown.so has changed", 5);
+    in_full(&place, &words, " of ./libown.so has changed", 5);
 }
 
 #[test]

@@ -151,6 +151,107 @@ fn constructors_come_and_go() {
     });
 }
 
+/// A unit with functions of some priorities, each of which says its name.
+fn prioritized(name: &str, before: &[(usize, &str)], after: &[(usize, &str)]) -> String {
+    let mut text = format!(
+        "#include <stdio.h>\nint {name}(int x) {{ return x + {}; }}\n",
+        name.len()
+    );
+    let all = before.iter().map(|it| ("constructor", it));
+    let all = all.chain(after.iter().map(|it| ("destructor", it)));
+    for (number, (kind, (priority, says))) in all.enumerate() {
+        let priority = match priority {
+            0 => String::new(),
+            priority => format!("({priority})"),
+        };
+        text += &format!(
+            "__attribute__(({kind}{priority})) static void of{number}() {{ printf(\"{name} {kind} {priority}: {says}\\n\"); fflush(stdout); }}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn constructors_of_priorities_come_and_go() {
+    forms(|program| {
+        let all = ["main.o", "a.o", "b.o", "c.o"];
+        program.compile("main", MAIN);
+        program.compile("a", &prioritized("a", &[], &[]));
+        program.compile("b", &prioritized("b", &[(0, "plain")], &[]));
+        program.compile("c", &prioritized("c", &[], &[(200, "first")]));
+        settle();
+        program.link(&all);
+        let link = |objects: &[&str]| {
+            let last = program.link(objects);
+            // In static programs the object is in the way that marks where all frame descriptions begin: it has an entry, too.
+            let is_static = program.form.link == ["-static"];
+            assert!(is_static || last.contains("incremental link: "), "{last}");
+        };
+        let again = |changed: &str, before: &[(usize, &str)], after: &[(usize, &str)]| {
+            program.compile(changed, &prioritized(changed, before, after));
+            link(&all);
+        };
+        for _ in 0..2 {
+            again("a", &[(300, "new")], &[]);
+            again("b", &[(0, "plain"), (200, "before a")], &[(200, "same")]);
+            again(
+                "c",
+                &[(300, "as a"), (101, "first")],
+                &[(200, "first"), (150, "later")],
+            );
+            again("a", &[(65535, "last"), (0, "plain")], &[(0, "plain")]);
+            again("b", &[(400, "another")], &[(0, "plain"), (102, "other")]);
+            again("c", &[], &[]);
+            again("a", &[], &[(101, "one"), (102, "two"), (103, "three")]);
+            again("c", &[], &[(200, "first")]);
+        }
+        // All at once.
+        program.compile("a", &prioritized("a", &[(500, "x")], &[]));
+        program.compile("b", &prioritized("b", &[(500, "y"), (0, "z")], &[]));
+        program.compile(
+            "c",
+            &prioritized("c", &[(0, "u"), (499, "v")], &[(200, "w")]),
+        );
+        link(&all);
+        // A new unit in the middle.
+        program.compile("d", &prioritized("d", &[(500, "d")], &[(300, "d")]));
+        link(&["main.o", "a.o", "d.o", "b.o", "c.o"]);
+        link(&all);
+    });
+}
+
+#[test]
+fn the_first_thread_local_variable_has_room() {
+    forms(|program| {
+        let all = ["main.o", "f.o"];
+        program.compile(
+            "main",
+            "#include <stdio.h>\nint f(int); int main(int argc, char **) { printf(\"%d\\n\", f(argc)); }",
+        );
+        let plain = "int f(int x) { return x; }";
+        program.compile("f", plain);
+        settle();
+        program.link(&all);
+        for text in [
+            "static thread_local int zero; int f(int x) { zero += x; return zero; }",
+            "thread_local int one = 1; int f(int x) { one += x; return one; }",
+            plain,
+            "static __thread long values[3] = {1, 2, 3}; static __thread char text[50]; int f(int x) { text[x] = values[x]; return text[1] + values[2]; }",
+            "#include <pthread.h>\nalignas(64) static __thread int own = 7; static void *of(void *) { return (void *)(long)(own + (unsigned long)&own % 64); }
+             int f(int x) { own += x; pthread_t thread; void *said; pthread_create(&thread, 0, of, 0); pthread_join(thread, &said); return own * 100 + (int)(long)said; }",
+            "struct Own { int number; Own() : number(3) {} ~Own() {} }; static thread_local Own own; int f(int x) { return own.number + x; }",
+        ] {
+            program.compile("f", text);
+            if program.form.link == ["-static"] {
+                // What else it draws from archives may be for a full link.
+                program.link(&all);
+                continue;
+            }
+            program.again(&all, "");
+        }
+    });
+}
+
 /// What a program without strings, constants, tables, and cold code comes to have.
 const FIRST: [&str; 12] = [
     "static int zeros[100]; int f(int x) { zeros[x] = x; return zeros[1] + zeros[2] + x; }",

@@ -224,7 +224,7 @@ fn what_was_left_out_is_needed_again() {
 }
 
 #[test]
-fn what_shared_objects_speak_of_is_for_a_full_link() {
+fn what_shared_objects_speak_of_is_seen_from_outside() {
     let Some(place) = Place::new() else { return };
     let program = plain(&place);
     let main = "extern \"C\" char *getenv(const char *); extern \"C\" void *dlsym(void *, const char *);\n\
@@ -237,12 +237,22 @@ fn what_shared_objects_speak_of_is_for_a_full_link() {
     // The C library's own is not called any more, not by itself either.
     let own = "#include <stddef.h>\nextern \"C\" int atoi(const char *) { return 5; }\nint g() { return 2; }";
     program.compile("b", own);
-    program.in_full(&[], "atoi is new, and", 3);
+    program.again(&[], 1, 3);
     if tools::require(["readelf"]).is_some() {
         let mut readelf = place.scratch.command("readelf");
         let symbols = run(readelf.args(["--dyn-syms", "-W", "a"])).ok();
         assert!(symbols.text().contains(" atoi"), "{}", symbols.text());
     }
+    // It goes, and comes back.
+    program.compile("b", "int g() { return 3; }");
+    program.again(&[], 1, 4);
+    let own = own.replace("return 2", "return 4");
+    program.compile("b", &own);
+    program.again(&[], 1, 5);
+    // A function of theirs as a variable.
+    let own = "extern \"C\" { int atol = 1; } int g() { return atol; }";
+    program.compile("b", own);
+    program.in_full(&[], "atol is new, and", 2);
 }
 
 #[test]

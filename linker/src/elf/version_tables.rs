@@ -138,6 +138,121 @@ pub fn write_needs(files: &[NeedFile<'_>], dynstr: impl Fn(&[u8]) -> u32) -> Vec
     out
 }
 
+/// A `.gnu.version_r` that versions are added to: they go behind those that are there.
+pub struct VersionTable {
+    /// Place, name (offset in `.dynstr`) and place of the last version of each shared object.
+    files: Vec<(usize, u32, usize)>,
+    /// Where the last record ends.
+    end: usize,
+}
+
+impl VersionTable {
+    /// Looks through a table. `None` if its records are not in it, or not one behind the other.
+    pub fn read(bytes: &[u8]) -> Option<VersionTable> {
+        let mut table = VersionTable {
+            files: Vec::new(),
+            end: 0,
+        };
+        let mut at = 0usize;
+        loop {
+            let file: Verneed = record(bytes, at)?;
+            let mut version = at.checked_add(file.vn_aux as usize)?;
+            let mut last: Vernaux = record(bytes, version)?;
+            table.end = table.end.max(at + size_of::<Verneed>());
+            while last.vna_next != 0 {
+                table.end = table.end.max(version + size_of::<Vernaux>());
+                version = version.checked_add(last.vna_next as usize)?;
+                last = record(bytes, version)?;
+            }
+            table.end = table.end.max(version + size_of::<Vernaux>());
+            table.files.push((at, file.vn_file, version));
+            match file.vn_next {
+                0 => return Some(table),
+                next => at = at.checked_add(next as usize)?,
+            }
+        }
+    }
+
+    /// Number of the shared objects.
+    pub fn files(&self) -> u32 {
+        self.files.len() as u32
+    }
+
+    /// Adds a version, of which name (offset in `.dynstr`), hash and index are told, of the shared object whose name is at
+    /// `file`. `bytes` are those that were read. `None` if there is no room.
+    pub fn add(
+        &mut self,
+        bytes: &mut [u8],
+        file: u32,
+        (name, hash): (u32, u32),
+        index: u16,
+    ) -> Option<()> {
+        let known = self.files.iter().position(|(_, known, _)| *known == file);
+        let header = match known {
+            Some(_) => 0,
+            None => size_of::<Verneed>(),
+        };
+        let at = self.end + header;
+        let end = at.checked_add(size_of::<Vernaux>())?;
+        bytes.get(..end)?;
+        put(
+            bytes,
+            at,
+            &Vernaux {
+                vna_hash: hash,
+                vna_flags: 0,
+                vna_other: index,
+                vna_name: name,
+                vna_next: 0,
+            },
+        )?;
+        match known {
+            Some(known) => {
+                let (place, _, last) = &mut self.files[known];
+                let mut version: Vernaux = record(bytes, *last)?;
+                version.vna_next = u32::try_from(at - *last).ok()?;
+                put(bytes, *last, &version)?;
+                let mut whole: Verneed = record(bytes, *place)?;
+                whole.vn_cnt = whole.vn_cnt.checked_add(1)?;
+                put(bytes, *place, &whole)?;
+                *last = at;
+            }
+            None => {
+                let place = self.end;
+                put(
+                    bytes,
+                    place,
+                    &Verneed {
+                        vn_version: VERSION_CURRENT,
+                        vn_cnt: 1,
+                        vn_file: file,
+                        vn_aux: size_of::<Verneed>() as u32,
+                        vn_next: 0,
+                    },
+                )?;
+                let (before, ..) = *self.files.last()?;
+                let mut whole: Verneed = record(bytes, before)?;
+                whole.vn_next = u32::try_from(place - before).ok()?;
+                put(bytes, before, &whole)?;
+                self.files.push((place, file, at));
+            }
+        }
+        self.end = end;
+        Some(())
+    }
+}
+
+fn record<T: bytemuck::AnyBitPattern>(bytes: &[u8], at: usize) -> Option<T> {
+    let bytes = bytes.get(at..at.checked_add(size_of::<T>())?)?;
+    Some(bytemuck::pod_read_unaligned(bytes))
+}
+
+fn put<T: bytemuck::NoUninit>(bytes: &mut [u8], at: usize, record: &T) -> Option<()> {
+    let place = bytes.get_mut(at..at.checked_add(size_of::<T>())?)?;
+    place.copy_from_slice(bytemuck::bytes_of(record));
+    Some(())
+}
+
 /// Size of `.gnu.version_d`, bytes.
 pub fn definitions_size(definitions: &[Definition<'_>]) -> u64 {
     let names: usize = definitions.iter().map(|d| 1 + d.parents.len()).sum();
@@ -216,6 +331,50 @@ mod tests {
         assert_eq!((word(16), word(24), word(28)), (0x0969_1a75, 11, 16));
         assert_eq!((bytes[22], word(44)), (2, 0));
         assert_eq!((bytes[50], word(60)), (1, 0));
+    }
+
+    #[test]
+    fn versions_are_added_behind_those_that_are_there() {
+        let need = |name, index| Need {
+            name,
+            index,
+            flags: 0,
+        };
+        let mut files = vec![
+            NeedFile {
+                soname: &b"libc.so.6"[..],
+                versions: vec![need(&b"GLIBC_2.2.5"[..], 2)],
+            },
+            NeedFile {
+                soname: b"libm.so",
+                versions: vec![need(b"GLIBC_2.29", 3)],
+            },
+        ];
+        let dynstr = |name: &[u8]| name.len() as u32;
+        let mut bytes = write_needs(&files, dynstr);
+        bytes.resize(bytes.len() + 16 + 2 * 16, 0);
+        let mut table = VersionTable::read(&bytes).unwrap();
+        table.add(&mut bytes, 9, (1, 2), 4).unwrap();
+        table.add(&mut bytes, 11, (5, 6), 5).unwrap();
+        assert!(table.add(&mut bytes, 9, (1, 2), 6).is_none());
+        assert_eq!(table.files(), 3);
+        let mut found = Vec::new();
+        let (mut at, mut more) = (0, true);
+        while more {
+            let file: Verneed = record(&bytes, at).unwrap();
+            let mut version = at + file.vn_aux as usize;
+            for left in (0..file.vn_cnt).rev() {
+                let is: Vernaux = record(&bytes, version).unwrap();
+                found.push((file.vn_file, is.vna_other));
+                assert_eq!(is.vna_next == 0, left == 0);
+                version += is.vna_next as usize;
+            }
+            at += file.vn_next as usize;
+            more = file.vn_next != 0;
+        }
+        assert_eq!(found, [(9, 2), (9, 4), (7, 3), (11, 5)]);
+        files[0].versions.clear();
+        assert!(VersionTable::read(&[0; 20]).is_none());
     }
 
     #[test]

@@ -165,9 +165,7 @@ impl<'a> Dynamic<'a> {
             .par_iter()
             .map(|symbol: &DynamicSymbol| gnu_hash(symbol.name))
             .collect();
-        if args.hash_style.gnu {
-            dynamic.spare_exports = room.of_exports(defined.len() as u32);
-        }
+        dynamic.spare_exports = room.of_exports(defined.len() as u32);
         let shape = GnuHash::new(defined.len())?.with_spare(dynamic.spare_exports);
         let order = shape.order(&hashes);
         dynamic.hashes = order.iter().map(|i| hashes[*i as usize]).collect();
@@ -433,7 +431,7 @@ impl<'a> Dynamic<'a> {
                 entries.push((c::DT_VERNEEDNUM, self.needs.len() as u64));
             }
         }
-        for _ in 0..=args.spare_dynamic_tags {
+        for _ in 0..=args.spare_dynamic_tags + Room::of(args).of_libraries() {
             entries.push((c::DT_NULL, 0));
         }
         entries

@@ -267,6 +267,14 @@ impl Got {
         self.counts.symbolic += imports;
     }
 
+    /// Hands out the module's own slots of thread-local storage, if it has none.
+    pub fn make_module_room(&mut self, mode: Mode) {
+        if self.module == NONE {
+            self.module = self.take(2);
+            self.counts.symbolic += u32::from(mode.shared);
+        }
+    }
+
     /// Makes room for so many relocations more that name symbols.
     pub fn make_symbolic_room(&mut self, relocations: u32) {
         self.spare.symbolic = relocations;

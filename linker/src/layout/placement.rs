@@ -29,6 +29,11 @@ use store::program::ProgramError;
 /// Sections whose names end without a number come after those of all numbers, which have 16 bits.
 const UNNUMBERED: u64 = 65536;
 
+/// The priority of a section in a part that is sorted by priorities.
+pub fn priority(name: &[u8]) -> u64 {
+    priority_of(name).unwrap_or(UNNUMBERED)
+}
+
 /// The sections of one file in one part.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
@@ -252,9 +257,7 @@ pub fn place(
         match part.sort {
             Order::Input => {}
             Order::Name => range.sort_by(|a, b| name(a).cmp(name(b))),
-            Order::Priority => {
-                range.sort_by_key(|chunk| priority_of(name(chunk)).unwrap_or(UNNUMBERED))
-            }
+            Order::Priority => range.sort_by_key(|chunk| priority(name(chunk))),
             Order::Linked => {}
         }
     }

@@ -150,7 +150,11 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
                 version_tables::definitions_size(&dynamic.definitions),
                 8,
             );
-            std(Std::VerNeed, version_tables::needs_size(&dynamic.needs), 8);
+            let needs = match version_tables::needs_size(&dynamic.needs) {
+                0 => 0,
+                size => size + Room::of(args).of_versions(),
+            };
+            std(Std::VerNeed, needs, 8);
         }
     }
     if let Some(symtab) = wanted.symtab {
@@ -159,11 +163,14 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         std(Std::Symtab, 24 * count, 8);
         std(Std::Strtab, symtab.names + room.of_names(symtab.names), 1);
     }
-    for (part, (size, align)) in [subpart::COPIES, subpart::RELRO_COPIES]
-        .into_iter()
-        .zip(got.copy_sizes)
-    {
-        sizes[part.index()] = (size, align);
+    let may_copy = wanted.dynamic.is_some() && args.kind.is_executable() && args.z.copyreloc;
+    let copies = [(subpart::COPIES, false), (subpart::RELRO_COPIES, true)];
+    for ((part, read_only), (size, align)) in copies.into_iter().zip(got.copy_sizes) {
+        let (room, room_align) = match may_copy {
+            true => Room::of(args).of_copies(read_only),
+            false => (0, 1),
+        };
+        sizes[part.index()] = (size + room, align.max(room_align));
     }
     for (part, extent) in wanted.commons.iter().chain(wanted.first_pieces) {
         sizes[part.index()] = *extent;

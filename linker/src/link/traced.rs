@@ -98,6 +98,9 @@ pub fn trace<'r>(
         let is_imported = |entry: &&Entry| entry.flags & flag::IMPORTED != 0;
         let imported = got.entries.iter().filter(is_imported).count();
         got.make_import_room(Room::of(args).of_imports(imported as u32));
+        if Room::of(args) != Room::NONE && mode.shared {
+            got.make_module_room(mode);
+        }
         let [_, symbolic, _] = relocation_counts(&got, &needs);
         got.make_symbolic_room(Room::of(args).of_symbolic(symbolic));
     }

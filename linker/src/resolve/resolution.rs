@@ -575,7 +575,7 @@ fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
 }
 
 /// Whether of two definitions one is a function and the other a variable, or thread-local.
-fn is_unlike(one: u8, other: u8) -> bool {
+pub fn is_unlike(one: u8, other: u8) -> bool {
     let sort = |kind| match kind {
         c::STT_FUNC | c::STT_GNU_IFUNC => c::STT_FUNC,
         c::STT_COMMON => c::STT_OBJECT,

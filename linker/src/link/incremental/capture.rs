@@ -27,7 +27,7 @@ use crate::link::resolved::Resolved;
 use crate::link::traced::Traced;
 use crate::link::written::Kept;
 use crate::resolve::input_sections::{WARNING_PREFIX, state as section_state};
-use crate::resolve::output_sections::{Order, Outputs, Part, Std};
+use crate::resolve::output_sections::{Order, Outputs, Part, Std, subpart};
 use crate::resolve::room::{ABBREVIATIONS, Filler, Kind, Room};
 use crate::resolve::symbol_table::flag;
 use rayon::prelude::*;
@@ -200,6 +200,20 @@ fn facts(link: &Finished) -> Facts {
             let symbols = traced.dynamic.as_ref().map_or(0, spare);
             let room = Room::of(args).of_import_names(symbols);
             [placed.outputs.std(Std::DynStr).size - room, room]
+        },
+        spare_copies: {
+            let copies = [subpart::COPIES, subpart::RELRO_COPIES];
+            let room = |(part, (used, _)): (PartId, (u64, u64))| {
+                let extent = placed.laid_out.placement.parts.get(part.index());
+                let section =
+                    &placed.outputs.sections[placed.outputs.parts[part.index()].output.index()];
+                extent.map_or([0; 2], |extent| {
+                    let start = section.address + extent.offset;
+                    [start + used, start + extent.size]
+                })
+            };
+            let [write, read] = [0, 1].map(|n| room((copies[n], traced.got.copy_sizes[n])));
+            [write, read]
         },
         spare_imports: match &traced.dynamic {
             Some(dynamic) => [
@@ -470,6 +484,10 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
                 only: chunk.only,
                 offset: chunk.offset,
                 capacity: end_of(*number as usize) - chunk.offset,
+                priority: match lists::is_sorted(chunk.part) {
+                    true => lists::priority(input.object(), chunk.only),
+                    false => 0,
+                },
             }
         }));
         all_places.extend_from_slice(places);
@@ -544,6 +562,24 @@ fn places_of(link: &Finished, id: FileId, chunks: &[u32]) -> Vec<PlaceRecord> {
     places
 }
 
+/// The symbols that the program has names for.
+fn known<'r>(resolved: &'r Resolved) -> impl ParallelIterator<Item = SymbolId> + 'r {
+    let symbols = &resolved.symbols;
+    symbols.ids().filter(|id| {
+        let key = symbols.key(*id);
+        let is_used = symbols.flags(*id) & flag::REFERENCED != 0;
+        !symbols.name(*id).is_empty() && (is_used || key.in_object() || key.rank() == rank::LINKER)
+    })
+}
+
+/// Their names.
+pub(super) fn known_names<'r>(
+    resolved: &'r Resolved,
+) -> impl ParallelIterator<Item = NameKey> + 'r {
+    let symbols = &resolved.symbols;
+    known(resolved).map(|id| key_of(symbols.name(id)))
+}
+
 /// The names, who mentions them, and who has the groups. Gives, by file, where the names that it defines begin.
 fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     let Finished {
@@ -554,17 +590,9 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
     } = *link;
     let symbols = &resolved.symbols;
     let places = placed.places(resolved, traced);
-    let keys: Vec<(NameKey, SymbolId)> = symbols
-        .ids()
-        .filter(|id| {
-            let key = symbols.key(*id);
-            let is_used = symbols.flags(*id) & flag::REFERENCED != 0;
-            !symbols.name(*id).is_empty()
-                && (is_used || key.in_object() || key.rank() == rank::LINKER)
-        })
+    let mut keys: Vec<(NameKey, SymbolId)> = known(resolved)
         .map(|id| (key_of(symbols.name(id)), id))
         .collect();
-    let mut keys = keys;
     keys.par_sort_unstable();
     let slots: Vec<Slots> = traced.got.entries.iter().map(|entry| entry.slots).collect();
     let mut slots_of: FxHashMap<SymbolId, u32> = FxHashMap::default();

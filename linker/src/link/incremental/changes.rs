@@ -249,7 +249,8 @@ impl Changes {
                     is_placed: 0,
                     dynamic: 0,
                     slots: got::NONE,
-                    flags: 0,
+                    // What shared objects say of it they say of whoever defines it next.
+                    flags: record.flags & (flag::BY_SHARED | flag::NAMED_BY_SHARED),
                     ..record
                 };
                 self.names.push((*at, record));

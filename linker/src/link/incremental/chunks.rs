@@ -4,7 +4,7 @@ use super::again::Again;
 use super::capture::SectionKeys;
 use super::gaps::{self, Wanted};
 use super::holes::Holes;
-use super::lists::{self, ListChange, Listed};
+use super::lists::{self, ListChange, Listed, Own};
 use super::reason::Reason;
 use super::state::part_room;
 use super::state::{ChunkRecord, DAMAGED, FileRecord, PartRecord, PlaceRecord, State, Table};
@@ -13,8 +13,8 @@ use crate::elf::shf;
 use crate::input::file::Files;
 use crate::layout::placement::{Chunk, PartExtent, Placement};
 use crate::resolve::input_sections::Sections;
-use crate::resolve::output_sections::Outputs;
-use crate::resolve::room::Filler;
+use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::room::{Filler, LISTS};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -101,10 +101,8 @@ impl Placing<'_, '_> {
             self.sort_sections(own, record, old)
         });
         let mut sorted: Vec<Vec<InChunk>> = sorted.collect::<Result<_, Reason>>()?;
-        for (number, part) in (0u32..).zip(parts) {
-            if lists::is_list(part) {
-                self.place_list(number, &mut sorted, &mut placed)?;
-            }
+        for (_, std) in LISTS {
+            self.place_list(std, &mut sorted, &mut placed)?;
         }
         for ((own, record), chunks) in owns().zip(sorted) {
             let of_file = self.place_file(own, record, chunks, &mut offset, &mut placed)?;
@@ -114,49 +112,70 @@ impl Placing<'_, '_> {
         Ok(placed)
     }
 
-    /// Finds places for what the files have in a list of functions, `part`, if that is more or less than it was.
+    /// Finds places for what the files have in a list of functions, if that is another one than it was.
     fn place_list(
         &self,
-        part: u32,
+        std: Std,
         sorted: &mut [Vec<InChunk>],
         placed: &mut PlacedAgain,
     ) -> Result<(), Reason> {
-        let is_it = |chunk: &&mut InChunk| chunk.record.part == part;
-        let (mut sizes, mut is_other) = (Vec::with_capacity(sorted.len()), false);
-        for chunks in &mut *sorted {
-            let chunk = chunks.iter_mut().find(is_it);
-            let size = chunk.map_or(0, |chunk| {
+        let parts = lists::parts_of(std);
+        let (mut all, mut is_other) = (Vec::new(), false);
+        for (file, (own, chunks)) in self.files.ids().skip(1).zip(&mut *sorted).enumerate() {
+            for (index, chunk) in chunks.iter_mut().enumerate() {
+                let record = &mut chunk.record;
+                if !parts.contains(&record.part) {
+                    continue;
+                }
                 let size = chunk.wanted.iter().map(|(_, wanted)| wanted.size).sum();
-                is_other |= size != chunk.record.capacity;
-                size
-            });
-            sizes.push(size);
+                let is_sorted = record.part == parts[0] && size > 0;
+                if is_sorted {
+                    record.only = self.number_of(own, chunk.wanted.first());
+                }
+                let priority = match is_sorted {
+                    true => lists::priority(Some(self.files.object(own)), record.only),
+                    false => record.priority,
+                };
+                is_other |= size != record.capacity || priority != record.priority;
+                record.priority = priority;
+                all.push(Own {
+                    file,
+                    chunk: index,
+                    size,
+                    sorted: is_sorted.then_some((priority, record.only)),
+                });
+            }
         }
         if !is_other {
             return Ok(());
         }
-        for (own, chunks) in self.files.ids().skip(1).zip(&mut *sorted) {
-            let Some(chunk) = chunks.iter_mut().find(is_it) else {
-                continue;
+        for (own, chunks) in self.files.ids().skip(1).zip(&*sorted) {
+            let mut chunks = chunks.iter();
+            let fits = |chunk: &InChunk| {
+                let mut wanted = chunk.wanted.iter();
+                !parts.contains(&chunk.record.part)
+                    || wanted.all(|(_, wanted)| lists::fits(wanted.size, wanted.align))
             };
-            let mut wanted = chunk.wanted.iter();
-            if !wanted.all(|(_, wanted)| lists::fits(wanted.size, wanted.align)) {
+            if !chunks.all(fits) {
                 let file = self.files.get(own);
                 return Err(format!("{file} has no words in a list of functions").into());
             }
         }
-        let (change, offsets) = match lists::settle(self.again, part, &sizes)? {
+        let (change, offsets) = match lists::settle(self.again, std, &all)? {
             Listed::Placed(change, offsets) => (change, offsets),
             Listed::Pinned(files) => {
+                // All is done once more with these.
                 placed.pinned.extend(files);
+                for own in &all {
+                    sorted[own.file][own.chunk].record.capacity = own.size;
+                }
                 return Ok(());
             }
         };
         placed.lists.push(change);
-        for ((chunks, size), offset) in sorted.iter_mut().zip(sizes).zip(offsets) {
-            if let Some(chunk) = chunks.iter_mut().find(is_it) {
-                (chunk.record.offset, chunk.record.capacity) = (offset, size);
-            }
+        for (own, offset) in all.iter().zip(offsets) {
+            let record = &mut sorted[own.file][own.chunk].record;
+            (record.offset, record.capacity) = (offset, own.size);
         }
         Ok(())
     }
@@ -261,7 +280,7 @@ impl Placing<'_, '_> {
             let key = keys.next(object, number);
             let there = self.part_of[part.index()];
             let found = chunks.iter().enumerate().position(|(index, chunk)| {
-                let is_alone = chunk.record.only != 0;
+                let is_alone = chunk.record.only != 0 || lists::is_sorted(part);
                 let is_its =
                     |place: &PlaceRecord| place.chunk as usize == index && place.section == key;
                 chunk.record.part == there && (!is_alone || old.iter().any(is_its))
@@ -275,6 +294,7 @@ impl Placing<'_, '_> {
                             only: 0,
                             offset: 0,
                             capacity: 0,
+                            priority: 0,
                         },
                         part: PartId::NONE,
                         wanted: Vec::new(),

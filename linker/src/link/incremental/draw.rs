@@ -3,16 +3,19 @@
 //! As in a full link the first input counts that offers a definition, in the order in which they were opened: an archive of
 //! which a member has it, or a shared object. The indices of archives are read for it, which is little beside what is in them.
 
+use super::again::Again;
 use super::command::Command;
 use super::drawn::{Drawn, Found};
 use super::edited::Edited;
 use super::imports::Import;
 use super::look::{is_shared, map};
+use super::needs::{Needed, NewLibrary, NewNeeds};
 use super::reason::Reason;
 use super::state::{InputRecord, MemberRecord, NONE, State, Table, content_key, input};
 use crate::args::InputKind;
 use crate::input::shared_object::Shared;
 use crate::resolve::linker_symbols;
+use rustc_hash::FxHashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tickets::archive::Archive;
@@ -45,6 +48,9 @@ pub(super) fn draw(
     }
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     let mut found = Found::default();
+    let mut needed = Needed::of(output, &edited.needs);
+    // The names of the shared objects before this input.
+    let mut before: Vec<Vec<u8>> = Vec::new();
     for (number, record) in (0..).zip(inputs) {
         if missing.is_empty() {
             break;
@@ -70,8 +76,12 @@ pub(super) fn draw(
         if Archive::is_archive(bytes) {
             source.archive(bytes, &mut missing, &mut found.members)?;
         } else if is_shared(bytes) {
-            source.shared(bytes, &mut missing, output, &mut found.imports)?;
+            let needed = needed.as_mut().ok_or("it has no dynamic symbols")?;
+            source.shared(bytes, &mut missing, needed, &mut before, &mut found)?;
         }
+    }
+    if let Some(needed) = &needed {
+        check_libraries(state, command, needed, &found.needs)?;
     }
     match missing.first() {
         Some(name) => Err(format!("{} is not known", String::from_utf8_lossy(name)).into()),
@@ -161,20 +171,11 @@ impl Source<'_> {
         &self,
         bytes: &[u8],
         missing: &mut Vec<&[u8]>,
-        output: &[u8],
-        imports: &mut Vec<Import>,
+        needed: &mut Needed,
+        before: &mut Vec<Vec<u8>>,
+        found: &mut Found,
     ) -> Result<(), Reason> {
-        let path = self.path.display();
-        let failed = |why| Reason::from(format!("cannot read {path}: {why}"));
-        // One that has no name for itself is called as on the command line, or as it was found.
-        let mut arguments = self.command.args.inputs.iter();
-        let by_path = arguments
-            .any(|input| matches!(&input.kind, InputKind::File(path) if path == self.path));
-        let given = match by_path {
-            true => self.path.as_os_str(),
-            false => self.path.file_name().unwrap_or_default(),
-        };
-        let shared = Shared::parse(bytes, given.as_bytes()).map_err(failed)?;
+        let shared = parse(self.command, self.path, bytes)?;
         for index in shared.globals() {
             if !shared.is_defined(index) || !shared.is_default(index) {
                 continue;
@@ -184,8 +185,97 @@ impl Source<'_> {
                 continue;
             };
             missing.swap_remove(at);
-            imports.push(Import::new(output, &shared, shared.soname, index)?);
+            if !needed.has(shared.soname) {
+                if shared.soname.starts_with(b"libc.so.") {
+                    return Err("the C library is needed now".into());
+                }
+                needed.add_library(shared.soname, before, &mut found.needs);
+            }
+            let import = Import::new(needed, &mut found.needs, (&shared, self.number), index)?;
+            found.imports.push(import);
         }
+        before.push(shared.soname.to_vec());
         Ok(())
+    }
+}
+
+/// A shared object as a full link reads it.
+fn parse<'b>(command: &Command<'b>, path: &'b Path, bytes: &'b [u8]) -> Result<Shared<'b>, Reason> {
+    let failed = |why| Reason::from(format!("cannot read {}: {why}", path.display()));
+    // One that has no name for itself is called as on the command line, or as it was found.
+    let mut arguments = command.args.inputs.iter();
+    let by_path =
+        arguments.any(|input| matches!(&input.kind, InputKind::File(file) if **file == *path));
+    let given = match by_path {
+        true => path.as_os_str(),
+        false => path.file_name().unwrap_or_default(),
+    };
+    Shared::parse(bytes, given.as_bytes()).map_err(failed)
+}
+
+/// Libraries that are needed now may need others of the inputs, and not say so.
+fn check_libraries(
+    state: &State,
+    command: &Command,
+    needed: &Needed,
+    new: &NewNeeds,
+) -> Result<(), Reason> {
+    if new.libraries.is_empty() {
+        return Ok(());
+    }
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let (mut asked_for, mut references): (FxHashSet<Vec<u8>>, FxHashSet<Vec<u8>>) =
+        Default::default();
+    let mut others: Vec<&Path> = Vec::new();
+    for record in inputs.iter().filter(|record| record.kind == input::OTHER) {
+        let path = command.path_of(state, record);
+        let Some(bytes) = map(path)?.filter(|bytes| is_shared(bytes)) else {
+            continue;
+        };
+        let shared = parse(command, path, &bytes)?;
+        if !needed.has(shared.soname) {
+            others.push(path);
+            continue;
+        }
+        asked_for.extend(shared.needed.iter().map(|name| name.to_vec()));
+        let is_new = |library: &NewLibrary| library.name == shared.soname;
+        if new.libraries.iter().any(is_new) {
+            let all = shared.strong_references();
+            references.extend(all.map(|index| shared.name(index).to_vec()));
+        }
+    }
+    for path in others {
+        let Some(bytes) = map(path)? else { continue };
+        let shared = parse(command, path, &bytes)?;
+        let mut defined = shared.globals().filter(|index| shared.is_defined(*index));
+        if !asked_for.contains(shared.soname)
+            && defined.any(|index| references.contains(shared.name(index)))
+        {
+            let path = path.display();
+            return Err(format!("a library that is needed now may need {path}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the first TLS descriptor if a C library among the inputs wants to be told that there are some.
+pub(super) fn check_descriptors(again: Again) -> Result<(), Reason> {
+    let Again { state, command, .. } = again;
+    if command.args.gnu2_tls_tag == Some(false) {
+        return Ok(());
+    }
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    let mut asks = command.args.gnu2_tls_tag == Some(true);
+    for record in inputs.iter().filter(|record| record.kind == input::OTHER) {
+        let path = command.path_of(state, record);
+        if let Some(bytes) = map(path)?.filter(|bytes| is_shared(bytes)) {
+            let shared = parse(command, path, &bytes)?;
+            asks |= shared.soname.starts_with(b"libc.so.")
+                && shared.defines_version(|name| name == b"GLIBC_ABI_GNU2_TLS");
+        }
+    }
+    match asks {
+        true => Err("the first TLS descriptor is needed".into()),
+        false => Ok(()),
     }
 }

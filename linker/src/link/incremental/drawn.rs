@@ -1,6 +1,7 @@
 //! What was found of names that nobody has needed before.
 
 use super::imports::Import;
+use super::needs::NewNeeds;
 
 /// A member of an archive that is to be linked from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,4 +23,6 @@ pub(super) struct Found {
     pub members: Vec<Drawn>,
     /// Names of shared objects.
     pub imports: Vec<Import>,
+    /// What these need of shared objects that nobody has needed.
+    pub needs: NewNeeds,
 }

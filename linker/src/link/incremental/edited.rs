@@ -6,15 +6,18 @@
 
 use super::command::{self, Command};
 use super::drawn::{Drawn, Found};
+use super::held::Held;
 use super::imports::Import;
 use super::inputs::list_members;
 use super::interface;
 use super::look::map;
 use super::manifest::Changed;
+use super::needs::NewNeeds;
 use super::reason::Reason;
+use super::spare;
 use super::state::{
-    ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, Table,
-    content_key, file, input,
+    ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, SymbolRecord,
+    Table, content_key, file, input,
 };
 use super::world::World;
 use crate::base::key::rank;
@@ -36,6 +39,8 @@ pub(super) struct Edited {
     pub added: Vec<Added>,
     /// Names of shared objects that are needed now.
     pub imports: Vec<Import>,
+    /// What these need of shared objects that nobody has needed.
+    pub needs: NewNeeds,
     /// Those of `files` that are linked no more.
     pub removed: Vec<u32>,
     /// The inputs that are not as the state says.
@@ -72,13 +77,20 @@ struct InputEdit {
     content: [u64; 2],
     /// Of an archive.
     members: Vec<MemberRecord>,
+    /// Of a shared object whose interface is another.
+    symbols: Vec<SymbolRecord>,
 }
 
 /// Looks at the inputs that have changed; `changed` are their numbers.
 ///
 /// # Errors
 /// If more may have changed than objects.
-pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Edited, Reason> {
+pub(super) fn look(
+    state: &State,
+    changed: &Changed,
+    held: &Held,
+    since: Moment,
+) -> Result<Edited, Reason> {
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     let command = &changed.command;
     let mut edited = Edited::default();
@@ -94,6 +106,7 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
             stamp,
             content: [0; 2],
             members: Vec::new(),
+            symbols: Vec::new(),
         };
         match record.kind {
             input::OBJECT => {
@@ -121,7 +134,10 @@ pub(super) fn look(state: &State, changed: &Changed, since: Moment) -> Result<Ed
             _ => {
                 edit.content = interface::key(bytes);
                 if edit.content != record.content {
-                    return Err(format!("{} has changed", path.display()).into());
+                    let [at, count] = record.members;
+                    let old = state.records(at, count);
+                    let output = spare::map_output(state, held, &command.args.output)?;
+                    edit.symbols = interface::compare(state, command, path, bytes, (old, &output))?;
                 }
             }
         }
@@ -189,6 +205,7 @@ impl Edited {
     /// Members of archives are linked from now on, and names imported.
     pub fn draw(&mut self, state: &State, command: &Command, found: Found) -> Result<(), Reason> {
         self.imports.extend(found.imports);
+        self.needs.extend(found.needs);
         let inputs: &[InputRecord] = state.table(Table::Inputs);
         for drawn in &found.members {
             let input = inputs.get(drawn.input as usize).ok_or(DAMAGED)?;
@@ -279,9 +296,10 @@ impl Edited {
     /// Tells the state.
     pub fn apply(&self, state: &mut State) -> Option<()> {
         for edit in &self.inputs {
-            let members = match edit.members.is_empty() {
-                true => None,
-                false => Some([state.add(&edit.members)?, edit.members.len() as u64]),
+            let members = match (edit.members.len(), edit.symbols.len()) {
+                (0, 0) => None,
+                (0, symbols) => Some([state.add(&edit.symbols)?, symbols as u64]),
+                (members, _) => Some([state.add(&edit.members)?, members as u64]),
             };
             let record = state.record_mut::<InputRecord>(Table::Inputs, edit.input as usize)?;
             (record.stamp, record.content) = (edit.stamp, edit.content);
@@ -293,6 +311,19 @@ impl Edited {
                         .member = number;
                 }
             }
+        }
+        for import in &self.imports {
+            let inputs: &[InputRecord] = state.table(Table::Inputs);
+            let [at, count] = inputs.get(import.input as usize)?.members;
+            let mut symbols: Vec<SymbolRecord> = state.records(at, count).to_vec();
+            let known = symbols.binary_search_by_key(&import.symbol.key, |symbol| symbol.key);
+            match known {
+                Ok(_) => {}
+                Err(place) => symbols.insert(place, import.symbol),
+            }
+            let members = [state.add(&symbols)?, symbols.len() as u64];
+            let record = state.record_mut::<InputRecord>(Table::Inputs, import.input as usize)?;
+            record.members = members;
         }
         self.apply_arguments(state)
     }

@@ -4,31 +4,68 @@
 //! takes the place of one that is gone from its bucket, or else the whole bucket moves there, a few symbols; whatever names
 //! them by their numbers does so by the new ones then. What is gone stays where it is, without a name, so that the others of
 //! its bucket are found.
+//!
+//! `.hash` has all symbols, in any order. As it is small where there is one, it is written anew.
 
 use super::again::Again;
 use super::patch::Patch;
 use super::reason::Reason;
-use super::state::{DAMAGED, Facts, NameRecord, OutputRecord, State, Table};
+use super::state::{DAMAGED, Facts, NameRecord, OutputRecord, PartRecord, State, Table};
 use super::strings::add_string;
-use super::world::{NameAt, World};
-use crate::base::ids::SymbolId;
-use crate::elf::hash_tables::gnu_hash;
+use super::world::NameAt;
+use crate::base::ids::{PartId, SymbolId};
+use crate::elf::hash_tables::{self, gnu_hash, sysv_hash};
 use crate::elf::version_tables;
 use crate::elf::{Rela, Sym, c};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::symtab;
-use crate::resolve::output_sections::{Outputs, Std};
+use crate::resolve::output_sections::{Outputs, Std, subpart};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// A name that others find from now on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Export {
-    pub symbol: SymbolId,
+    pub what: Exported,
     /// Its entry in `.gnu.version`.
     pub version: u16,
     /// Its number in `.dynsym`.
     pub index: u32,
+}
+
+/// What others find by a name.
+#[derive(Clone, Debug)]
+pub(super) enum Exported {
+    /// What an object defines.
+    Symbol(SymbolId),
+    /// The copy of a variable of a shared object.
+    Copy {
+        /// The symbol, if objects call it so.
+        symbol: Option<SymbolId>,
+        name: Vec<u8>,
+        /// What is known but for name and section.
+        sym: Sym,
+        /// Where it is.
+        std: Std,
+    },
+}
+
+impl Export {
+    /// The name, if it is one of a copied variable.
+    pub fn name(&self) -> &[u8] {
+        match &self.what {
+            Exported::Symbol(_) => b"",
+            Exported::Copy { name, .. } => name,
+        }
+    }
+
+    /// The symbol that is called so, if it is one of the objects' names.
+    pub fn symbol(&self) -> Option<SymbolId> {
+        match &self.what {
+            Exported::Symbol(symbol) => Some(*symbol),
+            Exported::Copy { symbol, .. } => *symbol,
+        }
+    }
 }
 
 /// What becomes of the table of names that others find.
@@ -46,11 +83,11 @@ pub(super) struct Exports {
     words: BTreeMap<u64, u32>,
 }
 
-/// `.gnu.hash` and `.dynsym` as they are.
-struct Found<'o> {
+/// `.gnu.hash` and `.dynsym` as they are. Without the first, what is told of it is nothing.
+pub(super) struct Found<'o> {
     hash: &'o [u8],
-    symbols: &'o [Sym],
-    strings: &'o [u8],
+    pub symbols: &'o [Sym],
+    pub strings: &'o [u8],
     buckets: u32,
     first: u32,
     bloom_words: u32,
@@ -58,21 +95,34 @@ struct Found<'o> {
 }
 
 impl<'o> Found<'o> {
-    fn new(state: &State, old: &'o [u8]) -> Option<Found<'o>> {
+    pub fn new(state: &State, old: &'o [u8]) -> Option<Found<'o>> {
         let sections: &[OutputRecord] = state.table(Table::Outputs);
         let find = |std: Std| {
             let section = sections.iter().find(|section| section.id == std.id().0)?;
             let start = usize::try_from(section.offset).ok()?;
             old.get(start..start.checked_add(usize::try_from(section.size).ok()?)?)
         };
-        let hash = find(Std::GnuHash)?;
+        let hash = find(Std::GnuHash).unwrap_or(b"");
+        let symbols = bytemuck::try_cast_slice(find(Std::DynSym)?).ok()?;
+        let strings = find(Std::DynStr)?;
+        if hash.is_empty() {
+            return Some(Found {
+                hash,
+                symbols,
+                strings,
+                buckets: 0,
+                first: 0,
+                bloom_words: 0,
+                bloom_shift: 0,
+            });
+        }
         let field = |at: usize| {
             let bytes = hash.get(at..)?.first_chunk::<4>()?;
             Some(u32::from_le_bytes(*bytes))
         };
         let found = Found {
-            symbols: bytemuck::try_cast_slice(find(Std::DynSym)?).ok()?,
-            strings: find(Std::DynStr)?,
+            symbols,
+            strings,
             buckets: field(0)?,
             first: field(4)?,
             bloom_words: field(8)?,
@@ -105,44 +155,38 @@ impl Exports {
         self.added.is_empty() && self.gone.is_empty()
     }
 
-    /// Finds places for `added` names, of which the hashes are told, when those of the numbers `gone` are; `old` is the output.
+    /// What becomes of it when the symbols of the numbers `gone` are.
+    pub fn without(gone: Vec<u32>) -> Exports {
+        Exports {
+            gone,
+            ..Exports::default()
+        }
+    }
+
+    /// Finds places for `added` names, of which the hashes are told; `old` is the output.
     ///
     /// # Errors
     /// If there are none.
-    pub fn plan(
+    pub fn add(
+        &mut self,
         again: Again,
         old: &[u8],
         facts: &mut Facts,
         added: Vec<(Export, u32)>,
-        gone: Vec<u32>,
-    ) -> Result<Exports, Reason> {
-        let mut exports = Exports {
-            gone,
-            ..Exports::default()
-        };
-        if added.is_empty() && exports.gone.is_empty() {
-            return Ok(exports);
-        }
-        let sections: &[OutputRecord] = again.state.table(Table::Outputs);
-        let is_there = |std: Std| {
-            let mut sections = sections.iter();
-            sections.any(|section| section.id == std.id().0 && section.size > 0)
-        };
-        if is_there(Std::Hash) || !is_there(Std::GnuHash) {
-            return Err(
-                "names come or go that others may find, and not by --hash-style=gnu".into(),
-            );
+    ) -> Result<(), Reason> {
+        if added.is_empty() && self.is_nothing() {
+            return Ok(());
         }
         if facts.spare_exports[0] == 0 && !added.is_empty() {
             return Err("a script among the inputs says which names others find".into());
         }
         let found = Found::new(again.state, old).ok_or(DAMAGED)?;
         for (export, hash) in added {
-            let index = exports.place(&found, facts, hash)?;
-            exports.added.push(Export { index, ..export });
+            let index = self.place(&found, facts, hash)?;
+            self.added.push(Export { index, ..export });
         }
-        exports.rename(again.world, &found)?;
-        Ok(exports)
+        self.names.clear();
+        self.rename(again, &found)
     }
 
     /// A word of the hash table.
@@ -169,6 +213,19 @@ impl Exports {
     }
 
     fn place(&mut self, found: &Found, facts: &mut Facts, hash: u32) -> Result<u32, Reason> {
+        if found.hash.is_empty() {
+            // Any place is as good. Those behind what may still be imported are for what is defined.
+            let [imports, .., first] = facts.spare_imports;
+            let [next, left] = &mut facts.spare_exports;
+            let mut places = first.saturating_add(imports)..*next;
+            if let Some(free) = places.find(|place| self.is_free(found, *place)) {
+                return Ok(free);
+            }
+            let rest = left.checked_sub(1);
+            *left = rest.ok_or("there is no room for more names that others find")?;
+            *next += 1;
+            return Ok(*next - 1);
+        }
         let bloom = 16 + 8 * u64::from((hash / 64) & (found.bloom_words - 1));
         for bit in [hash % 64, (hash >> found.bloom_shift) % 64] {
             let at = bloom + u64::from(bit / 32) * 4;
@@ -235,13 +292,19 @@ impl Exports {
     }
 
     /// Finds the names of what has moved.
-    fn rename(&mut self, world: &World, found: &Found) -> Result<(), Reason> {
+    fn rename(&mut self, again: Again, found: &Found) -> Result<(), Reason> {
         for (from, to) in &self.moved {
             let name = found.name(*from).ok_or(DAMAGED)?;
-            let known = world
+            let known = again
+                .world
                 .name(name)
                 .filter(|(_, record)| record.dynamic == *from);
+            let address = found.symbols.get(*from as usize).map(|it| it.st_value);
             let Some((at, record)) = known else {
+                if again.world.name(name).is_none() && is_copied(again.state, address) {
+                    // Another name of a copied variable, which nobody mentions.
+                    continue;
+                }
                 let name = String::from_utf8_lossy(name);
                 return Err(format!("{name} would have another place in .dynsym").into());
             };
@@ -298,6 +361,7 @@ impl Exports {
             }
         }
         let hash = outputs.std(Std::GnuHash).offset;
+        // (Without that table there is none.)
         for (at, word) in &self.words {
             let place = patch.bytes(hash + at, 4)?;
             place.copy_from_slice(&word.to_le_bytes());
@@ -340,8 +404,24 @@ impl Exports {
     ) -> Result<(), Reason> {
         let outputs = places.outputs;
         for export in &self.added {
-            let symbol = symtab::defined_symbol(places, values, export.symbol).ok_or(DAMAGED)?;
-            let full = places.symbols.name(export.symbol);
+            let (symbol, full) = match &export.what {
+                Exported::Symbol(symbol) => {
+                    let full = places.symbols.name(*symbol);
+                    let symbol = symtab::defined_symbol(places, values, *symbol);
+                    (symbol.ok_or(DAMAGED)?, full)
+                }
+                Exported::Copy { name, sym, std, .. } => {
+                    let section = u16::try_from(outputs.std(*std).header);
+                    let section = section.map_err(|_| DAMAGED)?;
+                    (
+                        Sym {
+                            st_shndx: section,
+                            ..*sym
+                        },
+                        &name[..],
+                    )
+                }
+            };
             let name = full.split(|byte| *byte == b'@').next().unwrap_or(full);
             let st_name = add_string(patch, outputs, facts, name)?;
             let symbol = Sym { st_name, ..symbol };
@@ -361,6 +441,86 @@ impl Exports {
     }
 }
 
+/// Writes `.hash` anew, if there is one: behind all changes of `.dynsym`.
+pub(super) fn write_sysv(patch: &mut Patch, outputs: &Outputs) -> Option<()> {
+    let [table, symbols, strings] = [Std::Hash, Std::DynSym, Std::DynStr].map(|std| {
+        let section = outputs.std(std);
+        [section.offset, section.size]
+    });
+    if table[1] == 0 {
+        return Some(());
+    }
+    let bytes = make_sysv(patch.image, table, symbols, strings)?;
+    let start = usize::try_from(table[0]).ok()?;
+    if !patch.image.get(start..)?.starts_with(&bytes) {
+        patch.bytes(table[0], table[1])?.copy_from_slice(&bytes);
+    }
+    Some(())
+}
+
+/// `--verify-incremental`: whether `.hash`, if there is one, is that of the symbols.
+///
+/// # Errors
+/// If not.
+pub(super) fn check_sysv(state: &State, output: &[u8]) -> Result<(), Reason> {
+    let sections: &[OutputRecord] = state.table(Table::Outputs);
+    let [table, symbols, strings] = [Std::Hash, Std::DynSym, Std::DynStr].map(|std| {
+        let found = sections.iter().find(|section| section.id == std.id().0);
+        found.map_or([0; 2], |section| [section.offset, section.size])
+    });
+    if table[1] == 0 {
+        return Ok(());
+    }
+    let bytes = make_sysv(output, table, symbols, strings).ok_or(DAMAGED)?;
+    let there = usize::try_from(table[0])
+        .ok()
+        .and_then(|at| output.get(at..));
+    match there.is_some_and(|there| there.starts_with(&bytes)) {
+        true => Ok(()),
+        false => Err(".hash is another".into()),
+    }
+}
+
+/// `.hash` for the symbols of an output; of each section, offset and size.
+fn make_sysv(
+    output: &[u8],
+    [_, size]: [u64; 2],
+    symbols: [u64; 2],
+    strings: [u64; 2],
+) -> Option<Vec<u8>> {
+    let section = |[at, size]: [u64; 2]| {
+        let start = usize::try_from(at).ok()?;
+        output.get(start..start.checked_add(usize::try_from(size).ok()?)?)
+    };
+    let symbols: &[Sym] = bytemuck::try_cast_slice(section(symbols)?).ok()?;
+    let strings = section(strings)?;
+    let hash = |symbol: &Sym| {
+        let name = strings.get(symbol.st_name as usize..)?;
+        Some(sysv_hash(name.split(|byte| *byte == 0).next()?))
+    };
+    let hashes: Option<Vec<u32>> = symbols.iter().skip(1).map(hash).collect();
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    if bytes.len() != hash_tables::sysv_size(symbols.len()) {
+        return None;
+    }
+    hash_tables::write_sysv(&mut bytes, &hashes?);
+    Some(bytes)
+}
+
+/// Whether something is copied from a shared object at an address.
+fn is_copied(state: &State, address: Option<u64>) -> bool {
+    let parts: &[PartRecord] = state.table(Table::Parts);
+    let sections: &[OutputRecord] = state.table(Table::Outputs);
+    let is_in = |part: PartId| {
+        let part = parts.get(part.index())?;
+        let section = sections.get(part.output as usize)?;
+        let start = section.address.checked_add(part.offset)?;
+        Some((start..start.checked_add(part.size)?).contains(&address?))
+    };
+    let copies = [subpart::COPIES, subpart::RELRO_COPIES];
+    copies.into_iter().any(|part| is_in(part) == Some(true))
+}
+
 /// `--verify-incremental`: whether all symbols that the files define and others find are found: `defined` are their numbers in `.dynsym`.
 ///
 /// # Errors
@@ -370,7 +530,7 @@ pub(super) fn check(
     old: &[u8],
     defined: impl Iterator<Item = u32>,
 ) -> Result<(), Reason> {
-    let Some(found) = Found::new(state, old) else {
+    let Some(found) = Found::new(state, old).filter(|found| !found.hash.is_empty()) else {
         return Ok(());
     };
     // What is imported is before the first that can be found.

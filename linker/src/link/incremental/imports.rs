@@ -2,12 +2,15 @@
 //!
 //! A full link leaves room for some: a word of `.got`, a relocation that has it filled in with the address of a symbol without a
 //! name, which nobody has, and that symbol; and a direct PLT entry that will jump through the word. They are bound when the program starts, unlike those of
-//! lazy PLT entries. What needs more than that (a copy of a variable, thread-local storage, a version or a shared object of
-//! which nobody has needed anything so far) is for a full link.
+//! lazy PLT entries. What thread-local variables need takes one or two of the words, and the relocation of one does for a
+//! [copy](super::copies) of a variable.
 
+use super::copies::Variable;
+use super::interface;
+use super::needs::{Needed, NewNeeds};
 use super::patch::Patch;
 use super::reason::Reason;
-use super::state::{DAMAGED, Facts};
+use super::state::{DAMAGED, Facts, SymbolRecord};
 use super::strings::add_string;
 use crate::elf::version_tables;
 use crate::elf::x86_64::{plt, reloc};
@@ -16,9 +19,6 @@ use crate::input::shared_object::Shared;
 use crate::layout::got::{self, Got, Slots};
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::symbol_table::flag;
-use object::elf::{DT_NEEDED, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _};
-use object::{LittleEndian, elf};
 
 /// A name that a shared object has.
 #[derive(Clone, Debug)]
@@ -30,33 +30,30 @@ pub(super) struct Import {
     kind: u8,
     /// Its entry in `.gnu.version`.
     version: u16,
+    /// What a copy of it would be, if it is a variable.
+    pub variable: Option<Variable>,
+    /// The shared object, by its number among the inputs, and what the state is to know of it.
+    pub input: u32,
+    pub symbol: SymbolRecord,
 }
 
 impl Import {
-    /// The name of the symbol `index` of a shared object, if the output, whose bytes are `output`, depends on that and on the
-    /// symbol's version.
+    /// The name of the symbol `index` of a shared object that the output needs. `new` gets the symbol's version, if that was
+    /// not needed before.
     ///
     /// # Errors
-    /// If it does not.
+    /// If that is not possible.
     pub fn new(
-        output: &[u8],
-        shared: &Shared,
-        soname: &[u8],
+        needed: &mut Needed,
+        new: &mut NewNeeds,
+        (shared, input): (&Shared, u32),
         index: u32,
     ) -> Result<Import, Reason> {
-        let name = shared.name(index);
-        let show = || String::from_utf8_lossy(name).into_owned();
         let symbol = shared.syms.get(index as usize).ok_or(DAMAGED)?;
-        let needed = Needed::of(output).ok_or(DAMAGED)?;
-        if !needed.names.contains(&soname) {
-            return Err(format!("{} is the first that is needed of its library", show()).into());
-        }
         let version = match shared.version(index) {
-            None => Some(version_tables::GLOBAL),
-            Some(version) => needed.version(soname, version),
+            None => version_tables::GLOBAL,
+            Some(version) => needed.version(shared.soname, version, new)?,
         };
-        let version = version
-            .ok_or_else(|| format!("{} is the first that is needed of its version", show()))?;
         let (kind, bits) = match symbol.kind() {
             c::STT_FUNC | c::STT_GNU_IFUNC => (c::STT_FUNC, flag::FUNCTION),
             c::STT_TLS => (c::STT_TLS, flag::TLS),
@@ -64,127 +61,141 @@ impl Import {
         };
         let said = flag::REFERENCED | flag::REFERENCED_STRONGLY;
         Ok(Import {
-            name: name.to_vec(),
+            name: shared.name(index).to_vec(),
             flags: flag::IMPORTED | flag::DEFINED_BY_SHARED | said | bits,
             kind,
             version,
+            variable: Variable::new(shared, index),
+            input,
+            symbol: interface::record(shared, shared.name(index)),
         })
     }
 }
 
-/// What an output needs of shared objects.
-struct Needed<'o> {
-    /// Their names.
-    names: Vec<&'o [u8]>,
-    /// Shared object, version, and its index.
-    versions: Vec<(&'o [u8], &'o [u8], u16)>,
-}
-
-impl<'o> Needed<'o> {
-    fn of(output: &'o [u8]) -> Option<Needed<'o>> {
-        let endian = LittleEndian;
-        let header = FileHeader64::<LittleEndian>::parse(output).ok()?;
-        let sections = header.sections(endian, output).ok()?;
-        let mut needed = Needed {
-            names: Vec::new(),
-            versions: Vec::new(),
-        };
-        let (entries, strings) = sections.dynamic(endian, output).ok()??;
-        let strings = sections.strings(endian, output, strings).ok()?;
-        for entry in entries {
-            if entry.tag32(endian) == Some(DT_NEEDED) {
-                needed.names.push(entry.string(endian, strings).ok()?);
-            }
-        }
-        let Some((mut files, strings)) = sections.gnu_verneed(endian, output).ok()? else {
-            return Some(needed);
-        };
-        let strings = sections.strings(endian, output, strings).ok()?;
-        while let Some((file, mut versions)) = files.next().ok()? {
-            let name = file.file(endian, strings).ok()?;
-            while let Some(version) = versions.next().ok()? {
-                let text = version.name(endian, strings).ok()?;
-                let index = version.vna_other.get(endian) & elf::VERSYM_VERSION;
-                needed.versions.push((name, text, index));
-            }
-        }
-        Some(needed)
-    }
-
-    fn version(&self, soname: &[u8], version: &[u8]) -> Option<u16> {
-        let mut versions = self.versions.iter();
-        let known = versions.find(|(file, name, _)| *file == soname && *name == version);
-        known.map(|(_, _, index)| *index)
-    }
-}
-
 /// What a symbol gets of what is spare.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Grant {
     /// All its slots.
     pub slots: Slots,
     /// Its number in `.dynsym`.
     pub dynamic: u32,
-    /// The new word of `.got`, if there is one.
-    word: Option<u32>,
+    /// The words of `.got` that were spare, and the types of the relocations that have them filled in.
+    words: Vec<(u32, u32)>,
     /// The new PLT entry, if there is one.
     entry: Option<u32>,
+    /// A copied variable's address, to which the library's bytes go. Its relocation is a word's that nobody needs.
+    copied: Option<(u32, u64)>,
 }
 
-/// Gives a symbol the slots and entries that `flags` ask for: beside those that it has, and, if it is not in `.dynsym`, with a
-/// place there.
-///
-/// # Errors
-/// If there is nothing left.
-pub(super) fn grant(
-    facts: &mut Facts,
-    had: Option<&Slots>,
-    dynamic: u32,
-    flags: u32,
-) -> Result<Grant, Reason> {
-    let none = Slots {
-        flags,
-        got: got::NONE,
-        jump: got::NONE,
-        tpoff: got::NONE,
-        tls_pair: got::NONE,
-        descriptor: got::NONE,
-        lazy: got::NONE,
-        direct: got::NONE,
-    };
-    let mut grant = Grant {
-        slots: Slots {
+impl Grant {
+    /// Nothing yet: beside the slots that a symbol has it has a place in `.dynsym`, or none.
+    pub fn new(had: Option<&Slots>, dynamic: u32, flags: u32) -> Grant {
+        let none = Slots {
             flags,
-            ..had.copied().unwrap_or(none)
-        },
-        dynamic,
-        word: None,
-        entry: None,
-    };
-    let [left, word, entry, symbol] = &mut facts.spare_imports;
+            got: got::NONE,
+            jump: got::NONE,
+            tpoff: got::NONE,
+            tls_pair: got::NONE,
+            descriptor: got::NONE,
+            lazy: got::NONE,
+            direct: got::NONE,
+        };
+        Grant {
+            slots: Slots {
+                flags,
+                ..had.copied().unwrap_or(none)
+            },
+            dynamic,
+            words: Vec::new(),
+            entry: None,
+            copied: None,
+        }
+    }
+
+    /// Takes the slots and entries that the flags ask for, and that there are none of yet.
+    ///
+    /// # Errors
+    /// If there is nothing left.
+    pub fn take_slots(&mut self, facts: &mut Facts) -> Result<(), Reason> {
+        let slots = &mut self.slots;
+        let wants = |need: u32| slots.flags & need != 0;
+        let has_entry = slots.lazy != got::NONE || slots.direct != got::NONE;
+        let wants_entry = wants(flag::NEEDS_PLT) && !has_entry;
+        let wanted = [
+            (
+                slots.got == got::NONE && (wants_entry || wants(flag::NEEDS_GOT)),
+                &[reloc::R_X86_64_GLOB_DAT][..],
+            ),
+            (
+                slots.tpoff == got::NONE && wants(flag::NEEDS_TPOFF),
+                &[reloc::R_X86_64_TPOFF64],
+            ),
+            (
+                slots.tls_pair == got::NONE && wants(flag::NEEDS_TLSGD),
+                &[reloc::R_X86_64_DTPMOD64, reloc::R_X86_64_DTPOFF64],
+            ),
+            (
+                slots.descriptor == got::NONE && wants(flag::NEEDS_TLSDESC),
+                // The relocation is about both words.
+                &[reloc::R_X86_64_TLSDESC, reloc::R_X86_64_NONE],
+            ),
+        ];
+        let places = [
+            &mut slots.got,
+            &mut slots.tpoff,
+            &mut slots.tls_pair,
+            &mut slots.descriptor,
+        ];
+        for ((is_wanted, types), place) in wanted.into_iter().zip(places) {
+            if is_wanted {
+                *place = take_words(facts, types.len() as u32)?;
+                self.words.extend((*place..).zip(types.iter().copied()));
+            }
+        }
+        if wants_entry {
+            if self.words.is_empty() {
+                // There are as many entries as words.
+                take_words(facts, 1)?;
+            }
+            slots.direct = facts.spare_imports[2];
+            facts.spare_imports[2] += 1;
+            slots.jump = slots.got;
+            self.entry = Some(slots.direct);
+        }
+        Ok(())
+    }
+
+    /// Takes a place in `.dynsym` for what is imported.
+    ///
+    /// # Errors
+    /// If there is none left.
+    pub fn take_symbol(&mut self, facts: &mut Facts) -> Result<(), Reason> {
+        if self.words.is_empty() {
+            take_words(facts, 1)?;
+        }
+        self.dynamic = facts.spare_imports[3];
+        facts.spare_imports[3] += 1;
+        Ok(())
+    }
+
+    /// Takes a relocation that copies a variable.
+    ///
+    /// # Errors
+    /// If there is none left.
+    pub fn take_copy(&mut self, facts: &mut Facts, address: u64) -> Result<(), Reason> {
+        self.copied = Some((take_words(facts, 1)?, address));
+        Ok(())
+    }
+}
+
+/// Takes words of `.got`: for each there may be an entry and a symbol as well.
+fn take_words(facts: &mut Facts, count: u32) -> Result<u32, Reason> {
+    let [left, word, ..] = &mut facts.spare_imports;
     *left = left
-        .checked_sub(1)
+        .checked_sub(count)
         .ok_or("there is no room for more imported symbols")?;
-    let take = |next: &mut u32| {
-        *next += 1;
-        *next - 1
-    };
-    let slots = &mut grant.slots;
-    let has_entry = slots.lazy != got::NONE || slots.direct != got::NONE;
-    let wants_entry = flags & flag::NEEDS_PLT != 0 && !has_entry;
-    if slots.got == got::NONE && (wants_entry || flags & flag::NEEDS_GOT != 0) {
-        slots.got = take(word);
-        grant.word = Some(slots.got);
-    }
-    if wants_entry {
-        slots.direct = take(entry);
-        slots.jump = slots.got;
-        grant.entry = Some(slots.direct);
-    }
-    if dynamic == 0 {
-        grant.dynamic = take(symbol);
-    }
-    Ok(grant)
+    *word += count;
+    Ok(*word - count)
 }
 
 /// Writes what symbols were granted. Each import goes with the symbol that is new in `.dynsym`.
@@ -193,17 +204,24 @@ pub(super) fn write(
     outputs: &Outputs,
     ibt: bool,
     facts: &mut Facts,
-    grants: &[(Grant, Option<&Import>)],
+    grants: &[(&Grant, u32, Option<&Import>)],
 ) -> Result<(), Reason> {
-    for (grant, import) in grants {
+    for (grant, dynamic, import) in grants {
         if let Some(import) = import {
-            write_symbol(patch, outputs, facts, grant.dynamic, import)?;
+            write_symbol(patch, outputs, facts, *dynamic, import)?;
         }
         let damaged = || Reason::from(DAMAGED);
         let slot = |word: u32| outputs.std(Std::Got).address + 8 * u64::from(word);
-        if let Some(word) = grant.word {
-            let rela = Rela::new(slot(word), reloc::R_X86_64_GLOB_DAT, grant.dynamic, 0);
-            set_relocation(patch, outputs, rela)?;
+        for (word, r_type) in &grant.words {
+            let rela = match *r_type {
+                reloc::R_X86_64_NONE => Rela::new(0, reloc::R_X86_64_NONE, 0, 0),
+                _ => Rela::new(slot(*word), *r_type, *dynamic, 0),
+            };
+            set_relocation(patch, outputs, slot(*word), rela)?;
+        }
+        if let Some((word, address)) = grant.copied {
+            let rela = Rela::new(address, reloc::R_X86_64_COPY, *dynamic, 0);
+            set_relocation(patch, outputs, slot(word), rela)?;
         }
         if let Some(entry) = grant.entry {
             let size = Got::direct_size(ibt);
@@ -253,8 +271,14 @@ fn write_symbol(
     Ok(())
 }
 
-/// Has a word filled in that nobody had: its relocation is there, and asks for the address of a symbol without a name.
-fn set_relocation(patch: &mut Patch, outputs: &Outputs, rela: Rela) -> Result<(), Reason> {
+/// Has a word filled in that nobody had, at an address: its relocation is there, and asks for the address of a symbol without a
+/// name.
+fn set_relocation(
+    patch: &mut Patch,
+    outputs: &Outputs,
+    word: u64,
+    rela: Rela,
+) -> Result<(), Reason> {
     let table = outputs.std(Std::RelaDyn);
     let range = table.offset as usize..(table.offset + table.size) as usize;
     let records = patch
@@ -262,7 +286,7 @@ fn set_relocation(patch: &mut Patch, outputs: &Outputs, rela: Rela) -> Result<()
         .get(range)
         .and_then(|bytes| bytemuck::try_cast_slice::<u8, Rela>(bytes).ok())
         .ok_or(DAMAGED)?;
-    let is_it = |known: &Rela| { known.r_offset } == { rela.r_offset };
+    let is_it = |known: &Rela| { known.r_offset } == word;
     let at = records.iter().rposition(is_it).ok_or(DAMAGED)?;
     let place = patch.bytes(table.offset + 24 * at as u64, 24);
     place

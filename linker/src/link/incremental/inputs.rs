@@ -6,16 +6,17 @@
 use super::look::{is_shared, map};
 use super::reason::Reason;
 use super::state::{
-    Builder, FileRecord, InputRecord, MemberRecord, NONE, Table, content_key, input,
+    Builder, FileRecord, InputRecord, MemberRecord, NONE, NameKey, SymbolRecord, Table,
+    content_key, input,
 };
-use super::{command, interface};
+use super::{capture, command, interface};
 use crate::args::{Args, InputKind};
 use crate::input::file::File;
 use crate::input::open::OpenedFile;
 use crate::input::stamp::Moment;
 use crate::link::resolved::Resolved;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tickets::archive::{Archive, MemberBody};
@@ -34,6 +35,8 @@ struct Opened {
     holds: Holds,
     /// Key of its contents; zeros if that is not worth while.
     content: [u64; 2],
+    /// Of a shared object: what the program may use of it.
+    symbols: Vec<SymbolRecord>,
 }
 
 enum Holds {
@@ -148,8 +151,18 @@ impl Inputs {
         }
         builder.table(Table::Members, &members);
         let start = builder.start_of(Table::Members);
-        for record in &mut records {
+        let all = self.opened.iter().flat_map(|opened| &opened.symbols);
+        let symbols: Vec<SymbolRecord> = all.copied().collect();
+        builder.table(Table::Symbols, &symbols);
+        let symbols_start = builder.start_of(Table::Symbols);
+        let mut before = 0;
+        for (record, opened) in records.iter_mut().zip(&self.opened) {
             record.members[0] = start + record.members[0] * size_of::<MemberRecord>() as u64;
+            if !opened.symbols.is_empty() {
+                let at = symbols_start + before * size_of::<SymbolRecord>() as u64;
+                record.members = [at, opened.symbols.len() as u64];
+                before += opened.symbols.len() as u64;
+            }
         }
         builder.table(Table::Inputs, &records);
         builder.table(Table::Arguments, &command::records(args, &objects));
@@ -177,6 +190,10 @@ struct Objects<'r, 'a> {
     by_start: FxHashMap<usize, Vec<u32>>,
     /// By where an archive begins: one of its members.
     archives: FxHashMap<usize, u32>,
+    /// The names that the state will know.
+    names: FxHashSet<NameKey>,
+    /// Some say a version as well, so that it is not known by a name whether it is used.
+    has_versions: bool,
 }
 
 impl<'r, 'a> Objects<'r, 'a> {
@@ -185,6 +202,15 @@ impl<'r, 'a> Objects<'r, 'a> {
             resolved,
             by_start: FxHashMap::default(),
             archives: FxHashMap::default(),
+            names: match resolved
+                .files
+                .iter()
+                .any(|(_, file)| file.shared().is_some())
+            {
+                true => capture::known_names(resolved).collect(),
+                false => FxHashSet::default(),
+            },
+            has_versions: resolved.symbols.has_versions(),
         };
         for (id, file) in resolved.files.iter() {
             if file.object().is_none() || file.data.is_empty() {
@@ -227,6 +253,7 @@ impl<'r, 'a> Objects<'r, 'a> {
             let opened = Opened {
                 holds: linked.map_or(Holds::Other, Holds::Object),
                 content: content_key(data),
+                symbols: Vec::new(),
                 file,
             };
             let places = linked.map(|id| (id, place(0)));
@@ -250,6 +277,7 @@ impl<'r, 'a> Objects<'r, 'a> {
                         file,
                         holds,
                         content,
+                        symbols: Vec::new(),
                     },
                     places,
                 );
@@ -257,12 +285,20 @@ impl<'r, 'a> Objects<'r, 'a> {
             return (Opened::other(file, [0; 2]), Vec::new());
         }
         // A script, a shared object, an archive of which nothing is linked, or a thin one.
-        let content = match map(&file.path) {
-            Ok(Some(bytes)) if is_shared(&bytes) || bytes.len() <= LARGE => interface::key(&bytes),
-            Ok(None) => interface::key(&[]),
-            _ => [0; 2],
+        let (content, symbols) = match map(&file.path) {
+            Ok(Some(bytes)) if is_shared(&bytes) || bytes.len() <= LARGE => {
+                let is_known = |key: &NameKey| self.names.contains(key);
+                let symbols = match self.has_versions {
+                    true => Vec::new(),
+                    false => interface::records(&bytes, is_known),
+                };
+                (interface::key(&bytes), symbols)
+            }
+            Ok(None) => (interface::key(&[]), Vec::new()),
+            _ => ([0; 2], Vec::new()),
         };
-        (Opened::other(file, content), Vec::new())
+        let opened = Opened::other(file, content);
+        (Opened { symbols, ..opened }, Vec::new())
     }
 }
 
@@ -272,6 +308,7 @@ impl Opened {
             file,
             holds: Holds::Other,
             content,
+            symbols: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists of functions, `.init_array` and `.fini_array`: entries that come and go.
 //!
-//! The functions run in the order of the files, so that what comes goes to its place among the others, and those behind it
+//! The functions run in the order of their priorities, those that have none last, and else of the files, so that what comes goes to its place among the others, and those behind it
 //! move. Who has them is not linked again: an entry is a few words and their relocations, which are as good elsewhere, as long
 //! as nobody refers to the entry itself. (If somebody does, the file is [pinned](file::PINNED), and is linked again with its
 //! entry.) The section grows into the room behind it, and whoever mentions its end is linked again.
@@ -9,13 +9,15 @@ use super::again::Again;
 use super::reason::Reason;
 use super::state::{
     ChunkRecord, DAMAGED, FileRecord, InputRecord, NONE, OutputRecord, PartRecord, PlaceRecord,
-    State, Table, file, input, part_room,
+    State, Table, file, input,
 };
 use super::{patch::Patch, state::Facts};
 use crate::base::ids::{FileId, PartId, SectionId};
 use crate::elf::{Rela, Sym, c};
 use crate::input::file::Files;
+use crate::input::object::Object;
 use crate::input::parts::Place;
+use crate::layout::placement;
 use crate::resolve::input_sections::Sections;
 use crate::resolve::linker_symbols;
 use crate::resolve::output_sections::{Outputs, Std};
@@ -27,8 +29,10 @@ use std::collections::BTreeMap;
 pub(super) struct ListChange {
     /// Its section.
     pub std: Std,
-    /// Its part's number in the state.
-    part: u32,
+    /// The numbers in the state of its parts: what is sorted by priority, and the others.
+    parts: [u32; 2],
+    /// Where the others begin.
+    middle: u64,
     /// Address of the section.
     address: u64,
     /// Size of the section, as it was and as it is.
@@ -50,25 +54,61 @@ struct Moved {
 
 /// What was found of a list.
 pub(super) enum Listed {
-    /// It has this order; where the files' own entries are, in the order in which they were asked for.
+    /// It has this order; where the own entries are, in the order in which they were asked for.
     Placed(ListChange, Vec<u64>),
     /// Entries of these files move that do not move for others.
     Pinned(Vec<u32>),
 }
 
-/// What a list has of one file.
+/// What a list has of one file, one behind the other.
 struct Entries {
-    /// Its place among all.
-    order: (u32, u32),
+    /// Priority, the file's place among all, and section.
+    order: (u64, (u32, u32), u32),
     from: Moved,
     /// Which of those that are linked again it is.
     own: Option<usize>,
 }
 
+/// What a file that is linked again has in a list.
+pub(super) struct Own {
+    /// Which of the files it is.
+    pub file: usize,
+    /// The chunk, among the file's.
+    pub chunk: usize,
+    pub size: u64,
+    /// Priority, and section; without one, nothing.
+    pub sorted: Option<(u64, u32)>,
+}
+
+/// What has no priority comes last.
+const LAST: u64 = u64::MAX;
+
+/// Whether a part holds what is sorted by priority in a list.
+pub(super) fn is_sorted(part: PartId) -> bool {
+    LISTS.iter().any(|(sorted, _)| *sorted == part)
+}
+
+/// The parts of a list, by their numbers in the state: what is sorted, and the others.
+pub(super) fn parts_of(std: Std) -> [u32; 2] {
+    let sorted = LISTS.iter().find(|(_, list)| *list == std);
+    [
+        sorted.map_or(PartId::NONE.0, |(part, _)| part.0),
+        std.part().0,
+    ]
+}
+
+/// The priority of a section in a list.
+pub(super) fn priority(object: Option<&Object>, number: u32) -> u64 {
+    let section = object.and_then(|object| object.section(number));
+    let name = section.map_or(&b""[..], |section| section.name);
+    placement::priority(name)
+}
+
 /// Whether something in a file refers to entries that it has in lists.
 pub(super) fn is_pinned(files: &Files, sections: &Sections, outputs: &Outputs, id: FileId) -> bool {
     let object = files.object(id);
-    let lists: Vec<PartId> = LISTS.iter().map(|std| std.part()).collect();
+    let lists = LISTS.iter().flat_map(|(sorted, std)| [*sorted, std.part()]);
+    let lists: Vec<PartId> = lists.collect();
     let first = sections.of_file(id).start;
     let part_of = |number: u32| {
         let part = sections.part.get((first + number) as usize);
@@ -99,29 +139,35 @@ pub(super) fn is_pinned(files: &Files, sections: &Sections, outputs: &Outputs, i
     is_named || (0..count).any(refers)
 }
 
-/// Finds places for entries: `own` says how much of the list `part` each of the files has that are linked again.
+/// Finds places for entries of a list: `all` says what the files have that are linked again.
 ///
 /// # Errors
 /// If there is no room, or it cannot be told what comes first.
-pub(super) fn settle(again: Again, part: u32, own: &[u64]) -> Result<Listed, Reason> {
+pub(super) fn settle(again: Again, std: Std, all: &[Own]) -> Result<Listed, Reason> {
     let parts: &[PartRecord] = again.state.table(Table::Parts);
     let outputs: &[OutputRecord] = again.state.table(Table::Outputs);
-    let record = parts.get(part as usize).ok_or(DAMAGED)?;
-    let output = outputs.get(record.output as usize).ok_or(DAMAGED)?;
-    let std = LISTS.into_iter().find(|std| std.id().0 == output.id);
-    let std = std.ok_or(DAMAGED)?;
-    let mut entries = of_others(again, part)?;
+    let numbers = parts_of(std);
+    let [sorted, plain] = numbers.map(|part| parts.get(part as usize));
+    let (sorted, plain) = (sorted.ok_or(DAMAGED)?, plain.ok_or(DAMAGED)?);
+    let output = outputs.get(plain.output as usize).ok_or(DAMAGED)?;
+    let start = match sorted.size {
+        0 => plain.offset,
+        _ => sorted.offset,
+    };
+    let mut entries = of_others(again, numbers)?;
     let order = Orders::new(again);
-    for (index, (id, size)) in again.ids.iter().zip(own).enumerate() {
-        if *size > 0 {
+    for (index, own) in all.iter().enumerate() {
+        if own.size > 0 {
+            let id = *again.ids.get(own.file).ok_or(DAMAGED)?;
+            let (priority, section) = own.sorted.unwrap_or((LAST, 0));
             entries.push(Entries {
-                order: order.of(*id, &entries)?,
+                order: (priority, order.of(id, &entries)?, section),
                 from: Moved {
-                    file: *id,
+                    file: id,
                     chunk: 0,
                     from: 0,
                     to: 0,
-                    size: *size,
+                    size: own.size,
                 },
                 own: Some(index),
             });
@@ -129,9 +175,13 @@ pub(super) fn settle(again: Again, part: u32, own: &[u64]) -> Result<Listed, Rea
     }
     entries.sort_by_key(|entries| entries.order);
     let files: &[FileRecord] = again.state.table(Table::Files);
-    let (mut at, mut places) = (record.offset, vec![record.offset; own.len()]);
+    let (mut at, mut places) = (start, vec![start; all.len()]);
+    let mut middle = None;
     let (mut moves, mut pinned) = (Vec::new(), Vec::new());
-    for Entries { from, own, .. } in entries {
+    for Entries { order, from, own } in entries {
+        if order.0 == LAST {
+            middle.get_or_insert(at);
+        }
         let size = from.size;
         match own {
             Some(own) => places[own] = at,
@@ -149,13 +199,14 @@ pub(super) fn settle(again: Again, part: u32, own: &[u64]) -> Result<Listed, Rea
     if !pinned.is_empty() {
         return Ok(Listed::Pinned(pinned));
     }
-    if at > record.next {
+    if at > plain.next {
         let name = String::from_utf8_lossy(again.state.text(output.name, output.name_len));
         return Err(format!("there is no room for more functions in {name}").into());
     }
     let change = ListChange {
         std,
-        part,
+        parts: numbers,
+        middle: middle.unwrap_or(at),
         address: output.address,
         sizes: [output.size, at],
         moves,
@@ -164,7 +215,7 @@ pub(super) fn settle(again: Again, part: u32, own: &[u64]) -> Result<Listed, Rea
 }
 
 /// What the other files have in a list.
-fn of_others(again: Again, part: u32) -> Result<Vec<Entries>, Reason> {
+fn of_others(again: Again, parts: [u32; 2]) -> Result<Vec<Entries>, Reason> {
     let state = again.state;
     let files: &[FileRecord] = state.table(Table::Files);
     let order = Orders::new(again);
@@ -175,15 +226,19 @@ fn of_others(again: Again, part: u32) -> Result<Vec<Entries>, Reason> {
         }
         let chunks: &[ChunkRecord] = state.records(record.chunks[0], record.chunks[1]);
         for (index, chunk) in (0u32..).zip(chunks) {
-            if chunk.part == part && chunk.capacity > 0 {
+            if parts.contains(&chunk.part) && chunk.capacity > 0 {
                 found.push((number, index, *chunk));
             }
         }
     }
     let mut entries: Vec<Entries> = Vec::with_capacity(found.len());
     for (number, index, chunk) in found {
+        let (priority, section) = match chunk.part == parts[0] {
+            true => (chunk.priority, chunk.only),
+            false => (LAST, 0),
+        };
         entries.push(Entries {
-            order: order.of(number, &entries)?,
+            order: (priority, order.of(number, &entries)?, section),
             from: Moved {
                 file: number,
                 chunk: index,
@@ -232,11 +287,11 @@ impl<'o> Orders<'o> {
             before.is_none_or(|(_, first)| file > first)
                 && behind.is_none_or(|(_, last)| file < last)
         };
-        let numbered = |entries: &&Entries| entries.order.0.is_multiple_of(2);
+        let numbered = |entries: &&Entries| entries.order.1.0.is_multiple_of(2);
         let mut numbers = others
             .iter()
             .filter(numbered)
-            .map(|entries| entries.order.0 / 2);
+            .map(|entries| entries.order.1.0 / 2);
         match (before, behind) {
             (Some((at, file)), _) if is_next_to(at + 1, place) => Ok((2 * file + 1, place)),
             (_, Some((at, file))) if is_next_to(place + 1, at) => {
@@ -429,19 +484,22 @@ impl ListChange {
                 }
             }
         }
-        let part = state.record_mut::<PartRecord>(Table::Parts, self.part as usize)?;
-        part.size = self.sizes[1].checked_sub(part.offset)?;
+        let [sorted, plain] = self.parts.map(|part| part as usize);
+        let part = state.record_mut::<PartRecord>(Table::Parts, plain)?;
+        let start = part.offset;
+        part.offset = self.middle;
+        part.size = self.sizes[1].checked_sub(self.middle)?;
         let output = part.output as usize;
+        let part = state.record_mut::<PartRecord>(Table::Parts, sorted)?;
+        if part.size == 0 {
+            part.offset = start;
+        }
+        part.size = self.middle.checked_sub(part.offset)?;
         state
             .record_mut::<OutputRecord>(Table::Outputs, output)?
             .size = self.sizes[1];
         Some(())
     }
-}
-
-/// Whether a part of the state is a list.
-pub(super) fn is_list(part: &PartRecord) -> bool {
-    part.room == part_room::LIST
 }
 
 /// Whether a section can stand in a list that is put together anew.

@@ -2,8 +2,11 @@
 //! program does.
 
 use super::again::Again;
-use super::exports::{Export, Exports};
-use super::imports::{self, Grant, Import};
+use super::copies;
+use super::draw;
+use super::exports::{Export, Exported, Exports, Found};
+use super::imports::{Grant, Import};
+use super::needs::{Needed, NewNeeds};
 use super::reason::Reason;
 use super::state::{
     DAMAGED, Facts, FileRecord, MANY, NONE, NameKey, NameRecord, State, Table, fact, file, key_of,
@@ -54,12 +57,14 @@ pub(super) struct Names {
     pub grants: Vec<(usize, Grant)>,
     /// Names that others come to find, or do not any more.
     pub exports: Exports,
+    /// What is needed of shared objects that nobody has needed, beside what [`Edited`](super::edited::Edited) knows.
+    pub needs: NewNeeds,
 }
 
 /// What names mean, or who must be asked as well.
 pub(super) enum Settled {
     /// This is what they mean.
-    Names(Names),
+    Names(Box<Names>),
     /// These other files may define a name now, or do not any more.
     More(Vec<u32>),
     /// Nobody has these, and they are needed.
@@ -100,6 +105,7 @@ impl Names {
             gone: Vec::new(),
             grants: Vec::new(),
             exports: Exports::default(),
+            needs: NewNeeds::default(),
         };
         let mut more: Vec<u32> = Vec::new();
         let mut missing: Vec<Vec<u8>> = Vec::new();
@@ -183,7 +189,7 @@ impl Names {
             (false, _) => Ok(Settled::More(more)),
             (true, Some(failed)) => Err(failed),
             (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
-            (true, None) => Ok(Settled::Names(names)),
+            (true, None) => Ok(Settled::Names(Box::new(names))),
         }
     }
 
@@ -297,7 +303,8 @@ impl Names {
         let exports = facts.bits & fact::EXPORTS != 0;
         let is_new = |known: &&Known| {
             let was = known.record.map_or(rank::NONE, |record| record.rank.into());
-            exports && known.own.is_some() && was == rank::NONE
+            let is_spoken_of = symbols.flags(known.symbol) & flag::BY_SHARED != 0;
+            (exports || is_spoken_of) && known.own.is_some() && was == rank::NONE
         };
         let new: Vec<SymbolId> = (self.list.iter().filter(is_new))
             .map(|known| known.symbol)
@@ -315,7 +322,7 @@ impl Names {
                     let full = symbols.name(symbol);
                     let name = full.split(|byte| *byte == b'@').next().unwrap_or(full);
                     let export = Export {
-                        symbol,
+                        what: Exported::Symbol(symbol),
                         version,
                         index: 0,
                     };
@@ -327,49 +334,69 @@ impl Names {
             let record = again.world.record(*at)?;
             (record.dynamic != 0).then_some(record.dynamic)
         });
-        let gone = gone.collect();
-        let mut exports = Exports::plan(again, old, facts, added, gone)?;
-        if exports.is_nothing() {
-            return Ok(());
-        }
-        for record in self
-            .list
-            .iter_mut()
-            .filter_map(|known| known.record.as_mut())
-        {
-            record.dynamic = exports.now(record.dynamic);
-        }
-        for export in &exports.added {
-            let index = self.by_symbol.get(&export.symbol).ok_or(DAMAGED)?;
+        self.exports = Exports::without(gone.collect());
+        self.exports.add(again, old, facts, added)?;
+        for export in &self.exports.added {
+            let Some(symbol) = export.symbol() else {
+                continue;
+            };
+            let index = self.by_symbol.get(&symbol).ok_or(DAMAGED)?;
             let known = &mut self.list[*index as usize];
-            let key = key_of(symbols.name(export.symbol));
+            let key = key_of(symbols.name(symbol));
             let before = known.record.unwrap_or_else(|| nothing(key));
             known.record = Some(NameRecord {
-                flags: before.flags | symbols.flags(export.symbol),
-                dynamic: export.index,
+                flags: before.flags | symbols.flags(symbol),
                 // Who may find it needs it.
                 is_placed: 1,
                 ..before
             });
         }
+        self.number(again.world)
+    }
+
+    /// Says which numbers the names have in `.dynsym`, when it is known what comes to be there.
+    fn number(&mut self, world: &World) -> Result<(), Reason> {
+        if self.exports.is_nothing() {
+            return Ok(());
+        }
+        let exports = &mut self.exports;
+        for known in &mut self.list {
+            let before = known.at.and_then(|at| world.record(at));
+            if let (Some(record), Some(before)) = (known.record.as_mut(), before) {
+                // What is imported from now on is not among those that move.
+                if before.dynamic != 0 {
+                    record.dynamic = exports.now(before.dynamic);
+                }
+            }
+        }
+        for export in &exports.added {
+            let Some(symbol) = export.symbol() else {
+                continue;
+            };
+            let index = self.by_symbol.get(&symbol).ok_or(DAMAGED)?;
+            let known = &mut self.list[*index as usize];
+            known.record.as_mut().ok_or(DAMAGED)?.dynamic = export.index;
+        }
         let spoken_of: FxHashSet<NameAt> = self.list.iter().filter_map(|known| known.at).collect();
         exports.names.retain(|(at, _)| !spoken_of.contains(at));
-        self.exports = exports;
         Ok(())
     }
 
-    /// Tracing has said what symbols need: those that are imported get slots and entries that they have not.
+    /// Tracing has said what symbols need: those that are imported get slots, entries and copies that they have not; `old` is
+    /// the output.
     ///
     /// # Errors
     /// If one needs what it cannot get.
     pub fn grant(
         &mut self,
-        state: &State,
+        again: Again,
         symbols: &SymbolTable,
         facts: &mut Facts,
-        diag: &Diagnostics,
+        old: &[u8],
     ) -> Result<(), Reason> {
+        let (state, diag) = (again.state, again.diag);
         let all: &[Slots] = state.table(Table::Slots);
+        let mut copies = Vec::new();
         for (index, known) in self.list.iter_mut().enumerate() {
             let flags = symbols.flags(known.symbol);
             let harmless = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REACHED;
@@ -394,11 +421,16 @@ impl Names {
                 record.flags |= new;
                 continue;
             }
-            let granted = flag::NEEDS_GOT | flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
-            let special = flag::TLS | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+            let slots = flag::NEEDS_GOT | flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
+            let thread_local = flag::NEEDS_TPOFF | flag::NEEDS_TLSGD | flag::NEEDS_TLSDESC;
+            let granted = match (had & flag::TLS, known.import) {
+                (0, None) => slots,
+                (0, Some(_)) => slots | flag::NEEDS_COPY,
+                _ => slots | thread_local,
+            };
             let record = known.record.as_mut().filter(|record| {
                 record.flags & flag::IMPORTED != 0
-                    && record.flags & special == 0
+                    && record.flags & flag::CANONICAL_PLT == 0
                     && (known.own.is_none() || record.flags & flag::EXPORTED != 0)
                     && (record.dynamic != 0 || known.import.is_some())
                     && new & !granted == 0
@@ -409,12 +441,70 @@ impl Names {
                     format!("{name} needs a slot or an entry of a table ({new:#x})").into(),
                 );
             };
+            if new & flag::NEEDS_TLSDESC != 0 && all.iter().all(|it| it.descriptor == got::NONE) {
+                draw::check_descriptors(again)?;
+            }
             record.flags |= new;
             let had = all.get(record.slots as usize);
-            let grant = imports::grant(facts, had, record.dynamic, record.flags)?;
+            let mut grant = Grant::new(had, record.dynamic, record.flags);
+            grant.take_slots(facts)?;
+            match new & flag::NEEDS_COPY {
+                0 if record.dynamic == 0 => grant.take_symbol(facts)?,
+                0 => {}
+                _ => copies.push((index, self.grants.len())),
+            }
             record.dynamic = grant.dynamic;
             record.slots = (all.len() + self.grants.len()) as u32;
             self.grants.push((index, grant));
+        }
+        self.copy(again, facts, old, &copies)
+    }
+
+    /// Finds places for variables that the program copies, each given by its place in the list and by that of its grant.
+    fn copy(
+        &mut self,
+        again: Again,
+        facts: &mut Facts,
+        old: &[u8],
+        copies: &[(usize, usize)],
+    ) -> Result<(), Reason> {
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let mut needed = Needed::of(old, &again.edited.needs).ok_or(DAMAGED)?;
+        let mut there: Vec<(usize, u32)> = Vec::new();
+        for (index, grant) in copies {
+            let known = &mut self.list[*index];
+            let import = known.import.and_then(|it| again.edited.imports.get(it));
+            let import = import.ok_or(DAMAGED)?;
+            let show = || again.diag.show_name(&import.name);
+            let variable = import.variable.as_ref();
+            let variable = variable
+                .ok_or_else(|| format!("{} would be copied, and is no variable", show()))?;
+            let names = &self.exports.added;
+            let is_same = |export: &Export| variable.is_called(export.name());
+            if names.iter().any(is_same) {
+                return Err(format!("{} would be copied by two names", show()).into());
+            }
+            let needs = &mut self.needs;
+            let (place, exports) =
+                variable.copy(again.world, facts, known.symbol, &mut needed, needs)?;
+            let record = known.record.as_mut().ok_or(DAMAGED)?;
+            record.address = place.address;
+            match place.is_new {
+                true => self.grants[*grant].1.take_copy(facts, place.address)?,
+                false => {
+                    let found = Found::new(again.state, old).ok_or(DAMAGED)?;
+                    let number = copies::number_of(found.symbols, found.strings, &import.name)?;
+                    there.push((*index, number));
+                }
+            }
+            self.exports.add(again, old, facts, exports)?;
+        }
+        self.number(again.world)?;
+        for (index, number) in there {
+            let record = self.list[index].record.as_mut().ok_or(DAMAGED)?;
+            record.dynamic = self.exports.now(number);
         }
         Ok(())
     }
@@ -451,11 +541,14 @@ fn may_go(world: &World, record: &NameRecord) -> bool {
     let facts = &world.state.header().facts;
     let special = flag::TLS | flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;
     let is_plain = record.flags & (special | flag::BY_SHARED) == 0;
+    // A library that has it as well has its own then.
+    let is_theirs = record.flags & (special | flag::BY_SHARED) == flag::DEFINED_BY_SHARED;
     match (record.dynamic != 0, record.slots != got::NONE) {
         (false, false) => true,
         (false, true) => is_plain,
         (true, _) => {
-            is_plain && facts.bits & fact::EXPORTS != 0 && record.flags & flag::EXPORTED != 0
+            (is_plain && facts.bits & fact::EXPORTS != 0 || is_theirs)
+                && record.flags & flag::EXPORTED != 0
         }
     }
 }

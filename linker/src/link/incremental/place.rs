@@ -283,7 +283,7 @@ pub(super) fn moved(
 impl Moved {
     /// Notes the slot of a definition that is at `now`. `false` if it has what cannot be changed.
     fn slot(&mut self, state: &State, record: &NameRecord, now: u64) -> bool {
-        let special = flag::IFUNC | flag::TLS | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+        let special = flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;
         if record.slots == got::NONE {
             return record.flags & flag::IFUNC == 0;
         }
@@ -293,6 +293,9 @@ impl Moved {
         // The dynamic linker looks up the address of what others may define, too.
         if record.flags & flag::IMPORTED != 0 {
             return true;
+        }
+        if record.flags & flag::TLS != 0 {
+            return false;
         }
         let all: &[Slots] = state.table(Table::Slots);
         let Some(slots) = all.get(record.slots as usize) else {

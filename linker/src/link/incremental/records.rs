@@ -14,7 +14,8 @@ pub struct InputRecord {
     pub file: u32,
     /// What it was like.
     pub stamp: Stamp,
-    /// Of an archive that holds its members: its [`MemberRecord`]s' offset in the state file, and number.
+    /// Of an archive that holds its members: its [`MemberRecord`]s' offset in the state file, and number. Of a shared object the
+    /// same of [`SymbolRecord`]s.
     pub members: [u64; 2],
     /// [`content_key`] of its bytes; of an archive with members here, of the names in its index; of a shared object, of its
     /// [interface](super::interface). Zeros, which are like nothing, if there is none.
@@ -65,6 +66,16 @@ pub struct MemberRecord {
     pub file: u32,
     /// Unused.
     pub padding: u32,
+}
+
+/// What a symbol of a shared object is like that the program has a name for, in the order of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct SymbolRecord {
+    /// The name, or what else is [described](super::interface).
+    pub key: NameKey,
+    /// [`content_key`] of all that a link takes of it.
+    pub content: [u64; 2],
 }
 
 /// What tells contents apart. (Nobody gains by having two of one key: these are the user's own files, and the time stamps have
@@ -168,6 +179,8 @@ pub struct ChunkRecord {
     pub offset: u64,
     /// Bytes, with its room.
     pub capacity: u64,
+    /// In a sorted list of functions, its priority.
+    pub priority: u64,
 }
 
 /// Where a section of a file is.

@@ -9,6 +9,7 @@
 
 use super::again::{Again, How};
 use super::changes::{Changes, FileChange};
+use super::check;
 use super::command::Command;
 use super::draw::draw;
 use super::edited::{Edited, is_alone};
@@ -92,7 +93,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
         finish(link, &facts, 0, timing);
         return Ok(());
     }
-    let mut edited = edited::look(&state, &changed, Moment::now())?;
+    let mut edited = edited::look(&state, &changed, held, Moment::now())?;
     timing.phase("compare contents");
     said::refuse(&state, &changed.command, &edited)?;
 
@@ -199,8 +200,10 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
         link_again(link, before, &alone, How::Compare, timing)
     });
     let failed = match failed {
-        Ok(Step::Done(_)) if spare::is_as_output(state, held, &link.args.output) => return,
-        Ok(Step::Done(_)) => "the spare image is another".into(),
+        Ok(Step::Done(_)) => match check_images(link, held, state) {
+            Ok(()) => return,
+            Err(why) => why,
+        },
         Ok(Step::More(_)) => "something would move".into(),
         Ok(Step::Missing(_)) => "a name is not known".into(),
         Err(why) => why,
@@ -208,6 +211,16 @@ fn compare(link: Link, held: &Held, state: &State, timing: &mut Timing) {
     let output = link.args.output.display();
     link.diag
         .error(format!("{output}: --verify-incremental: {failed}"));
+}
+
+/// The tables that everything shares, and the spare image.
+fn check_images(link: Link, held: &Held, state: &State) -> Result<(), Reason> {
+    let output = spare::map_output(state, held, &link.args.output)?;
+    check::check(state, link.args, &output)?;
+    match spare::is_as_output(state, held, &link.args.output) {
+        true => Ok(()),
+        false => Err("the spare image is another".into()),
+    }
 }
 
 /// What became of an attempt.

@@ -1,23 +1,34 @@
 //! New names, and the shared objects of the link: what one of them defines or refers to is not the program's own affair.
 //!
 //! A full link takes of the names of shared objects only those that objects mention, so the state does not know the others. They are
-//! looked up here, where a name is new.
+//! looked up here, where a name is new. What a shared object speaks of others must find in the program
+//! ([`exports`](super::exports)).
 
 use super::command::Command;
 use super::look::{is_shared, map};
 use super::reason::Reason;
 use super::state::{InputRecord, State, Table, input};
 use crate::input::shared_object::Shared;
-use rustc_hash::FxHashSet;
+use crate::resolve::resolution::is_unlike;
+use crate::resolve::symbol_table::flag;
+use rustc_hash::FxHashMap;
 
-/// Refuses names that a shared object among the inputs has.
+/// A name that an object defines, and nobody knew.
+pub(super) struct New {
+    /// `STT_*`.
+    pub kind: u8,
+    /// What shared objects say of it, as [`flag`]s.
+    pub said: u32,
+}
+
+/// Finds out what the shared objects among the inputs say of new names.
 ///
 /// # Errors
-/// If one has one of them, or cannot be read.
-pub(super) fn refuse_known(
+/// If one means something of another kind, or cannot be read.
+pub(super) fn speak_of(
     state: &State,
     command: &Command,
-    names: &FxHashSet<&[u8]>,
+    names: &mut FxHashMap<&[u8], New>,
 ) -> Result<(), Reason> {
     if names.is_empty() {
         return Ok(());
@@ -32,11 +43,23 @@ pub(super) fn refuse_known(
         }
         let failed = |why| Reason::from(format!("cannot read {}: {why}", path.display()));
         let shared = Shared::parse(&bytes, b"").map_err(failed)?;
-        let mut globals = shared.globals().map(|index| shared.name(index));
-        if let Some(name) = globals.find(|name| names.contains(name)) {
-            let name = String::from_utf8_lossy(name);
-            let path = path.display();
-            return Err(format!("{name} is new, and {path} has it, too").into());
+        for index in shared.globals() {
+            let Some(new) = names.get_mut(shared.name(index)) else {
+                continue;
+            };
+            let kind = shared.syms.get(index as usize).map_or(0, |it| it.kind());
+            let is_defined = shared.is_defined(index);
+            if is_defined && is_unlike(new.kind, kind) {
+                let name = String::from_utf8_lossy(shared.name(index));
+                let path = path.display();
+                return Err(format!("{name} is new, and {path} has it, too").into());
+            }
+            new.said |= match (is_defined, shared.is_default(index), shared.version(index)) {
+                (true, true, _) => flag::DEFINED_BY_SHARED,
+                (true, false, _) => 0,
+                (false, _, None) => flag::REFERENCED_BY_SHARED | flag::NAMED_BY_SHARED,
+                (false, _, Some(_)) => flag::REFERENCED_BY_SHARED,
+            };
         }
     }
     Ok(())

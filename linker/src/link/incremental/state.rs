@@ -18,8 +18,8 @@ use super::held::Held;
 pub use super::records::{
     ADDED, ArgumentRecord, ChunkRecord, CieRecord, FileRecord, FreeRecord, GroupRecord,
     InputRecord, MemberRecord, MentionRecord, NameKey, NameRecord, OutputRecord, PartRecord,
-    PieceRecord, PlaceRecord, SearchRecord, content_key, file, hash_piece, input, key_of,
-    part_room,
+    PieceRecord, PlaceRecord, SearchRecord, SymbolRecord, content_key, file, hash_piece, input,
+    key_of, part_room,
 };
 use super::records::{Images, Range};
 use crate::input::stamp::{Left, Stamp};
@@ -123,6 +123,9 @@ pub struct Facts {
     pub spare_locals: [u64; 2],
     /// Bytes for names in `.dynstr` that are not used yet: offset, and size.
     pub spare_strings: [u64; 2],
+    /// Where the next copy of a variable of a shared object would be, and where the room for them ends: of those that can be
+    /// written to, and of those that are only read later.
+    pub spare_copies: [[u64; 2]; 2],
     /// Symbols that can be imported beside those that are: how many, the next word of `.got`, the next direct PLT entry, and the
     /// next place in `.dynsym`.
     pub spare_imports: [u32; 4],
@@ -191,6 +194,8 @@ pub enum Table {
     Searches,
     /// [`MemberRecord`]s, archive after archive.
     Members,
+    /// [`SymbolRecord`]s, library after library.
+    Symbols,
     /// [`NameKey`]s: names whose mention is warned of.
     Warned,
     /// [`ArgumentRecord`]s, in the order of the command line.
@@ -205,7 +210,7 @@ pub enum Table {
 }
 
 /// How many there are.
-pub const TABLES: usize = 23;
+pub const TABLES: usize = 24;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use crate::graph::relocation_action::Mode;
 use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
 use crate::graph::trace::groups::Groups;
 use crate::graph::trace::{Needs, Tracer};
-use crate::input::file::Files;
+use crate::input::file::{File, Files};
 use crate::input::parts::Target;
 use crate::layout::got::{self, Got};
 use crate::layout::placement::{MergeClasses, MergedPieces, merge_pieces};
@@ -24,6 +24,7 @@ use crate::resolve::input_sections::{Sections, state as section_state};
 use crate::resolve::output_sections::{Outputs, Part, Std};
 use crate::resolve::resolution::{self, Definitions};
 use crate::resolve::symbol_table::SymbolTable;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What the changed objects mean.
@@ -49,7 +50,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
     } = read;
     let diag = again.diag;
     let names = match Names::settle(again, files, symbols)? {
-        names::Settled::Names(names) => names,
+        names::Settled::Names(names) => *names,
         names::Settled::More(more) => return Ok(Err(Unsettled::Ask(more))),
         names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
     };
@@ -59,9 +60,25 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
     }
     names.add_flags(again.world, symbols, again.ids, diag)?;
     let is_new = |known: &&Known| known.at.is_none() && known.import.is_none();
+    let of_known = |known: &Known| {
+        let key = symbols.key(known.symbol);
+        let object = files.definer(key).and_then(File::object);
+        let symbol = object.and_then(|object| object.symbol(key.index()));
+        let new = shared::New {
+            kind: symbol.map_or(0, |symbol| symbol.kind()),
+            said: 0,
+        };
+        (symbols.name(known.symbol), new)
+    };
     let new = names.list.iter().filter(is_new);
-    let new = new.map(|known| symbols.name(known.symbol)).collect();
-    shared::refuse_known(again.state, again.command, &new)?;
+    let mut new: FxHashMap<&[u8], shared::New> = new.map(of_known).collect();
+    shared::speak_of(again.state, again.command, &mut new)?;
+    for known in names.list.iter().filter(is_new) {
+        let said = new
+            .get(symbols.name(known.symbol))
+            .map_or(0, |new| new.said);
+        symbols.add_flags(known.symbol, said);
+    }
     let frames = Frames::parse(files, sections, &read.facts.frames, diag);
     again.refuse()?;
     Ok(Ok(Settled {
@@ -155,9 +172,7 @@ pub(super) fn trace<'r>(
     let needs = tracer.run(&roots(&settled.names));
     again.refuse()?;
     check_needs(&needs, records, again.state)?;
-    settled
-        .names
-        .grant(again.state, symbols, after, again.diag)?;
+    settled.names.grant(again, symbols, after, old)?;
     let left_out = check_references(files, sections, symbols, &settled.names, again)?;
 
     // Pieces go to their like before anybody asks where they are.

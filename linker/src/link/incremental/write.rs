@@ -5,6 +5,7 @@ use super::exports;
 use super::holes::{Holes, RELOCATIONS};
 use super::imports;
 use super::names::Known;
+use super::needs;
 use super::patch::{self, Patch};
 use super::place::{Moved, Placed, check_slots, write_slots};
 use super::read::Read;
@@ -33,6 +34,7 @@ use crate::output::synthetic_sections::{Made, spare_relocation};
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::{Filler, Room};
+use crate::resolve::symbol_table::flag;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -182,12 +184,20 @@ pub(super) fn write(
     write_slots(&mut patch, &placed.outputs, &moved.slots).ok_or(DAMAGED)?;
     write_files(&writer, &mut patch, placed, records, had, spare)?;
     let grants = settled.names.grants.iter().map(|(index, grant)| {
-        let import = settled.names.list[*index].import;
-        (*grant, import.map(|import| &again.edited.imports[import]))
+        let known = &settled.names.list[*index];
+        let record = known.record.unwrap_or_else(bytemuck::Zeroable::zeroed);
+        // What is copied is a definition.
+        let is_copied = record.flags & flag::NEEDS_COPY != 0;
+        let import = known.import.filter(|_| !is_copied);
+        let import = import.map(|import| &again.edited.imports[import]);
+        (grant, record.dynamic, import)
     });
     let grants: Vec<_> = grants.collect();
     let ibt = facts.bits & fact::IBT != 0;
     imports::write(&mut patch, &placed.outputs, ibt, &mut facts, &grants)?;
+    let mut new = again.edited.needs.clone();
+    new.extend(settled.names.needs.clone());
+    needs::write(&mut patch, &placed.outputs, &mut facts, &new)?;
     if has_symbols {
         finish_symbols(&mut patch, &placed.outputs, &facts, &left).ok_or(DAMAGED)?;
         if symtab.as_ref().is_some_and(SymtabLayout::has_gnu) {
@@ -196,6 +206,7 @@ pub(super) fn write(
     }
     exports.write_added(&mut patch, &places, values, &mut facts)?;
     update_dynamic(&mut patch, &places, values, &settled.names)?;
+    exports::write_sysv(&mut patch, &placed.outputs).ok_or(DAMAGED)?;
     again.refuse()?;
     if too_far.load(Relaxed) {
         return Err("a section is too far away".into());

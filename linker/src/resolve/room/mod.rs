@@ -69,18 +69,19 @@ impl Room {
         }
     }
 
-    /// Bytes of a part in which no file has anything, for the first that does. (What may be in thread-local storage is not
-    /// among them: programs without any would have some.)
+    /// Bytes of a part in which no file has anything, for the first that does. Of thread-local storage it is less: each thread
+    /// of each program has it.
     pub fn of_first(self, part: PartId) -> u64 {
-        match self.0 && FIRST.contains(&part) {
-            true => 4 << 10,
-            false => 0,
+        match self.0 {
+            true if FIRST.contains(&part) => 4 << 10,
+            true if FIRST_OF_THREADS.contains(&part) => 256,
+            _ => 0,
         }
     }
 
     /// What parts to which sections may come are aligned to: as much as is asked for now and then.
     pub fn align(self, part: PartId) -> u64 {
-        match self.0 && FIRST.contains(&part) {
+        match self.0 && (FIRST.contains(&part) || FIRST_OF_THREADS.contains(&part)) {
             true => 64,
             false => 1,
         }
@@ -203,6 +204,31 @@ impl Room {
         }
     }
 
+    /// Libraries that an output may come to need: so many entries of `.dynamic`.
+    pub fn of_libraries(self) -> u32 {
+        match self.0 {
+            true => 8,
+            false => 0,
+        }
+    }
+
+    /// Bytes behind the versions that are needed, for more of them: a multiple of a record's size.
+    pub fn of_versions(self) -> u64 {
+        match self.0 {
+            true => 32 * 16,
+            false => 0,
+        }
+    }
+
+    /// Bytes behind variables of shared objects that are copied into a program, and what they are aligned to.
+    pub fn of_copies(self, read_only: bool) -> (u64, u64) {
+        match (self.0, read_only) {
+            (true, false) => (4 << 10, 64),
+            (true, true) => (1 << 10, 64),
+            (false, _) => (0, 1),
+        }
+    }
+
     /// Bytes of the names of so many dynamic symbols that may come.
     pub fn of_import_names(self, symbols: u32) -> u64 {
         match self.0 {
@@ -242,6 +268,9 @@ const FIRST: [PartId; 10] = [
     Std::Bss.part(),
 ];
 
+/// The same of thread-local storage.
+const FIRST_OF_THREADS: [PartId; 2] = [Std::Tdata.part(), Std::Tbss.part()];
+
 /// Kinds of merged pieces, strings or not, of elements of so many bytes, of which most programs come to have some.
 const PIECES: [(bool, u32); 6] = [
     (true, 1),
@@ -252,8 +281,11 @@ const PIECES: [(bool, u32); 6] = [
     (false, 32),
 ];
 
-/// The lists of functions that may come to have more.
-pub const LISTS: [Std; 2] = [Std::InitArray, Std::FiniArray];
+/// The lists of functions that may come to have more: the part of what is sorted by priority, and the section.
+pub const LISTS: [(PartId, Std); 2] = [
+    (subpart::INIT_ARRAY_SORTED, Std::InitArray),
+    (subpart::FINI_ARRAY_SORTED, Std::FiniArray),
+];
 
 /// What room there may be in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,14 +311,17 @@ fn kind(outputs: &Outputs, part: &Part) -> Kind {
         Std::Tdata,
         Std::Tbss,
     ];
+    // What has a priority stands before what has none, and there is room behind both.
+    if part.sort == Order::Priority && LISTS.iter().any(|(_, std)| std.id() == part.output) {
+        return Kind::List;
+    }
     if part.sort != Order::Input || part.merge.is_some() {
         return Kind::None;
     }
     if WITH_GAPS.iter().any(|std| std.id() == part.output) {
         return Kind::Gaps;
     }
-    // What has a priority stands before it, and has no room.
-    if LISTS.iter().any(|std| std.id() == part.output) {
+    if LISTS.iter().any(|(_, std)| std.id() == part.output) {
         return Kind::List;
     }
     let output = &outputs.sections[part.output.index()];
