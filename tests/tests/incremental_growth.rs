@@ -252,6 +252,29 @@ fn the_first_thread_local_variable_has_room() {
     });
 }
 
+/// What is at the addresses of thread-local storage without contents is not the file's that has it.
+#[test]
+fn thread_local_storage_is_at_nobodys_place() {
+    forms(|program| {
+        let all = ["main.o", "f.o"];
+        program.compile(
+            "main",
+            "#include <stdio.h>\nstruct One { virtual int f() { return 1; } virtual ~One() {} }; struct Two : One { int f() override { return 2; } };
+             static One *volatile one = new Two; int f(int); int main(int argc, char **) { printf(\"%d %d\\n\", dynamic_cast<Two *>(one)->f(), f(argc)); }",
+        );
+        let text = |value: usize| {
+            format!(
+                "static __thread char zeros[9000]; int f(int x) {{ zeros[x] = {value}; return zeros[1] + zeros[2]; }}"
+            )
+        };
+        program.compile("f", &text(1));
+        settle();
+        program.link(&all);
+        program.compile("f", &text(2));
+        program.again(&all, "1 of");
+    });
+}
+
 /// What a program without strings, constants, tables, and cold code comes to have.
 const FIRST: [&str; 12] = [
     "static int zeros[100]; int f(int x) { zeros[x] = x; return zeros[1] + zeros[2] + x; }",

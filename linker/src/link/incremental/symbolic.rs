@@ -8,8 +8,8 @@
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{ChunkRecord, DAMAGED, FileRecord, OutputRecord, PartRecord, State, Table};
-use crate::elf::Rela;
 use crate::elf::x86_64::reloc;
+use crate::elf::{Rela, c, shf};
 use crate::resolve::output_sections::{Outputs, Std};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -122,7 +122,9 @@ fn places(state: &State, old: &[FileRecord]) -> Result<Vec<Range<u64>>, Reason> 
             let part = parts.get(chunk.part as usize).ok_or(DAMAGED)?;
             let section = sections.get(part.output as usize).ok_or(DAMAGED)?;
             let start = section.address.wrapping_add(chunk.offset);
-            if section.address != 0 && chunk.capacity > 0 {
+            // Thread-local storage without contents is nowhere: others are at its addresses.
+            let is_tbss = section.flags & shf::TLS != 0 && section.sh_type == c::SHT_NOBITS;
+            if section.address != 0 && chunk.capacity > 0 && !is_tbss {
                 places.push(start..start.wrapping_add(chunk.capacity));
             }
         }

@@ -3,7 +3,7 @@
 use super::{Output, demand};
 use crate::args::TextRel;
 use crate::elf::x86_64::{plt, reloc};
-use crate::elf::{Rela, Sym, shf};
+use crate::elf::{Rela, Sym, c, shf};
 use crate::layout::got::{Got, NONE, Slots};
 use crate::link::incremental::reason::Reason;
 use crate::link::incremental::state::{List, NameRecord, Table, fact};
@@ -48,7 +48,9 @@ fn relocation(output: &Output, symbols: &[Sym], rela: &Rela) -> Result<(), Reaso
     }
     let mut sections = output.sections.iter();
     let section = sections.find(|section| {
+        let is_tbss = section.flags & shf::TLS != 0 && section.sh_type == c::SHT_NOBITS;
         section.flags & shf::ALLOC != 0
+            && !is_tbss
             && (section.address..section.address + section.size).contains(&place)
     });
     let section =
