@@ -20,10 +20,12 @@ pub struct Function {
     /// It looks something up in a table of functions.
     has_table: bool,
     throws: bool,
+    /// It counts its calls in a variable of each thread.
+    has_own: bool,
 }
 
 /// What compilers do not know the results of.
-const LIBRARY: [&str; 8] = [
+const LIBRARY: [&str; 18] = [
     "x += atoi(digits)",
     "x += (int)strtoul(digits, 0, 8)",
     "x += (int)strtoll(digits, 0, 16)",
@@ -32,6 +34,19 @@ const LIBRARY: [&str; 8] = [
     "x += (int)strspn(digits, \"0123\")",
     "x += strpbrk(digits, \"3\") != 0",
     "x += (int)strtod(digits, 0)",
+    // Of another library, which nothing else may need.
+    "x += (int)(8 * cos(digits[0]))",
+    "x += (int)(8 * sin(digits[1]))",
+    "x += (int)(8 * tgamma(digits[0] - '0'))",
+    "x += (int)fmod(digits[0], 7)",
+    // Variables: one of each thread, and some that programs may have copies of.
+    "errno = x & 15; x += errno",
+    "x += stdin != 0",
+    "x += environ != 0",
+    "optind = x & 7; x += optind",
+    // Others of newer versions.
+    "x += reallocarray(0, ~0ul, 8) == 0",
+    "x += gnu_get_libc_version()[0] == '2'",
 ];
 
 /// A source file.
@@ -43,6 +58,10 @@ pub struct Unit {
     /// Functions that run before `main`, and after it.
     before: Vec<usize>,
     after: Vec<usize>,
+    /// Those of priorities: before or after `main`, the priority, and the name.
+    ordered: Vec<(bool, usize, usize)>,
+    /// Variables of each thread: what they begin with.
+    own: Vec<usize>,
     /// Classes with virtual functions.
     classes: Vec<usize>,
     /// What its data is aligned to, as a power of two.
@@ -88,6 +107,7 @@ impl Program {
             library: None,
             has_table: draw.below(5) == 0,
             throws: draw.below(4) == 0,
+            has_own: draw.below(12) == 0,
         };
         self.next_name += 1;
         for _ in 0..draw.below(3) {
@@ -157,6 +177,25 @@ impl Program {
                 return Some("other alignment");
             }
             16 | 17 => return self.remove_function(unit, amount),
+            18 => {
+                let ordered = &mut self.units[unit].ordered;
+                match amount {
+                    0..8 => ordered.push((amount % 2 == 0, 101 + 7 * (name % 5), name)),
+                    8..10 if !ordered.is_empty() => {
+                        ordered.remove(name % ordered.len());
+                    }
+                    _ => ordered.clear(),
+                }
+                return Some("other functions of priorities");
+            }
+            19 => {
+                let own = &mut self.units[unit].own;
+                match amount {
+                    0..9 => own.push((amount % 3) * name),
+                    _ => own.clear(),
+                }
+                return Some("other variables of threads");
+            }
             _ => return None,
         };
         match amount {
@@ -200,7 +239,7 @@ impl Program {
         let count = self.units[unit].functions.len();
         let at = self.draw.below(count);
         let amount = 1 + self.draw.below(12);
-        let kind = self.draw.below(18);
+        let kind = self.draw.below(21);
         let name = self.next_name;
         if let Some(what) = self.edit_whole(unit, kind, amount, name) {
             self.next_name += 1;
@@ -250,13 +289,15 @@ impl Program {
                 function.library = None;
                 "fewer calls"
             }
-            10 => {
-                function.library = Some(amount % LIBRARY.len());
-                "a call of the C library"
+            10 | 20 => {
+                function.library = Some((amount + self.next_name) % LIBRARY.len());
+                self.next_name += 1;
+                "a call of a library"
             }
             _ => {
                 function.has_table = !function.has_table;
                 function.throws = !function.throws;
+                function.has_own = amount % 3 == 0;
                 "a table of functions, exceptions"
             }
         };
@@ -273,7 +314,7 @@ impl Program {
     pub fn source(&self, number: usize) -> String {
         let unit = &self.units[number];
         let mut text = String::from(
-            "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nstatic char *volatile digits = (char *)\"1234\";\n",
+            "#include <errno.h>\n#include <gnu/libc-version.h>\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nstatic char *volatile digits = (char *)\"1234\";\n",
         );
         for (other, number_there) in unit.functions.iter().flat_map(|function| &function.calls) {
             if *other != number {
@@ -294,6 +335,9 @@ impl Program {
             unit.zeros + 1,
             unit.data[0]
         );
+        for (index, value) in unit.own.iter().enumerate() {
+            let _ = writeln!(text, "static __thread int own{index} = {value};");
+        }
         for class in &unit.classes {
             let _ = writeln!(
                 text,
@@ -319,6 +363,9 @@ static C{number}_{class} object{class}; static C{number}_{class} *volatile point
                     "  x = (x ^ {step}) * 31 + data[(x & 1) + {}];",
                     step % 2
                 );
+            }
+            if function.has_own {
+                text.push_str("  static thread_local int own;\n  x += ++own;\n");
             }
             if let Some(string) = function.string {
                 let _ = writeln!(
@@ -356,6 +403,9 @@ static C{number}_{class} object{class}; static C{number}_{class} *volatile point
         for class in &unit.classes {
             let _ = writeln!(text, "  x = pointer{class}->value(x);");
         }
+        for index in 0..unit.own.len() {
+            let _ = writeln!(text, "  x += own{index}++;");
+        }
         let _ = writeln!(
             text,
             "  if ((unsigned long)data % {} != 0) abort();\n  return x + shared{number};\n}}",
@@ -371,6 +421,17 @@ static C{number}_{class} object{class}; static C{number}_{class} *volatile point
             let _ = writeln!(
                 text,
                 "__attribute__((destructor)) static void after{after}() {{ printf(\"after %d\\n\", {after}); fflush(stdout); }}"
+            );
+        }
+        for (is_before, priority, name) in &unit.ordered {
+            let kind = if *is_before {
+                "constructor"
+            } else {
+                "destructor"
+            };
+            let _ = writeln!(
+                text,
+                "__attribute__(({kind}({priority}))) static void ordered{name}() {{ printf(\"{kind} {priority} {name}\\n\"); fflush(stdout); }}"
             );
         }
         text

@@ -9,6 +9,7 @@ use repo_tests::process::run;
 use repo_tests::relink::{INCREMENTAL, Place};
 use repo_tests::scratch::settle;
 use repo_tests::tools;
+use std::collections::BTreeMap;
 
 /// How a sequence is built.
 struct Form {
@@ -56,6 +57,7 @@ fn edits(form: &Form) {
     }
     settle();
     link(&program, "grown", &[INCREMENTAL]);
+    let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
     let steps = setting("REPO_TESTS_STEPS", 30);
     for step in 0..steps {
         let units = program.units.len();
@@ -72,6 +74,11 @@ fn edits(form: &Form) {
             }
         }
         link(&program, "grown", &[INCREMENTAL]);
+        let last = place.last();
+        if let Some(reason) = last.split("full link (").nth(1) {
+            let reason = reason.split("): ").next().unwrap_or(reason);
+            *reasons.entry(format!("{what}: {reason}")).or_default() += 1;
+        }
         link(&program, "made", &[]);
         let [grown, made] = ["grown", "made"].map(|name| {
             let mut command = scratch.command(scratch.join(name));
@@ -93,7 +100,7 @@ fn edits(form: &Form) {
     let count = |what: &str| log.lines().filter(|line| line.contains(what)).count() as u64;
     // Most edits are small.
     let incremental = count("incremental link: ");
-    println!("{incremental} of {steps} steps were incremental");
+    println!("{incremental} of {steps} steps were incremental; the others: {reasons:#?}");
     let least = steps / 2;
     assert!(incremental > least, "{incremental} of {steps}\n{log}");
 }
