@@ -392,7 +392,6 @@ fn a_library_that_is_built_again() {
             program.link(&all);
         }
         built("int one() { return 4; } int late() { return 5; } long variable = 3;");
-        let words = [program.form.link, &all, program.libraries].concat();
         let last = program.link(&all);
         assert!(last.contains("of_user is needed by a library"), "{last}");
     });

@@ -6,8 +6,8 @@
 //! ([`relink`]): the same functions that resolve, trace, and write all files run over these few, in a world whose
 //! other symbols are what the state says ([`world`]), and their part of the output is written again in its place. Objects that
 //! the command line names newly, or no more ([`command`]), are as edited ones that had, or have, nothing; so are members of
-//! archives that are needed now ([`draw`]). What is needed first of shared objects is taken from what is spare ([`imports`]), as
-//! are places for what others find in the output ([`exports`]) and for functions that run before and after all others
+//! archives that are needed now ([`draw`]). What is needed first of shared objects is taken from what is spare ([`imports`], [`needs`],
+//! [`copies`]), as are places for what others find in the output ([`exports`]) and for functions that run before and after all others
 //! ([`lists`]). What files leave is used again ([`holes`]).
 //!
 //! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (an order that cannot be told, a

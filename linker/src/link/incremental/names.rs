@@ -22,6 +22,7 @@ use crate::messages::diag::Diagnostics;
 use crate::resolve::binding;
 use crate::resolve::symbol_table::{SymbolTable, flag};
 use crate::resolve::symbol_versions;
+use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions elsewhere have this key: of the linker itself, which has no sections.
@@ -112,19 +113,26 @@ impl Names {
         // What more files may cure.
         let mut failed: Option<Reason> = None;
         let warned: &[NameKey] = world.state.table(Table::Warned);
-        for id in (0..symbols.id_limit() as u32).map(SymbolId) {
+        let all: Vec<SymbolId> = (0..symbols.id_limit() as u32).map(SymbolId).collect();
+        // Most of the time goes here where many files are linked again.
+        let look_up = |id: &SymbolId| {
+            let name = symbols.name(*id);
+            let is_warned = !warned.is_empty() && warned.binary_search(&key_of(name)).is_ok();
+            (world.name(name), is_warned)
+        };
+        let looked_up: Vec<_> = all.par_iter().map(look_up).collect();
+        for (id, (known, is_warned)) in all.into_iter().zip(looked_up) {
             let name = symbols.name(id);
             if name.is_empty() {
                 continue;
             }
-            if !world.is_as_before && warned.binary_search(&key_of(name)).is_ok() {
+            if !world.is_as_before && is_warned {
                 return Err(format!("{} is warned of", show(name)).into());
             }
             let key = symbols.key(id);
             if key.rank() == rank::COMMON {
                 return Err(format!("{} is a common block", show(name)).into());
             }
-            let known = world.name(name);
             let flags = symbols.flags(id);
             let import = match known.is_none() && !key.in_object() {
                 true => imports.iter().position(|import| import.name == name),

@@ -9,7 +9,7 @@ use super::reason::Reason;
 use super::shared;
 use super::state::{Facts, FileRecord, NONE, State, fact};
 use super::world::World;
-use crate::base::ids::{SectionId, SymbolId};
+use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::graph::eh_frame_records::Frames;
 use crate::graph::merge::Merged;
 use crate::graph::relocation_action::Mode;
@@ -20,10 +20,12 @@ use crate::input::file::{File, Files};
 use crate::input::parts::Target;
 use crate::layout::got::{self, Got};
 use crate::layout::placement::{MergeClasses, MergedPieces, merge_pieces};
+use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state as section_state};
 use crate::resolve::output_sections::{Outputs, Part, Std};
 use crate::resolve::resolution::{self, Definitions};
 use crate::resolve::symbol_table::SymbolTable;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -262,10 +264,43 @@ fn check_references(
     names: &Names,
     again: Again,
 ) -> Result<Vec<u32>, Reason> {
-    use crate::elf::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
+    let (ids, diag) = (again.ids, again.diag);
+    let all: Vec<_> = files.iter().skip(1).collect();
+    let of_file = |(own, file): &(FileId, &File)| {
+        let checked = References {
+            files,
+            sections,
+            symbols,
+            names,
+            diag,
+        };
+        checked.of_file(*own, file)
+    };
+    let checked: Vec<Result<Vec<u32>, Reason>> = all.par_iter().map(of_file).collect();
     let mut left_out = Vec::new();
-    for (own, file) in files.iter().skip(1) {
-        let object = files.object(own);
+    for of_file in checked {
+        left_out.extend(of_file?);
+    }
+    left_out.retain(|file| ids.binary_search(file).is_err());
+    Ok(left_out)
+}
+
+/// What the files refer to.
+struct References<'f, 'a> {
+    files: &'f Files<'a>,
+    sections: &'f Sections,
+    symbols: &'f SymbolTable<'a>,
+    names: &'f Names,
+    diag: &'f Diagnostics,
+}
+
+impl References<'_, '_> {
+    /// The other files that define what a file refers to, and was left out.
+    fn of_file(&self, own: FileId, file: &File) -> Result<Vec<u32>, Reason> {
+        use crate::elf::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
+        let sections = self.sections;
+        let object = self.files.object(own);
+        let mut left_out = Vec::new();
         for (number, section) in (0..).zip(sections.of_file(own)) {
             let id = SectionId(section);
             let relocations = sections.relocations[id.index()];
@@ -285,8 +320,8 @@ fn check_references(
                 if index < object.first_global() {
                     return;
                 }
-                let symbol = symbols.of(file, index);
-                let Some(known) = names.of(symbol) else {
+                let symbol = self.symbols.of(file, index);
+                let Some(known) = self.names.of(symbol) else {
                     return;
                 };
                 match known.record {
@@ -294,7 +329,7 @@ fn check_references(
                     Some(record) if record.is_placed != 0 => {}
                     Some(record) if record.definer != NONE => left_out.push(record.definer),
                     _ => {
-                        let name = again.diag.show_name(symbols.name(symbol));
+                        let name = self.diag.show_name(self.symbols.name(symbol));
                         why = Some(format!("{name} was left out"));
                     }
                 }
@@ -303,7 +338,6 @@ fn check_references(
                 return Err(why.into());
             }
         }
+        Ok(left_out)
     }
-    left_out.retain(|file| again.ids.binary_search(file).is_err());
-    Ok(left_out)
 }
