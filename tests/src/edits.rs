@@ -180,7 +180,7 @@ impl Program {
             18 => {
                 let ordered = &mut self.units[unit].ordered;
                 match amount {
-                    0..8 => ordered.push((amount % 2 == 0, 101 + 7 * (name % 5), name)),
+                    0..8 => ordered.push((amount.is_multiple_of(2), 101 + 7 * (name % 5), name)),
                     8..10 if !ordered.is_empty() => {
                         ordered.remove(name % ordered.len());
                     }
@@ -297,7 +297,7 @@ impl Program {
             _ => {
                 function.has_table = !function.has_table;
                 function.throws = !function.throws;
-                function.has_own = amount % 3 == 0;
+                function.has_own = amount.is_multiple_of(3);
                 "a table of functions, exceptions"
             }
         };
