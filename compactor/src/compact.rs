@@ -4,32 +4,24 @@
 //! in use; after it, the new one, which was verified and is on the disk.
 
 use crate::budget;
+use crate::catch_up::CatchUp;
 use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
-use crate::new_file::{Directory, NewFile, Swapped};
+use crate::new_file::{Directory, NewFile};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::{Trace, mark_roots};
 use anyhow::{Context, Result, bail};
 use format_spec::ids::Address;
-use format_spec::program::{Index, TicketHeader, has_envelopes};
+use format_spec::program::{Index, TicketHeader};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
-use store::engine::{Appended, Durability, OpenOptions, Snapshot};
+use store::engine::{Durability, OpenOptions};
 use store::program::{Copier, Programs, Repository, TicketView, prepare_copy, remember_prefix};
 use store::states;
-
-/// Rounds of catching up with writers before the lock is taken all the same.
-const ROUNDS: usize = 32;
-
-/// After so many of them, each must be much smaller than those before.
-const FAIR_ROUNDS: usize = 2;
-
-/// What is copied while writers wait is to be no more than so many bytes of the log: a few milliseconds.
-const LAST: u64 = 128 << 10;
 
 /// So few compilations are not worth threads.
 const FEW: usize = 16;
@@ -37,8 +29,8 @@ const FEW: usize = 16;
 /// So many compilations may be ready that are not copied yet, by thread.
 const AHEAD: usize = 4;
 
-/// Who wants to know how far it is.
-pub trait Observer {
+/// Who wants to know how far it is. Not all calls come from the thread that compacts.
+pub trait Observer: Sync {
     /// Something of so many steps begins.
     fn begin(&self, what: &'static str, steps: u64);
     /// A step of it is done.
@@ -126,45 +118,22 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     new.store().verify()?;
 
     observer.begin("catching up", 0);
-    let mut seen = programs.snapshot();
-    let mut least = u64::MAX;
-    for round in 0..ROUNDS {
-        let now = old.programs()?;
-        let added = now.snapshot().size() - seen.size();
-        // Who writes faster than this copies is not caught up with, however long it takes: all the more has to be copied last.
-        if added <= LAST || (round > FAIR_ROUNDS && added > least / 4 * 3) {
-            break;
-        }
-        least = least.min(added);
-        copy_added(&now, &seen, &new, wishes.threads, &mut trace)?;
-        seen = now.snapshot();
-        observer.step();
-    }
+    let files = (old, &new);
+    let seen = programs.snapshot();
+    let mut catch_up = CatchUp::new(files, seen, wishes.threads, observer, &mut trace);
+    catch_up.rounds()?;
     if begun.elapsed() >= wishes.holds {
         observer.begin("looking for tickets again", 0);
-        let now = old.programs()?;
-        copy_added(&now, &seen, &new, wishes.threads, &mut trace)?;
-        copy_found(&now, wishes, &new, &mut trace)?;
-        seen = now.snapshot();
+        let now = catch_up.to_newest()?;
+        copy_found(&now, wishes, &new, catch_up.trace)?;
     }
-    // The lock waits for no disk: what is copied while it is held was not promised to be on it.
-    new.store().sync()?;
-    observer.exclusive();
-    let swapped = swap(
-        old,
-        (&new, new_file),
-        seen,
-        wishes.threads,
-        &mut trace,
-        observer,
-    );
-    observer.released();
-    let swapped = swapped?;
+    let (swapped, longest_hold) = catch_up.swap(new_file)?;
     observer.step();
     // From here on the new file is the repository, whatever happens: a directory that cannot be synced
     // leaves one or the other, and both are good.
     swapped.sync();
     new.store().sync()?;
+    report.longest_hold = longest_hold;
     report.warnings.append(&mut trace.warnings);
     report.bytes_after = new.store().file().metadata()?.len();
     // What links keep beside the repository is of no use without the output.
@@ -206,27 +175,6 @@ fn copy_found(
     copy_live(programs, &survey, &mut copier, trace, &Silent, &wishes)?;
     trace.copy(programs, &mut copier)?;
     Ok(copier.commit()?)
-}
-
-/// The last of what writers added, and the renaming, while they wait.
-fn swap<'d>(
-    old: &Repository,
-    (new, new_file): (&Repository, NewFile<'d>),
-    seen: Snapshot<'_>,
-    threads: usize,
-    trace: &mut Trace,
-    observer: &dyn Observer,
-) -> Result<Swapped<'d>> {
-    // Never committed: it is the old file's write lock that matters.
-    let lock = old.store().begin(Durability::Lazy)?;
-    let last = lock.base();
-    if last.revision() != seen.revision() {
-        copy_added(&Programs::new(last), &seen, new, threads, trace)?;
-    }
-    observer.begin("renaming", 0);
-    let swapped = new_file.take_place(old.store())?;
-    drop(lock);
-    Ok(swapped)
 }
 
 /// What is live of the records in envelopes. A compilation that one of them needs is live with it.
@@ -288,7 +236,7 @@ fn copy_names(programs: &Programs<'_>, order: &[Address], copier: &mut Copier<'_
 
 /// Copies compilations in this order. What is most of the work, to read them and to check their digests, is done by several
 /// threads, of which each takes its share in turn.
-fn copy_compilations(
+pub(crate) fn copy_compilations(
     programs: &Programs<'_>,
     order: &[Address],
     copier: &mut Copier<'_>,
@@ -393,69 +341,4 @@ fn copy_live(
         }
     }
     Ok(damaged)
-}
-
-/// Copies everything that was added after `seen`: it is all new, so it is live. What is attached to it becomes so.
-fn copy_added<'s>(
-    programs: &Programs<'s>,
-    seen: &Snapshot<'s>,
-    new: &Repository,
-    threads: usize,
-    trace: &mut Trace,
-) -> Result<()> {
-    let snapshot = programs.snapshot();
-    let mut copier = Copier::new(new, Durability::Lazy)?;
-    let (mut compilations, mut files) = (Vec::new(), Vec::new());
-    for addition in snapshot.additions_since(seen) {
-        let Appended::Record { index, record } = addition? else {
-            continue;
-        };
-        let is_newest = || -> Result<bool> {
-            let newest = snapshot.get(index, &record.key())?;
-            Ok(newest.is_some_and(|newest| newest.address == record.address))
-        };
-        match Index::at(index) {
-            Some(Index::Compilations) => {
-                compilations.push(record.address);
-                trace.mark(record.address);
-            }
-            Some(Index::Tickets | Index::Images) if is_newest()? => files.push((index, record)),
-            _ if has_envelopes(index) && is_newest()? => trace.need(record.address),
-            // What compilations are made of, and what was replaced since.
-            _ => {}
-        }
-    }
-    let mut damaged = Damaged::default();
-    copy_compilations(
-        programs,
-        &compilations,
-        &mut copier,
-        &mut damaged,
-        &Silent,
-        threads,
-    )?;
-    if let Some(error) = damaged.into_first() {
-        return Err(error.into());
-    }
-    for (index, record) in files {
-        let address = if index == Index::Tickets.slot() {
-            // It may name a compilation that was dead until then.
-            let view = programs.ticket(&record)?;
-            let compilation = programs.compilation_at(view.header.compilation)?;
-            trace.mark(view.header.compilation);
-            let address = copier.compilation(programs, &compilation)?;
-            copier.ticket(&view, address)?
-        } else {
-            let view = programs.image(&record)?;
-            let inputs = view.inputs.iter().map(|input| input.compilation);
-            for compilation in inputs.filter(|compilation| *compilation != Address(0)) {
-                trace.mark(compilation);
-            }
-            copier.image(programs, &view)?
-        };
-        trace.carried(record.address, address);
-    }
-    trace.follow(programs)?;
-    trace.copy(programs, &mut copier)?;
-    Ok(copier.commit()?)
 }

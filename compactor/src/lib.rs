@@ -11,8 +11,9 @@
 //! 2. [`compact`](compact::compact) copies that: names first, then compilation by compilation in the
 //!    order of the images' inputs, or else of the tickets' paths: so what one link reads stands together. Every digest
 //!    is computed again on the way.
-//! 3. What writers committed meanwhile is copied after it; the last of it, and the
-//!    renaming, under the old file's write lock.
+//! 3. [`catch_up`] copies what writers committed meanwhile; the last of it, and the
+//!    renaming, under the old file's write lock, which is never held for longer than some milliseconds at once: while it is
+//!    copied, [`brake`] slows down writers who would else add more.
 //!
 //! [`damage`]: what is damaged is left out, and what must be built again is told. [`new_file`] is how that is done where others can write the directory.
 //!
@@ -23,7 +24,9 @@
 //! Until the renaming, which is atomic, the old file is untouched: killed at any time,
 //! the compactor leaves one good repository.
 
+mod brake;
 pub mod budget;
+mod catch_up;
 pub mod cli;
 pub mod compact;
 pub mod damage;

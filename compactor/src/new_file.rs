@@ -163,12 +163,16 @@ impl<'d> NewFile<'d> {
         Ok(Store::make_in(file, &path, options)?)
     }
 
-    /// Gives it the owner and the permissions of the old file, and its name.
+    /// Gives it the owner and the permissions of the old file, and a name of its own: all that can be done before writers
+    /// have to wait.
     ///
     /// # Errors
-    /// If that is not possible. Then the old one is where it was.
-    pub fn take_place(mut self, old: &Store) -> Result<Swapped<'d>> {
-        let directory = self.directory;
+    /// If that is not possible.
+    pub fn prepare(&mut self, old: &Store) -> Result<()> {
+        self.prepared(old).map(|_| ())
+    }
+
+    fn prepared(&mut self, old: &Store) -> Result<OsString> {
         let cannot = |what: &'static str| format!("{}: cannot {what}", old.path().display());
         let before = old.file().metadata()?;
         let now = self.file.metadata()?;
@@ -181,9 +185,21 @@ impl<'d> NewFile<'d> {
                 })?;
         }
         // Nothing but reading and writing: no program has any business with the other bits.
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(before.mode() & 0o666))
-            .with_context(|| cannot("set the permissions of the new file"))?;
-        let name = self.named().with_context(|| cannot("name the new file"))?;
+        let mode = before.mode() & 0o666;
+        if self.file.metadata()?.mode() & 0o7777 != mode {
+            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
+                .with_context(|| cannot("set the permissions of the new file"))?;
+        }
+        self.named().with_context(|| cannot("name the new file"))
+    }
+
+    /// [Prepares](Self::prepare) it, as far as that is not done or the old file has changed since, and gives it the old one's name.
+    ///
+    /// # Errors
+    /// If that is not possible. Then the old one is where it was.
+    pub fn take_place(mut self, old: &Store) -> Result<Swapped<'d>> {
+        let directory = self.directory;
+        let name = self.prepared(old)?;
         directory.check(old)?;
         let file = self.file.metadata()?;
         if !directory.leads_to(&name, (file.dev(), file.ino())) {
@@ -193,7 +209,7 @@ impl<'d> NewFile<'d> {
             );
         }
         rustix::fs::renameat(&directory.file, &name, &directory.file, &directory.name)
-            .with_context(|| cannot("rename the new file"))?;
+            .with_context(|| format!("{}: cannot rename the new file", old.path().display()))?;
         self.name = None;
         guard::output_is_complete();
         Ok(Swapped { directory })

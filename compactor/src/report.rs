@@ -6,10 +6,11 @@ use anyhow::Result;
 use format_spec::file::IndexSlot;
 use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 use store::program::Programs;
 
 /// A run of the compactor.
@@ -39,6 +40,9 @@ pub struct Report {
     pub others: Vec<Others>,
     /// What incremental links had kept of outputs that are gone.
     pub states_gone: StatesGone,
+    /// How long writers had to wait at once.
+    #[serde(serialize_with = "in_seconds", rename = "longest_hold_seconds")]
+    pub longest_hold: Duration,
     /// What the user may want to know.
     pub warnings: Vec<String>,
 }
@@ -50,6 +54,10 @@ pub struct StatesGone {
     pub outputs: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// Numbers of things.
@@ -119,6 +127,7 @@ impl Report {
             searched: survey.searched.clone(),
             others: others.collect(),
             states_gone: StatesGone::default(),
+            longest_hold: Duration::ZERO,
             warnings: survey.warnings.clone(),
         };
         for ticket in &survey.tickets {

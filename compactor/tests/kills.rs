@@ -4,12 +4,13 @@ mod common;
 
 use common::{Directory, FOREVER, add, has, unit, wishes};
 use compactor::compact::Observer;
-use std::cell::{Cell, RefCell};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use store::engine;
 use store::program::{Addition, ProgramError, Repository};
 
@@ -22,9 +23,9 @@ const PROMISED: &str = "promised";
 /// Writes at each step, and ends the process at one of them.
 struct Killed {
     directory: PathBuf,
-    left: Cell<u32>,
-    writer: RefCell<Option<Repository>>,
-    written: Cell<u32>,
+    left: AtomicU32,
+    writer: Mutex<Option<Repository>>,
+    written: AtomicU32,
 }
 
 impl Killed {
@@ -32,24 +33,21 @@ impl Killed {
         if may_write {
             self.write();
         }
-        match self.left.get() {
-            0 => {
-                let own = rustix::process::getpid();
-                rustix::process::kill_process(own, rustix::process::Signal::KILL).expect("killed");
-            }
-            left => self.left.set(left - 1),
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            let own = rustix::process::getpid();
+            rustix::process::kill_process(own, rustix::process::Signal::KILL).expect("killed");
         }
     }
 
     fn write(&self) {
-        let number = self.written.replace(self.written.get() + 1);
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
         let name = format!("w{}_{number}", std::process::id());
         let prepared = unit(name.as_bytes(), b"\x90\xc3");
         let additions = [Addition {
             prepared: &prepared,
             ticket: None,
         }];
-        let mut writer = self.writer.borrow_mut();
+        let mut writer = self.writer.lock().expect("no panic");
         loop {
             let open = || Repository::open(&self.directory.join("program.repo")).expect("good");
             match writer.get_or_insert_with(open).add(&additions) {
@@ -92,9 +90,9 @@ impl Observer for Killed {
 fn child(directory: &Path, step: u32) {
     let killed = Killed {
         directory: directory.to_owned(),
-        left: Cell::new(step),
-        writer: RefCell::new(None),
-        written: Cell::new(0),
+        left: AtomicU32::new(step),
+        writer: Mutex::new(None),
+        written: AtomicU32::new(0),
     };
     let path = directory.join("program.repo");
     common::compact(&path, &wishes(FOREVER), &killed).expect("compacted");

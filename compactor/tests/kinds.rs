@@ -15,9 +15,9 @@ use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
     ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, name_key,
 };
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
 use store::engine::{Durability, Reader, Transaction};
 use store::program::manifest::{NewResult, record_result};
 use store::program::{ProgramError, Programs, Repository, insert_enveloped, replace_enveloped};
@@ -530,12 +530,13 @@ fn what_is_young_stays_with_its_owners() {
 }
 
 /// Does something to the repository when everything that is live has been copied, before what was added since is.
-struct Meanwhile<F: FnOnce()>(RefCell<Option<F>>);
+struct Meanwhile<F: FnOnce() + Send>(Mutex<Option<F>>);
 
-impl<F: FnOnce()> Observer for Meanwhile<F> {
+impl<F: FnOnce() + Send> Observer for Meanwhile<F> {
     fn begin(&self, what: &'static str, _: u64) {
         if what == "verifying" {
-            self.0.take().expect("it is verified once")();
+            let work = self.0.lock().expect("no panic").take();
+            work.expect("it is verified once")();
         }
     }
     fn step(&self) {}
@@ -580,7 +581,7 @@ fn what_writers_revive_or_add_meanwhile_is_caught_up_with() {
         )
     });
     changed.expect("pushed");
-    let observer = Meanwhile(RefCell::new(Some(|| {
+    let observer = Meanwhile(Mutex::new(Some(|| {
         let repository = place.repository();
         // Known to the old file, so only the ticket is added.
         add(&repository, &revived, Some(&place.path("f.o")));

@@ -53,7 +53,14 @@ impl Store {
             self.write_state(offset_of!(FileState, durable), &[head])?;
             Ok(true)
         };
-        self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))
+        self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))?;
+        // The file that took this one's place meanwhile has the transaction, but perhaps not on the disk.
+        match self.is_nameless() || self.is_in_place()? {
+            true => Ok(()),
+            false => Err(Error::Replaced {
+                path: self.path().to_owned(),
+            }),
+        }
     }
 
     /// What is done for the disk's sake after a transaction, from `start` to `end`, is published and the right
@@ -88,6 +95,16 @@ impl Store {
             self.state_offset(offset_of!(FileState, checkpoint))?,
             self.state_offset(offset_of!(FileState, durable))?,
         ))
+    }
+
+    /// Whether something at or behind the offset `end` of the log is known to be on the disk, so that a commit may have been promised to
+    /// survive a power cut. For who puts another file in this one's place, which must keep that promise.
+    ///
+    /// # Errors
+    /// If the file's state is damaged.
+    pub fn has_promised_from(&self, end: u64) -> Result<bool> {
+        let (checkpoint, durable) = self.durable_state()?;
+        Ok(checkpoint.max(durable) >= end)
     }
 
     /// Syncs the whole file and says so.

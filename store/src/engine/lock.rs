@@ -273,7 +273,7 @@ impl Store {
     }
 
     /// Whether the path still leads to the open file.
-    fn is_in_place(&self) -> Result<bool> {
+    pub(super) fn is_in_place(&self) -> Result<bool> {
         match std::fs::metadata(self.absolute_path()) {
             Ok(found) => Ok((found.dev(), found.ino()) == self.identity()),
             Err(error) => match error.kind() {

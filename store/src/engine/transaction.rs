@@ -179,6 +179,11 @@ impl<'s> Transaction<'s> {
         self.base
     }
 
+    /// Ends this store's turn with this transaction: whoever waits to write comes before its next one.
+    pub fn end_turn(&mut self) {
+        self.lock.end_turn();
+    }
+
     /// Adds a record to `index`, unless there is one of this key already.
     /// Returns the address of the one that is there then.
     pub fn insert(&mut self, index: IndexSlot, key: &Digest, value: &[u8]) -> Result<Address> {

@@ -34,6 +34,7 @@ fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["compact", path] => return compact_once(Path::new(path)),
+        ["fill", path, megabytes] => return fill(Path::new(path), megabytes.parse::<u64>()? << 20),
         ["write", path, number, pause] => {
             let pause = Duration::from_millis(pause.parse()?);
             return write(Path::new(path), number.parse()?, pause);
@@ -151,11 +152,13 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
         }
         others.push(ourselves(&["read", &shown])?);
         let begun = Instant::now();
+        let mut held = Duration::ZERO;
         match compacts {
-            true => ensure!(
-                ourselves(&["compact", &shown])?.wait()?.success(),
-                "it failed"
-            ),
+            true => {
+                let done = ourselves(&["compact", &shown])?.wait_with_output()?;
+                ensure!(done.status.success(), "the compaction failed");
+                held = Duration::from_micros(String::from_utf8(done.stdout)?.trim().parse()?);
+            }
             false => std::thread::sleep(Duration::from_secs(10)),
         }
         let took = begun.elapsed().as_secs_f64();
@@ -172,6 +175,12 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
             let slot = usize::from(place >= writers as usize);
             longest[slot] = longest[slot].max(Duration::from_micros(waited.parse()?));
             count += if slot == 0 { times.parse::<u64>()? } else { 0 };
+        }
+        if compacts {
+            println!(
+                "the compaction held the lock for {:.1} ms at once, at most",
+                held.as_secs_f64() * 1e3
+            );
         }
         println!(
             "{writers} writers {}: longest add {:.1} ms, longest look {:.1} ms; {count} additions in {took:.1} s",
@@ -207,7 +216,8 @@ fn compact_once(path: &Path) -> Result<()> {
         threads: std::thread::available_parallelism()?.get(),
         roots: Vec::new(),
     };
-    compact(&Repository::open(path)?, &wishes, &Silent)?;
+    let report = compact(&Repository::open(path)?, &wishes, &Silent)?;
+    println!("{}", report.longest_hold.as_micros());
     Ok(())
 }
 
