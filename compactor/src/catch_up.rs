@@ -18,7 +18,7 @@ use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes};
 use std::time::{Duration, Instant};
 use store::engine::{Appended, Durability, Snapshot};
-use store::program::{Copier, Programs, Repository};
+use store::program::{Programs, Repository};
 
 /// Rounds of catching up before the brake is put on all the same.
 const ROUNDS: usize = 32;
@@ -215,7 +215,7 @@ fn copy_added<'s>(
     trace: &mut Trace,
 ) -> Result<()> {
     let snapshot = programs.snapshot();
-    let mut copier = Copier::new(new, Durability::Lazy)?;
+    let mut copier = trace.copier(new, Durability::Lazy)?;
     let (mut compilations, mut files) = (Vec::new(), Vec::new());
     for addition in snapshot.additions_since(seen) {
         let Appended::Record { index, record } = addition? else {
@@ -252,9 +252,8 @@ fn copy_added<'s>(
         let address = if index == Index::Tickets.slot() {
             // It may name a compilation that was dead until then.
             let view = programs.ticket(&record)?;
-            let compilation = programs.compilation_at(view.header.compilation)?;
             trace.mark(view.header.compilation);
-            let address = copier.compilation(programs, &compilation)?;
+            let address = copier.compilation(programs, view.header.compilation)?;
             copier.ticket(&view, address)?
         } else {
             let view = programs.image(&record)?;
@@ -268,5 +267,5 @@ fn copy_added<'s>(
     }
     trace.follow(programs)?;
     trace.copy(programs, &mut copier)?;
-    Ok(copier.commit()?)
+    trace.committed(copier)
 }

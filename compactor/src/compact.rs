@@ -17,10 +17,13 @@ use format_spec::program::{Index, TicketHeader};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
-use store::engine::{Durability, OpenOptions};
-use store::program::{Copier, Programs, Repository, TicketView, prepare_copy, remember_prefix};
+use store::engine::{Durability, Linux, OpenOptions, System};
+use store::program::{
+    Checker, Copier, ProgramError, Programs, Repository, TicketView, remember_prefix,
+};
 use store::states;
 
 /// So few compilations are not worth threads.
@@ -68,6 +71,19 @@ pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
 /// # Errors
 /// If it is damaged, or something cannot be written. Then it is as it was before.
 pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Result<Report> {
+    compact_on(old, wishes, observer, Arc::new(Linux))
+}
+
+/// Likewise, with another operating system for the new file: tests have one.
+///
+/// # Errors
+/// As above.
+pub fn compact_on(
+    old: &Repository,
+    wishes: &Wishes,
+    observer: &dyn Observer,
+    system: Arc<dyn System>,
+) -> Result<Report> {
     // Renaming onto a symbolic link would replace the link.
     let path = std::fs::canonicalize(old.path())
         .with_context(|| format!("{}: cannot open", old.path().display()))?;
@@ -98,10 +114,11 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     let new_file = NewFile::new(&directory)?;
     let options = OpenOptions {
         uuid: Some(old.uuid()),
+        system,
         ..OpenOptions::default()
     };
     let new = Repository::new(new_file.repository(&options)?);
-    let mut copier = Copier::new(&new, Durability::Durable)?;
+    let mut copier = trace.copier(&new, Durability::Durable)?;
     let damaged = copy_live(
         &programs,
         &survey,
@@ -113,7 +130,7 @@ pub fn compact(old: &Repository, wishes: &Wishes, observer: &dyn Observer) -> Re
     survey.lose(&damaged);
     trace.copy(&programs, &mut copier)?;
     let mut report = Report::new(&programs, &survey, &trace, false)?;
-    copier.commit()?;
+    trace.committed(copier)?;
     observer.begin("verifying", 0);
     new.store().verify()?;
 
@@ -166,7 +183,7 @@ fn copy_found(
 ) -> Result<()> {
     let survey = survey_for(programs, wishes)?;
     mark_roots(programs, &survey, &survey.unused, trace)?;
-    let mut copier = Copier::new(new, Durability::Lazy)?;
+    let mut copier = trace.copier(new, Durability::Lazy)?;
     // Most of it is there already, and is found by its digest: by one thread, which looks before it reads.
     let wishes = Wishes {
         threads: 1,
@@ -174,7 +191,7 @@ fn copy_found(
     };
     copy_live(programs, &survey, &mut copier, trace, &Silent, &wishes)?;
     trace.copy(programs, &mut copier)?;
-    Ok(copier.commit()?)
+    trace.committed(copier)
 }
 
 /// What is live of the records in envelopes. A compilation that one of them needs is live with it.
@@ -221,15 +238,16 @@ fn copy_names(programs: &Programs<'_>, order: &[Address], copier: &mut Copier<'_
     let mut seen = vec![false; programs.name_count() as usize];
     for &address in order {
         // What is damaged is found again when the compilation is to be copied.
-        let Some(view) = damage::unless_damaged(programs.compilation_at(address))? else {
-            continue;
-        };
-        for symbol in view.symbols() {
-            let is_new = seen.get_mut(symbol.name.0 as usize);
-            if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
-                damage::unless_damaged(copier.name(programs, symbol.name))?;
+        let named = programs.with_compilation(address, |view| {
+            for symbol in view.symbols() {
+                let is_new = seen.get_mut(symbol.name.0 as usize);
+                if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
+                    damage::unless_damaged(copier.name(programs, symbol.name))?;
+                }
             }
-        }
+            Ok::<(), ProgramError>(())
+        });
+        damage::unless_damaged(named)?.transpose()?;
     }
     Ok(())
 }
@@ -251,15 +269,15 @@ pub(crate) fn copy_compilations(
         }
         return Ok(());
     }
+    let verified = &*copier.verified(programs);
     std::thread::scope(|scope| {
         let receivers: Vec<_> = (0..threads)
             .map(|thread| {
                 let (sender, receiver) = sync_channel(AHEAD);
                 scope.spawn(move || {
+                    let mut checker = Checker::new(programs, verified);
                     for &address in order.iter().skip(thread).step_by(threads) {
-                        let view = programs.compilation_at(address);
-                        let prepared = view.and_then(|view| prepare_copy(programs, &view));
-                        if sender.send(prepared).is_err() {
+                        if sender.send(checker.compilation(address)).is_err() {
                             // Nobody wants more: there was an error.
                             break;
                         }
@@ -269,13 +287,13 @@ pub(crate) fn copy_compilations(
             })
             .collect();
         for (&address, receiver) in order.iter().zip(receivers.iter().cycle()) {
-            let prepared = receiver.recv().context("a thread has ended early")?;
-            if let Some(prepared) = damaged.unless_damaged(address, prepared)?
+            let checked = receiver.recv().context("a thread has ended early")?;
+            if let Some(checked) = damaged.unless_damaged(address, checked)?
                 && copier
-                    .find(Index::Compilations.slot(), &prepared.digest)?
+                    .find(Index::Compilations.slot(), &checked.record().key())?
                     .is_none()
             {
-                copier.prepared(&prepared)?;
+                copier.checked(programs, &checked)?;
             }
             observer.step();
         }

@@ -47,9 +47,7 @@ impl Damaged {
         if self.compilations.contains_key(&compilation) {
             return Ok(None);
         }
-        let copied = programs
-            .compilation_at(compilation)
-            .and_then(|view| copier.compilation(programs, &view));
+        let copied = copier.compilation(programs, compilation);
         self.unless_damaged(compilation, copied)
     }
 

@@ -17,8 +17,8 @@ use format_spec::file::{INDEX_SLOTS, IndexSlot, VECTOR_SLOTS, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes, has_kept_elements, index_in_words};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use store::engine::Record;
-use store::program::{Copier, Programs};
+use store::engine::{Durability, Record};
+use store::program::{Carried, Copier, Programs, Repository};
 
 /// What is live, what of it is copied, and where that is now.
 #[derive(Debug, Default)]
@@ -50,6 +50,8 @@ pub struct Trace {
     found: Option<Vec<Address>>,
     /// The record that is being asked what it keeps; no address while roots are marked.
     asked: Address,
+    /// What copiers know of what is copied.
+    known: Carried,
     /// What was dropped, for the user.
     pub warnings: Vec<String>,
 }
@@ -69,6 +71,29 @@ impl Trace {
             found: Some(Vec::new()),
             ..Trace::default()
         }
+    }
+
+    /// One that copies into `new` what is not copied yet. If it is not [committed](Trace::committed), what it has copied is copied again.
+    ///
+    /// # Errors
+    /// If the new file cannot be written.
+    pub fn copier<'d>(
+        &mut self,
+        new: &'d Repository,
+        durability: Durability,
+    ) -> Result<Copier<'d>> {
+        let mut copier = Copier::new(new, durability)?;
+        copier.follow(std::mem::take(&mut self.known));
+        Ok(copier)
+    }
+
+    /// Commits what a [copier](Trace::copier) has copied.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn committed(&mut self, copier: Copier<'_>) -> Result<()> {
+        self.known = copier.commit()?;
+        Ok(())
     }
 
     /// What keeps a live record, if it is no root, and that is remembered.
@@ -232,11 +257,12 @@ impl Trace {
         };
         match record.index() {
             Some(index) if index == Index::Compilations.slot() => {
-                if let Some(view) = damage::unless_damaged(programs.compilation_at(address))? {
+                let marked = programs.with_compilation(address, |view| {
                     for member in view.members() {
                         self.mark(member.fragment);
                     }
-                }
+                });
+                damage::unless_damaged(marked)?;
             }
             Some(index) if index == Index::Fragments.slot() => {
                 if let Some(view) = damage::unless_damaged(programs.fragment(address))? {

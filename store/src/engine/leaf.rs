@@ -351,10 +351,23 @@ fn newest_of_each_key<K: Keys>(
     Ok(kept)
 }
 
-/// The size of a new leaf for `count` words: at most five eighths full. `None` if no leaf
-/// is large enough.
-pub(super) fn log2_for(count: usize) -> Option<u32> {
-    (MIN_LOG2..=MAX_LOG2).find(|&log2| count <= (1 << log2) / 8 * 5)
+/// How full a new leaf may be, in eighths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Five: it has room for what is added next.
+    #[default]
+    Roomy,
+    /// Seven: nearly all that there will be is known.
+    Dense,
+}
+
+/// The size of a new leaf for `count` words. `None` if no leaf is large enough.
+pub(super) fn log2_for(count: usize, fill: Fill) -> Option<u32> {
+    let eighths = match fill {
+        Fill::Roomy => 5,
+        Fill::Dense => 7,
+    };
+    (MIN_LOG2..=MAX_LOG2).find(|&log2| count <= (1 << log2) / 8 * eighths)
 }
 
 #[cfg(test)]
@@ -387,11 +400,17 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(log2_for(0), Some(6));
-        assert_eq!(log2_for(40), Some(6));
-        assert_eq!(log2_for(41), Some(7));
-        assert_eq!(log2_for(5120), Some(13));
-        assert_eq!(log2_for(5121), None);
+        let roomy = |count| log2_for(count, Fill::Roomy);
+        assert_eq!(roomy(0), Some(6));
+        assert_eq!(roomy(40), Some(6));
+        assert_eq!(roomy(41), Some(7));
+        assert_eq!(roomy(5120), Some(13));
+        assert_eq!(roomy(5121), None);
+        let dense = |count| log2_for(count, Fill::Dense);
+        assert_eq!(dense(56), Some(6));
+        assert_eq!(dense(57), Some(7));
+        assert_eq!(dense(7168), Some(13));
+        assert_eq!(dense(7169), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! word for a record that is not committed.
 
 use super::error::{Error, Fault, Result};
-use super::leaf::{Entry, Keys};
+use super::leaf::{Entry, Fill, Keys};
 use super::lock::WriteLock;
 use super::log::{self, Record, parse_record, record_at};
 use super::own::{Earlier, OwnRecords};
@@ -91,6 +91,7 @@ pub struct Transaction<'s> {
     logged: [usize; VECTOR_SLOTS],
     /// Those that the snapshot will have beside the base's.
     features: Features,
+    fill: Fill,
     own: [OwnRecords; INDEX_SLOTS],
     lock: WriteLock<'s>,
 }
@@ -169,6 +170,7 @@ impl<'s> Transaction<'s> {
             additions: Additions::default(),
             logged: [0; VECTOR_SLOTS],
             features: Features::default(),
+            fill: Fill::default(),
             own,
             lock,
         })
@@ -366,6 +368,12 @@ impl<'s> Transaction<'s> {
     /// (SPEC.md, section 3); if nothing is added, nothing is set.
     pub fn require(&mut self, features: Features) {
         self.features = self.features.union(features);
+    }
+
+    /// Makes new leaves of indices nearly full: for who adds nearly all that there will be (a compaction). Later transactions add to them as long as
+    /// there is room, and split them as ever.
+    pub fn fill_leaves(&mut self) {
+        self.fill = Fill::Dense;
     }
 
     /// Makes what was added the newest revision, and returns its number. A
@@ -747,6 +755,10 @@ impl Writer for Transaction<'_> {
         self.summed += bytes.len() as u64;
         self.make_room(address)?;
         Ok(Address(address))
+    }
+
+    fn fill(&self) -> Fill {
+        self.fill
     }
 
     fn append_node(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address> {

@@ -19,7 +19,7 @@
 //! The last one is made anew with twice the words until it has its largest size; then a new one begins.
 
 use super::error::{Error, Fault, Result};
-use super::leaf::{self, Entry, Keys};
+use super::leaf::{self, Entry, Fill, Keys};
 use super::map::View;
 use super::replay::Additions;
 use super::snapshot::Snapshot;
@@ -42,6 +42,8 @@ pub(super) trait Writer: Keys<Error = Error> {
     fn append_leaf(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address>;
     /// Writes a node: its bitmap and its children.
     fn append_node(&mut self, kind: ItemKind, slot: u8, words: &[u64]) -> Result<Address>;
+    /// How full new leaves may be.
+    fn fill(&self) -> Fill;
     /// The error of a key that no trie is high enough for.
     fn too_large(&self, what: &'static str) -> Error;
 }
@@ -197,7 +199,7 @@ impl<W: Writer> IndexUpdate<'_, '_, W> {
         if entries.is_empty() {
             return Ok(Tree::Child(Child::NONE));
         }
-        if let Some(fitting) = leaf::log2_for(entries.len())
+        if let Some(fitting) = leaf::log2_for(entries.len(), self.writer.fill())
             && !self.are_much_alike(entries, prefix)?
         {
             for log2 in fitting.max(least)..=MAX_LOG2 {

@@ -9,7 +9,6 @@ use super::build::Piece;
 use super::encode;
 use super::encode::Form;
 use super::missing::{Made, Missing, State, difference_to, piece_header};
-use super::prepare::Prepared;
 use super::ticket_record::{OnRecord, Ticket};
 use super::view::{self, Programs};
 use super::{ProgramError, Result, recorded};
@@ -106,30 +105,6 @@ impl<'s> Adder<'s> {
         Ok(true)
     }
 
-    /// Adds a compilation of which nothing has been looked up, whatever it takes.
-    pub(super) fn add_unseen(&mut self, prepared: &Prepared<'_>) -> Result<Added> {
-        let mut missing = Missing::new(prepared, &self.uuid());
-        loop {
-            if let Some(added) = self.compilation(&mut missing)? {
-                return Ok(added);
-            }
-            missing.make(&Programs::new(self.transaction.base()));
-            self.budget = Budget::new();
-        }
-    }
-
-    /// Adds what a compilation is made of, but not the compilation. Returns where its fragments are, and the ids of its pieces.
-    pub(super) fn add_parts(
-        &mut self,
-        prepared: &Prepared<'_>,
-    ) -> Result<(Vec<Address>, Vec<PieceId>)> {
-        let mut missing = Missing::new(prepared, &self.uuid());
-        while !self.parts(&mut missing)? {
-            self.budget = Budget::new();
-        }
-        Ok((missing.fragments.of, missing.pieces.of))
-    }
-
     fn damaged(&self, address: Address, what: &'static str) -> ProgramError {
         ProgramError::Damaged {
             path: self.transaction.base().store().path().to_owned(),
@@ -165,7 +140,7 @@ impl<'s> Adder<'s> {
     }
 
     /// Inserts the value that `make` appends, if there is no record of this digest. The second result is whether it was inserted.
-    fn insert(
+    pub(super) fn insert(
         &mut self,
         index: Index,
         digest: &Digest,
@@ -453,7 +428,8 @@ impl<'s> Adder<'s> {
         self.budget.spend(size)
     }
 
-    fn piece(
+    /// The id of a piece, which is added if it is not there, and whether it was added. `names` has its section's name.
+    pub(super) fn piece(
         &mut self,
         piece: &Piece<'_>,
         names: &[NameId],

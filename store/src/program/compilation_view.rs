@@ -310,6 +310,16 @@ impl<'s> CompilationView<'s> {
         self.members.get(member).map_or(end, first)..end
     }
 
+    /// The symbol indices to which the bindable targets of all members are bound, in their order.
+    pub(super) fn bindings(&self) -> Bindings<'s> {
+        self.bindings
+    }
+
+    /// Words of values and sizes that do not fit elsewhere.
+    pub(super) fn wide(&self) -> &'s [u64] {
+        self.wide
+    }
+
     /// How all bindings are used.
     pub(super) fn uses(&self) -> &'s [u8] {
         self.uses

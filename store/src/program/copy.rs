@@ -1,55 +1,38 @@
 //! Copying programs from one repository into another: how a compactor makes a new
 //! file.
 //!
-//! Addresses and dense ids differ between the two, so everything is read back into
-//! memory and added anew, name by name, piece by piece, fragment by fragment; what is
-//! there already is found by its digest. All digests are computed again from what was
-//! read: damage is found here and never copied. Everything is one transaction.
+//! Addresses and dense ids differ between the two, so these are translated; all else of a record stays as it is recorded. What is there already
+//! is known from its address ([`Carried`]), or found by its digest. All digests are computed again of what is
+//! read ([`Checker`]): damage is found here and never copied. Everything is one transaction.
 //!
 //! Records in envelopes are copied without a look into their bodies: what they refer to is in lists, which are translated.
 //! Which of them are live, and where what they refer to is now, is for the caller to know.
 
 use super::adder::Adder;
-use super::compilation_view::CompilationView;
-use super::load::load_parts;
+use super::carried::Carried;
+use super::copy_check::{Checked, Checker, Verified};
+use super::encode::CompilationValue;
 use super::outputs::ImageView;
-use super::prepare::Prepared;
 use super::view::{self, Programs, TicketView};
-use super::{ProgramError, Repository, Result, replace_enveloped};
-use crate::engine::{Durability, Reader, Record};
+use super::{ProgramError, Repository, Result, recorded, replace_enveloped};
+use crate::engine::{Durability, Known, Reader, Record};
 use format_spec::digest::Digest;
 use format_spec::envelope::{Envelope, Reference};
 use format_spec::file::{Features, IndexSlot, VectorSlot};
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{
-    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key,
-    piece_key,
+    ImageHeader, ImageInputRecord, Index, NameHeader, PieceHeader, SymbolRecord, TicketHeader,
+    Vector, name_key, piece_key,
 };
 use std::mem::offset_of;
+use std::sync::Arc;
 
 /// Adds what it is given to one repository, and commits it at the end.
 pub struct Copier<'d> {
     adder: Adder<'d>,
-}
-
-/// Reads a compilation with all that it is made of, to be copied: most of the work, which needs no lock.
-///
-/// # Errors
-/// [`ProgramError::Damaged`] if its content does not have its digest; and what comes from reading the source.
-pub fn prepare_copy<'s>(source: &Programs<'s>, view: &CompilationView<'s>) -> Result<Prepared<'s>> {
-    let damaged = |what| damaged(source, view.record().address, what);
-    // The outline is no part of the digest.
-    if !view.outline_is_whole() {
-        return Err(damaged("the outline does not have its checksum"));
-    }
-    let mut prepared = Prepared::new(source.load(view)?)?;
-    if !view.record().has_key(&prepared.digest) {
-        return Err(damaged(
-            "the compilation's content does not have its digest",
-        ));
-    }
-    prepared.compress();
-    Ok(prepared)
+    carried: Carried,
+    /// A compilation's value; keeps its memory.
+    value: Vec<u8>,
 }
 
 impl<'d> Copier<'d> {
@@ -58,35 +41,85 @@ impl<'d> Copier<'d> {
     /// # Errors
     /// If the destination cannot be written or is damaged.
     pub fn new(destination: &'d Repository, durability: Durability) -> Result<Copier<'d>> {
-        let transaction = destination.store().begin(durability)?;
+        let mut transaction = destination.store().begin(durability)?;
+        if transaction.base().revision() == 0 {
+            transaction.fill_leaves();
+        }
         Ok(Copier {
             adder: Adder::new(transaction)?,
+            carried: Carried::default(),
+            value: Vec::new(),
         })
     }
 
-    /// Copies a compilation with all that it is made of, and returns where it is now.
+    /// Goes on from what earlier ones have copied, and [committed](Self::commit), into the same destination.
+    pub fn follow(&mut self, carried: Carried) {
+        self.carried = carried;
+    }
+
+    /// What of the source is known to have its digest, for who checks what is to be copied.
+    pub fn verified(&mut self, source: &Programs<'_>) -> Arc<Verified> {
+        self.carried.of(source);
+        self.carried.verified().clone()
+    }
+
+    /// Copies the compilation at `address` with all that it is made of, and returns where it is now.
     ///
     /// # Errors
     /// [`ProgramError::Damaged`] if its content does not have its digest; and what
     /// comes from reading the source and writing the destination.
-    pub fn compilation(
-        &mut self,
-        source: &Programs<'_>,
-        view: &CompilationView<'_>,
-    ) -> Result<Address> {
-        let digest = view.record().key();
+    pub fn compilation(&mut self, source: &Programs<'_>, address: Address) -> Result<Address> {
+        let digest = source.snapshot().record_at(address)?.key();
         if let Some(known) = self.find(Index::Compilations.slot(), &digest)? {
             return Ok(known);
         }
-        self.prepared(&prepare_copy(source, view)?)
+        let verified = self.verified(source);
+        let checked = Checker::new(source, &verified).compilation(address)?;
+        self.checked(source, &checked)
     }
 
-    /// Adds a compilation that was [prepared](prepare_copy) and is not there yet, and returns where it is now.
+    /// Adds a compilation of `source` that was checked, with all that it is made of, and returns where it is now.
     ///
     /// # Errors
-    /// If the destination cannot be written.
-    pub fn prepared(&mut self, prepared: &Prepared<'_>) -> Result<Address> {
-        Ok(self.adder.add_unseen(prepared)?.address)
+    /// What comes from reading the source and writing the destination.
+    pub fn checked<'s>(&mut self, source: &Programs<'s>, checked: &Checked<'s>) -> Result<Address> {
+        self.carried.of(source);
+        let (adder, carried) = (&mut self.adder, &mut self.carried);
+        for fragment in checked.fragments() {
+            carried.copy_fragment(adder, source, *fragment)?;
+        }
+        let view = checked.view(source)?;
+        let mut fragments = Vec::with_capacity(view.members().len());
+        for member in view.members() {
+            // It is one of those above.
+            fragments.push(carried.fragment(member.fragment).unwrap_or_default());
+            carried.name(adder, source, member.suffix)?;
+        }
+        for symbol in view.symbols() {
+            carried.name(adder, source, symbol.name)?;
+            if symbol.bits & SymbolRecord::PIECE != 0 {
+                carried.piece(adder, source, PieceId(symbol.section))?;
+            }
+        }
+        for group in view.groups() {
+            carried.name(adder, source, group.signature)?;
+        }
+        for shape in view.shapes() {
+            carried.name(adder, source, shape.name)?;
+        }
+        for piece in view.pieces() {
+            carried.piece(adder, source, *piece)?;
+        }
+        let translation = carried.translation(&fragments);
+        CompilationValue::of_view(&view).translate(translation, &mut self.value);
+        let compressed = recorded::compressed(&self.value);
+        let value = compressed.as_ref().unwrap_or(&self.value);
+        let key = checked.record().key();
+        let (address, _) = adder.insert(Index::Compilations, &key, Known::Nothing, |out| {
+            out.extend_from_slice(value);
+            Ok(())
+        })?;
+        Ok(address)
     }
 
     /// Copies the record of a ticket, which names the compilation that is now at
@@ -109,18 +142,12 @@ impl<'d> Copier<'d> {
     /// # Errors
     /// As above.
     pub fn fragment(&mut self, source: &Programs<'_>, address: Address) -> Result<Address> {
-        let parts = load_parts(source, &[address], &[])?;
-        let mut prepared = Prepared::new(parts.compilation)?;
-        for (digest, &address) in prepared.fragments.iter().zip(&parts.fragments) {
-            if !source.snapshot().record_at(address)?.has_key(digest) {
-                let what = "a fragment's content does not have its digest";
-                return Err(damaged(source, address, what));
-            }
+        let verified = self.verified(source);
+        let all = Checker::new(source, &verified).fragment(address)?;
+        for fragment in all {
+            (self.carried).copy_fragment(&mut self.adder, source, fragment)?;
         }
-        prepared.compress();
-        let (fragments, _) = self.adder.add_parts(&prepared)?;
-        let copied = (parts.fragments.iter()).position(|known| *known == address);
-        let copied = copied.and_then(|number| fragments.get(number).copied());
+        let copied = self.carried.fragment(address);
         copied.ok_or_else(|| damaged(source, address, "not a fragment"))
     }
 
@@ -129,8 +156,8 @@ impl<'d> Copier<'d> {
     /// # Errors
     /// As above.
     pub fn pieces(&mut self, source: &Programs<'_>, pieces: &[PieceId]) -> Result<Vec<PieceId>> {
-        let parts = load_parts(source, &[], pieces)?;
-        let prepared = Prepared::new(parts.compilation)?;
+        self.carried.of(source);
+        let mut ids = Vec::with_capacity(pieces.len());
         for &id in pieces {
             let piece = source.piece(id)?;
             let key = piece_key(&source.snapshot().store().uuid(), piece.header, piece.bytes);
@@ -138,11 +165,9 @@ impl<'d> Copier<'d> {
                 let what = "a piece's content does not have its key";
                 return Err(damaged(source, piece.record.address, what));
             }
+            ids.push(self.carried.piece(&mut self.adder, source, id)?);
         }
-        let (_, ids) = self.adder.add_parts(&prepared)?;
-        Ok((parts.pieces.iter())
-            .map(|number| ids[*number as usize])
-            .collect())
+        Ok(ids)
     }
 
     /// The id of a name in the destination, to which it is copied.
@@ -150,8 +175,8 @@ impl<'d> Copier<'d> {
     /// # Errors
     /// As above.
     pub fn name(&mut self, source: &Programs<'_>, name: NameId) -> Result<NameId> {
-        let name = source.name(name)?;
-        self.adder.name(name)
+        self.carried.of(source);
+        self.carried.name(&mut self.adder, source, name)
     }
 
     /// Copies a record whose content is all that it is: a name, a piece, a fragment or a compilation. Returns where it is now;
@@ -181,9 +206,7 @@ impl<'d> Copier<'d> {
                 (self.adder.transaction).vector_get(Vector::Pieces.slot(), id.0)?
             }
             Some(Index::Fragments) => Some(self.fragment(source, record.address)?),
-            Some(Index::Compilations) => {
-                Some(self.compilation(source, &source.compilation_at(record.address)?)?)
-            }
+            Some(Index::Compilations) => Some(self.compilation(source, record.address)?),
             _ => None,
         })
     }
@@ -245,7 +268,7 @@ impl<'d> Copier<'d> {
         for input in view.inputs {
             let compilation = match input.compilation {
                 Address(0) => Address(0),
-                address => self.compilation(source, &source.compilation_at(address)?)?,
+                address => self.compilation(source, address)?,
             };
             let input = ImageInputRecord {
                 compilation,
@@ -257,13 +280,13 @@ impl<'d> Copier<'d> {
         self.replace(Index::Images, &view.record.key(), &value)
     }
 
-    /// Commits.
+    /// Commits. Returns what is copied now, for the next one to [follow](Self::follow).
     ///
     /// # Errors
     /// If it cannot be written: then nothing was added.
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(self) -> Result<Carried> {
         self.adder.transaction.commit()?;
-        Ok(())
+        Ok(self.carried)
     }
 
     /// Where the record of a key is in the destination.

@@ -10,7 +10,7 @@
 use super::ProgramError;
 use super::build::{Compilation, Fixups, Place, Section, Symbol, Target};
 use super::columns::{compress, put_planes};
-use super::compilation_view::outline_crc;
+use super::compilation_view::{CompilationView, outline_crc};
 use super::difference;
 use super::outline::outline;
 use format_spec::fragment::{
@@ -21,6 +21,7 @@ use format_spec::fragment::{
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
 use format_spec::program::{CompilationHeader, GroupRecord, MemberRecord, SymbolRecord};
+use std::borrow::Cow;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -382,7 +383,7 @@ pub(super) struct CompilationValue<'c> {
     members: Vec<MemberRecord>,
     symbols: Vec<SymbolRecord>,
     groups: Vec<GroupRecord>,
-    bindings: &'c [u32],
+    bindings: Cow<'c, [u32]>,
     wide: Vec<u64>,
     shapes: Vec<ShapeRecord>,
     sections: Vec<PlacedSection>,
@@ -426,12 +427,34 @@ impl<'c> CompilationValue<'c> {
             members: members.collect(),
             symbols,
             groups: groups.collect(),
-            bindings: &compilation.bindings,
+            bindings: Cow::Borrowed(&compilation.bindings),
             wide,
             shapes: outline.shapes,
             sections: outline.sections,
             pieces: outline.pieces,
             uses: &compilation.uses,
+        }
+    }
+
+    /// Those of a compilation in a repository, with that one's ids, but with the members' numbers for the addresses of fragments.
+    pub(super) fn of_view(view: &CompilationView<'c>) -> CompilationValue<'c> {
+        let members = (0..)
+            .zip(view.members())
+            .map(|(number, member)| MemberRecord {
+                fragment: Address(number),
+                ..*member
+            });
+        CompilationValue {
+            header: *view.header(),
+            members: members.collect(),
+            symbols: view.symbols().to_vec(),
+            groups: view.groups().to_vec(),
+            bindings: view.bindings().iter().collect(),
+            wide: view.wide().to_vec(),
+            shapes: view.shapes().to_vec(),
+            sections: view.sections().to_vec(),
+            pieces: view.pieces().to_vec(),
+            uses: view.uses(),
         }
     }
 
@@ -472,7 +495,7 @@ impl<'c> CompilationValue<'c> {
                 short = self.bindings.iter().map(|symbol| *symbol as u16).collect();
                 bytemuck::cast_slice(&short)
             }
-            false => bytemuck::cast_slice(self.bindings),
+            false => bytemuck::cast_slice(&self.bindings),
         };
         let arrays: [&[u8]; 9] = [
             bytemuck::cast_slice(&self.members),

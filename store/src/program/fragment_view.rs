@@ -14,7 +14,7 @@ use format_spec::fragment::{
     HeadParts, PackedFixupRecord, Packing, SectionExtension, SectionKind, SectionRecord,
     TargetKind, TargetRecord, WideFixupRecord, clear_places, head_check,
 };
-use format_spec::ids::Address;
+use format_spec::ids::{Address, NameId, PieceId};
 use std::borrow::Cow;
 
 /// ELF's `SHT_NOBITS`: a section without bytes.
@@ -469,6 +469,45 @@ pub(super) fn head_is_right(value: &[u8]) -> Option<bool> {
 pub(super) fn is_compressed(value: &[u8]) -> bool {
     let is_one = |section: &SectionRecord| section.bits & SectionRecord::COMPRESSED != 0;
     Head::cut(value).is_some_and(|head| head.sections.iter().any(is_one))
+}
+
+/// How many sections and bindable targets the fragment of this value has.
+pub(super) fn counts(value: &[u8]) -> Option<(usize, usize)> {
+    let header = Head::cut(value)?.header;
+    Some((
+        header.section_count() as usize,
+        header.bindable_count as usize,
+    ))
+}
+
+/// The addresses of the anonymous fragments that the fragment of this value refers to.
+pub(super) fn anonymous(value: &[u8]) -> Option<&[Address]> {
+    Some(Head::cut(value)?.anonymous)
+}
+
+/// The names and the pieces that the fragment of this value refers to; more than once, if it does so.
+pub(super) fn ids(value: &[u8]) -> Option<impl Iterator<Item = Id> + use<'_>> {
+    let head = Head::cut(value)?;
+    let names = head.sections.iter().map(|section| Id::Name(section.name));
+    let targets = head
+        .targets
+        .iter()
+        .filter_map(|target| match target.kind()? {
+            TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed => {
+                Some(Id::Name(NameId(target.value())))
+            }
+            TargetKind::Piece => Some(Id::Piece(PieceId(target.value()))),
+            TargetKind::OwnAnonymous | TargetKind::Section => None,
+        });
+    Some(names.chain(targets))
+}
+
+/// What [`ids`] gives.
+pub(super) enum Id {
+    /// A name.
+    Name(NameId),
+    /// A piece.
+    Piece(PieceId),
 }
 
 /// A fragment's value as it would be if none of its sections were recorded compressed: in words, of which the last may have zeros behind

@@ -80,17 +80,11 @@ pub(super) struct Parts<'s> {
     pub(super) compilation: Compilation<'s>,
     /// Where its fragments are, in ascending order.
     pub(super) fragments: Vec<Address>,
-    /// The compilation's numbers of the pieces that were asked for.
-    pub(super) pieces: Vec<u32>,
 }
 
-/// Reads fragments and pieces back that are of no compilation, as one without symbols: so they can be added to another repository.
+/// Reads fragments back that are of no compilation, as one without symbols: so they can be added to another repository.
 /// Fragments that these refer to are among the result's.
-pub(super) fn load_parts<'s>(
-    programs: &Programs<'s>,
-    fragments: &[Address],
-    pieces: &[PieceId],
-) -> Result<Parts<'s>> {
+pub(super) fn load_parts<'s>(programs: &Programs<'s>, fragments: &[Address]) -> Result<Parts<'s>> {
     let mut found = BTreeSet::new();
     let mut next = fragments.to_vec();
     while let Some(address) = next.pop() {
@@ -110,10 +104,6 @@ pub(super) fn load_parts<'s>(
         member_of: (order.iter().copied()).zip(0..).collect(),
         address: Address(0),
     };
-    let mut numbers = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        numbers.push(loader.piece(*piece)?);
-    }
     for address in &order {
         let fragment = programs.fragment(*address)?;
         let first_section = loader.out.sections.len() as u32;
@@ -135,7 +125,6 @@ pub(super) fn load_parts<'s>(
     Ok(Parts {
         compilation: loader.out,
         fragments: order,
-        pieces: numbers,
     })
 }
 

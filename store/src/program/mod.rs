@@ -11,9 +11,11 @@ mod adder;
 mod addition;
 pub mod budget;
 pub mod build;
+mod carried;
 mod columns;
 mod compilation_view;
 mod copy;
+mod copy_check;
 mod cutter;
 mod dependencies;
 mod difference;
@@ -39,8 +41,10 @@ mod view;
 pub mod waiting;
 
 pub use addition::{Added, Addition};
+pub use carried::Carried;
 pub use compilation_view::{Bindings, CompilationView};
-pub use copy::{Copier, prepare_copy};
+pub use copy::Copier;
+pub use copy_check::{Checked, Checker, Verified};
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use fragment_view::{

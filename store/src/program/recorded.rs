@@ -11,6 +11,8 @@ use crate::engine::{Error, Record};
 use format_spec::ids::Address;
 use format_spec::program::{CompilationHeader, CompressedCompilation, Index};
 
+const MISFIT: &str = "the form in which it is recorded does not fit its base or itself";
+
 /// A list of a compilation: how many elements it has, of how many words each, and which of these are differences in planes.
 struct List {
     count: usize,
@@ -129,7 +131,47 @@ pub(super) fn is_made(recorded: &[u8]) -> bool {
     difference::header(recorded).is_some() || compressed_header(recorded).is_some()
 }
 
+/// A compilation's value for who looks at it once: it is not kept with the store.
+pub(super) enum Fresh<'s> {
+    /// As it is recorded.
+    Recorded(&'s [u8]),
+    /// Made of what is recorded: words, of which the last may have zeros behind it, and the size.
+    Made(Vec<u64>, usize),
+}
+
+impl Fresh<'_> {
+    /// The value.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Fresh::Recorded(value) => value,
+            Fresh::Made(words, size) => {
+                let bytes: &[u8] = bytemuck::cast_slice(words);
+                &bytes[..bytes.len().min(*size)]
+            }
+        }
+    }
+}
+
 impl<'s> Programs<'s> {
+    /// The value of a compilation, whose record is whole, however it is recorded. Nothing is kept.
+    pub(super) fn fresh_compilation(&self, record: &Record<'s>) -> Result<Fresh<'s>> {
+        let made = match difference::header(record.value) {
+            None if compressed_header(record.value).is_none() => {
+                return Ok(Fresh::Recorded(record.value));
+            }
+            None => decompressed(record.value),
+            Some(header) => {
+                let base = self.base_record(record, header.base)?;
+                // It is no difference, so this goes no deeper.
+                let value = self.fresh_compilation(&base);
+                let value = value.map_err(|why| self.of_base(record, why))?;
+                difference::apply(value.bytes(), record.value)
+            }
+        };
+        let (words, size) = made.ok_or_else(|| self.damaged(record.address, MISFIT))?;
+        Ok(Fresh::Made(words, size))
+    }
+
     /// The value of a compilation, whose record is whole, however it is recorded.
     pub(super) fn compilation_value(&self, record: &Record<'s>) -> Result<&'s [u8]> {
         match difference::header(record.value) {
@@ -159,9 +201,8 @@ impl<'s> Programs<'s> {
         let words = match store.kept(record.address) {
             Some(made) => made,
             None => {
-                let what = "the form in which it is recorded does not fit its base or itself";
                 let (mut made, size) =
-                    make(self)?.ok_or_else(|| self.damaged(record.address, what))?;
+                    make(self)?.ok_or_else(|| self.damaged(record.address, MISFIT))?;
                 // The last word is the size.
                 made.push(size as u64);
                 store.keep(record.address, made)
@@ -174,29 +215,39 @@ impl<'s> Programs<'s> {
 
     /// The value of the base of the difference that `record` is.
     fn base(&self, record: &Record<'s>, base: Address) -> Result<&'s [u8]> {
+        self.own_value(&self.base_record(record, base)?)
+            .map_err(|why| self.of_base(record, why))
+    }
+
+    /// The record of the base of the difference that `record` is.
+    fn base_record(&self, record: &Record<'s>, base: Address) -> Result<Record<'s>> {
         if base >= record.address {
             let what = "a compilation is recorded as a difference to what is not before it";
             return Err(self.damaged(record.address, what));
         }
         let base = self.base_compilation(base);
-        let (_, value) = base.map_err(|why| match why {
+        base.map_err(|why| self.of_base(record, why))
+    }
+
+    /// What is wrong with the base of `record`, so that it is wrong with that.
+    fn of_base(&self, record: &Record<'s>, why: ProgramError) -> ProgramError {
+        match why {
             ProgramError::Damaged { .. } | ProgramError::Engine(Error::Damaged { .. }) => {
                 let what = "a compilation is recorded as a difference to one that is damaged: build it again, or let \
                             repo-dump --verify --repair drop it";
                 self.damaged(record.address, what)
             }
             other => other,
-        })?;
-        Ok(value)
+        }
     }
 
-    /// Record and value of a compilation that is not recorded as a difference.
-    fn base_compilation(&self, address: Address) -> Result<(Record<'s>, &'s [u8])> {
+    /// The record of a compilation that is not recorded as a difference.
+    fn base_compilation(&self, address: Address) -> Result<Record<'s>> {
         let record = self.whole(self.snapshot().record_at(address)?, COMPILATION)?;
         let is_one = record.index() == Some(Index::Compilations.slot())
             && difference::header(record.value).is_none();
         match is_one {
-            true => Ok((record, self.own_value(&record)?)),
+            true => Ok(record),
             false => Err(self.damaged(
                 address,
                 "not a compilation that others can be differences to",
@@ -209,7 +260,7 @@ impl<'s> Programs<'s> {
     pub(super) fn base_for_successor(&self, address: Address) -> Option<(Address, &'s [u8])> {
         let record = self.snapshot().record_at(address).ok()?;
         let base = difference::header(record.value).map_or(address, |header| header.base);
-        let (record, value) = self.base_compilation(base).ok()?;
-        Some((record.address, value))
+        let record = self.base_compilation(base).ok()?;
+        Some((record.address, self.own_value(&record).ok()?))
     }
 }

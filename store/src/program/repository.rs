@@ -146,7 +146,7 @@ impl<'s> Programs<'s> {
     /// # Errors
     /// If the repository is damaged.
     pub fn load_fragments(&self, fragments: &[Address]) -> Result<(Compilation<'s>, Vec<Address>)> {
-        let parts = load::load_parts(self, fragments, &[])?;
+        let parts = load::load_parts(self, fragments)?;
         Ok((parts.compilation, parts.fragments))
     }
 

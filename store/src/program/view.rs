@@ -14,7 +14,7 @@ use format_spec::digest::Digest;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key};
 
-const FRAGMENT: &str = "a fragment's bytes are not those that were written";
+pub(super) const FRAGMENT: &str = "a fragment's bytes are not those that were written";
 pub(super) const COMPILATION: &str = "a compilation's bytes are not those that were written";
 
 /// The programs of a snapshot.
