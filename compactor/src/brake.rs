@@ -2,7 +2,9 @@
 //!
 //! Who writes as fast as it can writes faster than it is copied: a compaction would never have caught up with it. So a thread takes
 //! the old file's write lock, again and again, each time for a few milliseconds and in its turn, while the compactor goes on copying. What
-//! is added between two of these *holds* is what the writers add that wait then, each in its own turn; during a hold nothing is.
+//! is added between two of these *holds* is what the writers add that wait then, each in its own turn, which it is [asked](Store::short_turns)
+//! to keep short; during a hold nothing is.
+//! Two threads take turns at that: while one holds the lock, the other is in the queue already.
 //! When what is left is so little that it fits into the hold that has just begun, that one is kept until the new file has taken the
 //! old one's place.
 //!
@@ -14,11 +16,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::engine::{self, Durability, Store};
 
-/// A hold ends after this time, unless it is kept.
-const HOLD: Duration = Duration::from_millis(12);
+/// A hold ends after this time, unless it is kept: of what a writer may be made to wait, the rest is for threads that get a processor late.
+const HOLD: Duration = Duration::from_millis(7);
 
 /// One that is kept is to end after this time.
-const LAST_HOLD: Duration = Duration::from_millis(15);
+const LAST_HOLD: Duration = Duration::from_millis(10);
 
 /// After so many holds they become longer by a quarter, and so on.
 const PATIENCE: u32 = 100;
@@ -86,16 +88,21 @@ impl Brake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does until it is over.
+    /// What a thread does until it is over; each has opened the file by itself.
     pub fn run(&self, old: &Store, observer: &dyn Observer) {
         // Also if this thread panics: nobody waits for a hold that never comes.
         let _end = self.end_with();
+        let _turns = old.short_turns();
         while !self.state().is_over {
             observer.exclusive();
             let held = self.hold(old);
             observer.released();
             if let Err(error) = held {
-                self.state().failed = Some(error);
+                // When it is over, the file has been replaced, perhaps.
+                let mut state = self.state();
+                if !state.is_over {
+                    state.failed = Some(error);
+                }
                 return;
             }
         }

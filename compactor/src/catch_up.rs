@@ -117,7 +117,7 @@ impl<'a, 's> CatchUp<'a, 's> {
     ///
     /// # Errors
     /// If something cannot be read or written.
-    pub fn to_newest(&mut self) -> Result<Programs<'s>> {
+    pub fn reach_newest(&mut self) -> Result<Programs<'s>> {
         let now = self.old.programs()?;
         self.copy_up_to(&now)?;
         Ok(now)
@@ -146,12 +146,19 @@ impl<'a, 's> CatchUp<'a, 's> {
         new_file.prepare(self.old.store())?;
         let brake = Brake::default();
         let (old, observer) = (self.old.store(), self.observer);
+        let again = self.opened_again();
         let swapped = std::thread::scope(|scope| {
             // When this is dropped, the last hold ends.
             let _end = brake.end_with();
-            scope.spawn(|| brake.run(old, observer));
+            for store in [Some(old), again.as_ref().map(Repository::store)]
+                .into_iter()
+                .flatten()
+            {
+                let brake = &brake;
+                scope.spawn(move || brake.run(store, observer));
+            }
             let mut syncs = 0;
-            loop {
+            let _quiet = loop {
                 let hold = brake.present()?;
                 let now = self.old.programs()?;
                 let fits =
@@ -161,16 +168,19 @@ impl<'a, 's> CatchUp<'a, 's> {
                 {
                     // Nothing was added since the hold began, so this is all.
                     self.copy_up_to(&now)?;
-                    if !old.has_promised_from(self.synced)? {
-                        break;
+                    // Nobody is promised anything any more, until the new file has its name.
+                    let quiet = old.without_syncs();
+                    if quiet.is_some() && !old.has_promised_from(self.synced)? {
+                        break quiet;
                     }
+                    drop(quiet);
                     syncs += 1;
                     if syncs <= SYNCS {
                         brake.release();
                     }
                     self.sync()?;
                     if syncs > SYNCS {
-                        break;
+                        break old.without_syncs();
                     }
                 } else if self.added(&now) == 0 {
                     brake.wait()?;
@@ -178,11 +188,18 @@ impl<'a, 's> CatchUp<'a, 's> {
                     self.copy_part(&now)?;
                     observer.step();
                 }
-            }
+            };
             observer.begin("renaming", 0);
             new_file.take_place(old)
         });
         Ok((swapped?, brake.longest()))
+    }
+
+    /// The old file for the second thread of the brake. One that may be stopped has one thread only.
+    fn opened_again(&self) -> Option<Repository> {
+        let old = self.old;
+        let again = (self.threads > 1).then(|| Repository::open(old.path()).ok())?;
+        again.filter(|again| again.store().identity() == old.store().identity())
     }
 
     /// Waits until all that is copied is on the disk.

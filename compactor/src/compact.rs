@@ -141,7 +141,7 @@ pub fn compact_on(
     catch_up.rounds()?;
     if begun.elapsed() >= wishes.holds {
         observer.begin("looking for tickets again", 0);
-        let now = catch_up.to_newest()?;
+        let now = catch_up.reach_newest()?;
         copy_found(&now, wishes, &new, catch_up.trace)?;
     }
     let (swapped, longest_hold) = catch_up.swap(new_file)?;

@@ -8,7 +8,6 @@
 
 mod common;
 #[path = "../../store/tests/common/mod.rs"]
-#[allow(dead_code, reason = "the store's tests need more of it")]
 mod simulated;
 
 use common::{Directory, FOREVER, add, has, unit, wishes};
@@ -51,13 +50,14 @@ impl Meanwhile<'_> {
         let mut added = self.added.lock().expect("no panic");
         added.0.push(name);
         if chance == 1 {
-            // Now it is promised.
+            // Now they are promised.
             repository.store().sync().expect("synced");
             added.1 = added.0.clone();
         }
     }
 }
 
+// It adds when the thread calls that compacts: never while the file is renamed.
 impl Observer for Meanwhile<'_> {
     fn begin(&self, what: &'static str, _: u64) {
         match what {
@@ -70,10 +70,6 @@ impl Observer for Meanwhile<'_> {
         if self.renamed.load(Ordering::Relaxed) == 0 {
             self.add();
         }
-    }
-
-    fn exclusive(&self) {
-        self.step();
     }
 }
 

@@ -1,15 +1,17 @@
 //! Random programs of commits, deletions, relinks and compactions, some of which are killed, against a model: after each
 //! compaction every ticket that is there links to the program that it always linked to, byte for byte, and incremental links go
-//! on being incremental.
+//! on being incremental. Where there is clang 19, every other unit is compiled by it, with what the repository knows already pruned: whatever that was
+//! when it was compiled, it is the same program.
 //!
 //! `REPO_TESTS_GC_STEPS` sets how many steps (10,000 by hand), `REPO_TESTS_SEED` where they begin.
 
-use repo_tests::binaries::Binaries;
+use repo_tests::binaries::{self, Binaries};
 use repo_tests::draw::{Draw, setting};
 use repo_tests::process::{Run, run};
 use repo_tests::relink::{INCREMENTAL, Place};
 use repo_tests::require;
 use repo_tests::scratch::{Scratch, settle};
+use repo_tests::tools;
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
@@ -32,6 +34,8 @@ enum Unit {
 struct Model {
     scratch: Scratch,
     gcc: PathBuf,
+    /// A compiler that prunes, if there is one.
+    clang: Option<PathBuf>,
     ar: PathBuf,
     through: String,
     draw: Draw,
@@ -73,9 +77,11 @@ impl Model {
         std::os::unix::fs::symlink(Binaries::get().path("repo-ld"), links.join("ld")).unwrap();
         let through = format!("-B{}", links.display());
         settle();
+        let clang = binaries::plugin().and_then(|_| tools::find("clang-19"));
         let mut model = Model {
             scratch,
             gcc,
+            clang,
             ar,
             through,
             draw: Draw(seed),
@@ -95,8 +101,19 @@ impl Model {
 
     fn compile_command(&self, source: &str, output: &str) -> Command {
         let mut command = self.program("repo-cc");
+        let is_odd = |name: &str| {
+            let unit = name
+                .strip_prefix('f')
+                .and_then(|rest| rest.split('_').next());
+            unit.and_then(|unit| unit.parse::<usize>().ok())
+                .is_some_and(|unit| unit % 2 == 1)
+        };
+        let compiler = match &self.clang {
+            Some(clang) if is_odd(source) => clang,
+            _ => &self.gcc,
+        };
         command
-            .arg(&self.gcc)
+            .arg(compiler)
             .args(["-O1", "-c", source, "-o", output]);
         command
     }

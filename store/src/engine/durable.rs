@@ -29,6 +29,15 @@ const LOOK_AT_SYNC: Duration = Duration::from_millis(1);
 /// See [`Store::start_write_back`].
 const WRITE_BACK_EVERY: u64 = 8 << 20;
 
+/// As long as there is this, nobody is told that something is on the disk.
+pub struct WithoutSyncs<'s>(&'s Store);
+
+impl Drop for WithoutSyncs<'_> {
+    fn drop(&mut self) {
+        self.0.system().end_sync(self.0.file());
+    }
+}
+
 impl Store {
     /// Returns when all that is committed is on the disk, and moves the
     /// checkpoint there, so that recovery would have nothing to do.
@@ -36,7 +45,8 @@ impl Store {
         let lock = self.lock()?;
         self.catch_up()?;
         drop(lock);
-        self.move_checkpoint()
+        self.move_checkpoint()?;
+        self.check_in_place()
     }
 
     /// Returns when the transaction of the trailer at `offset`, which is committed, is on the disk.
@@ -54,12 +64,27 @@ impl Store {
             Ok(true)
         };
         self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))?;
-        // The file that took this one's place meanwhile has the transaction, but perhaps not on the disk.
+        self.check_in_place()
+    }
+
+    /// That what was waited for is on the disk is of no use if another file has taken this one's place meanwhile: that has it, but perhaps not on
+    /// the disk.
+    fn check_in_place(&self) -> Result<()> {
         match self.is_nameless() || self.is_in_place()? {
             true => Ok(()),
             false => Err(Error::Replaced {
                 path: self.path().to_owned(),
             }),
+        }
+    }
+
+    /// Keeps all from telling their callers that something is on the disk, as long as the result lives; `None` if somebody is about to. For who has
+    /// the right to write.
+    pub fn without_syncs(&self) -> Option<WithoutSyncs<'_>> {
+        match self.system().try_begin_sync(self.file()) {
+            Ok(false) => None,
+            // Where there is no such lock, who syncs has the right to write.
+            _ => Some(WithoutSyncs(self)),
         }
     }
 

@@ -16,6 +16,8 @@
 //! nothing more to write: so it sleeps for short times only, and looks as well if
 //! nothing was committed meanwhile, or after the time of a whole turn.
 //!
+//! While somebody [asks for short turns](super::short_turns), a turn is no longer than a few transactions.
+//!
 //! A process that is stopped keeps the lock. Who has [`Patience`](super::Patience) tells its
 //! user of that, and gives up some time later ([`Wait`]). The kernel's queue knows no such
 //! time: there a thread waits in its place.
@@ -44,6 +46,8 @@ const TURN_NANOSECONDS: u64 = 20_000_000;
 /// time that this takes.
 const WAKE_BEFORE: u32 = 6;
 const WAKE_BEFORE_NANOSECONDS: u64 = 80_000;
+/// So often in a turn, in nanoseconds, its writer looks whether somebody asks for [short ones](super::short_turns).
+const LOOK_FOR_HASTE: u64 = 400_000;
 /// How often one looks for a lock that somebody else has, who may be about to
 /// release it.
 const LOOKS: u32 = 8;
@@ -151,7 +155,14 @@ impl Store {
     fn lock_in_turn(&self, turn: &mut Turn) -> Result<FileLock<'_>> {
         let system = self.system();
         let age = system.uptime().wrapping_sub(turn.began);
-        let lasts = age < TURN_NANOSECONDS && turn.left > 0;
+        let mut lasts = age < TURN_NANOSECONDS && turn.left > 0;
+        if lasts && age - turn.looked.min(age) >= LOOK_FOR_HASTE {
+            turn.looked = age;
+            if system.are_turns_short(self.file()) {
+                lasts = false;
+                self.wake_next();
+            }
+        }
         let is_ending =
             age >= TURN_NANOSECONDS - WAKE_BEFORE_NANOSECONDS || turn.left <= WAKE_BEFORE;
         if is_ending && !turn.has_woken {
@@ -176,6 +187,7 @@ impl Store {
         };
         *turn = Turn {
             began: system.uptime(),
+            looked: 0,
             left: TURN_TRANSACTIONS,
             has_woken: false,
         };

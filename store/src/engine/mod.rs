@@ -51,7 +51,7 @@
 //!   wish of that.
 //! * `store`: the handle: the mapping and the words of the file's state, with what its threads share (`turn`, `spare`). All
 //!   that follows stands on it.
-//! * `wait`, `lock`: who may write, and how long one waits for that.
+//! * `wait`, `lock`: who may write, and how long one waits for that; `short_turns`: asking for that more often.
 //! * `snapshot`: what readers see; `batch`: many look-ups at once; `reader`: what transactions can read, too.
 //! * `update`: a commit's changes to the tries; `catch_up`: those that a killed writer left undone.
 //! * `doubt`: syncs that fail. `durable`: what is on the disk; `sweep`: what lies before the
@@ -79,6 +79,7 @@ mod patience;
 mod reader;
 mod recovery;
 mod replay;
+mod short_turns;
 mod snapshot;
 mod spare;
 mod store;
@@ -97,6 +98,7 @@ compile_error!("repositories are mapped, so this needs a little-endian 64-bit ma
 
 pub use batch::GROUP;
 pub use distrust::Distrust;
+pub use durable::WithoutSyncs;
 pub use error::{Error, Result};
 pub use file_system::check_place;
 pub use holder::Holder;
@@ -105,6 +107,7 @@ pub use options::OpenOptions;
 pub use own::Earlier;
 pub use patience::Patience;
 pub use reader::Reader;
+pub use short_turns::ShortTurns;
 pub use snapshot::{Appended, Snapshot, TrieSize};
 pub use store::Store;
 pub use system::{Linux, System};

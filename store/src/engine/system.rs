@@ -111,6 +111,22 @@ pub trait System: Send + Sync {
         let _ = lock_byte(file, QUEUE, libc::F_OFD_SETLK, libc::F_UNLCK);
     }
 
+    /// Asks all who write to the file not to come back for the lock before others who wait for it. Lasts until
+    /// [`System::end_short_turns`], or as a lock does.
+    fn ask_for_short_turns(&self, file: &File) -> io::Result<()> {
+        lock_byte(file, SHORT_TURNS, libc::F_OFD_SETLK, libc::F_WRLCK)
+    }
+
+    /// Asks for it no longer.
+    fn end_short_turns(&self, file: &File) {
+        let _ = lock_byte(file, SHORT_TURNS, libc::F_OFD_SETLK, libc::F_UNLCK);
+    }
+
+    /// Whether somebody else asks for that.
+    fn are_turns_short(&self, file: &File) -> bool {
+        is_byte_locked(file, SHORT_TURNS)
+    }
+
     /// Becomes the one who syncs for all; `false` if another one is. Lasts until
     /// [`System::end_sync`], or as a lock does.
     fn try_begin_sync(&self, file: &File) -> io::Result<bool> {
@@ -243,9 +259,29 @@ pub struct Linux;
 
 impl System for Linux {}
 
-/// Bytes that stand for a queue of writers and for who syncs: where no file ends.
+/// Bytes that stand for a queue of writers, for who syncs, and for who asks for short turns: where no file ends.
 const QUEUE: libc::off_t = libc::off_t::MAX - 1;
 const SYNC: libc::off_t = libc::off_t::MAX - 2;
+const SHORT_TURNS: libc::off_t = libc::off_t::MAX - 3;
+
+/// A lock of a byte.
+fn lock_of(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = byte;
+    lock.l_len = 1;
+    lock
+}
+
+/// Whether somebody else has locked a byte.
+fn is_byte_locked(file: &File, byte: libc::off_t) -> bool {
+    let mut lock = lock_of(byte, libc::F_WRLCK);
+    // SAFETY: a system call that reads and writes `lock`, which lives longer.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
 
 /// Locks or unlocks a byte.
 fn lock_byte(
@@ -254,12 +290,7 @@ fn lock_byte(
     command: libc::c_int,
     kind: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: all zeros are a value of this plain structure.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = byte;
-    lock.l_len = 1;
+    let lock = lock_of(byte, kind);
     loop {
         // SAFETY: a system call that reads `lock`, which lives longer.
         if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {

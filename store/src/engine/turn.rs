@@ -5,6 +5,8 @@
 pub(super) struct Turn {
     /// When it began (`System::uptime`).
     pub(super) began: u64,
+    /// How old it was when its writer looked last whether turns are to be short.
+    pub(super) looked: u64,
     /// Transactions that are left of it.
     pub(super) left: u32,
     /// Who is next was woken already.

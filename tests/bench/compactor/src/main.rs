@@ -1,8 +1,6 @@
 //! What a compaction costs, and whom it keeps waiting.
 //!
-//! ```text
-//! bench-compactor [--megabytes N] [--writers N] [--pause MILLISECONDS] [--dir DIRECTORY]
-//! ```
+//! `bench-compactor --help` says how to call it.
 //!
 //! A repository is filled with so many megabytes, of which half is live, as the input of an image whose output is there. It is
 //! compacted twice, each time by a process of its own: alone, and while so many processes write and one reads. Measured are the
@@ -10,9 +8,11 @@
 //! file's, the size beside what the records take, and the longest times in which a writer's `add` and a reader's look did
 //! not return (each pauses so long after it, as a compiler would; without a pause, they write more than can be copied); these also without a compaction, as other processes of the machine hold them up as well.
 
+mod commands;
 mod units;
 
 use anyhow::{Context, Result, bail, ensure};
+use commands::Measured;
 use compactor::compact::{Silent, compact};
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::digest::Digest;
@@ -25,6 +25,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::engine;
 use store::program::{Addition, NewImage, NewImageInput, ProgramError, Repository, record_image};
 use units::Text;
+
+const HELP: &str = "\
+What a compaction costs, and whom it keeps waiting.
+
+usage: bench-compactor [--megabytes N] [--writers N] [--pause MILLISECONDS] [--only alone|beside] [--dir DIRECTORY]
+           Fills a repository with N megabytes (400), of which half is live, and compacts it: alone, and while so
+           many processes write (8), each pausing so long after an addition (20), and one reads.
+       bench-compactor --links COMMAND --repo FILE [--gc PROGRAM] [--times N]
+           Runs a shell command, a full link of tickets, before and after a compaction of the repository, each time
+           with nothing of it in memory and again with all of it. Copy the repository first if you need it.
+       bench-compactor --beside COMMAND --repo FILE [--gc PROGRAM] [--times N]
+           Runs a shell command, a build, alone and beside repo-gc --idle, in turns, on a machine with nothing else
+           to do. Each time before, give the compaction something to do.
+
+--gc is repo-gc of the search path if it is not given, --times 9.
+";
 
 /// Units are added so many at once.
 const BATCH: u64 = 64;
@@ -42,22 +58,50 @@ fn main() -> Result<()> {
         ["read", path] => return read(Path::new(path)),
         _ => {}
     }
+    if matches!(words[..], ["--help" | "-h"]) {
+        print!("{HELP}");
+        return Ok(());
+    }
     let (mut megabytes, mut writers, mut pause, mut directory) = (400, 8, 20, std::env::temp_dir());
+    let (mut links, mut builds, mut only) = (None, None, None);
+    let (mut repository, mut gc, mut times) = (None, PathBuf::from("repo-gc"), 9);
     for pair in words.chunks(2) {
         match pair {
             ["--megabytes", value] => megabytes = value.parse()?,
             ["--writers", value] => writers = value.parse()?,
             ["--pause", value] => pause = value.parse()?,
             ["--dir", value] => directory = PathBuf::from(value),
-            _ => bail!(
-                "usage: bench-compactor [--megabytes N] [--writers N] [--pause MILLISECONDS] [--dir DIRECTORY]"
-            ),
+            ["--only", value @ ("alone" | "beside")] => only = Some(*value),
+            ["--links", value] => links = Some((*value).to_owned()),
+            ["--beside", value] => builds = Some((*value).to_owned()),
+            ["--repo", value] => repository = Some(PathBuf::from(value)),
+            ["--gc", value] => gc = PathBuf::from(value),
+            ["--times", value] => times = value.parse()?,
+            _ => bail!("{HELP}"),
         }
+    }
+    let measured = |command: String| -> Result<Measured> {
+        Ok(Measured {
+            command,
+            repository: repository.clone().context("--repo FILE is missing")?,
+            gc: gc.clone(),
+            times,
+        })
+    };
+    match (links, builds) {
+        (Some(command), _) => return measured(command)?.links(),
+        (None, Some(command)) => return measured(command)?.beside(),
+        (None, None) => {}
     }
     let place = tempfile::tempdir_in(directory)?;
     let path = place.path().join("program.repo");
     fill(&path, megabytes << 20)?;
-    alone(&path)?;
+    if only != Some("beside") {
+        alone(&path)?;
+    }
+    if only == Some("alone") {
+        return Ok(());
+    }
     // What the first compaction has thrown away is there again.
     fill(&path, megabytes << 20)?;
     beside(&path, writers, pause)
