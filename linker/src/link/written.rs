@@ -1,6 +1,6 @@
 //! The fifth stage: the file.
 
-use super::incremental::Held;
+use super::incremental::held::Held;
 use super::placed::Placed;
 use super::resolved::Resolved;
 use super::traced::Traced;

@@ -2,6 +2,7 @@
 
 use super::held::Held;
 use super::inputs::Inputs;
+use super::known::{known, linked};
 use super::manifest;
 use super::reason::Reason;
 use super::state::{
@@ -29,7 +30,6 @@ use crate::link::written::Kept;
 use crate::resolve::input_sections::{WARNING_PREFIX, state as section_state};
 use crate::resolve::output_sections::{Order, Outputs, Part, Std, subpart};
 use crate::resolve::room::{ABBREVIATIONS, Filler, Kind, Room};
-use crate::resolve::symbol_table::flag;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
@@ -250,14 +250,6 @@ fn exports(args: &Args) -> bool {
         || !args.export_dynamic_symbols.is_empty()
         || !args.dynamic_lists.is_empty()
         || !args.export_dynamic_symbol_lists.is_empty()
-}
-
-/// The files that are linked.
-pub(super) fn linked<'f, 'a>(
-    resolved: &'f Resolved<'_, 'a>,
-) -> impl Iterator<Item = ((FileId, &'f crate::input::file::File<'a>), &'f bool)> {
-    let files = resolved.files.iter().zip(&resolved.linked);
-    files.filter(|(_, linked)| **linked)
 }
 
 fn outputs(placed: &Placed, text: &mut Vec<u8>) -> Vec<OutputRecord> {
@@ -560,24 +552,6 @@ fn places_of(link: &Finished, id: FileId, chunks: &[u32]) -> Vec<PlaceRecord> {
         places.push(PlaceRecord::new(key, *chunk, offset, size));
     }
     places
-}
-
-/// The symbols that the program has names for.
-fn known<'r>(resolved: &'r Resolved) -> impl ParallelIterator<Item = SymbolId> + 'r {
-    let symbols = &resolved.symbols;
-    symbols.ids().filter(|id| {
-        let key = symbols.key(*id);
-        let is_used = symbols.flags(*id) & flag::REFERENCED != 0;
-        !symbols.name(*id).is_empty() && (is_used || key.in_object() || key.rank() == rank::LINKER)
-    })
-}
-
-/// Their names.
-pub(super) fn known_names<'r>(
-    resolved: &'r Resolved,
-) -> impl ParallelIterator<Item = NameKey> + 'r {
-    let symbols = &resolved.symbols;
-    known(resolved).map(|id| key_of(symbols.name(id)))
 }
 
 /// The names, who mentions them, and who has the groups. Gives, by file, where the names that it defines begin.

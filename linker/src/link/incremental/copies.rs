@@ -5,7 +5,7 @@
 //! program has been started. The copy must be everybody's: it has all names that the variable has in its library, and others find
 //! it by them ([`exports`](super::exports)).
 
-use super::exports::{Export, Exported};
+use super::export::{Export, Exported};
 use super::needs::{Needed, NewNeeds};
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts, NameRecord};

@@ -8,12 +8,13 @@
 //! `.hash` has all symbols, in any order. As it is small where there is one, it is written anew.
 
 use super::again::Again;
+use super::export::{Export, Exported};
 use super::patch::Patch;
 use super::reason::Reason;
 use super::state::{DAMAGED, Facts, NameRecord, OutputRecord, PartRecord, State, Table};
 use super::strings::add_string;
 use super::world::NameAt;
-use crate::base::ids::{PartId, SymbolId};
+use crate::base::ids::PartId;
 use crate::elf::hash_tables::{self, gnu_hash, sysv_hash};
 use crate::elf::version_tables;
 use crate::elf::{Rela, Sym, c};
@@ -22,51 +23,6 @@ use crate::layout::symtab;
 use crate::resolve::output_sections::{Outputs, Std, subpart};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// A name that others find from now on.
-#[derive(Clone, Debug)]
-pub(super) struct Export {
-    pub what: Exported,
-    /// Its entry in `.gnu.version`.
-    pub version: u16,
-    /// Its number in `.dynsym`.
-    pub index: u32,
-}
-
-/// What others find by a name.
-#[derive(Clone, Debug)]
-pub(super) enum Exported {
-    /// What an object defines.
-    Symbol(SymbolId),
-    /// The copy of a variable of a shared object.
-    Copy {
-        /// The symbol, if objects call it so.
-        symbol: Option<SymbolId>,
-        name: Vec<u8>,
-        /// What is known but for name and section.
-        sym: Sym,
-        /// Where it is.
-        std: Std,
-    },
-}
-
-impl Export {
-    /// The name, if it is one of a copied variable.
-    pub fn name(&self) -> &[u8] {
-        match &self.what {
-            Exported::Symbol(_) => b"",
-            Exported::Copy { name, .. } => name,
-        }
-    }
-
-    /// The symbol that is called so, if it is one of the objects' names.
-    pub fn symbol(&self) -> Option<SymbolId> {
-        match &self.what {
-            Exported::Symbol(symbol) => Some(*symbol),
-            Exported::Copy { symbol, .. } => *symbol,
-        }
-    }
-}
 
 /// What becomes of the table of names that others find.
 #[derive(Default)]

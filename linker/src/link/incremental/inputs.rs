@@ -3,13 +3,14 @@
 //! Of each object the state has a key of its contents: build systems write many files again that are as they were, and
 //! archives whole of which one member is new.
 
+use super::known::known_names;
 use super::look::{is_shared, map};
 use super::reason::Reason;
 use super::state::{
     Builder, FileRecord, InputRecord, MemberRecord, NONE, NameKey, SymbolRecord, Table,
     content_key, input,
 };
-use super::{capture, command, interface};
+use super::{command, interface};
 use crate::args::{Args, InputKind};
 use crate::input::file::File;
 use crate::input::open::OpenedFile;
@@ -207,7 +208,7 @@ impl<'r, 'a> Objects<'r, 'a> {
                 .iter()
                 .any(|(_, file)| file.shared().is_some())
             {
-                true => capture::known_names(resolved).collect(),
+                true => known_names(resolved).collect(),
                 false => FxHashSet::default(),
             },
             has_versions: resolved.symbols.has_versions(),

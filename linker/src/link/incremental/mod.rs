@@ -24,13 +24,15 @@ mod copies;
 mod draw;
 mod drawn;
 mod edited;
+mod export;
 mod exports;
 mod gaps;
-mod held;
+pub(super) mod held;
 mod holes;
 mod imports;
 mod inputs;
 mod interface;
+mod known;
 mod lists;
 mod look;
 mod manifest;
@@ -58,10 +60,10 @@ mod write;
 
 pub(crate) use capture::Finished;
 pub use choice::choose;
-pub(crate) use held::Held;
 pub(crate) use relink::{Full, Outcome, relink, verify};
 
 use super::Link;
+use held::Held;
 use reason::Reason;
 
 /// After a full link that is to leave a state: why it leaves none, if that is known already.

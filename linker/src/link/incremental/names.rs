@@ -4,7 +4,8 @@
 use super::again::Again;
 use super::copies;
 use super::draw;
-use super::exports::{Export, Exported, Exports, Found};
+use super::export::{Export, Exported};
+use super::exports::{Exports, Found};
 use super::imports::{Grant, Import};
 use super::needs::{Needed, NewNeeds};
 use super::reason::Reason;

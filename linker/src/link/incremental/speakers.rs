@@ -1,6 +1,6 @@
 //! After a full link: which files speak of a name, and which of them say that it is not everybody's.
 
-use super::capture::linked;
+use super::known::linked;
 use super::state::{Builder, MANY, NONE, NameKey, NameRecord, Table};
 use crate::base::ids::SymbolId;
 use crate::elf::c;
