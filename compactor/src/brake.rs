@@ -10,7 +10,7 @@
 //!
 //! If writers are faster even so, holds become longer, slowly: it does end.
 
-use crate::compact::Observer;
+use crate::observer::Observer;
 use anyhow::{Result, bail};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -193,7 +193,7 @@ fn present(state: &mut State) -> Result<Option<Hold>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::Silent;
+    use crate::observer::Silent;
     use store::engine::OpenOptions;
 
     fn store(directory: &std::path::Path) -> Store {

@@ -9,9 +9,10 @@
 //! ([`Durability::Durable`]) is so in any case.
 
 use crate::brake::{Brake, Hold};
-use crate::compact::{Observer, Silent, copy_compilations};
+use crate::copying::copy_compilations;
 use crate::damage::Damaged;
 use crate::new_file::{NewFile, Swapped};
+use crate::observer::{Observer, Silent};
 use crate::trace::Trace;
 use anyhow::Result;
 use format_spec::ids::Address;

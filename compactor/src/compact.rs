@@ -5,9 +5,11 @@
 
 use crate::budget;
 use crate::catch_up::CatchUp;
+use crate::copying::{copy_compilations, copy_names};
 use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
+use crate::observer::{Observer, Silent};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::{Trace, mark_roots};
@@ -18,39 +20,10 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use store::engine::{Durability, Linux, OpenOptions, System};
-use store::program::{
-    Checker, Copier, ProgramError, Programs, Repository, TicketView, remember_prefix,
-};
+use store::program::{Copier, Programs, Repository, TicketView, remember_prefix};
 use store::states;
-
-/// So few compilations are not worth threads.
-const FEW: usize = 16;
-
-/// So many compilations may be ready that are not copied yet, by thread.
-const AHEAD: usize = 4;
-
-/// Who wants to know how far it is. Not all calls come from the thread that compacts.
-pub trait Observer: Sync {
-    /// Something of so many steps begins.
-    fn begin(&self, what: &'static str, steps: u64);
-    /// A step of it is done.
-    fn step(&self);
-    /// From now on until [`released`](Self::released) writers are waiting: nobody should stop this process.
-    fn exclusive(&self) {}
-    /// Writers go on.
-    fn released(&self) {}
-}
-
-/// An observer that does not care.
-pub struct Silent;
-
-impl Observer for Silent {
-    fn begin(&self, _: &'static str, _: u64) {}
-    fn step(&self) {}
-}
 
 /// What a compaction of `repository` would throw away.
 ///
@@ -231,74 +204,6 @@ fn in_order(programs: &Programs<'_>, survey: &Survey) -> Result<Vec<Address>> {
     let all = inputs.map(|input| input.compilation).chain(others);
     let live = all.filter(|address| survey.live.contains_key(address));
     Ok(live.filter(|address| seen.insert(*address)).collect())
-}
-
-/// Copies the names of compilations, in their order: links read all of them, and little of what would stand between.
-fn copy_names(programs: &Programs<'_>, order: &[Address], copier: &mut Copier<'_>) -> Result<()> {
-    let mut seen = vec![false; programs.name_count() as usize];
-    for &address in order {
-        // What is damaged is found again when the compilation is to be copied.
-        let named = programs.with_compilation(address, |view| {
-            for symbol in view.symbols() {
-                let is_new = seen.get_mut(symbol.name.0 as usize);
-                if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
-                    damage::unless_damaged(copier.name(programs, symbol.name))?;
-                }
-            }
-            Ok::<(), ProgramError>(())
-        });
-        damage::unless_damaged(named)?.transpose()?;
-    }
-    Ok(())
-}
-
-/// Copies compilations in this order. What is most of the work, to read them and to check their digests, is done by several
-/// threads, of which each takes its share in turn.
-pub(crate) fn copy_compilations(
-    programs: &Programs<'_>,
-    order: &[Address],
-    copier: &mut Copier<'_>,
-    damaged: &mut Damaged,
-    observer: &dyn Observer,
-    threads: usize,
-) -> Result<()> {
-    if threads <= 1 || order.len() < FEW {
-        for &address in order {
-            damaged.copy(copier, programs, address)?;
-            observer.step();
-        }
-        return Ok(());
-    }
-    let verified = &*copier.verified(programs);
-    std::thread::scope(|scope| {
-        let receivers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (sender, receiver) = sync_channel(AHEAD);
-                scope.spawn(move || {
-                    let mut checker = Checker::new(programs, verified);
-                    for &address in order.iter().skip(thread).step_by(threads) {
-                        if sender.send(checker.compilation(address)).is_err() {
-                            // Nobody wants more: there was an error.
-                            break;
-                        }
-                    }
-                });
-                receiver
-            })
-            .collect();
-        for (&address, receiver) in order.iter().zip(receivers.iter().cycle()) {
-            let checked = receiver.recv().context("a thread has ended early")?;
-            if let Some(checked) = damaged.unless_damaged(address, checked)?
-                && copier
-                    .find(Index::Compilations.slot(), &checked.record().key())?
-                    .is_none()
-            {
-                copier.checked(programs, &checked)?;
-            }
-            observer.step();
-        }
-        Ok(())
-    })
 }
 
 fn copy_live(

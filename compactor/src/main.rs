@@ -3,10 +3,11 @@
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use compactor::cli::Cli;
-use compactor::compact::{Observer, compact, dry_run};
+use compactor::compact::{compact, dry_run};
 use compactor::explain::Explanation;
 use compactor::idle::{self, Worker};
 use compactor::listing::Listing;
+use compactor::observer::Observer;
 use compactor::report::Report;
 use compactor::roots::{HOLDS, Wishes};
 use compactor::timer;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Directory, add, compact, dry_run, has, unit, wishes};
-use compactor::compact::Silent;
 use compactor::explain::Explanation;
+use compactor::observer::Silent;
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use store::program::Repository;

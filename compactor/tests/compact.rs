@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Directory, FOREVER, add, compact, dry_run, has, unit, wishes};
-use compactor::compact::{Observer, Silent};
+use compactor::observer::{Observer, Silent};
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use format_spec::program::{ImageHeader, ImageInputRecord, Index, TicketHeader};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Directory, FOREVER, add, has, unit, wishes};
-use compactor::compact::Observer;
+use compactor::observer::Observer;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;

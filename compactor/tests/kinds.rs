@@ -6,7 +6,7 @@ mod common;
 use common::{
     Directory, FOREVER, add, compact, dry_run, has, unit, unit_with_string, unit_with_table, wishes,
 };
-use compactor::compact::{Observer, Silent};
+use compactor::observer::{Observer, Silent};
 use compactor::roots::Wishes;
 use format_spec::digest::Digest;
 use format_spec::envelope::{Class, Envelope, Reference, Strength, put_number};

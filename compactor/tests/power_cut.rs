@@ -11,7 +11,8 @@ mod common;
 mod simulated;
 
 use common::{Directory, FOREVER, add, has, unit, wishes};
-use compactor::compact::{Observer, compact_on};
+use compactor::compact::compact_on;
+use compactor::observer::Observer;
 use simulated::disk::{Disk, Weather};
 use simulated::{Random, TestSystem, Words, effort, options};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use compactor::compact::{Observer, Silent};
+use compactor::observer::{Observer, Silent};
 use compactor::report::Report;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::fragment::{SectionKind, SectionRecord};

@@ -7,6 +7,7 @@ pub mod fallback_ld;
 pub(crate) mod lto;
 pub(crate) mod relocatable;
 
+mod dynamic_output;
 mod image;
 mod incremental;
 pub(crate) mod names;

@@ -1,12 +1,12 @@
 //! The second stage: which files are linked, what their sections are, and what every name means.
 
+use super::dynamic_output::{gives_dynamic_up, is_dynamic};
 use super::names::{self, Extracted, Names};
 use super::opened::Opened;
 use super::{Failed, Link, check, check_inputs};
-use crate::args::{Args, OutputKind};
+use crate::args::OutputKind;
 use crate::base::ids::SymbolId;
 use crate::base::key::Key;
-use crate::elf::shf;
 use crate::graph::eh_frame_records::Frames;
 use crate::input::file::Files;
 use crate::layout::scripting::{self, Assignments};
@@ -25,7 +25,6 @@ use crate::resolve::output_sections::Outputs;
 use crate::resolve::resolution::{self, Definitions, LostGroups};
 use crate::resolve::room::Room;
 use crate::resolve::roots::looked_for;
-use crate::resolve::section_rules::FileNames;
 use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::symbol_versions::{self, Versioning};
 use crate::resolve::unique_sections::Unique;
@@ -246,23 +245,4 @@ fn define<'a>(
     warnings::commons(args, files, symbols, sections, diag);
     warnings::shrunk_commons(files, symbols, &shrunk, diag);
     definitions
-}
-
-/// Whether the output has a dynamic section.
-pub(crate) fn is_dynamic(args: &Args, files: &Files) -> bool {
-    match args.kind {
-        OutputKind::Pie | OutputKind::StaticPie | OutputKind::Shared => true,
-        OutputKind::StaticExec | OutputKind::Relocatable => false,
-        OutputKind::DynamicExec => files.iter().any(|(_, file)| file.shared().is_some()),
-    }
-}
-
-/// Whether a script discards `.dynamic` of an executable that needs no shared objects, as that of the kernel's decompressor
-/// does: it places itself, and there is nothing that would read the other tables.
-fn gives_dynamic_up(args: &Args, files: &Files, outputs: &Outputs) -> bool {
-    let rules = outputs.rules.as_deref();
-    let flags = shf::ALLOC | shf::WRITE;
-    args.kind != OutputKind::Shared
-        && files.iter().all(|(_, file)| file.shared().is_none())
-        && rules.is_some_and(|rules| rules.discards(FileNames::NONE, b".dynamic", flags))
 }

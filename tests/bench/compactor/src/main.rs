@@ -13,7 +13,8 @@ mod units;
 
 use anyhow::{Context, Result, bail, ensure};
 use commands::Measured;
-use compactor::compact::{Silent, compact};
+use compactor::compact::compact;
+use compactor::observer::Silent;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
