@@ -38,16 +38,17 @@ const SHARE: u64 = 32;
 enum Due {
     /// A sweep begins.
     Beginning,
-    /// A part of the file is synced; it may be the last one.
+    /// A part of the file is synced. The last one ends at the trailer that is to be the checkpoint, which it is to have, too.
     Part(Range<u64>),
 }
 
-/// How far a sweep is.
+/// How far a sweep is. Trailers are meant by their offsets: to know where they end one would have to read and check them, which is
+/// too much for each commit.
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
-    /// The end of the file's last checkpoint.
+    /// The file's last checkpoint.
     checkpoint: u64,
-    /// The end of the one that is to come, if a sweep is under way.
+    /// The one that is to come, if a sweep is under way.
     rising: Option<Address>,
     /// What lies before was synced since the sweep began.
     swept: u64,
@@ -91,10 +92,9 @@ impl Store {
         let rising = self.state_offset(offset_of!(FileState, rising)).ok();
         let rising = rising.filter(|&rising| rising > checkpoint);
         let swept = self.state_offset(offset_of!(FileState, swept)).unwrap_or(0);
-        let end = |trailer| Ok(Address(self.trailer(trailer)?.end()));
         Ok(Sweep {
-            checkpoint: self.trailer(checkpoint)?.end(),
-            rising: rising.map(end).transpose()?,
+            checkpoint,
+            rising: rising.map(Address),
             swept,
         })
     }
@@ -103,7 +103,7 @@ impl Store {
     pub(super) fn check_sweep(&self, checkpoint: u64) -> Result<()> {
         let swept = self.state_offset(offset_of!(FileState, swept))?;
         let rising = self.state_offset(offset_of!(FileState, rising))?;
-        if rising > checkpoint && swept > self.trailer(rising)?.end() {
+        if rising > checkpoint && swept > self.trailer(rising)?.offset {
             let place = STATE_OFFSET + offset_of!(FileState, swept) as u64;
             return Err(self.error(Fault::new(place, "more was swept than there is")));
         }
@@ -120,12 +120,14 @@ impl Store {
     /// not as it must be.
     fn sweep_part(&self, part: Range<u64>) -> Result<bool> {
         let rising = self.state_offset(offset_of!(FileState, rising))?;
-        let (checkpoint, durable) = self.durable_state()?;
-        self.sync_range(part.clone())?;
-        if part.end < self.trailer(rising)?.end() {
-            self.write_state(offset_of!(FileState, swept), &[part.end])?;
+        if part.end < rising {
+            let end = part.end;
+            self.sync_range(part)?;
+            self.write_state(offset_of!(FileState, swept), &[end])?;
             return Ok(true);
         }
+        let (checkpoint, durable) = self.durable_state()?;
+        self.sync_range(part.start..self.trailer(rising)?.end())?;
         let opened = self.opened().min(rising);
         if checkpoint < opened && !self.is_whole(checkpoint, opened)? {
             return Ok(false);
