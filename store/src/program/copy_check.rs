@@ -4,18 +4,14 @@
 //! memory that is used again. A fragment that several compilations have is hashed once. Nothing is kept with the store: a repository that is copied
 //! may be larger than memory.
 
-use super::ProgramError;
 use super::Result;
 use super::compilation_view::CompilationView;
+use super::digester::Digester;
 use super::fragment_view::{self, FragmentView};
 use super::recorded::Fresh;
 use super::view::{COMPILATION, FRAGMENT, Programs};
 use crate::engine::Record;
-use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
-use format_spec::digest::Digest;
-use format_spec::fragment::TargetKind;
-use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::SymbolRecord;
+use format_spec::ids::Address;
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
@@ -80,9 +76,7 @@ fn view<'v>(
 pub struct Checker<'p, 's> {
     programs: &'p Programs<'s>,
     verified: &'p Verified,
-    encoder: Encoder,
-    /// What is hashed of a fragment.
-    buffer: Vec<u8>,
+    digester: Digester,
 }
 
 impl<'s> Programs<'s> {
@@ -107,8 +101,7 @@ impl<'p, 's> Checker<'p, 's> {
         Checker {
             programs,
             verified,
-            encoder: Encoder::new(),
-            buffer: Vec::new(),
+            digester: Digester::default(),
         }
     }
 
@@ -142,7 +135,7 @@ impl<'p, 's> Checker<'p, 's> {
                 ));
             }
         }
-        if !record.has_key(&self.digest(&view)?) {
+        if !record.has_key(&self.digester.compilation(programs, &view)?) {
             return Err(damaged(
                 "the compilation's content does not have its digest",
             ));
@@ -201,7 +194,7 @@ impl<'p, 's> Checker<'p, 's> {
             let what = "an anonymous fragment is not in the compilation";
             return Err(programs.damaged(address, what));
         }
-        match record.has_key(&self.fragment_digest(&view)?) {
+        match record.has_key(&self.digester.fragment(programs, &view)?) {
             true => Ok(()),
             false => {
                 let what = "a fragment's content does not have its digest";
@@ -209,94 +202,4 @@ impl<'p, 's> Checker<'p, 's> {
             }
         }
     }
-
-    fn fragment_digest(&mut self, view: &FragmentView<'_>) -> Result<Digest> {
-        let programs = self.programs;
-        let damaged = |what| programs.damaged(view.record().address, what);
-        let body = view.body();
-        let body =
-            body.ok_or_else(|| damaged("a fragment's fixups and bytes are not in their places"))?;
-        self.buffer.clear();
-        self.buffer.extend_from_slice(body);
-        let mut writer = FragmentEncoder::new(
-            &mut self.buffer,
-            0,
-            view.section_count() as u32,
-            view.targets().len() as u32,
-            view.bindable_count(),
-        );
-        for target in view.targets() {
-            match target.kind() {
-                Some(kind @ (TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed)) => {
-                    writer.target_name(kind, programs.name(NameId(target.value()))?);
-                }
-                Some(TargetKind::OwnAnonymous) => {
-                    let other = view.anonymous().get(target.value() as usize);
-                    let other = other.ok_or_else(|| damaged("a target is missing"))?;
-                    writer.target_anonymous(&programs.snapshot().record_at(*other)?.key());
-                }
-                Some(TargetKind::Section) => writer.target_section(target.value()),
-                Some(TargetKind::Piece) => {
-                    writer.target_piece(&piece_facts(programs, PieceId(target.value()))?);
-                }
-                None => return Err(damaged("a target's kind is unknown")),
-            }
-        }
-        for section in view.sections() {
-            let record = section.record;
-            let facts = SectionFacts {
-                size: section.size,
-                sh_type: record.sh_type,
-                sh_flags: record.sh_flags,
-                entsize: section.entsize,
-                kind: record.kind,
-                align_log2: record.align_log2,
-                bits: record.bits,
-                target_bits: record.target_bits,
-                link: section.link,
-                fixup_count: record.fixup_count,
-            };
-            writer.section(programs.name(record.name)?, &facts);
-        }
-        Ok(writer.finish())
-    }
-
-    fn digest(&mut self, view: &CompilationView<'_>) -> Result<Digest> {
-        let programs = self.programs;
-        let mut writer = self.encoder.compilation(view.header());
-        for member in view.members() {
-            let fragment = programs.snapshot().record_at(member.fragment)?;
-            writer.member(&fragment.key(), programs.name(member.suffix)?, member.group);
-        }
-        for symbol in view.symbols() {
-            let piece = match symbol.bits & SymbolRecord::PIECE {
-                0 => None,
-                _ => Some(piece_facts(programs, PieceId(symbol.section))?),
-            };
-            let (value, size) = view.value_and_size(symbol);
-            let name = programs.name(symbol.name)?;
-            writer.symbol(name, symbol, value, size, piece.as_ref());
-        }
-        for group in view.groups() {
-            writer.group(programs.name(group.signature)?, group.flags);
-        }
-        for symbol in view.bindings().iter() {
-            writer.bindings(&[symbol]);
-        }
-        Ok(writer.finish())
-    }
-}
-
-fn piece_facts<'s>(
-    programs: &Programs<'s>,
-    piece: PieceId,
-) -> Result<PieceFacts<'s>, ProgramError> {
-    let piece = programs.piece(piece)?;
-    Ok(PieceFacts {
-        section_name: programs.name(piece.header.section_name)?,
-        sh_flags: piece.header.sh_flags,
-        entsize: piece.header.entsize.into(),
-        align_log2: piece.header.align_log2,
-        bytes: piece.bytes,
-    })
 }

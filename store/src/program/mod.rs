@@ -19,6 +19,7 @@ mod copy_check;
 mod cutter;
 mod dependencies;
 mod difference;
+mod digester;
 mod encode;
 mod enveloped;
 mod error;
@@ -45,6 +46,7 @@ pub use carried::Carried;
 pub use compilation_view::{Bindings, CompilationView};
 pub use copy::Copier;
 pub use copy_check::{Checked, Checker, Verified};
+pub use digester::Digester;
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use fragment_view::{

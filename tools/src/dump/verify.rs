@@ -10,18 +10,16 @@ use super::model::Model;
 use super::output::{Text, View, grouped};
 use super::progress::Progress;
 use anyhow::Result;
-use format_spec::canonical::{Encoder, FragmentEncoder, PieceFacts, SectionFacts};
 use format_spec::digest::Digest;
 use format_spec::file::{Features, IndexSlot, VectorSlot};
-use format_spec::fragment::TargetKind;
-use format_spec::ids::{Address, NameId, PieceId};
+use format_spec::ids::Address;
 use format_spec::program::{
-    Index, NameHeader, SymbolRecord, Vector, has_envelopes, has_kept_elements, index_in_words,
-    name_key, piece_key,
+    Index, NameHeader, Vector, has_envelopes, has_kept_elements, index_in_words, name_key,
+    piece_key,
 };
 use serde::Serialize;
 use store::engine::{Record, Snapshot};
-use store::program::{FragmentView, PieceView, ProgramError, Programs};
+use store::program::{Digester, ProgramError, Programs};
 
 /// What `--verify` found.
 #[derive(Debug, Serialize)]
@@ -65,8 +63,7 @@ pub fn verify(model: &Model<'_>) -> Result<Report> {
     let mut checker = Checker {
         programs: model.programs,
         snapshot,
-        encoder: Encoder::new(),
-        buffer: Vec::new(),
+        digester: Digester::default(),
     };
     let mut records = 0;
     for index in IndexSlot::all() {
@@ -155,25 +152,10 @@ fn problem(error: ProgramError) -> Problem {
     }
 }
 
-fn piece_facts<'s>(
-    programs: Programs<'s>,
-    piece: &PieceView<'s>,
-) -> Result<PieceFacts<'s>, ProgramError> {
-    Ok(PieceFacts {
-        section_name: programs.name(piece.header.section_name)?,
-        sh_flags: piece.header.sh_flags,
-        entsize: piece.header.entsize.into(),
-        align_log2: piece.header.align_log2,
-        bytes: piece.bytes,
-    })
-}
-
 struct Checker<'s> {
     programs: Programs<'s>,
     snapshot: Snapshot<'s>,
-    encoder: Encoder,
-    /// A fragment's body, and what else is hashed; keeps its memory.
-    buffer: Vec<u8>,
+    digester: Digester,
 }
 
 impl<'s> Checker<'s> {
@@ -251,65 +233,8 @@ impl<'s> Checker<'s> {
 
     fn fragment(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
         let view = self.programs.fragment(record.address)?;
-        let digest = self.fragment_digest(&view)?;
+        let digest = self.digester.fragment(&self.programs, &view)?;
         self.same(record, digest)
-    }
-
-    fn fragment_digest(&mut self, view: &FragmentView<'s>) -> Result<Digest, ProgramError> {
-        let record = view.record();
-        let programs = self.programs;
-        let Some(body) = view.body() else {
-            return self.damaged(&record, "fixups and bytes are not in their places");
-        };
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        buffer.extend_from_slice(body);
-        let mut writer = FragmentEncoder::new(
-            &mut buffer,
-            0,
-            view.section_count() as u32,
-            view.targets().len() as u32,
-            view.bindable_count(),
-        );
-        for target in view.targets() {
-            match target.kind() {
-                Some(kind @ (TargetKind::Global | TargetKind::Local | TargetKind::OwnNamed)) => {
-                    writer.target_name(kind, programs.name(NameId(target.value()))?)
-                }
-                Some(TargetKind::OwnAnonymous) => {
-                    let address = view.anonymous().get(target.value() as usize);
-                    let Some(&address) = address.filter(|address| **address < record.address)
-                    else {
-                        return self.damaged(&record, "refers to a later fragment");
-                    };
-                    writer.target_anonymous(&programs.fragment(address)?.record().key());
-                }
-                Some(TargetKind::Section) => writer.target_section(target.value()),
-                Some(TargetKind::Piece) => {
-                    let piece = programs.piece(PieceId(target.value()))?;
-                    writer.target_piece(&piece_facts(programs, &piece)?);
-                }
-                None => return self.damaged(&record, "a target's kind is unknown"),
-            }
-        }
-        for section in view.sections() {
-            let facts = SectionFacts {
-                size: section.size,
-                sh_type: section.record.sh_type,
-                sh_flags: section.record.sh_flags,
-                entsize: section.entsize,
-                kind: section.record.kind,
-                align_log2: section.record.align_log2,
-                bits: section.record.bits,
-                target_bits: section.record.target_bits,
-                link: section.link,
-                fixup_count: section.record.fixup_count,
-            };
-            writer.section(programs.name(section.record.name)?, &facts);
-        }
-        let digest = writer.finish();
-        self.buffer = buffer;
-        Ok(digest)
     }
 
     fn compilation(&mut self, record: &Record<'s>) -> Result<(), ProgramError> {
@@ -319,44 +244,7 @@ impl<'s> Checker<'s> {
         if !linker::repository::split::outline_is_right(&programs.load_checked(&view)?) {
             return self.damaged(record, "the outline is not that of the members");
         }
-        let mut encoder = std::mem::take(&mut self.encoder);
-        let mut writer = encoder.compilation(view.header());
-        for member in view.members() {
-            let fragment = programs.fragment(member.fragment)?;
-            writer.member(
-                &fragment.record().key(),
-                programs.name(member.suffix)?,
-                member.group,
-            );
-        }
-        let mut bindings = Vec::new();
-        for member in 0..view.members().len() {
-            bindings.extend(view.bindings_of(member).iter());
-        }
-        for symbol in view.symbols() {
-            let piece = match symbol.bits & SymbolRecord::PIECE {
-                0 => None,
-                _ => Some(programs.piece(PieceId(symbol.section))?),
-            };
-            let piece = match &piece {
-                Some(piece) => Some(piece_facts(programs, piece)?),
-                None => None,
-            };
-            let (value, size) = view.value_and_size(symbol);
-            writer.symbol(
-                programs.name(symbol.name)?,
-                symbol,
-                value,
-                size,
-                piece.as_ref(),
-            );
-        }
-        for group in view.groups() {
-            writer.group(programs.name(group.signature)?, group.flags);
-        }
-        writer.bindings(&bindings);
-        let digest = writer.finish();
-        self.encoder = encoder;
+        let digest = self.digester.compilation(&programs, &view)?;
         self.same(record, digest)
     }
 
