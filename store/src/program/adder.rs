@@ -148,13 +148,9 @@ impl<'s> Adder<'s> {
         make: impl Fn(&mut Vec<u8>) -> Result<()>,
     ) -> Result<(Address, bool)> {
         let slot = index.slot();
-        match (self.transaction).insert_made(slot, digest, known, &make) {
-            Ok((address, true)) => return Ok((address, true)),
-            Ok((address, false)) if self.transaction.record_at(address)?.is_whole() => {
-                return Ok((address, false));
-            }
-            Ok(_) | Err(ProgramError::Engine(Error::Damaged { .. })) => {}
-            Err(error) => return Err(error),
+        let inserted = (self.transaction).insert_made(slot, digest, known, &make);
+        if let Some(inserted) = self.unless_damaged(inserted)? {
+            return Ok(inserted);
         }
         self.value.clear();
         make(&mut self.value)?;
@@ -262,17 +258,26 @@ impl<'s> Adder<'s> {
             out.extend_from_slice(bytes);
             Ok(())
         };
-        match (self.transaction).insert_numbered_made(slots, key, known, make, is_it) {
-            Ok((address, true)) => return Ok((address, true)),
-            Ok((address, false)) if self.transaction.record_at(address)?.is_whole() => {
-                return Ok((address, false));
-            }
-            Ok(_) | Err(ProgramError::Engine(Error::Damaged { .. })) => {}
-            Err(error) => return Err(error),
+        let inserted = (self.transaction).insert_numbered_made(slots, key, known, make, is_it);
+        if let Some(inserted) = self.unless_damaged(inserted)? {
+            return Ok(inserted);
         }
         self.value.clear();
         make(&mut self.value)?;
         Ok((self.mend_numbered(slots, key, id_at)?, false))
+    }
+
+    /// What came of inserting a record; `None` if there is one of its key, and it is damaged.
+    fn unless_damaged(&self, inserted: Result<(Address, bool)>) -> Result<Option<(Address, bool)>> {
+        match inserted {
+            Ok((address, true)) => Ok(Some((address, true))),
+            Ok((address, false)) => {
+                let is_whole = self.transaction.record_at(address)?.is_whole();
+                Ok(is_whole.then_some((address, false)))
+            }
+            Err(ProgramError::Engine(Error::Damaged { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes a damaged record what it was, of which `self.value` is the value.
