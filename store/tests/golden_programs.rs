@@ -1,11 +1,11 @@
 //! A program repository that is the same bytes every time, read by a reader that was written from parts 2 and 3 of SPEC.md and
-//! shares no code with this project (`golden/programs.rs`).
+//! shares no code with this project (`golden/programs/mod.rs`).
 //!
 //! If the format changes, the new file is written with
 //! `STORE_WRITE_GOLDEN=1 cargo test -p store --test golden_programs the_same_bytes`.
 
 mod common;
-#[path = "golden/programs.rs"]
+#[path = "golden/programs/mod.rs"]
 mod programs;
 #[path = "golden/reader.rs"]
 mod reader;

@@ -2,7 +2,7 @@
 //! recorded as a difference to its predecessor (SPEC.md, section 19), so that is some records of what was changed, whatever the
 //! size of the file.
 
-#[path = "../../store/tests/golden/programs.rs"]
+#[path = "../../store/tests/golden/programs/mod.rs"]
 mod programs;
 #[path = "../../store/tests/golden/reader.rs"]
 mod reader;

@@ -1,7 +1,7 @@
 //! What the programs make of real objects is what SPEC.md says: the reader that was written from it (`store/tests/golden`), and
 //! shares no code with them, takes every record apart, and computes every digest, check and outline again.
 
-#[path = "../../store/tests/golden/programs.rs"]
+#[path = "../../store/tests/golden/programs/mod.rs"]
 mod programs;
 #[path = "../../store/tests/golden/reader.rs"]
 mod reader;
