@@ -12,8 +12,8 @@
 //!    order of the images' inputs, or else of the tickets' paths: so what one link reads stands together. Every digest
 //!    is computed again on the way.
 //! 3. [`catch_up`] copies what writers committed meanwhile; the last of it, and the
-//!    renaming, under the old file's write lock, which is never held for longer than some milliseconds at once: while it is
-//!    copied, [`brake`] slows down writers who would else add more.
+//!    renaming, under the old file's write lock, which is held for some milliseconds at once, and for longer only where that is
+//!    not enough: while it is copied, [`brake`] slows down writers who would else add more.
 //!
 //! [`damage`]: what is damaged is left out, and what must be built again is told. [`new_file`] is how that is done where others can write the directory.
 //!
