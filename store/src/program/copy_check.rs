@@ -108,7 +108,7 @@ impl<'p, 's> Checker<'p, 's> {
     /// Checks the compilation at `address` with all that it is made of.
     ///
     /// # Errors
-    /// [`ProgramError::Damaged`] if something does not have its digest; and what comes from reading.
+    /// [`ProgramError::Damaged`](super::ProgramError::Damaged) if something does not have its digest; and what comes from reading.
     pub fn compilation(&mut self, address: Address) -> Result<Checked<'s>> {
         let programs = self.programs;
         let damaged = |what| programs.damaged(address, what);
