@@ -6,6 +6,7 @@
 
 use super::tokens::{Lexer, Token};
 use memchr::memmem;
+use std::borrow::Cow;
 
 /// How it is known what assembly reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,10 +189,31 @@ fn statements(tokens: &[Token<'_>]) -> Found {
     Found::Whole
 }
 
+/// A literal that goes on in the next line, in one: lines are put together before there are escapes.
+fn without_splices(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Cow::Borrowed(text);
+    for splice in [&b"\\\n"[..], b"\\\r\n"] {
+        let mut parts = memmem::find_iter(&out, splice).peekable();
+        if parts.peek().is_none() {
+            continue;
+        }
+        let mut joined = Vec::with_capacity(out.len());
+        let mut start = 0;
+        for at in parts {
+            joined.extend_from_slice(&out[start..at]);
+            start = at + splice.len();
+        }
+        joined.extend_from_slice(&out[start..]);
+        out = Cow::Owned(joined);
+    }
+    out
+}
+
 /// What an escaped literal stands for; `None` where that is not known here.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
+    let text = without_splices(text);
     let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
+    let mut rest = &text[..];
     while let Some((&byte, behind)) = rest.split_first() {
         rest = behind;
         if byte != b'\\' {
@@ -344,6 +366,8 @@ mod tests {
             "asm(\".macro m x y\\n.\\\\x\\\\y \\\"f\\\"\\n.endm\");",
             "asm(\".in%c0 \\\"x\\\"\" :: \"i\"(f));",
             "asm(\".in{cbin|} \\\"x\\\"\");",
+            "asm(\".in\\\ncbin \\\"x\\\"\");",
+            "asm(\"\\\\\nx2eincbin \\\"x\\\"\");",
             "asm(u8\"nop\");",
             "asm {",
             "asm(\"nop\"\n#if 1\n\"nop\"\n#endif\n);",
@@ -361,6 +385,7 @@ mod tests {
             "#define rdtsc(x) __asm__ (\"rdtsc\" : \"=A\" (x))\n",
             "// asm\nchar *s = \"asm\"; int wasm;\n",
             "asm goto (\"jmp %l0\" : : : : out);",
+            "asm(\"nop\\\n;nop\");",
             "int x asm(\"y\"); asm(\"jmp .\");",
         ] {
             assert_eq!(doubt(text.as_bytes()), None, "{text}");

@@ -320,6 +320,7 @@ mod tests {
             "#define C(x, y) x##y\nint a, b = C(__has_, include);\n#if A(b)\n#endif\n",
             "#define C(x, y) x##y\n#define A(x, y) B_##x##y\nint a, b = C(__has_, include);\n#if A(a, b)\n#endif\n",
             "#define C(x, y) x##y\nC(as, m)(\"nop\"); char *s = \"#include <x>\";",
+            "#define C(x, y) x##y\n# error \"Never include <a.h> directly;\\\n include <b.h> instead.\"\nint a, s, m;",
             "#define C(x, y) __##x##y\nint x __asm (\"y\");",
             "#define C(x, y) x##y\n#define asm __asm__\nint f(int a, int s, int m) { asm (\"nop\"); g(a, s, m); }",
         ] {
