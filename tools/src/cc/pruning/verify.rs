@@ -406,16 +406,13 @@ impl<'c, 'a> Walk<'c, 'a> {
             }
             None => self.part(b"no group"),
         }
-        match (section.kind, section.bytes.get(4..)) {
-            (SectionKind::Unwind, Some(record)) => {
-                let end = record.iter().rposition(|byte| *byte != 0);
-                let record = record[..end.map_or(0, |end| end + 1)].to_vec();
-                self.part(&record);
+        if section.kind == SectionKind::Unwind {
+            for record in unwind_records(&section.bytes) {
+                self.part(record);
             }
-            _ => {
-                self.part(&section.size.to_le_bytes());
-                self.part(&section.bytes);
-            }
+        } else {
+            self.part(&section.size.to_le_bytes());
+            self.part(&section.bytes);
         }
         let shown = String::from_utf8_lossy(name).into_owned();
         self.ends(shown.clone());
@@ -464,6 +461,21 @@ impl<'c, 'a> Walk<'c, 'a> {
     }
 }
 
+/// The records of frame descriptions, without what only fills them up (`DW_CFA_nop` is zero), and without their lengths, which count that:
+/// the last of an object is filled up further than others.
+fn unwind_records(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut records = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let (record, rest) = rest.split_at(length.min(rest.len()));
+        let end = record.iter().rposition(|byte| *byte != 0);
+        records.push(&record[..end.map_or(0, |end| end + 1)]);
+        bytes = rest;
+    }
+    records.push(bytes);
+    records
+}
+
 fn fixups(from: &Compilation<'_>, section: &Section<'_>) -> Vec<WideFixupRecord> {
     match &section.fixups {
         Fixups::Narrow(all) => {
@@ -476,5 +488,34 @@ fn fixups(from: &Compilation<'_>, section: &Section<'_>) -> Vec<WideFixupRecord>
                 .collect()
         }
         Fixups::Wide(all) => from.wide_fixups[range(all)].to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frame_descriptions_are_equal_however_they_are_filled_up() {
+        let records = |lengths: [u8; 2]| {
+            let mut bytes = Vec::new();
+            for (length, value) in lengths.into_iter().zip([7, 8]) {
+                bytes.extend([length, 0, 0, 0]);
+                bytes.extend([0, 0, 0, 0, value, 0, 9]);
+                bytes.resize(bytes.len() + usize::from(length) - 7, 0);
+            }
+            bytes
+        };
+        let plain = records([8, 8]);
+        assert_eq!(unwind_records(&plain).len(), 3);
+        for other in [[12, 8], [8, 12], [12, 12]] {
+            assert_eq!(unwind_records(&plain), unwind_records(&records(other)));
+        }
+        let mut other = plain.clone();
+        other[8] = 1;
+        assert_ne!(unwind_records(&plain), unwind_records(&other));
+        // Lengths that lead out of the section are no reason to stop.
+        assert_eq!(unwind_records(&[255, 255, 255, 255, 1]), [&[1][..], &[]]);
+        assert_eq!(unwind_records(&[1, 2]), [&[1, 2]]);
     }
 }
