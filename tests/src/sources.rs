@@ -31,7 +31,8 @@ pub fn our_file(name: &str) -> PathBuf {
 /// If cargo cannot get the crates (no network), or none is called so.
 pub fn crate_directory(name: &str) -> Result<PathBuf> {
     static CRATES: OnceLock<Result<HashMap<String, PathBuf>, String>> = OnceLock::new();
-    let crates = CRATES.get_or_init(|| locate().map_err(|error| format!("{error:#}")));
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("sources/Cargo.toml");
+    let crates = CRATES.get_or_init(|| locate(&manifest).map_err(|error| format!("{error:#}")));
     match crates {
         Ok(crates) => crates
             .get(name)
@@ -41,17 +42,21 @@ pub fn crate_directory(name: &str) -> Result<PathBuf> {
     }
 }
 
-fn locate() -> Result<HashMap<String, PathBuf>> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("sources/Cargo.toml");
+/// The directories of the unpacked crates that a manifest names, whether or not what needs them is asked for.
+///
+/// # Errors
+/// If cargo cannot get the crates (no network).
+pub fn locate(manifest: &Path) -> Result<HashMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args([
             "metadata",
             "--format-version=1",
             "--locked",
+            "--all-features",
             "--manifest-path",
         ])
-        .arg(&manifest)
+        .arg(manifest)
         .output()
         .context("cannot run cargo")?;
     if !output.status.success() {

@@ -223,6 +223,64 @@ fn files_that_assembly_reads() {
     });
 }
 
+/// What macros make of assembly is known where the preprocessor shows it.
+#[test]
+fn assembly_that_macros_make() {
+    Memo::two(|it| {
+        for text in [
+            "#define N(x) __asm__(\".globl \" #x);\nN(f)\nint f(void) { return 1; }\n",
+            "#define CAT(a, b) a##b\nint a, s, m; const char *t = \"incidents\\a\"; int CAT(a, s);\n",
+            "#define A \"no\" \"p\"\n#ifdef NEVER\n__asm__(\".inc\" A);\n#endif\nint f(void) { __asm__(A); return 1; }\n",
+        ] {
+            it.scratch.write(it.source, text);
+            it.miss(&it.words(&["-w"]));
+            it.miss(&it.words(&["-w", "-MD", "-O2"]));
+        }
+        for text in [
+            "#define N(x) __asm__(\".\" #x \" \\\"inc/data.s\\\"\");\nN(incbin)\n",
+            "#define A \"inc/data.s\"\n#define B(x) x\nB(__asm__(\".incbin \\\"\" A \"\\\"\");)\n",
+        ] {
+            reads(it, text);
+        }
+    });
+}
+
+/// With `-MMD` compilers do not name the system's headers in the dependency file.
+#[test]
+fn headers_of_the_system_that_the_build_does_not_ask_for() {
+    Memo::each(|it| {
+        it.scratch
+            .write("system/a b.h", "#include <below.h>\n#define A BELOW\n");
+        it.scratch.write("system/below.h", "#define BELOW 1\n");
+        let text = "#include <stdio.h>\n#include <a b.h>\n#include \"first.h\"\n\
+                    #ifdef NEVER\n#include <unread.h>\n#endif\nint f(void) { return A; }\n";
+        it.scratch.write(it.source, text);
+        // In what is not read.
+        let unread = "#define NOP(x) __asm__(\"nop\" #x)\n#define D __DATE__\nchar *d = D;\n";
+        it.scratch.write("system/unread.h", unread);
+        it.scratch.write("earlier/other.h", "");
+        let options = ["-isystem", "earlier", "-isystem", "system", "-MMD"];
+        let words = it.words(&options);
+        if it.compiler.to_string_lossy().contains("clang") {
+            it.miss(&words);
+        } else {
+            // All that may be included counts, as gcc says nothing.
+            it.never(&words);
+            it.scratch.write("system/unread.h", "int unread;\n");
+            it.miss(&words);
+        }
+        it.scratch.write("system/below.h", "#define BELOW 2\n");
+        it.miss(&words);
+        it.scratch.write("earlier/below.h", "#define BELOW 3\n");
+        it.miss(&words);
+        fs::remove_file(it.scratch.join("earlier/below.h")).expect("removed");
+        it.hit(&words);
+        it.scratch
+            .write("system/stdio.h", "int printf(const char *, ...);\n");
+        it.miss(&words);
+    });
+}
+
 #[test]
 fn a_precompiled_header_behind_a_macro() {
     Memo::of(&[("gcc", "a.c"), ("g++", "a.cc")], |it| {

@@ -19,8 +19,10 @@
 //!
 //! With `--compiles` instead: compiles that `repo-cc` and ccache know; with `--definitions` (of `lua`, of `sqlite`), such of which most
 //! definitions are known;
+//! with `--builds` (of `cadical`, of `rocksdb`), builds and rebuilds of whole programs by `make`, beside ccache;
 //! with `--relinks`, links of programs of which little was edited.
 
+mod builds;
 mod clang;
 mod compiles;
 mod contention;
@@ -68,6 +70,12 @@ struct Arguments {
     /// Instead of programs, edit one function at a time, and have clang 19 compile what is new: of `lua` (seconds) and `sqlite` (minutes)
     #[arg(long)]
     definitions: bool,
+    /// Instead of programs, build `cadical` and `rocksdb` by make and clang 19, edit a line at a time, and build again, beside ccache
+    #[arg(long)]
+    builds: bool,
+    /// With --builds: only so many sources of `rocksdb`, spread over all of them (all is two hours; less than all is not linked)
+    #[arg(long, value_name = "N")]
+    files: Option<usize>,
     /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also clang)
     #[arg(long)]
     relinks: bool,
@@ -124,6 +132,20 @@ fn main() -> Result<()> {
                 println!("{:#}", json!({ "definitions": rows, "machine": machine() }));
             }
             false => definitions::print(&found),
+        }
+        return Ok(());
+    }
+    if arguments.builds {
+        let found = builds::measure(&binaries, directory.path(), arguments.files, |name| {
+            let names = &arguments.names;
+            names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
+        })?;
+        match arguments.json {
+            true => {
+                let rows: Vec<_> = found.iter().map(builds::Step::to_json).collect();
+                println!("{:#}", json!({ "builds": rows, "machine": machine() }));
+            }
+            false => builds::print(&found),
         }
         return Ok(());
     }

@@ -13,6 +13,8 @@ use std::borrow::Cow;
 pub enum Assembly {
     /// The assembler has said it.
     Listed,
+    /// It reads nothing, as the preprocessor has shown.
+    Plain,
     /// As it is written in C.
     Written,
     /// As it is written in a source that is nothing else.
@@ -23,15 +25,17 @@ impl Assembly {
     /// Why a text may read other files in a way that is not known; `None` if it cannot.
     pub fn doubt(self, text: &[u8]) -> Option<&'static str> {
         match self {
-            Assembly::Listed => None,
+            Assembly::Listed | Assembly::Plain => None,
             Assembly::Written => doubt(text),
             Assembly::Alone => doubt_in_assembly(text),
         }
     }
 }
 
-const BY_MACRO: &str = "assembly that a macro makes, which may read other files";
-const READS: &str = "assembly that may read other files";
+/// Who expands macros can say more.
+pub const BY_MACRO: &str = "assembly that a macro makes, which may read other files";
+/// As it is written; perhaps where nobody reads it.
+pub const READS: &str = "assembly that may read other files";
 
 /// What reads files, in small letters.
 const READING: [&[u8]; 2] = [b"incbin", b"include"];
@@ -61,6 +65,12 @@ fn doubt(text: &[u8]) -> Option<&'static str> {
     let mut open: Vec<Token<'_>> = Vec::new();
     while lexer.line(&mut line) {
         let is_directive = line.first() == Some(&Token::Other(b'#'));
+        if let (true, Some(Token::Word(word))) = (is_directive, line.get(1))
+            && word[0].is_ascii_digit()
+        {
+            // Where this line comes from, as preprocessors say.
+            continue;
+        }
         if is_directive {
             if !open.is_empty() {
                 return Some(BY_MACRO);
@@ -372,6 +382,7 @@ mod tests {
             "asm {",
             "asm(\"nop\"\n#if 1\n\"nop\"\n#endif\n);",
             "int x asm(\".in\");",
+            "asm(\n# 7 \"a.h\"\n\".inc\"\n# 8 \"a.c\"\n\"bin 'x'\");",
             "asm(\"\\u002e\");",
         ] {
             assert!(doubt(text.as_bytes()).is_some(), "{text}");
@@ -386,6 +397,7 @@ mod tests {
             "// asm\nchar *s = \"asm\"; int wasm;\n",
             "asm goto (\"jmp %l0\" : : : : out);",
             "asm(\"nop\\\n;nop\");",
+            "asm(\n# 7 \"incbin.h\" 3\n\"nop\"\n# 8 \"a.c\"\n);",
             "int x asm(\"y\"); asm(\"jmp .\");",
         ] {
             assert_eq!(doubt(text.as_bytes()), None, "{text}");

@@ -16,10 +16,10 @@ mod base;
 pub mod bundle;
 pub mod conditions;
 pub mod counts;
-mod dates;
 pub mod depfile;
 mod driver;
 pub mod explain;
+mod graph;
 pub mod inputs;
 pub mod key;
 pub mod observed;
@@ -27,6 +27,7 @@ mod parts;
 mod pasting;
 mod place;
 mod places;
+mod preprocessed;
 mod questions;
 mod reach;
 mod rows;
@@ -121,6 +122,8 @@ pub struct Memo<'a> {
     own_dependency_file: Option<PathBuf>,
     /// Where gcc's assembler says what it reads.
     assembled_file: Option<PathBuf>,
+    /// Where clang draws what it reads, if the dependency file is without the system's headers.
+    graph_file: Option<PathBuf>,
     /// When the compile began.
     start: u64,
     before: Listings,
@@ -196,6 +199,16 @@ impl<'a> Memo<'a> {
             .then(|| own.join(format!("inputs-of-{}-{start}", std::process::id())));
         let assembled_file = (compiler.family == Family::Gcc)
             .then(|| own.join(format!("assembled-of-{}-{start}", std::process::id())));
+        let names_root = |word: &Word| {
+            let option = word.option.as_bytes();
+            option.starts_with(b"--sysroot") || option.starts_with(b"-isysroot")
+        };
+        let is_drawn = compile.dependencies.without_system
+            && !compile.words.iter().any(names_root)
+            && compiler.family == Family::Clang
+            && matches!(language, Language::C | Language::Cxx);
+        let graph_file =
+            is_drawn.then(|| own.join(format!("graph-of-{}-{start}", std::process::id())));
         let (key, parts) = key::make(&key::Question {
             invocation,
             compile,
@@ -224,6 +237,7 @@ impl<'a> Memo<'a> {
             dependency_file,
             own_dependency_file,
             assembled_file,
+            graph_file,
             start,
             before: Listings::new(),
             place: None,
@@ -431,6 +445,12 @@ impl<'a> Memo<'a> {
                 words.push(word.into());
             }
         }
+        if let Some(file) = &self.graph_file {
+            for word in [OsStr::new("-dependency-dot"), file.as_os_str()] {
+                words.push("-Xclang".into());
+                words.push(word.into());
+            }
+        }
         words
     }
 
@@ -527,6 +547,14 @@ impl<'a> Memo<'a> {
             None => Vec::new(),
         };
         let assembled: Vec<_> = assembled.into_iter().map(OsString::into_vec).collect();
+        // What is included first without a directive is in no graph, unless it includes something itself.
+        let graph = match &self.graph_file {
+            Some(path) if headers.is_empty() => {
+                let graph = fs::read(path).map_err(|_| "the compiler wrote no graph")?;
+                Some(graph::files(&graph).ok_or("the compiler's graph is none")?)
+            }
+            _ => None,
+        };
         let mut question = conditions::Question {
             takes_precompiled: compiler.family == Family::Gcc,
             assembly: match self.language {
@@ -542,23 +570,29 @@ impl<'a> Memo<'a> {
             source: self.source(),
             headers: &headers,
             macros: &macros,
-            closure: self.compile.dependencies.without_system,
+            closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
         };
-        let named: Vec<_> = named.into_iter().map(OsString::into_vec).collect();
+        let named = named.into_iter().chain(graph.into_iter().flatten());
+        let named: Vec<_> = named.map(OsString::into_vec).collect();
         let mut conditions = conditions::find(&question, named.clone());
-        if conditions
-            .as_ref()
-            .is_err_and(|reason| *reason == pasting::DATE)
-        {
-            dates::check(&dates::Question {
+        let reason = conditions.as_ref().err().copied();
+        if let Some(reason) = reason.filter(|reason| preprocessed::may_help(reason)) {
+            let answer = preprocessed::ask(&preprocessed::Question {
                 program: &self.invocation.program,
                 family: compiler.family,
                 args: &self.args,
                 words: &words,
+                assembly: question.assembly,
                 unique: self.start,
-            })?;
-            question.is_dateless = true;
+            });
+            if answer == preprocessed::Answer::default() {
+                return Err(reason.into());
+            }
+            question.is_dateless = answer.is_dateless;
+            if answer.reads_nothing && question.assembly != Assembly::Listed {
+                question.assembly = Assembly::Plain;
+            }
             // The preprocessor has read what the compiler had, if that is so still.
             conditions = conditions::find(&question, named);
         }
@@ -632,7 +666,11 @@ fn reworded(compile: &Compile, args: &[OsString]) -> Vec<Word> {
 
 impl Drop for Memo<'_> {
     fn drop(&mut self) {
-        let files = [&self.own_dependency_file, &self.assembled_file];
+        let files = [
+            &self.own_dependency_file,
+            &self.assembled_file,
+            &self.graph_file,
+        ];
         for file in files.into_iter().flatten() {
             let _ = fs::remove_file(file);
         }

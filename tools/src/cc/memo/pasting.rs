@@ -23,9 +23,10 @@ enum Where {
 
 /// `__DATE__` and its like: the preprocessor can be asked whether they are there.
 pub const DATE: &str = "__DATE__ or __TIME__, perhaps put together by ##";
-const ASSEMBLY: &str = "assembly, perhaps put together by ##";
+/// The same for what assembly is made of.
+pub const ASSEMBLY: &str = "assembly, perhaps put together by ##";
 /// It matters if there is something for it to read.
-const KEYWORD: &str = "a keyword for assembly, perhaps put together by ##";
+pub const KEYWORD: &str = "a keyword for assembly, perhaps put together by ##";
 /// Only in directives this is more than an error.
 const QUESTION: &str = "__has_include, perhaps put together by ##";
 

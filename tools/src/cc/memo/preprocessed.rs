@@ -1,10 +1,11 @@
-//! Whether a date is in what a compiler reads, as its own preprocessor says: where `##` might put `__DATE__` together, and nobody can
-//! say from the texts alone.
+//! What is in a source when all macros are replaced, as the compiler's own preprocessor says: where `##` might put `__DATE__` together, or a
+//! macro may make assembly that reads files, and nobody can say from the texts alone.
 //!
 //! The preprocessor is run again, with all that the compile was given, and with another word for the dates: where that word
 //! comes out, or the preprocessor does not like it, there is one. In directives a date is an error, but for some pragmas, which the
-//! preprocessor may leave as they are; so only those are let through that take none.
+//! preprocessor may leave as they are; so only those are let through that take none. Assembly stands there as the compiler gets it.
 
+use super::assembly::{self, Assembly};
 use super::pasting;
 use crate::cc::classify::Word;
 use crate::cc::compiler::{Family, Program};
@@ -43,21 +44,41 @@ pub struct Question<'a> {
     pub args: &'a [OsString],
     /// The options among them.
     pub words: &'a [Word],
+    /// How it is known what assembly reads.
+    pub assembly: Assembly,
     /// A number that no other process has now.
     pub unique: u64,
 }
 
-/// Sees to it that there is no date.
-///
-/// # Errors
-/// If there may be.
-pub fn check(question: &Question<'_>) -> Result<(), &'static str> {
+/// What is known then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// There is no date.
+    pub is_dateless: bool,
+    /// No assembly reads a file.
+    pub reads_nothing: bool,
+}
+
+/// Whether the preprocessor can say more where this is the reason why a compile is not recorded.
+pub fn may_help(reason: &str) -> bool {
+    [
+        pasting::DATE,
+        pasting::ASSEMBLY,
+        pasting::KEYWORD,
+        assembly::BY_MACRO,
+        assembly::READS,
+    ]
+    .contains(&reason)
+}
+
+/// Asks the preprocessor. What it does not say may be.
+pub fn ask(question: &Question<'_>) -> Answer {
     let is_other = |word: &Word| {
         let option = word.option.as_bytes();
         OTHERS.iter().any(|it| option.starts_with(it.as_bytes()))
     };
     if question.words.iter().any(is_other) {
-        return Err(pasting::DATE);
+        return Answer::default();
     }
     // What says where something is written.
     let writes = |word: &&Word| matches!(word.meaning, Meaning::Output | Meaning::Dependencies);
@@ -73,12 +94,18 @@ pub fn check(question: &Question<'_>) -> Result<(), &'static str> {
     command.args(NAMES.map(|name| format!("-D{name}={marker}")));
     command.args(["-w", "-E", "-o", "-"]);
     command.stdin(Stdio::null()).stderr(Stdio::null());
-    let output = command.output().map_err(|_| pasting::DATE)?;
-    let is_dateless = output.status.success()
-        && !output.stdout.is_empty()
-        && memmem::find(&output.stdout, marker.as_bytes()).is_none()
-        && are_plain(&output.stdout, question.family);
-    is_dateless.then_some(()).ok_or(pasting::DATE)
+    let Some(output) = command.output().ok().filter(|it| it.status.success()) else {
+        return Answer::default();
+    };
+    let text = &output.stdout[..];
+    if text.is_empty() {
+        return Answer::default();
+    }
+    Answer {
+        is_dateless: memmem::find(text, marker.as_bytes()).is_none()
+            && are_plain(text, question.family),
+        reads_nothing: question.assembly.doubt(text).is_none(),
+    }
 }
 
 /// Whether no pragma in what was preprocessed can have a date, or change what the preprocessor does in the compile and not here.
