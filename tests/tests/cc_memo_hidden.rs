@@ -230,7 +230,7 @@ fn assembly_that_macros_make() {
         for text in [
             "#define N(x) __asm__(\".globl \" #x);\nN(f)\nint f(void) { return 1; }\n",
             "#define CAT(a, b) a##b\nint a, s, m; const char *t = \"incidents\\a\"; int CAT(a, s);\n",
-            "#define A \"no\" \"p\"\n#ifdef NEVER\n__asm__(\".inc\" A);\n#endif\nint f(void) { __asm__(A); return 1; }\n",
+            "#define A \"no\" \"p\"\n#ifdef NEVER\n__asm__(\"nop\" A);\n#endif\nint f(void) { __asm__(A); return 1; }\n",
         ] {
             it.scratch.write(it.source, text);
             it.miss(&it.words(&["-w"]));
