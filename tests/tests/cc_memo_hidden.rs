@@ -252,7 +252,9 @@ fn headers_of_the_system_that_the_build_does_not_ask_for() {
         it.scratch
             .write("system/a b.h", "#include <below.h>\n#define A BELOW\n");
         it.scratch.write("system/below.h", "#define BELOW 1\n");
-        let text = "#include <stdio.h>\n#include <a b.h>\n#include \"first.h\"\n\
+        // Beside the source: the dependency file and the graph have other names of it.
+        it.scratch.write("beside.h", "#pragma once\nint beside;\n");
+        let text = "#include <stdio.h>\n#include <a b.h>\n#include \"first.h\"\n#include \"beside.h\"\n\
                     #ifdef NEVER\n#include <unread.h>\n#endif\nint f(void) { return A; }\n";
         it.scratch.write(it.source, text);
         // In what is not read.

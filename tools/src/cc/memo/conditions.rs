@@ -17,7 +17,7 @@ use super::tokens;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
 use memchr::memmem;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -68,7 +68,8 @@ struct Finder<'q> {
     done: HashSet<(Vec<u8>, Lookup)>,
     /// Links and directories on the way to inputs that were found unchanged.
     ways: HashSet<PathBuf>,
-    contents: HashSet<Digest>,
+    /// By what is in them: device and inode of inputs.
+    contents: HashMap<Digest, (u64, u64)>,
     /// The texts of the inputs, with their directories.
     texts: Vec<(Vec<u8>, Vec<u8>)>,
     /// Other names of `__has_include`.
@@ -99,7 +100,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         seen: HashSet::new(),
         done: HashSet::new(),
         ways: HashSet::new(),
-        contents: HashSet::new(),
+        contents: HashMap::new(),
         texts: Vec::new(),
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
@@ -224,7 +225,10 @@ impl Finder<'_> {
             .insert(Condition::File(digest, path).encode());
         let text = scan::joined(text)?;
         // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
-        if !self.contents.insert(digest) && tokens::may_be_once(&text) {
+        // One file under two names is one to both.
+        let id = (metadata.dev(), metadata.ino());
+        let is_other = *self.contents.entry(digest).or_insert(id) != id;
+        if is_other && tokens::may_be_once(&text) {
             return Err("two equal inputs that are to be read once");
         }
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
