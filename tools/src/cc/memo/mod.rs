@@ -578,6 +578,7 @@ impl<'a> Memo<'a> {
         let mut conditions = conditions::find(&question, named.clone());
         let reason = conditions.as_ref().err().copied();
         if let Some(reason) = reason.filter(|reason| preprocessed::may_help(reason)) {
+            self.say(format_args!("the preprocessor is asked: {reason}"));
             let answer = preprocessed::ask(&preprocessed::Question {
                 program: &self.invocation.program,
                 family: compiler.family,
