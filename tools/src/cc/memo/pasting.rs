@@ -64,6 +64,8 @@ pub struct Pastes {
     /// Those that are so short that they are everywhere, and never an argument.
     plain: BTreeSet<Vec<u8>>,
     rows: BTreeSet<Vec<Operand>>,
+    /// How many parentheses are open at the start of a line.
+    depth: usize,
 }
 
 impl Default for Pastes {
@@ -90,6 +92,7 @@ impl Pastes {
             words: BTreeSet::new(),
             plain: BTreeSet::new(),
             rows: BTreeSet::new(),
+            depth: 0,
         }
     }
 
@@ -101,10 +104,11 @@ impl Pastes {
 
     /// Reads a text.
     pub fn read(&mut self, text: &[u8]) {
+        self.depth = 0;
         let mut lexer = Lexer::new(text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
-            self.read_line(&line);
+            self.read_line(&line, text);
             for token in &line {
                 match token {
                     // A literal may be that of a `_Pragma`, in which macros are replaced.
@@ -123,11 +127,11 @@ impl Pastes {
         let mut lexer = Lexer::new(&text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
-            self.read_line(&line);
+            self.read_line(&line, &text);
         }
     }
 
-    fn read_line(&mut self, line: &[Token<'_>]) {
+    fn read_line(&mut self, line: &[Token<'_>], text: &[u8]) {
         let directive = match line {
             [Token::Other(b'#'), Token::Word(name), ..] => *name,
             _ => b"",
@@ -138,11 +142,25 @@ impl Pastes {
         if directive == b"define" && line.contains(&Token::Paste) {
             self.read_definition(&line[2..]);
         }
+        let parameters = match directive {
+            b"define" => parameters(&line[2..], text),
+            _ => &[],
+        };
+        let is_parenthesis = |token: &Token<'_>| matches!(token, Token::Other(b'(' | b')'));
+        let may_be_arguments = self.depth > 0 || line.iter().any(is_parenthesis);
         for (at, token) in line.iter().enumerate() {
             let Token::Word(word) = token else {
+                if directive.is_empty() {
+                    match token {
+                        Token::Other(b'(') => self.depth += 1,
+                        Token::Other(b')') => self.depth = self.depth.saturating_sub(1),
+                        _ => {}
+                    }
+                }
                 continue;
             };
-            if !self.is_part_of_name(word) {
+            // (A parameter is what stands for it, and never itself.)
+            if !self.is_part_of_name(word) || parameters.contains(token) {
                 continue;
             }
             let before = at.checked_sub(1).map(|before| line[before]);
@@ -150,8 +168,13 @@ impl Pastes {
             if before == Some(Token::Paste) || behind == Some(Token::Paste) {
                 continue;
             }
-            // So short that it is everywhere: only as an argument.
+            // So short that it is everywhere: only as an argument, or as what stands at an end of one, or what a macro stands for.
             let is_plain = word.len() < 3 || word.iter().all(|byte| *byte == b'_');
+            let is_at_end = matches!(before, None | Some(Token::Other(b'(' | b',')))
+                || matches!(behind, None | Some(Token::Other(b')' | b',')));
+            if is_plain && directive.is_empty() && !(may_be_arguments && is_at_end) {
+                continue;
+            }
             let is_argument = matches!(before, Some(Token::Other(b'(' | b',')))
                 && matches!(behind, Some(Token::Other(b')' | b',')));
             let words = match is_plain && !is_argument {
@@ -221,6 +244,21 @@ impl Pastes {
                 .is_none_or(|it_is| can_make(&it.name, &it_is.words, &it_is.rows))
         };
         self.secrets.iter().find(can_be).map(|it| it.reason)
+    }
+}
+
+/// The parameters, with commas, of a macro whose definition has these tokens from its name on, and is in this text; none where it may have none.
+fn parameters<'l, 't>(line: &'l [Token<'t>], text: &[u8]) -> &'l [Token<'t>] {
+    let [Token::Word(name), Token::Other(b'('), rest @ ..] = line else {
+        return &[];
+    };
+    // With a blank before it, the parenthesis is what the macro stands for.
+    let end = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
+    let next = end.and_then(|start| text.get(start + name.len()));
+    let close = rest.iter().position(|token| *token == Token::Other(b')'));
+    match (next, close) {
+        (Some(b'('), Some(close)) => &rest[..close],
+        _ => &[],
     }
 }
 
@@ -305,6 +343,9 @@ mod tests {
             "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
             "int i = 1'000; char c = '\"';\n#define D __DA ## TE__\n",
             "#define C(x, y) x##y\nC(as, m)(\"\\x2eincbin \\\"x\\\"\");",
+            "#define C(x, y) x##y\n#define T DA\n#define E TE\nchar *d = C(C(C(__, T), E\n,\n__\n),\n);",
+            "#define C(x, y) x##y\nchar *d = C(\"a\" __, DA) C(TE, __);",
+            "#define C(x, y) x##y\n#define D (DA)\n#define U (__)\n#define E (DA, TE, __)\nchar *d = M(U, D, E);",
             "#define C(x, y) x##y\nint a, s, m; C(__as, m__)(\".i\" \"nclude \\\"x\\\"\");",
             "#define M(x) __a##x##_\n#define N(x, y) M(x)\nM(sm_)(\".macro m\\n.endm\");",
         ] {
@@ -323,6 +364,8 @@ mod tests {
             "#define C(x, y) x##y\nC(as, m)(\"nop\"); char *s = \"#include <x>\";",
             "#define C(x, y) x##y\n# error \"Never include <a.h> directly;\\\n include <b.h> instead.\"\nint a, s, m;",
             "#define C(x, y) __##x##y\nint x __asm (\"y\");",
+            "#define C(x, y) x##y\n#define N(D, A, T, E) int D = A (T, E)\nint __, f(__);",
+            "#define C(x, y) x##y\ntemplate <class D, class A, class T, class E> struct X { D __; A a; T t; E e; };\nX<D, A, T, E> x;",
             "#define C(x, y) x##y\n#define asm __asm__\nint f(int a, int s, int m) { asm (\"nop\"); g(a, s, m); }",
         ] {
             assert_eq!(reason(text), None, "{text}");
