@@ -2,6 +2,7 @@
 //! definition, and the programs run.
 
 use repo_tests::binaries::{self, Binaries};
+use repo_tests::process::run;
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
 use repo_tests::tools;
@@ -802,6 +803,48 @@ fn an_error_of_the_source_is_said_once() {
         1,
         "{said}"
     );
+}
+
+/// Static functions that have names of their translation units in tickets have none of these in programs: these are the same wherever
+/// they were built.
+#[test]
+fn a_program_has_the_names_of_its_source() {
+    const TEXT: &str = "
+        int printf(const char *, ...);
+        static int table[4] = {1, 2, 3, 4};
+        __attribute__((noinline)) static int helper(int x) { table[x & 3] += x; return table[0]; }
+        int first(int x) { return helper(x) + 1; }
+        int second(int x) { return helper(x) + helper(x + 1); }
+        int main(int argc, char **argv) { printf(\"%d\\n\", first(argc) + second(argc)); return 0; }
+    ";
+    let machine = machine!();
+    let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    let build = |directory: &str| {
+        let directory = machine.scratch.join(directory);
+        std::fs::create_dir_all(&directory).expect("a directory can be made");
+        std::fs::write(directory.join("a.c"), TEXT).expect("written");
+        for (args, is_compile) in [
+            (["-c", "a.c", "-o", "a.o"], true),
+            (["a.o", "-lm", "-o", "a"], false),
+        ] {
+            let mut command = machine.scratch.command(Binaries::get().path("repo-cc"));
+            command
+                .arg(&machine.clang)
+                .args(["-O2"])
+                .args(args)
+                .current_dir(&directory);
+            run(command.env("REPO_CC_PRUNE", "1")).ok();
+            if is_compile {
+                let ticket = std::fs::read(directory.join("a.o")).expect("a ticket");
+                assert!(has(&ticket, b"helper.repo."), "nothing was promoted");
+            }
+        }
+        std::fs::read(directory.join("a")).expect("a program")
+    };
+    let program = build("here");
+    assert!(!has(&program, b".repo."));
+    assert!(has(&program, b"\0helper\0"));
+    assert!(program == build("there/below"), "they differ");
 }
 
 #[test]

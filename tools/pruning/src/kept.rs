@@ -12,7 +12,7 @@ use crate::protocol::{Defined, Report, State};
 use format_spec::digest::Digest;
 use format_spec::envelope::{put_number, take_number};
 use format_spec::ids::NameId;
-use format_spec::program::Index;
+use format_spec::program::{Index, PROMOTED};
 use rustc_hash::{FxHashMap, FxHashSet};
 use store::program::{ProgramError, Programs};
 
@@ -472,7 +472,7 @@ impl Kept {
 
 /// The name in the source of one in the module (`promote` of `walk.cpp`).
 fn shown(name: &[u8]) -> &[u8] {
-    let end = memchr::memmem::rfind(name, b".repo.");
+    let end = memchr::memmem::rfind(name, PROMOTED);
     &name[..end.unwrap_or(name.len())]
 }
 

@@ -12,6 +12,7 @@ use super::graft::range;
 use blake3::Hasher;
 use format_spec::digest::Digest;
 use format_spec::fragment::{SectionKind, WideFixupRecord};
+use format_spec::program::PROMOTED;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
@@ -20,8 +21,6 @@ const STT_FUNC: u8 = 2;
 const STT_OBJECT: u8 = 1;
 const STB_GLOBAL: u8 = 1;
 const SHF_MERGE: u32 = 0x10;
-/// What the names of promoted internals have in them (`walk.cpp`).
-const PROMOTED: &[u8] = b".repo.";
 
 /// What stands behind the names of internal functions.
 const INTERNAL: &[u8] = b" (internal)";
