@@ -60,6 +60,9 @@ pub fn compile(
             besides = memo.before_compile();
         }
     }
+    if is_pruned && captured.is_none() {
+        captured = Captured::new().ok();
+    }
     let ours: &[&str] = match compile.split_sections {
         true => &SECTION_OPTIONS,
         false => &[],
@@ -131,6 +134,9 @@ pub fn compile(
     drop(memo);
     run::end_like(ending)
 }
+
+/// What clang says if the plugin cannot be used.
+const UNLOADABLE: &[u8] = b"unable to load plugin";
 
 /// What came of a compile in which something was left out.
 enum Before {
@@ -208,7 +214,7 @@ impl Compiling<'_> {
     }
 
     /// Compiles what is new of a translation unit, if that can be.
-    fn only_what_is_new(&self, captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
+    fn only_what_is_new(&self, mut captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
         let log = self.asked.log;
         let (pruning, output) = match self.pruning() {
             Ok(found) => found,
@@ -236,11 +242,20 @@ impl Compiling<'_> {
             pruning.end();
             ending.map(Some)
         };
-        let Some(ending) = run(true, captured)? else {
+        let Some(ending) = run(true, captured.as_deref_mut())? else {
             return Ok(Before::Nothing);
         };
         if ending != Ending::Exit(0) {
-            return Ok(Before::InVain(ending));
+            // The plugin is loaded when the source is understood: what fails before that fails without it, too.
+            let said = captured.and_then(|captured| captured.so_far());
+            let is_of_plugin = |said: &[u8]| memchr::memmem::find(said, UNLOADABLE).is_some();
+            let is_of_source = ending == Ending::Exit(1)
+                && !pruning.has_report()
+                && said.is_some_and(|said| !said.is_empty() && !is_of_plugin(said));
+            return Ok(match is_of_source {
+                true => Before::Ended(ending),
+                false => Before::InVain(ending),
+            });
         }
         let path = output.path().display();
         let made = match output.publish(&mut importer) {

@@ -200,6 +200,11 @@ impl Captured {
         })
     }
 
+    /// What was written so far; `None` if it was too much.
+    pub fn so_far(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
+    }
+
     /// What was written; `None` if it was too much.
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         self.bytes

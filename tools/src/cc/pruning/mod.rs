@@ -214,6 +214,11 @@ impl Pruning {
         unsafe { env::remove_var(REQUEST_VARIABLE) };
     }
 
+    /// Whether the plugin has come to work.
+    pub fn has_report(&self) -> bool {
+        self.report_path().exists()
+    }
+
     fn report_path(&self) -> PathBuf {
         self.directory.path().join("report")
     }
