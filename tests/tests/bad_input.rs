@@ -259,6 +259,29 @@ fn inputs_that_are_not_there_or_no_objects() {
     );
 }
 
+/// `llvm-objcopy --strip-sections` leaves such objects: with all bytes, but nothing says what they are.
+#[test]
+fn an_object_without_section_headers_is_no_empty_one() {
+    let Some(program) = Program::tickets() else {
+        return;
+    };
+    let scratch = &program.scratch;
+    program.cc(&program.plain, &["-c", "value.c"]).ok();
+    let mut object = fs::read(scratch.join("value.o")).expect("an object");
+    const E_SHOFF: std::ops::Range<usize> = 0x28..0x30;
+    const E_SHNUM: std::ops::Range<usize> = 0x3c..0x40;
+    for field in [E_SHOFF, E_SHNUM] {
+        object[field].fill(0);
+    }
+    scratch.write("value.o", &object);
+    let said = ["value.o", "without section headers"];
+    program.link_fails_and_says(&said);
+    // Also where nothing refers to it.
+    scratch.write("main.c", "int main(void) { return 0; }\n");
+    program.cc(&program.ours, &["-c", "main.c"]).ok();
+    program.link_fails_and_says(&said);
+}
+
 #[test]
 fn an_undefined_symbol_is_an_error() {
     let Some(program) = Program::tickets() else {

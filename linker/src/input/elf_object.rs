@@ -110,6 +110,12 @@ impl<'a> ElfObject<'a> {
                 "ELF file of type {e_type} is neither relocatable nor shared"
             )));
         }
+        // What such a file defines, nothing says; taken for an empty object, it would be left out in silence.
+        if ehdr.e_shoff == 0 {
+            return Err(Malformed::Incompatible(
+                "relocatable object without section headers (removed by strip or objcopy --strip-sections?)".to_owned(),
+            ));
+        }
         let (shdrs, shstrndx) = section_headers(data, ehdr)?;
         let contents = |shdr: &Shdr, what| {
             elf::bytes(data, shdr.sh_offset, shdr.sh_size).ok_or(outside(what, shdr.sh_offset))
