@@ -107,6 +107,30 @@ fn compilers_find_the_linker() {
     assert!(line.contains("full link"), "rustc: {line:?}");
 }
 
+/// Who copies the programs copies those that are installed: all but the manual comes of them.
+#[test]
+fn without_the_program_that_writes_it_there_is_no_manual() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.join("programs")).expect("a directory");
+    for name in INSTALLED {
+        let program = Binaries::get().directory().join(name);
+        fs::copy(program, scratch.join("programs").join(name)).expect("a copy");
+    }
+    let mut command = scratch.command(Binaries::get().path("xtask"));
+    command.args(["install", "--prefix", "prefix", "--programs", "programs"]);
+    let done = run(&mut command).ok();
+    let said = done.errors();
+    assert!(said.contains("programs has no repo-manual"), "{said}");
+    assert!(!done.text().contains("manual pages"), "{}", done.text());
+    let prefix = scratch.join("prefix");
+    for name in INSTALLED {
+        assert!(prefix.join("bin").join(name).is_file(), "{name}");
+    }
+    assert!(!prefix.join("share/man").exists());
+    xtask(&scratch, &["--prefix", "prefix"]).ok();
+    assert!(prefix.join("share/man/man1/repo-ld.1").exists());
+}
+
 #[test]
 fn the_directory_of_compilers_stands_for_them() {
     let [_gcc] = require!("gcc");

@@ -33,6 +33,9 @@ const ONE_WORD_COMPILERS: [&str; 4] = ["repo-gcc", "repo-g++", "repo-clang", "re
 /// The directory for `PATH`.
 const COMPILERS: &str = "libexec/program-repository/compilers";
 
+/// The program that writes the manual pages and completions. It is not installed, so who hands on the others may lack it.
+const MANUAL: &str = "repo-manual";
+
 /// By what names compilers may ask for their linker in the directory for `-B`: those that `repo-cc` provides for, too. gcc
 /// takes `ld` or, with `-fuse-ld=`, one of the others (rustc says `-fuse-ld=lld`); `real-ld` is the first that gcc's
 /// collect2 looks for.
@@ -50,7 +53,7 @@ pub struct Arguments {
     /// Names of compilers to make links for, with commas between [default: all on PATH]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     compilers: Vec<String>,
-    /// Install the programs in DIR, rather than building them
+    /// Install the programs in DIR, rather than building them (the manual only if repo-manual is there, too)
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
     /// Remove what was installed below the prefix
@@ -81,14 +84,21 @@ pub fn install(arguments: &Arguments) -> Result<ExitCode> {
         Some(directory) => std::path::absolute(directory)?,
         None => {
             println!("building repo-cc, repo-ld, repo-dump, repo-gc …");
-            Binaries::release(&["repo-manual"])?.directory().to_owned()
+            Binaries::release(&[MANUAL])?.directory().to_owned()
         }
     };
+    let has_documents = programs.join(MANUAL).is_file();
     put(&place, &programs, &arguments.compilers).map_err(|error| match is_denied(&error) {
         true => anyhow!("{error:#}\n{}", hint_for_root(&programs, arguments)),
         false => error,
     })?;
-    tell(&prefix, &place);
+    if !has_documents {
+        eprintln!(
+            "xtask: no manual pages and no completions: {} has no {MANUAL} (cargo build --release -p manual makes it)",
+            programs.display()
+        );
+    }
+    tell(&prefix, &place, has_documents);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -131,7 +141,10 @@ fn put(place: &Path, programs: &Path, compilers: &[String]) -> Result<()> {
 }
 
 fn put_all(tree: &mut Tree, programs: &Path, compilers: &[String]) -> Result<()> {
-    let documents = documents(programs)?;
+    let documents = match programs.join(MANUAL) {
+        program if program.is_file() => Some(documents(&program)?),
+        _ => None,
+    };
     for program in INSTALLED {
         let to = Path::new("bin").join(program);
         tree.file(&programs.join(program), &to, 0o755)?;
@@ -149,9 +162,11 @@ fn put_all(tree: &mut Tree, programs: &Path, compilers: &[String]) -> Result<()>
     for name in LINKER_NAMES {
         tree.link(Path::new(LINKERS).join(name), "../../bin/repo-ld")?;
     }
-    for path in files_below(documents.path())? {
-        let below = path.strip_prefix(documents.path())?;
-        tree.file(&path, below, 0o644)?;
+    if let Some(documents) = &documents {
+        for path in files_below(documents.path())? {
+            let below = path.strip_prefix(documents.path())?;
+            tree.file(&path, below, 0o644)?;
+        }
     }
     let licence = project_root().join("LICENSE");
     tree.file(&licence, "share/doc/program-repository/LICENSE", 0o644)?;
@@ -159,10 +174,9 @@ fn put_all(tree: &mut Tree, programs: &Path, compilers: &[String]) -> Result<()>
 }
 
 /// The manual pages and completions, in a temporary directory as they are below the prefix.
-fn documents(programs: &Path) -> Result<tempfile::TempDir> {
+fn documents(program: &Path) -> Result<tempfile::TempDir> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let program = programs.join("repo-manual");
-    let status = Command::new(&program)
+    let status = Command::new(program)
         .arg(directory.path())
         .status()
         .with_context(|| format!("cannot run {}", program.display()))?;
@@ -250,11 +264,13 @@ fn hint_for_root(programs: &Path, arguments: &Arguments) -> String {
 }
 
 /// Says what is where, and how it is used.
-fn tell(prefix: &Path, place: &Path) {
+fn tell(prefix: &Path, place: &Path, has_documents: bool) {
     let prefix = prefix.display();
     println!("installed below {}:", place.display());
     println!("  {prefix}/bin: {}", INSTALLED.join(", "));
-    println!("  manual pages (man repo-ld), completions for bash, zsh and fish");
+    if has_documents {
+        println!("  manual pages (man repo-ld), completions for bash, zsh and fish");
+    }
     println!("to build with it:");
     println!("  make CC=\"repo-cc gcc\" CXX=\"repo-cc g++\"");
     println!("  make CC=repo-gcc CXX=repo-g++            # where CC must be one word");
