@@ -215,6 +215,11 @@ impl<'a> Archive<'a> {
         self.thin
     }
 
+    /// The bytes of the table of long names, which is empty where there is none.
+    pub fn long_names(&self) -> &'a [u8] {
+        self.long_names
+    }
+
     /// All ordinary members in the order of the file. After an error the iterator ends.
     pub fn members(&self) -> Members<'_, 'a> {
         Members {

@@ -1,11 +1,13 @@
-//! Writing an archive anew, with other bytes for some of its members.
+//! Writing an archive anew, with other bytes for some of its members; or a thin one, of whose members the files were changed.
 //!
 //! Order, names, times, owners and modes stay. The symbol index is made: of the members that stay, what it said of them (an
 //! archiver's plugin may know more of them than we do), of the others, and of all where there was none, what their symbol
 //! tables define. The form is GNU's (`/`, or `/SYM64/` where offsets need it, and `//`); a name that this has no place for (without
 //! bytes, or with the end of a line) stands before the member's bytes, as BSD has it.
 
-use crate::archive::{Archive, ArchiveError, ArchiveProblem};
+use crate::archive::{Archive, ArchiveError, ArchiveProblem, Member, MemberBody, THIN_MAGIC};
+use crate::file::MemberBytes;
+use crate::write::DOTTED_EXPLANATION;
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, Sym as _};
@@ -77,23 +79,44 @@ impl NewMember<'_> {
 /// Those of the archive, and of `replace`. The members of thin archives are not in them: they are passed over.
 pub fn with_members<E: From<ArchiveError>>(
     data: &[u8],
+    replace: impl FnMut(&str, &[u8]) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Option<Vec<u8>>, E> {
+    made_whole(data, |_| Ok(None), replace)
+}
+
+/// As [`with_members`], with what `outside` gives for a thin archive's members, by the last parts of their paths: the new one has
+/// them all in it.
+///
+/// # Errors
+/// Those of the archive, of `outside`, and of `replace`.
+pub fn made_whole<E: From<ArchiveError>>(
+    data: &[u8],
+    mut outside: impl FnMut(&Member<'_>) -> Result<Option<MemberBytes>, E>,
     mut replace: impl FnMut(&str, &[u8]) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Option<Vec<u8>>, E> {
     let archive = Archive::parse(data)?;
-    let mut indexed: HashMap<u64, Vec<Cow<'_, [u8]>>> = HashMap::new();
-    let index = archive.symbols();
-    let has_index = index.is_some();
-    for symbol in index.into_iter().flatten() {
-        let (name, member) = symbol?;
-        indexed.entry(member).or_default().push(name.into());
+    let mut indexed = indexed(&archive)?;
+    let has_index = archive.symbols().is_some();
+    let mut from_outside = Vec::new();
+    for member in archive.members() {
+        let member = member?;
+        from_outside.push(match member.body {
+            MemberBody::Inline(_) => None,
+            _ => outside(&member)?,
+        });
     }
     let mut members = Vec::new();
     let mut any = false;
-    for member in archive.members() {
+    for (member, from_outside) in archive.members().zip(&from_outside) {
         let member = member?;
-        let Some(body) = archive.inline_data(&member) else {
+        let Some(body) = archive.inline_data(&member).or(from_outside.as_deref()) else {
             continue;
         };
+        let name = match from_outside {
+            Some(_) => member.name.rsplit(|byte| *byte == b'/').next(),
+            None => None,
+        };
+        let name = name.unwrap_or(member.name);
         let replaced = replace(&member.display_name(), body)?;
         any |= replaced.is_some();
         let at = member.header_offset as usize;
@@ -111,13 +134,113 @@ pub fn with_members<E: From<ArchiveError>>(
         };
         members.push(NewMember {
             facts: &data[at..at + HEADER][FACTS],
-            name: member.name,
-            form: NameForm::of(member.name).ok_or(no_form)?,
+            name,
+            form: NameForm::of(name).ok_or(no_form)?,
             body: replaced.map_or(Cow::Borrowed(body), Cow::Owned),
             symbols,
         });
     }
     Ok(any.then(|| write(&members)))
+}
+
+/// Where a member of a thin archive is now.
+pub struct Outside {
+    /// Its bytes.
+    pub bytes: MemberBytes,
+    /// Where its header is, if it is in another archive.
+    pub place: Option<u64>,
+}
+
+/// The bytes of the thin archive `data` for members that are as `outside` says now: with their sizes, their places in other archives,
+/// and an index of what they define.
+///
+/// # Errors
+/// Those of the archive, and of `outside`.
+pub fn thin_again<E: From<ArchiveError>>(
+    data: &[u8],
+    mut outside: impl FnMut(&Member<'_>) -> Result<Outside, E>,
+) -> Result<Vec<u8>, E> {
+    let archive = Archive::parse(data)?;
+    let mut indexed = indexed(&archive)?;
+    let has_index = archive.symbols().is_some();
+    let mut headers = Vec::new();
+    let mut symbols = Vec::new();
+    for member in archive.members() {
+        let member = member?;
+        let no_form = || ArchiveError {
+            offset: member.header_offset,
+            problem: ArchiveProblem::Name,
+        };
+        let now = outside(&member)?;
+        let at = member.header_offset as usize;
+        let field = &data[at..at + SHORT];
+        let field = match (&member.body, now.place) {
+            (MemberBody::Nested { .. }, Some(place)) => {
+                let colon = field.iter().position(|byte| *byte == b':');
+                let name = &field[..colon.ok_or_else(no_form)?];
+                [name, format!(":{place}").as_bytes()].concat()
+            }
+            _ => field.to_vec(),
+        };
+        if field.len() > SHORT {
+            return Err(no_form().into());
+        }
+        header(
+            &mut headers,
+            &field,
+            &data[at..at + HEADER][FACTS],
+            now.bytes.len(),
+        );
+        let of_ticket = |names: &[Cow<'_, [u8]>]| {
+            names
+                .iter()
+                .any(|name| **name == *DOTTED_EXPLANATION.as_bytes())
+        };
+        let known = indexed.remove(&member.header_offset).unwrap_or_default();
+        symbols.push(match has_index && !of_ticket(&known) {
+            true => known,
+            false => {
+                let names = defined(&now.bytes).into_iter();
+                names.map(|name| Cow::Owned(name.to_vec())).collect()
+            }
+        });
+    }
+    let names = archive.long_names();
+    let table = match names.len() {
+        0 => 0,
+        size => HEADER + size.next_multiple_of(2),
+    };
+    let count: usize = symbols.iter().map(Vec::len).sum();
+    let bytes: usize = symbols.iter().flatten().map(|name| name.len() + 1).sum();
+    let word = 4;
+    let index = (word * (1 + count) + bytes).next_multiple_of(2);
+    // Headers only, so no offset needs more bits.
+    let first = MAGIC.len() + HEADER + index + table;
+    let offsets: Vec<u64> = (0..symbols.len())
+        .map(|number| (first + number * HEADER) as u64)
+        .collect();
+    let mut out = THIN_MAGIC.to_vec();
+    let of_members: Vec<_> = symbols.iter().map(Vec::as_slice).collect();
+    write_index(&mut out, word, index, &of_members, &offsets);
+    if table != 0 {
+        header(&mut out, b"//", &[b' '; 32], names.len());
+        body(&mut out, &[], names);
+    }
+    out.extend_from_slice(&headers);
+    Ok(out)
+}
+
+/// The names that an index has of members, by where their headers are.
+type Indexed<'a> = HashMap<u64, Vec<Cow<'a, [u8]>>>;
+
+/// What the index of an archive says of each member, by where its header is.
+fn indexed<'a>(archive: &Archive<'a>) -> Result<Indexed<'a>, ArchiveError> {
+    let mut indexed = Indexed::new();
+    for symbol in archive.symbols().into_iter().flatten() {
+        let (name, member) = symbol?;
+        indexed.entry(member).or_default().push(name.into());
+    }
+    Ok(indexed)
 }
 
 /// The symbols of an object that an index has: those that it defines for others. None of what is no ELF object.
@@ -180,24 +303,11 @@ fn write(members: &[NewMember<'_>]) -> Vec<u8> {
 
     let mut out = Vec::with_capacity(size);
     out.extend_from_slice(MAGIC);
-    let name: &[u8] = if word == 4 { b"/" } else { b"/SYM64/" };
-    let facts = format!("{:<12}{:<6}{:<6}{:<8}", 0, 0, 0, 0);
-    header(&mut out, name, facts.as_bytes(), index);
-    let start = out.len();
-    let number = |out: &mut Vec<u8>, number: u64| {
-        out.extend_from_slice(&number.to_be_bytes()[8 - word..]);
-    };
-    number(&mut out, symbols as u64);
-    for (member, offset) in members.iter().zip(&offsets) {
-        for _ in &member.symbols {
-            number(&mut out, *offset);
-        }
-    }
-    for name in members.iter().flat_map(|member| &member.symbols) {
-        out.extend_from_slice(name);
-        out.push(0);
-    }
-    out.resize(start + index, 0);
+    let of_members: Vec<_> = members
+        .iter()
+        .map(|member| member.symbols.as_slice())
+        .collect();
+    write_index(&mut out, word, index, &of_members, &offsets);
     if !long_names.is_empty() {
         header(&mut out, b"//", &[b' '; 32], long_names.len());
         body(&mut out, &[], &long_names);
@@ -207,6 +317,35 @@ fn write(members: &[NewMember<'_>]) -> Vec<u8> {
         body(&mut out, member.before(), &member.body);
     }
     out
+}
+
+/// Appends an index of `size` bytes: the symbols of each member, whose header is at the offset of the same number.
+fn write_index(
+    out: &mut Vec<u8>,
+    word: usize,
+    size: usize,
+    symbols: &[&[Cow<'_, [u8]>]],
+    offsets: &[u64],
+) {
+    let name: &[u8] = if word == 4 { b"/" } else { b"/SYM64/" };
+    let facts = format!("{:<12}{:<6}{:<6}{:<8}", 0, 0, 0, 0);
+    header(out, name, facts.as_bytes(), size);
+    let start = out.len();
+    let count: usize = symbols.iter().map(|names| names.len()).sum();
+    let number = |out: &mut Vec<u8>, number: u64| {
+        out.extend_from_slice(&number.to_be_bytes()[8 - word..]);
+    };
+    number(out, count as u64);
+    for (names, offset) in symbols.iter().zip(offsets) {
+        for _ in *names {
+            number(out, *offset);
+        }
+    }
+    for name in symbols.iter().copied().flatten() {
+        out.extend_from_slice(name);
+        out.push(0);
+    }
+    out.resize(start + size, 0);
 }
 
 /// Appends a header. `name` has at most 16 bytes, which need not be characters.

@@ -12,9 +12,9 @@ use crate::ticket::{Ticket, TicketError};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Larger files are mapped: tickets are not so large, but archives can be.
 const MOST_READ: u64 = 4 << 20;
@@ -151,19 +151,84 @@ fn member_ticket(
         return Ticket::claimed(bytes);
     }
     // A thin archive. Where the file is gone, there is no ticket either.
-    let Ok(Some(bytes)) = Contents::of_file(&member.thin_path(path)) else {
-        return Ok(None);
-    };
-    let MemberBody::Nested { header_offset } = member.body else {
-        return Ticket::claimed(&bytes);
-    };
-    let Ok(nested) = Archive::parse(&bytes) else {
-        return Ok(None);
-    };
-    match nested.member_at(header_offset) {
-        Ok(member) => nested
-            .inline_data(&member)
-            .map_or(Ok(None), Ticket::claimed),
+    match member_bytes(path, member) {
+        Ok(bytes) => Ticket::claimed(&bytes),
         Err(_) => Ok(None),
     }
+}
+
+/// The bytes of a thin archive's member, which are in another file.
+pub struct MemberBytes {
+    contents: Contents,
+    range: Range<usize>,
+}
+
+impl Deref for MemberBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.contents[self.range.clone()]
+    }
+}
+
+/// Why a thin archive's member cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// The file system says so.
+    #[error("{}: cannot read", .0.display())]
+    Io(PathBuf, #[source] io::Error),
+    /// It is in none.
+    #[error("{}: no regular file", .0.display())]
+    NoFile(PathBuf),
+    /// The archive that it is in has no member there.
+    #[error("{}: no archive with a member at {at:#x}; make the thin archive again (ar)", path.display())]
+    NoMember {
+        /// That archive.
+        path: PathBuf,
+        /// Where the member's header should be.
+        at: u64,
+    },
+}
+
+/// Reads a member of the thin archive at `path`.
+///
+/// # Errors
+/// If its file is not there, cannot be read, or has it not.
+pub fn member_bytes(path: &Path, member: &Member<'_>) -> Result<MemberBytes, MemberError> {
+    let place = match member.body {
+        MemberBody::Nested { header_offset } => Some(header_offset),
+        _ => None,
+    };
+    bytes_at(&member.thin_path(path), place)
+}
+
+/// Reads the file at `path`; or, of an archive, the member whose header is at `place`.
+///
+/// # Errors
+/// As [`member_bytes`].
+pub fn bytes_at(path: &Path, place: Option<u64>) -> Result<MemberBytes, MemberError> {
+    let contents = Contents::of_file(path)
+        .map_err(|error| MemberError::Io(path.to_owned(), error))?
+        .ok_or_else(|| MemberError::NoFile(path.to_owned()))?;
+    let range = match place {
+        None => 0..contents.len(),
+        Some(at) => {
+            let range = Archive::parse(&contents).and_then(|nested| {
+                // An offset into the middle of some member may look like a header, too.
+                let is_it = |member: &Result<Member<'_>, _>| match member {
+                    Ok(member) => member.header_offset == at,
+                    Err(_) => true,
+                };
+                nested.members().find(is_it).transpose()
+            });
+            match range.map(|found| found.map(|member| member.body)) {
+                Ok(Some(MemberBody::Inline(range))) => range,
+                _ => {
+                    let path = path.to_owned();
+                    return Err(MemberError::NoMember { path, at });
+                }
+            }
+        }
+    };
+    Ok(MemberBytes { contents, range })
 }

@@ -105,8 +105,9 @@ pub struct Action {
     /// Write the compilation of a ticket (or with this digest) as an ELF object
     ///
     /// Of an archive that holds tickets: an archive of objects, in the same
-    /// order and with the same names. Of a directory: of all tickets and such
-    /// archives below it (other files are not copied).
+    /// order and with the same names (of a thin one in place: of the files that
+    /// it names, too). Of a directory: of all tickets and such archives below it
+    /// (other files are not copied).
     #[arg(long, value_name = "TICKET", requires = "place")]
     pub materialize: Option<String>,
 }

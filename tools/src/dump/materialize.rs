@@ -2,13 +2,18 @@
 //!
 //! Each file is written beside its place, and renamed into it: who looks sees the old one or the new one, whole. In place it
 //! keeps mode, owner and time of modification: it is what it was, so nothing that was made of it has to be made again.
+//!
+//! A thin archive is a list of files. In place, those are made objects first, and the list is made to fit them; elsewhere
+//! becomes an ordinary archive, which needs no other files.
 
 use super::output::{Text, View};
-use ::tickets::archive::{Archive, ArchiveError};
-use ::tickets::file::Contents;
-use ::tickets::{Ticket, TicketError, archive_writer, edits, within_fat};
+use ::tickets::archive::{Archive, ArchiveError, Member, MemberBody, THIN_MAGIC};
+use ::tickets::archive_writer::{self, Outside};
+use ::tickets::file::{Contents, MemberError, bytes_at, member_bytes};
+use ::tickets::{DOTTED_EXPLANATION, Ticket, TicketError, edits, is_ticket, within_fat};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -71,6 +76,10 @@ pub struct Maker<'a> {
     environment: Environment,
     /// Those of the tickets so far.
     repositories: Vec<(PathBuf, Repository)>,
+    /// The files that were replaced in place; of archives where each member's header was, and is.
+    replaced: HashMap<PathBuf, HashMap<u64, u64>>,
+    /// Whether directories are made where they are missing, as in the tree.
+    makes_directories: bool,
     report: Report,
 }
 
@@ -81,6 +90,8 @@ impl<'a> Maker<'a> {
             option,
             environment: Environment::current(),
             repositories: Vec::new(),
+            replaced: HashMap::new(),
+            makes_directories: false,
             report: Report::default(),
         }
     }
@@ -92,6 +103,7 @@ impl<'a> Maker<'a> {
     /// that is told, and counted in the report.
     pub fn make(mut self, path: &Path, place: Place<'_>) -> Result<Report> {
         if path.is_dir() {
+            self.makes_directories = matches!(place, Place::At(_));
             self.tree(path, place)?;
             return Ok(self.report);
         }
@@ -100,24 +112,43 @@ impl<'a> Maker<'a> {
             Place::At(output) => output.to_owned(),
             Place::InPlace => fs::canonicalize(path).with_context(|| cannot_read(path))?,
         };
-        let Some((bytes, objects)) = self.made(path)? else {
-            match place {
-                Place::InPlace if is_object_or_archive(path) => return Ok(self.report),
-                _ => bail!(
-                    "{}: not a ticket, and no archive of tickets",
-                    path.display()
-                ),
+        if let (Place::InPlace, Kind::ThinArchive) = (place, kind_of(&target)) {
+            for file in files_of_thin(path)? {
+                self.file(&file, &file, place)?;
             }
-        };
-        put(path, &target, place, &bytes)?;
-        self.report.files += 1;
-        self.report.objects += objects;
+        }
+        let has_tickets = self.file(path, &target, place)?;
+        let may_have_none = matches!(place, Place::InPlace) && kind_of(path) != Kind::Other;
+        if !has_tickets && !may_have_none {
+            bail!(
+                "{}: not a ticket, and no archive of tickets",
+                path.display()
+            );
+        }
         Ok(self.report)
     }
 
-    /// The bytes that are to take the place of the file at `path`, and how many objects are in them that were tickets.
-    /// `None` if it has none.
-    fn made(&mut self, path: &Path) -> Result<Option<(Vec<u8>, u64)>> {
+    /// Makes what is to be at `target` of the file at `path`. Whether it has tickets.
+    fn file(&mut self, path: &Path, target: &Path, place: Place<'_>) -> Result<bool> {
+        let Some(made) = self.made(path, place)? else {
+            return Ok(false);
+        };
+        if let (true, Some(directory)) = (self.makes_directories, target.parent()) {
+            let cannot = || format!("{}: cannot make", directory.display());
+            fs::create_dir_all(directory).with_context(cannot)?;
+        }
+        put(path, target, place, &made.bytes)?;
+        if let Place::InPlace = place {
+            let target = fs::canonicalize(target).with_context(|| cannot_read(target))?;
+            self.replaced.insert(target, made.moved);
+        }
+        self.report.files += 1;
+        self.report.objects += made.objects;
+        Ok(true)
+    }
+
+    /// What is to take the place of the file at `path`. `None` if it has no tickets.
+    fn made(&mut self, path: &Path, place: Place<'_>) -> Result<Option<Made>> {
         let contents = Contents::of_file(path).with_context(|| cannot_read(path))?;
         let Some(contents) = contents else {
             bail!("{}: not a ticket, but no regular file", path.display());
@@ -125,28 +156,96 @@ impl<'a> Maker<'a> {
         if !Archive::is_archive(&contents) {
             let object = self.object(path, &contents);
             let object = object.with_context(|| path.display().to_string())?;
-            return Ok(object.map(|object| (object, 1)));
+            return Ok(object.map(|bytes| Made {
+                bytes,
+                objects: 1,
+                moved: HashMap::new(),
+            }));
         }
         let archive = Archive::parse(&contents).with_context(|| path.display().to_string())?;
-        if archive.is_thin() {
-            return match has_tickets(path, &contents) {
-                false => Ok(None),
-                true => bail!(
-                    "{}: a thin archive holds no members, only their names: \
-                     materialize the files that it names, and make it again (ar)",
-                    path.display()
-                ),
-            };
+        if let (Place::InPlace, true) = (place, archive.is_thin()) {
+            return self.thin_again(path, &archive, &contents);
+        }
+        // What is needed of a thin archive that holds no ticket may not be there.
+        if archive.is_thin() && !has_tickets(path, &contents) {
+            return Ok(None);
         }
         let mut objects = 0;
-        let made = archive_writer::with_members(&contents, |name, body| {
+        let outside = |member: &Member<'_>| match member_bytes(path, member) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => Err(Failed::of_member(path, error)),
+        };
+        let made = archive_writer::made_whole(&contents, outside, |name, body| {
             let object = self.object(path, body);
             let object = object.with_context(|| format!("{}({name})", path.display()))?;
             objects += u64::from(object.is_some());
             Ok::<_, Failed>(object)
         });
+        let bytes = match made {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(Failed(error)) => return Err(error),
+        };
+        let moved = match archive.is_thin() {
+            true => HashMap::new(),
+            false => header_offsets(&archive)?
+                .into_iter()
+                .zip(header_offsets(&Archive::parse(&bytes)?)?)
+                .collect(),
+        };
+        Ok(Some(Made {
+            bytes,
+            objects,
+            moved,
+        }))
+    }
+
+    /// The thin archive at `path` as it fits files that were tickets. `None` if it names none of these.
+    fn thin_again(
+        &self,
+        path: &Path,
+        archive: &Archive<'_>,
+        contents: &[u8],
+    ) -> Result<Option<Made>> {
+        let mut is_of_tickets = has_tickets(path, contents);
+        for symbol in archive.symbols().into_iter().flatten() {
+            is_of_tickets |= symbol?.0 == DOTTED_EXPLANATION.as_bytes();
+        }
+        for member in archive.members() {
+            let file = fs::canonicalize(member?.thin_path(path));
+            is_of_tickets |= file.is_ok_and(|file| self.replaced.contains_key(&file));
+        }
+        if !is_of_tickets {
+            return Ok(None);
+        }
+        let made = archive_writer::thin_again(contents, |member| {
+            let file = member.thin_path(path);
+            let place = match member.body {
+                MemberBody::Nested { header_offset } => {
+                    let file = fs::canonicalize(&file).unwrap_or_default();
+                    let moved = self.replaced.get(&file);
+                    let now = moved.and_then(|moved| moved.get(&header_offset));
+                    Some(now.copied().unwrap_or(header_offset))
+                }
+                _ => None,
+            };
+            let bytes = bytes_at(&file, place).map_err(|error| Failed::of_member(path, error))?;
+            if is_ticket(&bytes) {
+                return Err(Failed(anyhow!(
+                    "{}: a thin archive, whose member {} is a ticket: materialize that first",
+                    path.display(),
+                    file.display()
+                )));
+            }
+            Ok(Outside { bytes, place })
+        });
         match made {
-            Ok(made) => Ok(made.map(|made| (made, objects))),
+            Ok(bytes) if bytes == contents => Ok(None),
+            Ok(bytes) => Ok(Some(Made {
+                bytes,
+                objects: 0,
+                moved: HashMap::new(),
+            })),
             Err(Failed(error)) => Err(error),
         }
     }
@@ -195,6 +294,8 @@ impl<'a> Maker<'a> {
     /// All files below `root`. Symbolic links are not followed.
     fn tree(&mut self, root: &Path, place: Place<'_>) -> Result<()> {
         let mut directories = vec![root.to_owned()];
+        // They come last: what they name may be anywhere.
+        let mut thin_archives = Vec::new();
         while let Some(directory) = directories.pop() {
             let entries = fs::read_dir(&directory).with_context(|| cannot_read(&directory))?;
             let mut entries: Vec<_> = entries
@@ -205,12 +306,17 @@ impl<'a> Maker<'a> {
                 let path = entry.path();
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => directories.push(path),
-                    Ok(kind) if kind.is_file() && is_object_or_archive(&path) => {
-                        self.file_of_tree(root, &path, place);
-                    }
+                    Ok(kind) if kind.is_file() => match kind_of(&path) {
+                        Kind::ThinArchive => thin_archives.push(path),
+                        Kind::ObjectOrArchive => self.file_of_tree(root, &path, place),
+                        Kind::Other => {}
+                    },
                     _ => {}
                 }
             }
+        }
+        for path in thin_archives {
+            self.file_of_tree(root, &path, place);
         }
         Ok(())
     }
@@ -220,33 +326,56 @@ impl<'a> Maker<'a> {
             Place::InPlace => path.to_owned(),
             Place::At(output) => output.join(path.strip_prefix(root).unwrap_or(path)),
         };
-        let make = |maker: &mut Self| -> Result<Option<u64>> {
-            let Some((bytes, objects)) = maker.made(path)? else {
-                return Ok(None);
-            };
-            if let (Place::At(_), Some(directory)) = (place, target.parent()) {
-                let cannot = || format!("{}: cannot make", directory.display());
-                fs::create_dir_all(directory).with_context(cannot)?;
-            }
-            put(path, &target, place, &bytes)?;
-            Ok(Some(objects))
-        };
-        match make(self) {
-            Ok(None) => {}
-            Ok(Some(objects)) => {
-                self.report.files += 1;
-                self.report.objects += objects;
-            }
-            Err(error) => {
-                self.report.failed += 1;
-                linker::tell!("repo-dump: {}", store::describe(error.as_ref()));
-            }
+        if let Err(error) = self.file(path, &target, place) {
+            self.report.failed += 1;
+            linker::tell!("repo-dump: {}", store::describe(error.as_ref()));
         }
     }
 }
 
+/// What takes the place of a file.
+struct Made {
+    bytes: Vec<u8>,
+    /// Objects in it that were tickets.
+    objects: u64,
+    /// Of an archive where each member's header was, and is.
+    moved: HashMap<u64, u64>,
+}
+
+fn header_offsets(archive: &Archive<'_>) -> Result<Vec<u64>> {
+    let offsets = archive.members().map(|member| Ok(member?.header_offset));
+    offsets.collect()
+}
+
+/// The files that a thin archive names, each once.
+fn files_of_thin(path: &Path) -> Result<Vec<PathBuf>> {
+    let contents = Contents::of_file(path).with_context(|| cannot_read(path))?;
+    let Some(contents) = contents else {
+        return Ok(Vec::new());
+    };
+    let archive = Archive::parse(&contents).with_context(|| path.display().to_string())?;
+    let mut files = Vec::new();
+    for member in archive.members() {
+        let member = member.with_context(|| path.display().to_string())?;
+        let file = member.thin_path(path);
+        let file = fs::canonicalize(&file).with_context(|| cannot_read(&file))?;
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    Ok(files)
+}
+
 /// An error that is ours, or the archive's.
 struct Failed(anyhow::Error);
+
+impl Failed {
+    /// A member of the thin archive at `path` cannot be read.
+    fn of_member(path: &Path, error: MemberError) -> Failed {
+        let thin = format!("{}: a thin archive", path.display());
+        Failed(anyhow::Error::new(error).context(thin))
+    }
+}
 
 impl From<ArchiveError> for Failed {
     fn from(error: ArchiveError) -> Failed {
@@ -278,8 +407,16 @@ fn has_tickets(path: &Path, contents: &[u8]) -> bool {
     matches!(look_into(path, contents), TicketFile::Archive { tickets, .. } if !tickets.is_empty())
 }
 
-/// Whether a file begins like an archive or a relocatable object.
-fn is_object_or_archive(path: &Path) -> bool {
+/// What a file is by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A relocatable object, or an archive with its members in it.
+    ObjectOrArchive,
+    ThinArchive,
+    Other,
+}
+
+fn kind_of(path: &Path) -> Kind {
     let mut start = [0; 18];
     let opened = File::options()
         .read(true)
@@ -287,7 +424,11 @@ fn is_object_or_archive(path: &Path) -> bool {
         .open(path)
         .and_then(|mut file| file.read_exact(&mut start));
     let is_object = start.starts_with(b"\x7fELF") && start[16..] == [1, 0];
-    opened.is_ok() && (Archive::is_archive(&start) || is_object)
+    match opened {
+        Ok(()) if start.starts_with(THIN_MAGIC) => Kind::ThinArchive,
+        Ok(()) if is_object || Archive::is_archive(&start) => Kind::ObjectOrArchive,
+        _ => Kind::Other,
+    }
 }
 
 /// Writes `bytes`, which were made of the file at `path`, to `target`.
