@@ -125,6 +125,83 @@ pub fn classify(family: Family, args: &[OsString]) -> Action {
     line.action(family, args.len())
 }
 
+/// A call that compiles, and perhaps links what it compiles.
+#[derive(Debug)]
+pub struct Whole {
+    /// Whether it does not link.
+    pub compile_only: bool,
+    /// The argument of `-o`.
+    pub output: Option<OsString>,
+    /// What is compiled.
+    pub sources: Vec<Source>,
+    /// What only the linker reads: files, and options for it.
+    pub for_linker: Vec<OsString>,
+    /// All words but the inputs.
+    pub words: Vec<Word>,
+    /// Why it cannot be taken apart.
+    pub reason: Option<&'static str>,
+}
+
+/// Reads a command line as [`classify`] does; `None` if it makes neither objects of sources nor a link.
+pub fn whole(family: Family, args: &[OsString]) -> Option<Whole> {
+    let mut line = Line::default();
+    if line.read(family, args).is_some() || line.no_object.is_some() || line.assembly {
+        return None;
+    }
+    let has = |wanted: Input| line.inputs.iter().any(|(input, _)| *input == wanted);
+    let is_of_a_kind = |(language, is_given, _): &(Language, bool, usize)| {
+        *language != Language::Other && !is_given
+    };
+    let names_outputs = line.dependencies.file.is_some() || line.dependencies.names_target;
+    let is_probe = |(_, name): &(Input, OsString)| is_question(name);
+    let reason = match () {
+        () if line.other_machine => Some("not for x86-64"),
+        () if line.asks_for_linker || line.end_of_options.is_some() => Some("-- or a question"),
+        () if line.lto => Some("link-time optimization"),
+        () if has(Input::Header) || has(Input::Offload) => Some("not only sources"),
+        () if line.inputs.iter().any(is_probe) => Some("a question of a configure script"),
+        () if line.inputs.iter().any(|(_, name)| name == "-") => Some("standard input"),
+        () if !line.languages.iter().all(is_of_a_kind) => Some("neither C, C++ nor assembly"),
+        () if line.compile_only && names_outputs => Some("a dependency file of several steps"),
+        () if line.compile_only && line.output.is_some() => Some("an output of several steps"),
+        () => None,
+    };
+    let (sources, for_linker) = sources(line.inputs, line.languages);
+    Some(Whole {
+        compile_only: line.compile_only,
+        output: line.output,
+        sources,
+        for_linker,
+        words: line.words,
+        reason,
+    })
+}
+
+/// The sources among the inputs, and the others.
+fn sources(
+    inputs: Vec<(Input, OsString)>,
+    languages: Vec<(Language, bool, usize)>,
+) -> (Vec<Source>, Vec<OsString>) {
+    let makes_object =
+        |(input, _): &(Input, OsString)| matches!(input, Input::Source | Input::Assembly);
+    let (sources, others): (Vec<_>, Vec<_>) = inputs.into_iter().partition(makes_object);
+    let sources = sources.into_iter().zip(languages);
+    let sources = sources.map(|((_, name), (language, is_given, position))| Source {
+        name,
+        language,
+        is_given,
+        position,
+    });
+    let others = others.into_iter().map(|(_, name)| name);
+    (sources.collect(), others.collect())
+}
+
+/// Whether a source is a question of a configure script: its object is read in ways that no ticket allows (for strings that tell
+/// the order of bytes), and thrown away.
+fn is_question(name: &OsStr) -> bool {
+    std::path::Path::new(name).file_stem() == Some(OsStr::new("conftest"))
+}
+
 /// What has been read of a command line.
 #[derive(Default)]
 struct Line {
@@ -394,10 +471,7 @@ impl Line {
             };
         }
         let makes_object = |input: &Input| matches!(input, Input::Source | Input::Assembly);
-        // Its object is read in ways that no ticket allows (for strings that tell the order of bytes), and thrown away.
-        let is_probe = |(_, name): &(Input, OsString)| {
-            std::path::Path::new(name).file_stem() == Some(OsStr::new("conftest"))
-        };
+        let is_probe = |(_, name): &(Input, OsString)| is_question(name);
         if self.inputs.iter().any(is_probe) {
             return pass("a question of a configure script");
         }
@@ -419,21 +493,13 @@ impl Line {
             (family == Family::Gcc || has(Input::Source)) && !self.words.iter().any(embeds_bitcode);
         let names_output = self.output.is_some();
         let for_linker = has(Input::ForLinker);
-        let sources = (self.inputs.into_iter())
-            .filter(|(input, _)| makes_object(input))
-            .zip(self.languages)
-            .map(|((_, name), (language, is_given, position))| Source {
-                name,
-                language,
-                is_given,
-                position,
-            });
+        let (sources, _) = sources(self.inputs, self.languages);
         Action::Compile(Box::new(Compile {
             outputs,
             // clang warns of options that it has no use for, and refuses these together with bitcode.
             split_sections,
             names_output,
-            sources: sources.collect(),
+            sources,
             dependencies: self.dependencies,
             words: self.words,
             for_linker,

@@ -125,6 +125,11 @@ impl<'a> Importer<'a> {
         Ok(self.repository(target)?.path().to_owned())
     }
 
+    /// Whether the user was told of repositories that are not used.
+    pub fn has_told(&self) -> bool {
+        !self.ignored.is_empty()
+    }
+
     /// Adds an object to the repository of its place.
     fn add(
         &mut self,

@@ -7,6 +7,7 @@ use super::pruning::Wish;
 use super::run;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Programs that run the compiler that follows them, as we do.
@@ -87,6 +88,12 @@ impl Invocation {
             compiler,
             tool: Tool::parse(&name),
         })
+    }
+
+    /// Whether the program is a driver of C++, which takes C for it.
+    pub fn is_driver_of_cxx(&self) -> bool {
+        let name = Path::new(&self.program.argv0).file_name();
+        name.is_some_and(|name| name.as_bytes().windows(2).any(|two| two == b"++"))
     }
 
     /// Becomes the program.

@@ -5,6 +5,7 @@
 //! cli ─▶ compiler ─▶ response ─▶ classify ─┬─▶ run::exec           everything else
 //!        who runs    @files      what for  ├─▶ linker_dir, exec    links: with repo-ld
 //!                                          ├─▶ compile             compiles: tickets
+//!                                          ├─▶ several             many compiles, or with a link: one after another
 //!                                          └─▶ rustc               libraries of Rust: as they were made before
 //! ```
 //!
@@ -34,6 +35,7 @@ mod publish;
 mod response;
 mod run;
 mod rustc;
+mod several;
 
 use archive_tool::Tool;
 use classify::Action;
@@ -100,7 +102,6 @@ pub fn main() -> ExitCode {
         Ok(invocation) => invocation,
         Err((code, message)) => return fail(code, &message),
     };
-    hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
@@ -109,6 +110,11 @@ pub fn main() -> ExitCode {
         pruning: Wish::read(options.verify, options.explain),
         log: &log,
     };
+    // The steps begin as this process did, so nothing is handed on to them.
+    if let Err((code, message)) = several::carry_out(&invocation, ourselves.are_inner(), &asked) {
+        return fail(code, &message);
+    }
+    hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
     let Err((code, message)) = invocation.carry_out(&ourselves, &asked);
     fail(code, &message)
 }

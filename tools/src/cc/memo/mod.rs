@@ -155,11 +155,8 @@ impl<'a> Memo<'a> {
         if source.name == "-" {
             return Err("the source is standard input");
         }
-        let is_driver_of_cxx = Path::new(&invocation.program.argv0)
-            .file_name()
-            .is_some_and(|name| name.as_bytes().windows(2).any(|two| two == b"++"));
         let language = match source.language {
-            Language::C if is_driver_of_cxx && !source.is_given => Language::Cxx,
+            Language::C if invocation.is_driver_of_cxx() && !source.is_given => Language::Cxx,
             Language::Other => return Err("neither C, C++ nor assembly"),
             language => language,
         };
