@@ -248,3 +248,48 @@ fn it_is_said_why_a_call_is_done_as_it_stands() {
         it.executes("program");
     });
 }
+
+/// The steps make no link larger, and take the room from none: an output gets it if there would be a repository without them.
+#[test]
+fn links_are_incremental_where_they_were() {
+    Field::each(|it| {
+        let ours = Binaries::get().path("repo-cc");
+        let link = |repository: bool, other: &str| {
+            let log = it.scratch.join("log");
+            let _ = fs::remove_file(&log);
+            let mut command = it.scratch.command(ours);
+            command.env_remove("REPO_LD_INCREMENTAL");
+            if !repository {
+                command.env_remove("REPO_FILE");
+            }
+            command.arg("--log").arg(&log).arg(&it.compiler);
+            let words = it.words(&["-Iinc", "a.c", other, "-o", "program"]);
+            run(command.args(words)).ok();
+            it.executes("program");
+            let size = fs::metadata(it.scratch.join("program")).unwrap().len();
+            (fs::read_to_string(&log).unwrap(), size)
+        };
+        let edit = |text: &str| {
+            let name = format!("a.{}", it.suffix);
+            let before = fs::read_to_string(it.scratch.join(&name)).unwrap();
+            it.scratch.write(&name, before + text);
+        };
+        let (log, small) = link(false, "b.c");
+        assert!(log.contains("full link (no placement"), "{log}");
+        it.hits(&["-c", "b.c"], 0);
+        for (repository, other) in [(true, "b.c"), (true, "b.o"), (false, "b.o")] {
+            let (log, large) = link(repository, other);
+            assert!(large > small, "{log}");
+            edit(&format!(
+                "int more_{repository}_{}(void) {{ return 1; }}\n",
+                &other[2..]
+            ));
+            let (log, _) = link(repository, other);
+            assert!(
+                log.contains("incremental link: "),
+                "{repository} {other}: {log}"
+            );
+            fs::remove_file(it.scratch.join("program")).unwrap();
+        }
+    });
+}

@@ -28,6 +28,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+use tickets::file::{TicketFile, look_at};
 
 /// The output of a link that names none.
 const DEFAULT_OUTPUT: &str = "a.out";
@@ -205,12 +206,9 @@ pub fn carry_out(
         return Ok(());
     };
     if asked.log.wanted() {
-        let (count, and_link) = (steps.compiles.len(), steps.link.is_some());
-        let and_link = if and_link { ", and a link" } else { "" };
+        let count = steps.compiles.len() + usize::from(steps.link.is_some());
         let shown = invocation.shown();
-        (asked.log).note(format_args!(
-            "{shown}: in steps: {count} compiles{and_link}"
-        ));
+        (asked.log).note(format_args!("{shown}: in {count} steps"));
     }
     let ending = means
         .run(&steps, &invocation.program.argv0, asked)
@@ -304,17 +302,29 @@ impl Means {
                 for (at, object) in link.sources.iter().zip(&self.objects) {
                     args[*at] = object.path().as_os_str().to_owned();
                 }
-                // These objects have other names in the next link, which can take over nothing.
-                let says = |word: &OsString| {
-                    memchr::memmem::find(word.as_bytes(), b"incremental").is_some()
-                };
-                if !link.args.iter().any(says) {
+                if !self.may_be_incremental(steps, link, asked) {
                     args.push("-Wl,--no-incremental".into());
                 }
                 run(args, asked.repo, false)
             }
             _ => Ok(worst),
         }
+    }
+
+    /// Whether the link would be incremental, were the sources no tickets for it: a program of one call need not become
+    /// larger by the room for edits.
+    fn may_be_incremental(&self, steps: &Steps, link: &Link, asked: &Asked<'_>) -> bool {
+        let says =
+            |word: &OsString| memchr::memmem::find(word.as_bytes(), b"incremental").is_some();
+        let has_tickets = |name: &OsString| match look_at(Path::new(name)) {
+            TicketFile::Ticket(_) => true,
+            TicketFile::Archive { tickets, .. } => !tickets.is_empty(),
+            _ => false,
+        };
+        asked.repo.is_some()
+            || env::var_os("REPO_FILE").is_some_and(|file| !file.is_empty())
+            || link.args.iter().any(says)
+            || steps.inputs.iter().any(has_tickets)
     }
 
     /// Runs `repo-cc` for a step.
