@@ -18,6 +18,8 @@ const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 /// In a header: what is between name and size (time, owner, group, mode).
 const FACTS: std::ops::Range<usize> = 16..48;
+/// A size has ten digits.
+const MOST_SIZE: u64 = 10_000_000_000;
 /// The longest name that stands in a header, with its slash.
 const SHORT: usize = 16;
 
@@ -184,6 +186,11 @@ pub fn thin_again<E: From<ArchiveError>>(
         };
         if field.len() > SHORT {
             return Err(no_form().into());
+        }
+        if now.bytes.len() as u64 >= MOST_SIZE {
+            let problem = ArchiveProblem::Size;
+            let offset = member.header_offset;
+            return Err(ArchiveError { offset, problem }.into());
         }
         header(
             &mut headers,
