@@ -17,6 +17,7 @@ pub(crate) mod remap;
 pub mod scripts;
 pub mod shared_object;
 pub(crate) mod stamp;
+pub(crate) mod standard_sections;
 pub(crate) mod temporary_name;
 pub(crate) mod ticket_object;
 pub(crate) mod unseekable;

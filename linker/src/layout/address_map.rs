@@ -319,17 +319,20 @@ impl Places<'_, '_> {
     }
 
     fn meaning(&self, meaning: &Meaning) -> u64 {
+        // What may be far away stands behind all the rest.
+        let is_near_data =
+            |section: &OutputSection| !section.is_nobits() && section.flags & shf::LARGE == 0;
         let rela_dyn = self.outputs.std(Std::RelaDyn);
         match meaning {
             Meaning::ImageStart => self.segments.image_base,
             Meaning::EndOfText => self.end_of(|s| s.flags & shf::EXEC != 0),
-            Meaning::EndOfData => self.end_of(|s| !s.is_nobits()),
+            Meaning::EndOfData => self.end_of(is_near_data),
             Meaning::StartOfBss => {
                 let bss = self.outputs.std(Std::Bss);
                 if bss.size > 0 {
                     bss.address
                 } else {
-                    self.end_of(|s| !s.is_nobits())
+                    self.end_of(is_near_data)
                 }
             }
             Meaning::End => self.end_of(|_| true),

@@ -49,6 +49,8 @@ pub struct Chunk {
     pub size: u64,
     /// Alignment of the first byte.
     pub align: u64,
+    /// Alignment of the first section.
+    pub first_align: u64,
 }
 
 /// Where everything goes.
@@ -239,6 +241,7 @@ pub fn place(
         offset: 0,
         size: 0,
         align: 1,
+        first_align: 1,
     };
     let mut chunks = vec![empty; per_file.iter().map(Vec::len).sum()];
     for chunk in per_file.into_iter().flatten() {
@@ -297,6 +300,9 @@ pub fn place(
             let start = at;
             (_, at) = append(at, made_size, 1);
             for chunk in range {
+                if chunk.first_align < chunk.align && room == Room::NONE {
+                    close_up(chunk, at, files, sections, folds, &mut offset);
+                }
                 (chunk.offset, at) = append(at, chunk.size, chunk.align);
                 if kind == Kind::Gaps {
                     at = at.saturating_add(room.of_chunk(kind, chunk.size));
@@ -359,6 +365,37 @@ pub fn place(
         chunks,
         parts: extents,
     }
+}
+
+/// Places the sections of a chunk one behind the other from `at` on, as if they were the only ones: a chunk whose first
+/// section is less aligned than others would else be preceded by a gap. (Where there is room for edits, that is what the
+/// chunk's own place is told by, and it stays.)
+fn close_up(
+    chunk: &mut Chunk,
+    at: u64,
+    files: &Files,
+    sections: &Sections,
+    folds: &Folds,
+    offset: &mut [u64],
+) {
+    let start = at.next_multiple_of(chunk.first_align.max(1));
+    if !start.is_multiple_of(chunk.align) {
+        let object = files.object(chunk.file);
+        let mut end = start;
+        for (number, id) in (0u32..).zip(sections.of_file(chunk.file)) {
+            let id = SectionId(id);
+            if sections.part[id.index()] != chunk.part || !sections.is_alive(id) {
+                continue;
+            }
+            if let Some((size, align)) = folds.extent(id, object, number) {
+                let begin;
+                (begin, end) = append(end, size, align);
+                offset[id.index()] = begin - start;
+            }
+        }
+        chunk.size = end - start;
+    }
+    chunk.align = chunk.first_align;
 }
 
 /// Brings the sections of those parts that are ordered so into the order of the sections that they are about. `starts` is
@@ -450,6 +487,7 @@ fn place_file(
                 offset: 0,
                 size: 0,
                 align: 1,
+                first_align: align,
             });
             chunks.len() - 1
         });

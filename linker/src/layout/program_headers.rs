@@ -253,6 +253,7 @@ fn loads(outputs: &Outputs, args: &Args, order: &[OutputId]) -> Vec<Load> {
         start: None,
         sections: Vec::new(),
     }];
+    let mut waiting = Vec::new();
     for id in order.iter().copied() {
         let section = &outputs.sections[id.index()];
         if !section.is_alloc() {
@@ -267,10 +268,12 @@ fn loads(outputs: &Outputs, args: &Args, order: &[OutputId]) -> Vec<Load> {
         }
         let flags = united.unwrap_or(flags);
         let relro = relro_allowed && section.relro;
+        let is_like = |load: &Load| load.flags == flags && load.relro == relro;
         if section.size == 0 || section.is_tbss() {
-            // It takes no address space and makes no segment of its own.
-            if let Some(load) = loads.last_mut() {
-                load.sections.push(id);
+            // It takes no address space and makes no segment of its own, but stands with what is like it.
+            match loads.last_mut() {
+                Some(load) if waiting.is_empty() && is_like(load) => load.sections.push(id),
+                _ => waiting.push(id),
             }
             continue;
         }
@@ -279,7 +282,7 @@ fn loads(outputs: &Outputs, args: &Args, order: &[OutputId]) -> Vec<Load> {
             && loads
                 .last()
                 .is_some_and(|load| ends_without_bytes(outputs, load));
-        let same = |load: &Load| load.flags == flags && load.relro == relro && !after_nobits;
+        let same = |load: &Load| is_like(load) && !after_nobits;
         let given = args.section_starts.iter().rev();
         let start = given
             .clone()
@@ -290,20 +293,25 @@ fn loads(outputs: &Outputs, args: &Args, order: &[OutputId]) -> Vec<Load> {
         let start = start.or(args
             .rodata_segment
             .filter(|_| behind_code && flags == c::PF_R));
+        waiting.push(id);
+        let sections = std::mem::take(&mut waiting);
         match loads.last_mut() {
-            Some(load) if same(load) && start.is_none() => load.sections.push(id),
+            Some(load) if same(load) && start.is_none() => load.sections.extend(sections),
             // The headers' segment takes what comes first.
             Some(load) if load.sections.is_empty() && !args.rosegment => {
                 load.flags = flags;
-                load.sections.push(id);
+                load.sections.extend(sections);
             }
             _ => loads.push(Load {
                 flags,
                 relro,
                 start,
-                sections: vec![id],
+                sections,
             }),
         }
+    }
+    if let Some(load) = loads.last_mut() {
+        load.sections.extend(waiting);
     }
     loads
 }
@@ -358,6 +366,7 @@ impl Cursor<'_> {
         };
         if own_pages {
             self.offset = self.offset.next_multiple_of(page);
+            self.address = align_up(self.address, page);
         }
         self.address = match load.start {
             // The place in the file follows the address.
@@ -366,7 +375,14 @@ impl Cursor<'_> {
                 start
             }
             None => {
-                let next = align_up(self.address, page).wrapping_add(self.offset % page);
+                // At the same place in the page, and so in the file, but for what had no bytes there.
+                let small = page_size(self.args);
+                let within = match (self.address ^ self.offset).is_multiple_of(small) {
+                    true => self.offset % page,
+                    false => self.address % small,
+                };
+                let next = align_up(self.address, page).wrapping_add(within);
+                self.offset += next.wrapping_sub(self.offset) % page;
                 if next < self.address && self.wrapped.is_none() {
                     self.wrapped = load.sections.first().copied();
                 }
@@ -408,19 +424,25 @@ impl Cursor<'_> {
                 align = align.max(tls_align);
             }
             if section.is_tbss() {
-                // Takes no addresses: what follows starts where it starts.
-                let start = if tbss_end > self.address {
-                    tbss_end
-                } else {
-                    self.address
-                };
+                // Takes no addresses: what follows starts where the first one starts.
+                let is_first = tbss_end <= self.address;
+                let start = if is_first { self.address } else { tbss_end };
                 let address = align_up(start, align);
                 section.address = address;
                 section.offset = (self.offset).wrapping_add(address.wrapping_sub(self.address));
                 tbss_end = address.wrapping_add(section.size);
+                if is_first {
+                    (self.address, self.offset) = (address, section.offset);
+                }
                 continue;
             }
             let aligned = align_up(self.address, align);
+            // What is not there does not move what is.
+            if section.size == 0 && section.room == 0 {
+                section.address = aligned;
+                section.offset = self.offset.wrapping_add(aligned.wrapping_sub(self.address));
+                continue;
+            }
             // What comes behind an image has an address as well.
             let end = aligned.checked_add(section.size + section.room);
             let last = u64::MAX - segment.p_align.max(page_size(self.args));

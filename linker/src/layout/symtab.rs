@@ -18,7 +18,7 @@ use crate::layout::section_index::SectionIndex;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::linker_symbols::Meaning;
 use crate::resolve::local_suffixes::Numbering;
-use crate::resolve::output_sections::{Outputs, Std, subpart};
+use crate::resolve::output_sections::{OutputSection, Outputs, Std, subpart};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::Room;
 use crate::resolve::symbol_table::{SymbolTable, flag};
@@ -592,26 +592,34 @@ pub fn external_symbol(
                 section = SectionIndex::of_header(header);
             } else if bits & flag::ABSOLUTE == 0 {
                 let at = values[id.index()].address;
-                let inside = |s: &&crate::resolve::output_sections::OutputSection| {
-                    s.header != 0 && s.is_alloc() && s.address <= at && at <= s.address + s.size
-                };
-                let sections = || places.outputs.sections.iter();
+                let inside = |s: &&OutputSection| s.address <= at && at <= s.address + s.size;
+                // Thread-local data without bytes has no addresses of its own.
+                let stands = |s: &&OutputSection| s.header != 0 && s.is_alloc() && !s.is_tbss();
+                let sections = || places.outputs.sections.iter().filter(stands);
                 // Between two sections: behind the first.
                 let before = || {
-                    let before =
-                        sections().filter(|s| s.header != 0 && s.is_alloc() && s.address <= at);
+                    let before = sections().filter(|s| s.address <= at);
                     before.max_by_key(|s| s.address)
                 };
                 // A start is a start, be it where another section ends.
-                let starts = |s: &&crate::resolve::output_sections::OutputSection| {
-                    s.header != 0 && s.is_alloc() && s.address == at && s.size > 0
-                };
+                let starts = |s: &&OutputSection| s.address == at && s.size > 0;
                 let meaning = places.linker_symbols.get(key.index() as usize);
-                let is_start = meaning.is_some_and(|(_, meaning)| {
-                    matches!(meaning, Meaning::GotBase | Meaning::Start(_))
-                });
+                let meaning = meaning.map(|(_, meaning)| meaning);
+                // The bounds of a section are in it, and those of one that is not there where it would begin.
+                let bounded = match meaning {
+                    Some(Meaning::Start(id) | Meaning::Stop(id)) => Some(*id),
+                    Some(Meaning::StartOfBss) => Some(Std::Bss.id()),
+                    _ => places.assigned_output(key),
+                };
+                let bounded = bounded.map(|id| &places.outputs.sections[id.index()]);
+                let is_start = match bounded {
+                    Some(bounded) => bounded.header == 0,
+                    None => meaning == Some(&Meaning::GotBase),
+                };
                 let start = sections().find(starts).filter(|_| is_start);
-                section = start
+                section = bounded
+                    .filter(|bounded| stands(bounded))
+                    .or(start)
                     .or_else(|| sections().find(inside))
                     .or_else(before)
                     .map_or(SectionIndex::ABSOLUTE, |s| {

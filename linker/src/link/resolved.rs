@@ -110,10 +110,16 @@ pub fn resolve<'l, 'a>(
         let plan = plan.as_ref();
         plan.is_some_and(|plan| plan.leaves_out(assignment))
     };
+    // What modules may ask for at run time is as good as referred to.
+    let mut looked_for = looked_for(args, &symbols);
+    if dynamic_output {
+        let names = linker_symbols::exported(args).iter();
+        looked_for.extend(names.filter_map(|name| symbols.find(name)));
+    }
     let assignments = Assignments::define(
         &opened.scripts,
         &symbols,
-        &looked_for(args, &symbols),
+        &looked_for,
         &leaves_out,
         &mut linker_symbols,
     );

@@ -105,7 +105,11 @@ impl Kept {
         let mut runs = section_runs(placed, outputs);
         frame_runs(placed, outputs, &mut runs);
         runs.retain(|run| run.count > 0);
-        runs.sort_by_key(|run| (run.output, run.offset));
+        let mut place = vec![usize::MAX; outputs.sections.len()];
+        for (number, id) in standing.iter().enumerate() {
+            place[id.index()] = number;
+        }
+        runs.sort_by_key(|run| (place[run.output.index()], run.output, run.offset));
         let mut tables: Vec<(OutputId, OutputId)> = Vec::new();
         for of_output in runs.chunk_by(|a, b| a.output == b.output) {
             let target = of_output[0].output;

@@ -14,6 +14,7 @@ use crate::elf::shf;
 use crate::input::file::Files;
 use crate::input::object::{Fixups, Object};
 use crate::input::parts::Section;
+use crate::input::standard_sections::TEXT_PREFIXES;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::output_sections::{Custom, Order, Outputs, Std};
 use crate::resolve::unique_sections::Unique;
@@ -366,14 +367,6 @@ impl Sections {
     /// `-z keep-text-section-prefix`: sends code that compilers have marked as hot, unlikely and so on to output sections
     /// of those names, in place of places of their own in `.text`.
     pub fn keep_text_prefixes<'a>(&mut self, files: &Files<'a>, outputs: &mut Outputs<'a>) {
-        const PREFIXES: [&[u8]; 6] = [
-            b".text.hot",
-            b".text.unknown",
-            b".text.unlikely",
-            b".text.startup",
-            b".text.exit",
-            b".text.split",
-        ];
         for index in 0..self.part.len() {
             let part = self.part[index];
             let is_text = outputs
@@ -387,11 +380,12 @@ impl Sections {
             let Some(section) = files.object(file).section(number) else {
                 continue;
             };
-            let is_under = |prefix: &&[u8]| {
+            let is_under = |prefix: &&'static [u8]| {
                 let rest = section.name.strip_prefix(*prefix);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
             };
-            if let Some(name) = PREFIXES.into_iter().find(is_under) {
+            let prefixes = TEXT_PREFIXES.into_iter().map(str::as_bytes);
+            if let Some(name) = prefixes.into_iter().find(is_under) {
                 let own = Custom {
                     name,
                     sh_type: c::SHT_PROGBITS,

@@ -96,6 +96,16 @@ pub fn always_named(args: &Args) -> Option<&'static [u8]> {
     }
 }
 
+/// Whether others see the symbol, as with GNU ld and lld: the bounds of a program are those that its libraries mean, too. A
+/// shared object keeps its own to itself.
+fn is_public(name: &[u8], meaning: &Meaning, args: &Args) -> bool {
+    let is_bound = match meaning {
+        Meaning::EndOfText | Meaning::EndOfData | Meaning::StartOfBss | Meaning::End => true,
+        _ => name == b"__executable_start",
+    };
+    is_bound && args.kind.is_executable()
+}
+
 /// The start of the dynamic section.
 const DYNAMIC: &[u8] = b"_DYNAMIC";
 
@@ -156,7 +166,7 @@ pub fn define(
             continue;
         }
         if let Some(id) = symbols.find(name) {
-            provide(id, meaning.clone(), true);
+            provide(id, meaning.clone(), !is_public(name, meaning, args));
         }
     }
     if let Some(id) = symbols.find(b"_TLS_MODULE_BASE_") {

@@ -657,7 +657,11 @@ impl Environment for AfterLayout<'_, '_, '_, '_, '_> {
 pub fn page_size(args: &Args, constant: Constant) -> u64 {
     match constant {
         Constant::MaxPageSize => args.z.max_page_size.unwrap_or(0x1000),
-        Constant::CommonPageSize => args.z.common_page_size.unwrap_or(0x1000),
+        // Pages of which several make one that the machine may have.
+        Constant::CommonPageSize => {
+            let size = args.z.common_page_size.unwrap_or(0x1000);
+            size.min(page_size(args, Constant::MaxPageSize))
+        }
     }
 }
 

@@ -12,227 +12,45 @@ use crate::base::ids::{OutputId, PartId, SectionId};
 use crate::elf::c;
 use crate::elf::shf;
 use crate::input::file::Files;
+use crate::input::standard_sections::{BESIDE, std_of};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state};
-use crate::resolve::output_sections::{Outputs, STANDARD_COUNT, Std, subpart};
+use crate::resolve::output_sections::{Outputs, STANDARD_COUNT, Std};
 use crate::resolve::section_rules::{FileNames, Route, Rules};
 use rustc_hash::FxHashMap;
 
-/// What the linker makes: the part, the names that rules know it by, and the name of the output section if no rule does.
-/// Common blocks in such a part are those that no rule takes.
+/// What the linker makes: the part, the names that rules know it by, and the section that it is in if no rule takes it.
 struct MadePart {
     part: PartId,
-    names: &'static [&'static [u8]],
-    orphan: &'static [u8],
-    sh_type: u32,
-    flags: u64,
+    std: Std,
+    names: &'static [&'static str],
+    /// The size of an entry.
     entsize: u64,
     /// May be left out: nothing but the program's own wish is at stake.
     optional: bool,
 }
 
-#[allow(clippy::too_many_lines)] // one entry a part
-fn made_parts(dynamic: bool) -> Vec<MadePart> {
-    const A: u64 = shf::ALLOC;
-    const AW: u64 = shf::ALLOC | shf::WRITE;
-    const AX: u64 = shf::ALLOC | shf::EXEC;
-    let mut parts = Vec::new();
-    let mut add = |part, names: &'static [&'static [u8]], sh_type, flags, entsize, optional| {
-        parts.push(MadePart {
-            part,
+/// All that the linker may make. Common blocks are those that no rule takes.
+fn made_parts(dynamic: bool) -> impl Iterator<Item = MadePart> {
+    let sections = Std::ALL.iter().filter_map(move |std| {
+        std.row().made.map(|made| MadePart {
+            part: std.part(),
+            std: *std,
+            names: std.made_names(dynamic),
+            entsize: made.entsize,
+            optional: made.optional,
+        })
+    });
+    let beside = BESIDE.iter().filter_map(|(part, names)| {
+        Some(MadePart {
+            part: *part,
+            std: std_of(*part)?,
             names,
-            orphan: names.first().copied().unwrap_or_default(),
-            sh_type,
-            flags,
-            entsize,
-            optional,
-        });
-    };
-    let std = Std::part;
-    add(std(Std::Interp), &[b".interp"], c::SHT_PROGBITS, A, 0, true);
-    add(
-        std(Std::NoteProperty),
-        &[b".note.gnu.property"],
-        c::SHT_NOTE,
-        A,
-        0,
-        true,
-    );
-    add(
-        std(Std::NoteBuildId),
-        &[b".note.gnu.build-id"],
-        c::SHT_NOTE,
-        A,
-        0,
-        true,
-    );
-    add(
-        std(Std::NotePackage),
-        &[b".note.package"],
-        c::SHT_NOTE,
-        A,
-        0,
-        true,
-    );
-    add(std(Std::Hash), &[b".hash"], c::SHT_HASH, A, 4, true);
-    add(
-        std(Std::GnuHash),
-        &[b".gnu.hash"],
-        c::SHT_GNU_HASH,
-        A,
-        0,
-        true,
-    );
-    add(std(Std::DynSym), &[b".dynsym"], c::SHT_DYNSYM, A, 24, false);
-    add(std(Std::DynStr), &[b".dynstr"], c::SHT_STRTAB, A, 0, false);
-    add(
-        std(Std::VerSym),
-        &[b".gnu.version"],
-        c::SHT_GNU_VERSYM,
-        A,
-        2,
-        false,
-    );
-    add(
-        std(Std::VerDef),
-        &[b".gnu.version_d"],
-        c::SHT_GNU_VERDEF,
-        A,
-        0,
-        false,
-    );
-    add(
-        std(Std::VerNeed),
-        &[b".gnu.version_r"],
-        c::SHT_GNU_VERNEED,
-        A,
-        0,
-        false,
-    );
-    // GNU ld has one input section for each section that relocations are about; rules name some of them. In a static
-    // program there are but those that call resolvers, whose bounds the script marks.
-    let relocations: &'static [&'static [u8]] = if dynamic {
-        &[
-            b".rela.dyn",
-            b".rela.got",
-            b".rela.data",
-            b".rela.data.rel.ro",
-            b".rela.text",
-        ]
-    } else {
-        &[b".rela.iplt", b".rela.plt", b".rela.dyn"]
-    };
-    add(std(Std::RelaDyn), relocations, c::SHT_RELA, A, 24, false);
-    add(std(Std::RelrDyn), &[b".relr.dyn"], c::SHT_RELR, A, 8, false);
-    add(
-        std(Std::RelaPlt),
-        &[b".rela.plt"],
-        c::SHT_RELA,
-        A,
-        24,
-        false,
-    );
-    add(std(Std::Plt), &[b".plt"], c::SHT_PROGBITS, AX, 16, false);
-    add(
-        std(Std::PltGot),
-        &[b".plt.got", b".iplt"],
-        c::SHT_PROGBITS,
-        AX,
-        8,
-        false,
-    );
-    add(
-        std(Std::PltSec),
-        &[b".plt.sec"],
-        c::SHT_PROGBITS,
-        AX,
-        16,
-        false,
-    );
-    add(
-        std(Std::EhFrameHdr),
-        &[b".eh_frame_hdr"],
-        c::SHT_PROGBITS,
-        A,
-        0,
-        true,
-    );
-    add(
-        std(Std::EhFrame),
-        &[b".eh_frame"],
-        c::SHT_PROGBITS,
-        A,
-        0,
-        true,
-    );
-    add(
-        std(Std::Sframe),
-        &[b".sframe"],
-        c::SHT_GNU_SFRAME,
-        A,
-        0,
-        true,
-    );
-    add(
-        std(Std::Dynamic),
-        &[b".dynamic"],
-        c::SHT_DYNAMIC,
-        AW,
-        16,
-        false,
-    );
-    add(
-        std(Std::Got),
-        &[b".got", b".igot"],
-        c::SHT_PROGBITS,
-        AW,
-        8,
-        false,
-    );
-    add(
-        std(Std::GotPlt),
-        &[b".got.plt", b".igot.plt"],
-        c::SHT_PROGBITS,
-        AW,
-        8,
-        false,
-    );
-    add(
-        subpart::RELRO_COPIES,
-        &[b".data.rel.ro"],
-        c::SHT_PROGBITS,
-        AW,
-        0,
-        false,
-    );
-    add(subpart::COPIES, &[b".dynbss"], c::SHT_NOBITS, AW, 0, false);
-    add(subpart::COMMON, &[], c::SHT_NOBITS, AW, 0, false);
-    add(
-        subpart::COMMON_TLS,
-        &[],
-        c::SHT_NOBITS,
-        AW | shf::TLS,
-        0,
-        false,
-    );
-    add(
-        subpart::COMMON_LARGE,
-        &[b"LARGE_COMMON"],
-        c::SHT_NOBITS,
-        AW,
-        0,
-        false,
-    );
-    for part in &mut parts {
-        part.orphan = match part.part {
-            subpart::COMMON => b".bss",
-            subpart::COMMON_TLS => b".tbss",
-            subpart::COMMON_LARGE => b".lbss",
-            part if part == Std::RelaDyn.part() => b".rela.dyn",
-            _ => part.orphan,
-        };
-    }
-    parts
+            entsize: 0,
+            optional: false,
+        })
+    });
+    sections.chain(beside)
 }
 
 /// What is laid out.
@@ -273,10 +91,11 @@ pub(super) fn gather<'a>(
         if made[part.part.index()].0 == 0 {
             continue;
         }
+        let row = part.std.row();
         let route = part
             .names
             .iter()
-            .map(|name| rules.route(FileNames::NONE, name, part.flags))
+            .map(|name| rules.route(FileNames::NONE, name.as_bytes(), row.flags))
             .find(|route| *route != Route::Orphan)
             .unwrap_or(Route::Orphan);
         let output = match route {
@@ -291,14 +110,14 @@ pub(super) fn gather<'a>(
             Route::Discard if !rules.discard_orphans => {
                 diag.error(format!(
                     "the linker script discards {}, which this link needs",
-                    String::from_utf8_lossy(part.names[0])
+                    part.names.first().unwrap_or(&row.name)
                 ));
                 continue;
             }
-            Route::Discard | Route::Orphan => named_output(outputs, part.orphan),
+            Route::Discard | Route::Orphan => named_output(outputs, row.name.as_bytes()),
         };
         outputs.parts[part.part.index()].output = output;
-        facts[part.part.index()] = Some((part.sh_type, part.flags, part.entsize));
+        facts[part.part.index()] = Some((row.sh_type, outputs.std(part.std).flags, part.entsize));
     }
 
     // Orphans are described by their names only.
@@ -317,6 +136,7 @@ pub(super) fn gather<'a>(
         rest: vec![Vec::new(); plan.descriptions.len()],
         inputs: (0..outputs.parts.len()).map(|_| Vec::new()).collect(),
         kinds: vec![Kind::default(); plan.descriptions.len()],
+        thread_storage: None,
     };
     for i in 0..outputs.parts.len() {
         let part = &outputs.parts[i];
@@ -343,13 +163,10 @@ pub(super) fn gather<'a>(
             kind.add(c::SHT_PROGBITS, flags, made[i].1);
         }
     }
-    // Common blocks come behind what has a section.
+    // As in sections of the default layout: copies come first, merged pieces behind what is in one piece, and common blocks
+    // behind what has a section.
     for parts in content.of_rule.iter_mut().chain(&mut content.rest) {
-        parts.sort_by_key(|part| {
-            *part == subpart::COMMON
-                || *part == subpart::COMMON_TLS
-                || outputs.parts[part.index()].commons.is_some()
-        });
+        parts.sort_by_key(|part| outputs.parts[part.index()].order);
     }
     collect_inputs(subject, outputs, &rules, &mut content);
     let orphans = described..plan.descriptions.len();
@@ -392,7 +209,7 @@ fn order_linked(plan: &Plan, link_order: &[(SectionId, SectionId)], content: &mu
     }
 }
 
-/// The image of thread-local storage begins at its largest alignment.
+/// The image of thread-local storage begins at its largest alignment: finds out which section that is about.
 fn align_thread_storage(plan: &Plan, content: &mut Content) {
     let is_thread_local = |kind: &Kind| kind.present && kind.flags & shf::TLS != 0;
     let mut kinds = content.kinds.iter().filter(|kind| is_thread_local(kind));
@@ -406,9 +223,7 @@ fn align_thread_storage(plan: &Plan, content: &mut Content) {
         Item::Section(number) if is_thread_local(&content.kinds[*number]) => Some(*number),
         _ => None,
     });
-    if let Some(first) = first {
-        content.kinds[first].align = largest;
-    }
+    content.thread_storage = first.map(|first| (first, largest));
 }
 
 /// The output section of a name, made if there is none.

@@ -12,6 +12,7 @@ use super::classify::is_plain_number;
 use super::kinds::{Content, Input};
 use super::plan::{Item, Plan, Statement};
 use super::regions::Regions;
+use super::segments::Protected;
 use crate::args::Args;
 use crate::base::ids::{PartId, SymbolId};
 use crate::base::key::{Key, rank};
@@ -36,7 +37,10 @@ pub(super) struct Placed {
     pub address: u64,
     pub load_address: u64,
     pub size: u64,
+    /// What its address is a multiple of.
     pub align: u64,
+    /// What it needs by itself.
+    pub own_align: u64,
     /// Loaded at run time.
     pub alloc: bool,
     /// It has bytes in the file.
@@ -104,6 +108,8 @@ pub(super) struct Machine<'m, 'l, 'a, 's> {
     load_regions: Vec<Option<&'s [u8]>>,
     /// Bytes of the ELF header and the program headers.
     pub headers: u64,
+    /// The script asks how many.
+    pub counts_headers: Cell<bool>,
     dot: u64,
     inside: Option<usize>,
     overlay: Option<OverlayState>,
@@ -199,6 +205,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             load_regions: load_regions(plan, &named_regions),
             named_regions,
             headers: 64 + 56,
+            counts_headers: Cell::default(),
             dot: 0,
             inside: None,
             overlay: None,
@@ -585,7 +592,13 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         let align_option = self.alignment(script.and_then(|script| script.align.as_ref()), pos);
         let subalign = self.alignment(script.and_then(|script| script.subalign.as_ref()), pos);
         let natural = self.natural_alignment(number, subalign);
-        let align = natural.max(align_option.unwrap_or(1));
+        let own_align = natural.max(align_option.unwrap_or(1));
+        let align = match self.content.thread_storage {
+            Some((first, largest)) if first == number && subalign.is_none() => {
+                own_align.max(largest)
+            }
+            _ => own_align,
+        };
         let overlay = self.enter_overlay(number, align);
         let unaligned = match (overlay, explicit) {
             (Some(overlay), _) => overlay.start,
@@ -664,6 +677,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             load_address,
             size,
             align,
+            own_align,
             alloc,
             bits,
             kept: kept && size == 0,
@@ -878,6 +892,10 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         };
         let page = segment.common_page.max(1);
         match segment.relro_end {
+            // It need not be moved if nobody else is on its last page.
+            Some(relro_end) if self.args.z.relro && self.is_alone(relro_end, page) => {
+                return false;
+            }
             Some(relro_end) if self.args.z.relro => {
                 let end = relro_end.next_multiple_of(page);
                 let mut wanted = end.wrapping_sub(segment.relro_offset);
@@ -923,6 +941,38 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
         self.data_segment.set(segment);
         true
+    }
+
+    /// Whether what ends here has the rest of its last page for itself.
+    fn is_alone(&self, end: u64, page: u64) -> bool {
+        let page_end = end.checked_next_multiple_of(page).unwrap_or(end);
+        let mut placed = self.placed.iter().zip(&self.content.kinds);
+        !placed.any(|(placed, kind)| {
+            let takes_space = placed.bits || kind.flags & shf::TLS == 0;
+            placed.alloc
+                && placed.size > 0
+                && takes_space
+                && placed.address < page_end
+                && placed.address.saturating_add(placed.size) > end
+        })
+    }
+
+    /// What becomes read-only after relocation.
+    pub(super) fn protected(&self) -> Option<Protected> {
+        let segment = self.data_segment.get();
+        let (start, end) = segment.base.zip(segment.relro_end)?;
+        let page = segment.common_page.max(1);
+        let alone = self.is_alone(end, page);
+        let protected_end = match alone {
+            true => end.checked_next_multiple_of(page).unwrap_or(end),
+            false => end,
+        };
+        (start < end).then_some(Protected {
+            start,
+            end,
+            protected_end,
+            apart: alone && segment.forced.is_none(),
+        })
     }
 
     // -- what names mean
@@ -1101,6 +1151,7 @@ impl Environment for Machine<'_, '_, '_, '_> {
     }
 
     fn sizeof_headers(&self) -> Result<u64, EvalError> {
+        self.counts_headers.set(true);
         Ok(self.headers)
     }
 

@@ -73,4 +73,6 @@ pub(super) struct Content {
     pub inputs: Vec<Vec<Input>>,
     /// By description.
     pub kinds: Vec<Kind>,
+    /// The first description with thread-local storage, and the alignment of all of that.
+    pub thread_storage: Option<(usize, u64)>,
 }

@@ -84,37 +84,10 @@ pub fn print_no_memory_usage(args: &Args) {
     }
 }
 
-/// What the kernel, the dynamic linker, or the start code of a static program reads.
-const READ_AT_START: &[Std] = &[
-    Std::Interp,
-    Std::Hash,
-    Std::GnuHash,
-    Std::DynSym,
-    Std::DynStr,
-    Std::VerSym,
-    Std::VerDef,
-    Std::VerNeed,
-    Std::RelaDyn,
-    Std::RelrDyn,
-    Std::RelaPlt,
-    Std::Dynamic,
-];
-
 /// Standard sections that are views of a script's section of the same name: those whose bounds others ask for.
-const BY_NAME: &[Std] = &[
-    Std::Text,
-    Std::Init,
-    Std::Fini,
-    Std::PreinitArray,
-    Std::InitArray,
-    Std::FiniArray,
-    Std::Tdata,
-    Std::Tbss,
-    Std::Data,
-    Std::DataRelRo,
-    Std::Rodata,
-    Std::Bss,
-];
+fn by_name() -> impl Iterator<Item = Std> {
+    Std::ALL.iter().copied().filter(|std| std.row().by_name)
+}
 
 impl<'s> Plan<'s> {
     /// Finds out what is in each section. `made` are the sizes of what the linker makes, by part: what the script
@@ -133,14 +106,14 @@ impl<'s> Plan<'s> {
             let output = outputs.std_mut(*std);
             (output.size, output.align) = (size, align);
         }
-        for std in BY_NAME {
-            let name = outputs.std(*std).name.clone();
+        for std in by_name() {
+            let name = outputs.std(std).name.clone();
             let named = |output: &OutputSection| output.name == name;
             let found = outputs.sections[STANDARD_COUNT as usize..]
                 .iter()
                 .position(named);
             if let Some(number) = found {
-                outputs.std_mut(*std).size = u64::from(content.kinds[number].present);
+                outputs.std_mut(std).size = u64::from(content.kinds[number].present);
             }
         }
         Filled {
@@ -226,7 +199,8 @@ impl<'s> Filled<'s> {
             self.write_down(facts.args, outputs, &settled, &mut |standing, outputs| {
                 add(&placement, standing, outputs);
             });
-        for std in READ_AT_START {
+        let read_at_start = |std: &&Std| std.row().made.is_some_and(|made| made.read_at_start);
+        for std in Std::ALL.iter().filter(read_at_start) {
             let holder = &outputs.sections[outputs.parts[std.part().index()].output.index()];
             if holder.no_load && self.made[std.part().index()].0 > 0 {
                 facts.diag.error(format!(
@@ -345,6 +319,7 @@ impl<'s> Filled<'s> {
                         offset,
                         size: input.size,
                         align: input.align,
+                        first_align: input.align,
                     }),
                 }
             }
@@ -392,6 +367,7 @@ impl<'s> Filled<'s> {
             in_file.push(section.output);
         }
         if !args.z.section_header {
+            let end = aligned(end, 8);
             let segments = Self::segments(settled, end, end, in_file);
             for (header, id) in (1u32..).zip(&segments.sections) {
                 outputs.sections[id.index()].header = header;
@@ -470,8 +446,8 @@ impl<'s> Filled<'s> {
             view.offset = offset.wrapping_add(within);
             (view.size, view.align, view.header) = (size, align, header);
         }
-        for std in BY_NAME {
-            let name = outputs.std(*std).name.clone();
+        for std in by_name() {
+            let name = outputs.std(std).name.clone();
             let found = outputs.sections[STANDARD_COUNT as usize..]
                 .iter()
                 .filter(|output| output.name == name)
@@ -484,7 +460,7 @@ impl<'s> Filled<'s> {
                 named.align,
                 named.header,
             );
-            let view = outputs.std_mut(*std);
+            let view = outputs.std_mut(std);
             (
                 view.address,
                 view.offset,
@@ -570,7 +546,7 @@ fn list<'s>(plan: &Plan<'s>, machine: &Machine, outputs: &Outputs) -> Vec<Sectio
             address: placed.address,
             load_address: placed.load_address,
             size: placed.size,
-            align: fitting(placed.align, placed.address),
+            align: fitting(placed.own_align, placed.address),
             entsize,
             bits: sh_type != c::SHT_NOBITS,
             no_load: is_not_loaded(plan, machine, *number),
@@ -689,18 +665,15 @@ fn special(plan: &Plan, facts: &Facts, machine: &Machine) -> Special {
             flags: outputs.std(std).flags,
         })
     };
-    let segment = machine.data_segment.get();
     Special {
         interpreter: range(Std::Interp),
         dynamic: range(Std::Dynamic),
         property: range(Std::NoteProperty),
         frames: range(Std::EhFrameHdr),
         sframe: range(Std::Sframe),
-        relro: segment
-            .base
-            .zip(segment.relro_end)
-            .filter(|(base, end)| facts.args.z.relro && base < end),
+        relro: machine.protected().filter(|_| facts.args.z.relro),
         executable_stack: facts.executable_stack,
+        headers_loaded: machine.counts_headers.get(),
     }
 }
 

@@ -9,74 +9,43 @@ use super::kinds::{Content, Kind};
 use super::plan::{Item, Plan};
 use crate::elf::c;
 use crate::elf::shf;
+use crate::input::standard_sections::Group;
 use crate::resolve::output_sections::{Outputs, STANDARD_COUNT};
 use crate::script::Target;
 use std::ops::Range;
 
-/// Kinds of orphans, each with the section that it follows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
-    Text,
-    Rodata,
-    Note,
-    Relocations,
-    ThreadData,
-    Data,
-    Bss,
-    NotLoaded,
+/// The group of a section that holds this.
+fn group_of(kind: &Kind) -> Group {
+    // What is empty goes where it went if it were not.
+    let sh_type = match kind.present {
+        true => kind.section_type(),
+        false => c::SHT_PROGBITS,
+    };
+    Group::of(sh_type, kind.flags, kind.bits || kind.empty_bits)
 }
 
-impl Group {
-    fn of(kind: &Kind) -> Group {
-        let flags = kind.flags;
-        match () {
-            () if flags & shf::ALLOC == 0 => Group::NotLoaded,
-            () if kind.section_type() == c::SHT_NOTE => Group::Note,
-            () if flags & shf::TLS != 0 => Group::ThreadData,
-            () if !kind.bits => Group::Bss,
-            () if flags & shf::WRITE != 0 => Group::Data,
-            () if flags & shf::EXEC != 0 => Group::Text,
-            () if kind.section_type() == c::SHT_RELA => Group::Relocations,
-            () => Group::Rodata,
-        }
+/// Whether an orphan of a group may follow a section that holds `other`; first the narrow meaning of "the same
+/// attribute", then wider ones.
+fn follows(group: Group, own: &Kind, other: &Kind, width: u32, same_type: bool) -> bool {
+    const MASK: u64 = shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS;
+    if !other.present || other.flags & shf::ALLOC == 0 {
+        return false;
     }
-
-    fn leader(self) -> Option<&'static [u8]> {
-        Some(match self {
-            Group::Text => b".text",
-            Group::Rodata => b".rodata",
-            Group::Note => b".interp",
-            Group::Relocations => b".rela.dyn",
-            Group::ThreadData => b".tdata",
-            Group::Data => b".data",
-            Group::Bss => b".bss",
-            Group::NotLoaded => return None,
-        })
+    if same_type && own.section_type() != other.section_type() {
+        return false;
     }
-
-    /// Whether an orphan of this group may follow a section that holds `other`; first the narrow meaning of "the same
-    /// attribute", then wider ones.
-    fn follows(self, own: &Kind, other: &Kind, width: u32, same_type: bool) -> bool {
-        const MASK: u64 = shf::ALLOC | shf::WRITE | shf::EXEC | shf::TLS;
-        if !other.present || other.flags & shf::ALLOC == 0 {
-            return false;
+    let differ = (own.flags ^ other.flags) & MASK;
+    let same_bits = own.bits == other.bits;
+    match (width, group) {
+        (0, _) => differ == 0 && same_bits,
+        (1, Group::Text) => differ & !shf::WRITE == 0 && other.bits,
+        (1, Group::Rodata | Group::LargeRodata | Group::Note | Group::Relocations) => {
+            differ & !shf::EXEC == 0 && other.bits
         }
-        if same_type && own.section_type() != other.section_type() {
-            return false;
-        }
-        let differ = (own.flags ^ other.flags) & MASK;
-        let same_bits = own.bits == other.bits;
-        match (width, self) {
-            (0, _) => differ == 0 && same_bits,
-            (1, Group::Text) => differ & !shf::WRITE == 0 && other.bits,
-            (1, Group::Rodata | Group::Note | Group::Relocations) => {
-                differ & !shf::EXEC == 0 && other.bits
-            }
-            (1, Group::ThreadData) => other.flags & shf::TLS != 0 || other.bits,
-            (1, Group::Data) => other.bits && other.flags & shf::TLS == 0,
-            // Data without bytes may follow anything.
-            _ => true,
-        }
+        (1, Group::ThreadData) => other.flags & shf::TLS != 0 || other.bits,
+        (1, Group::Data | Group::LargeData) => other.bits && other.flags & shf::TLS == 0,
+        // Data without bytes may follow anything.
+        _ => true,
     }
 }
 
@@ -101,7 +70,7 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
     let (made, given): (Vec<usize>, Vec<usize>) = orphans.partition(|orphan| is_made(*orphan));
     for orphan in made.into_iter().chain(given) {
         let kind = content.kinds[orphan];
-        let group = Group::of(&kind);
+        let group = group_of(&kind);
         if let Some(known) = placed.iter_mut().find(|known| known.group == group) {
             known.waiting.push(orphan);
             continue;
@@ -119,11 +88,12 @@ pub(super) fn place(plan: &mut Plan, outputs: &Outputs, content: &Content, orpha
             });
         let named = group
             .leader()
+            .map(|leader| leader.row().name.as_bytes())
             .and_then(|leader| sections.clone().find(|(_, number)| name(*number) == leader));
         let like = [true, false].into_iter().find_map(|same_type| {
             (0..2).find_map(|width| {
                 sections.clone().rfind(|(_, number)| {
-                    group.follows(&kind, &content.kinds[*number], width, same_type)
+                    follows(group, &kind, &content.kinds[*number], width, same_type)
                 })
             })
         });

@@ -10,7 +10,7 @@ use crate::base::ids::OutputId;
 use crate::elf::shf;
 use crate::elf::{Ehdr, Phdr, c};
 use crate::layout::segment_table::{
-    Covered, Extent, Table, TlsSegment, cover, covering, own_header, page_size, phdr,
+    Covered, Extent, Table, TlsSegment, align_up, cover, covering, own_header, page_size, phdr,
     segment_flags, size_of_headers, stack, thread_storage,
 };
 use crate::messages::diag::Diagnostics;
@@ -84,9 +84,25 @@ pub(super) struct Special {
     pub frames: Option<Range>,
     /// `.sframe`.
     pub sframe: Option<Range>,
-    /// Start and end of what becomes read-only.
-    pub relro: Option<(u64, u64)>,
+    /// What becomes read-only.
+    pub relro: Option<Protected>,
     pub executable_stack: bool,
+    /// The script has the headers stand before the first section (`SIZEOF_HEADERS`).
+    pub headers_loaded: bool,
+}
+
+/// What becomes read-only after relocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Protected {
+    /// Its start.
+    pub start: u64,
+    /// Where the script says that it ends.
+    pub end: u64,
+    /// The end of what is protected: that of a page, if there is nothing else on it.
+    pub protected_end: u64,
+    /// What follows begins on another page, as it is. It is a segment of its own then: the file need not have a page's worth
+    /// of bytes between the two.
+    pub apart: bool,
 }
 
 /// A loaded segment: indices of its sections, and from which offset in the file on it begins with the headers, if it
@@ -125,38 +141,48 @@ pub(super) fn headers_size(
                 .is_some_and(|first| sections[*first].flags & shf::EXEC != 0);
             let own = args.magic == Magic::Normal
                 && args.z.separate != SeparateCode::None
+                && args.rosegment
                 && begins_with_code;
-            let loads = map(args, sections, &order, u64::MAX).len();
-            size_of_headers(loads + usize::from(own) + count_special(sections, special))
+            let loads = map(args, sections, special, &order, u64::MAX).len();
+            size_of_headers(loads + usize::from(own) + count_special(args, sections, special))
         }
     }
 }
 
 /// The loaded segments, and the size of the headers. If there is room for them, the headers are loaded: either with the
-/// first segment, or, before code, by one of their own, which must have room for its own header.
+/// first segment, or, before code, by one of their own, which must have room for its own header. Where there is none on the
+/// first section's page they have the pages before it, if the script has counted them, as with GNU ld.
 fn map_all(
     args: &Args,
     sections: &[Section],
     special: &Special,
     order: &[usize],
 ) -> (Vec<Load>, u64) {
-    let others = count_special(sections, special);
-    let without = map(args, sections, order, u64::MAX).len() + others;
+    let others = count_special(args, sections, special);
+    let mut special = *special;
+    let counted = std::mem::take(&mut special.headers_loaded);
+    let without = map(args, sections, &special, order, u64::MAX).len() + others;
     let has_own = |loads: &[Load]| loads.first().is_some_and(|load| load.sections.is_empty());
-    let headers = size_of_headers(without + 1);
-    let loads = map(args, sections, order, headers);
+    let with_own = size_of_headers(without + 1);
+    let loads = map(args, sections, &special, order, with_own);
     if has_own(&loads) {
-        return (loads, headers);
+        return (loads, with_own);
     }
     let headers = size_of_headers(without);
-    let mut loads = map(args, sections, order, headers);
+    let mut loads = map(args, sections, &special, order, headers);
     if has_own(&loads) {
         loads.remove(0);
+    } else if counted && loads.first().is_some_and(|load| load.headers.is_none()) {
+        special.headers_loaded = true;
+        loads = map(args, sections, &special, order, with_own);
+        if has_own(&loads) {
+            return (loads, with_own);
+        }
     }
     (loads, headers)
 }
 
-fn count_special(sections: &[Section], special: &Special) -> usize {
+fn count_special(args: &Args, sections: &[Section], special: &Special) -> usize {
     let tls = sections
         .iter()
         .any(|section| section.is_alloc() && section.flags & shf::TLS != 0);
@@ -168,7 +194,7 @@ fn count_special(sections: &[Section], special: &Special) -> usize {
         + usize::from(special.relro.is_some())
         + usize::from(tls)
         + note_runs(sections).len()
-        + 1
+        + usize::from(args.z.gnu_stack)
 }
 
 /// Indices of the loaded sections, by load address.
@@ -185,7 +211,13 @@ fn load_order(sections: &[Section]) -> Vec<usize> {
 }
 
 /// Divides the sections into segments. `headers` is the size of the headers.
-fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<Load> {
+fn map(
+    args: &Args,
+    sections: &[Section],
+    special: &Special,
+    order: &[usize],
+    headers: u64,
+) -> Vec<Load> {
     let page = page_size(args);
     let paged = args.magic == Magic::Normal;
     let separate = args.z.separate != SeparateCode::None;
@@ -199,6 +231,10 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
             Magic::Omagic => c::PF_R | c::PF_W | c::PF_X,
             _ => segment_flags(section.flags),
         };
+        let (flags, code) = match flags {
+            c::PF_R if !args.rosegment => (c::PF_R | c::PF_X, true),
+            flags => (flags, code),
+        };
         let fits = loads.last().is_some_and(|load| {
             let Some(last) = load.sections.last().map(|last| &sections[*last]) else {
                 return false;
@@ -206,7 +242,14 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
             let last_end = last.load_address.wrapping_add(last.extent());
             let distance = |s: &Section| s.load_address.wrapping_sub(s.address);
             let same_page = down(last_end.wrapping_sub(1)) == down(section.load_address);
+            // The next page in memory, and the same place in the file: that is where another segment begins.
+            let next = align_up(last_end, page).wrapping_add(last_end & (page - 1));
+            let steps = align_up(next, section.align.max(1)) == section.load_address;
+            let leaves_relro = special.relro.is_some_and(|relro| {
+                relro.apart && last.address < relro.end && section.address >= relro.end
+            });
             match () {
+                () if leaves_relro && section.extent() > 0 => same_page,
                 () if distance(last) != distance(section) => false,
                 // Regions are different memories, be they side by side.
                 () if last.region != section.region => false,
@@ -220,6 +263,7 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
                 }
                 () if !last.bits && !last.is_tbss() && section.bits => same_page,
                 () if !paged => true,
+                () if steps && flags != load.flags && section.extent() > 0 => same_page,
                 // What shares a page is mapped once only.
                 () if separate && code != (load.flags & c::PF_X != 0) => same_page,
                 () if writable && load.flags & c::PF_W == 0 => same_page,
@@ -232,12 +276,21 @@ fn map(args: &Args, sections: &[Section], order: &[usize], headers: u64) -> Vec<
                 load.flags |= flags;
             }
             _ => {
-                // The headers are loaded if there is room for them on the first segment's first page.
-                let room = section.address & (page - 1);
-                let with_headers =
-                    loads.is_empty() && paged && headers <= room && headers <= section.load_address;
+                // The headers are loaded if there is room for them on the first segment's first page, or, if the script has
+                // counted them, on the pages before.
+                let on_page = section.address & (page - 1);
+                let lowest = section.address.min(section.load_address);
+                let fits = headers <= on_page;
+                let before = special.headers_loaded && headers <= lowest;
+                let with_headers = loads.is_empty()
+                    && paged
+                    && (fits && headers <= section.load_address || before);
+                let room = match fits {
+                    true => on_page,
+                    false => section.address - down(section.address - headers.min(lowest)),
+                };
                 // They are no code.
-                let own = with_headers && separate && code;
+                let own = with_headers && (separate && code && args.rosegment || !fits);
                 if own {
                     loads.push(Load {
                         sections: Vec::new(),
@@ -351,7 +404,7 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
         tls: tls.map(|(segment, _)| segment),
         frames: single(special.frames, c::PT_GNU_EH_FRAME),
         sframe: single(special.sframe, c::PT_GNU_SFRAME),
-        stack: Some(stack(args, special.executable_stack)),
+        stack: (args.z.gnu_stack).then(|| stack(args, special.executable_stack)),
         relro: special
             .relro
             .map(|relro| read_only(sections, &order, relro)),
@@ -365,15 +418,15 @@ fn by_sections(args: &Args, sections: &mut [Section], special: &Special) -> Shap
     }
 }
 
-/// The segment of what becomes read-only, from one address to another.
-fn read_only(sections: &[Section], order: &[usize], (start, stop): (u64, u64)) -> Phdr {
+/// The segment of what becomes read-only.
+fn read_only(sections: &[Section], order: &[usize], relro: Protected) -> Phdr {
     let sections = order.iter().map(|i| &sections[*i]);
     let inside = sections.filter(|section| {
-        section.address >= start && section.address < stop && section.extent() > 0
+        section.address >= relro.start && section.address < relro.end && section.extent() > 0
     });
     let mut segment = covering(phdr(c::PT_GNU_RELRO, c::PF_R, 1), inside);
     if { segment.p_memsz } > 0 {
-        segment.p_memsz = stop - { segment.p_vaddr };
+        segment.p_memsz = relro.protected_end - { segment.p_vaddr };
         segment.p_filesz = { segment.p_filesz }.min(segment.p_memsz);
     }
     segment
@@ -416,11 +469,21 @@ fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64)
     }
     let mut file_end = start;
     let mut memory_end = first.address;
+    // What has no bytes stands in the file where the sections before it end, with as many bytes between as it is aligned by.
+    let mut next = start;
     for i in &load.sections {
         let section = &mut sections[*i];
         section.offset = start.wrapping_add(section.address.wrapping_sub(first.address));
         if section.bits {
             file_end = file_end.max(section.offset.saturating_add(section.size));
+            next = file_end;
+        } else {
+            let gap = section.address.wrapping_sub(memory_end);
+            let gap = if gap < section.align { gap } else { 0 };
+            section.offset = next.saturating_add(gap);
+            if section.extent() > 0 {
+                next = section.offset;
+            }
         }
         memory_end = memory_end.max(section.address.saturating_add(section.extent()));
     }
@@ -431,7 +494,7 @@ fn place_load(args: &Args, sections: &mut [Section], load: &Load, end: &mut u64)
     segment.p_memsz = memory_end
         .wrapping_sub(segment.p_vaddr)
         .max(segment.p_filesz);
-    *end = file_end;
+    *end = file_end.max(next);
     segment
 }
 

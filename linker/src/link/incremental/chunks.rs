@@ -236,6 +236,7 @@ impl Placing<'_, '_> {
                 offset: chunk.record.offset,
                 size: chunk.record.capacity,
                 align: 1,
+                first_align: 1,
             });
         }
         Ok(FilePlaces {
