@@ -25,7 +25,7 @@ use crate::graph::eh_frame_records::{Cie, Frames, cie_fixups, fde_fixups};
 use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
 use crate::graph::repository_pieces::UsedPieces;
 use crate::input::file::{File, Files};
-use crate::input::object::{Fixups, Object};
+use crate::input::object::{Fixups, Missing, Object, Referent};
 use crate::input::parts::{Fixup, Place, Target, describe_missing};
 use crate::input::ticket_object::{PlainMember, TicketObject};
 use crate::messages::diag::Diagnostics;
@@ -600,93 +600,54 @@ impl Tracer<'_, '_> {
     ) -> Option<(Option<SymbolId>, u32, SectionId)> {
         let SectionRef { file, object, .. } = section;
         let first_global = object.first_global();
-        match fixup.target {
-            Target::Symbol(n) if n >= first_global => {
+        let (bits, reached) = match object.referent(fixup.target) {
+            Referent::Global(n) => {
                 let symbol = self.symbols.at(slot_base, first_global, n);
-                if symbol == SymbolId::NONE || n >= object.symbol_count() {
-                    self.complain(
-                        section.id,
-                        fixup,
-                        format_args!("symbol index {n} is not in the symbol table"),
-                    );
+                if symbol == SymbolId::NONE {
+                    self.complain(section.id, fixup, format_args!("{}", Missing::Index(n)));
                     return None;
                 }
                 let (bits, reached) =
                     (self.symbols.flags(symbol), self.definitions.section(symbol));
-                Some((Some(symbol), bits, reached))
+                return Some((Some(symbol), bits, reached));
             }
-            target => {
-                let (bits, reached) = self.local_target(section.id, file, object, fixup, target)?;
-                Some((None, bits, reached))
+            Referent::Place {
+                section: number,
+                kind,
+                ..
+            } => {
+                let reached = self.local_section(section.id, file, fixup, number)?;
+                (flag::of_kind(kind), reached)
             }
-        }
-    }
-
-    /// Flags and section of a local symbol or a section; complains if there is none.
-    fn local_target(
-        &self,
-        id: SectionId,
-        file: FileId,
-        object: &Object,
-        fixup: &Fixup,
-        target: Target,
-    ) -> Option<(u32, SectionId)> {
-        let number = match target {
-            Target::Section(number) => number,
-            Target::Piece(piece) => {
-                let (_, number) = self.sections.origin(id);
-                let found = matches!(object, Object::Ticket(ticket) if ticket
-                    .member_of(number)
-                    .is_some_and(|member| self.pieces.mark(ticket, piece, file, member)));
-                if !found {
-                    self.complain(id, fixup, format_args!("piece {piece} does not exist"));
-                }
-                return found.then_some((0, SectionId::NONE));
-            }
-            // The null symbol: the address is the addend.
-            Target::Symbol(0) => return Some((flag::ABSOLUTE, SectionId::NONE)),
-            Target::Symbol(index) => {
-                let Some(symbol) = object.symbol(index) else {
-                    self.complain(
-                        id,
-                        fixup,
-                        format_args!("symbol index {index} is not in the symbol table"),
-                    );
+            Referent::Piece(ticket, piece) => {
+                let member = ticket.member_of(section.number);
+                if !member.is_some_and(|member| self.pieces.mark(ticket, piece, file, member)) {
+                    self.complain(section.id, fixup, format_args!("{}", Missing::Piece(piece)));
                     return None;
-                };
-                let bits = match symbol.kind() {
-                    c::STT_TLS => flag::TLS,
-                    c::STT_GNU_IFUNC => flag::IFUNC,
-                    _ => 0,
-                };
-                match symbol.place {
-                    Place::Section(number) => {
-                        return self
-                            .local_section(id, file, fixup, number)
-                            .map(|(more, section)| (bits | more, section));
-                    }
-                    Place::Absolute => return Some((bits | flag::ABSOLUTE, SectionId::NONE)),
-                    Place::Undefined | Place::Common => {
-                        self.complain(
-                            id,
-                            fixup,
-                            format_args!("local symbol {index} is not defined"),
-                        );
-                        return None;
-                    }
                 }
+                (0, SectionId::NONE)
+            }
+            Referent::Absolute { kind, .. } => {
+                (flag::of_kind(kind) | flag::ABSOLUTE, SectionId::NONE)
+            }
+            // The address is the addend.
+            Referent::Null => (flag::ABSOLUTE, SectionId::NONE),
+            Referent::Missing(why) => {
+                self.complain(section.id, fixup, format_args!("{why}"));
+                return None;
             }
         };
-        self.local_section(id, file, fixup, number)
+        Some((None, bits, reached))
     }
 
+    /// The section of this number in a file; complains if it is not there, or not in the output.
     fn local_section(
         &self,
         id: SectionId,
         file: FileId,
         fixup: &Fixup,
         number: u32,
-    ) -> Option<(u32, SectionId)> {
+    ) -> Option<SectionId> {
         let Some(section) = self.sections.get(file, number) else {
             let missing = describe_missing(number);
             self.complain(id, fixup, format_args!("the symbol is in {missing}"));
@@ -713,7 +674,7 @@ impl Tracer<'_, '_> {
             }
             return None;
         }
-        Some((0, section))
+        Some(section)
     }
 
     /// What a section without bytes refers to is linked, but nothing can be written to it.
@@ -1015,17 +976,14 @@ impl Tracer<'_, '_> {
     fn is_tls_section_symbol(&self, id: SectionId, fixup: &Fixup) -> bool {
         let (file, _) = self.sections.origin(id);
         let object = self.files.object(file);
-        let number = match fixup.target {
-            Target::Section(number) => number,
-            Target::Piece(_) => return false,
+        let number = match object.own_referent(fixup.target) {
+            Referent::Place { section, .. } => section,
+            Referent::Piece(..) => return false,
             // Local dynamic accesses may name anything.
-            Target::Symbol(index) => match object.symbol(index).map(|symbol| symbol.place) {
-                Some(Place::Section(number)) => number,
-                _ => {
-                    return fixup.r_type == reloc::R_X86_64_TLSLD
-                        || fixup.r_type == reloc::R_X86_64_TLSDESC_CALL;
-                }
-            },
+            _ => {
+                return fixup.r_type == reloc::R_X86_64_TLSLD
+                    || fixup.r_type == reloc::R_X86_64_TLSDESC_CALL;
+            }
         };
         object
             .section(number)

@@ -108,7 +108,7 @@ struct Rights {
     write: bool,
     code: bool,
     relro: bool,
-    /// It may be far away: it is aligned by itself.
+    /// It may be far away, and has bytes or cannot be written to.
     large: bool,
 }
 
@@ -171,7 +171,17 @@ fn begin_segment(out: &mut String, args: &Args, segments: &[&[Std]], number: usi
         let _ = writeln!(out, "  . = {condition} ? {step} : .;");
     };
     match (previous, own) {
-        _ if own.large => {}
+        // Behind what has no bytes, or is not the like of it.
+        _ if own.large => {
+            let there = is_there(segments[number], args);
+            match own.write {
+                true => {
+                    let others = is_there(&[Std::Bss, Std::Lbss, Std::Lrodata], args);
+                    jump(&format!("({there}) && ({others})"), &shared);
+                }
+                false => jump(&there, &shared),
+            }
+        }
         // To code: if there is any.
         (_, Rights { code: true, .. }) => jump(&is_there(segments[number], args), &step),
         // From code to what can only be read.
@@ -251,16 +261,12 @@ fn describe(out: &mut String, std: Std, args: &Args) {
         statements.push("*(.rela.iplt)".to_owned());
         statements.push(bounds("end", "rela_iplt"));
     }
-    let address = match Rights::of(std, args).large {
-        true => format!(" ALIGN ({PAGE}) + (. & ({PAGE} - 1))"),
-        false => String::new(),
-    };
     match &statements[..] {
         [statement] => {
-            let _ = writeln!(out, "  {}{address} : {{ {statement} }}", row.name);
+            let _ = writeln!(out, "  {} : {{ {statement} }}", row.name);
         }
         _ => {
-            let _ = writeln!(out, "  {}{address} :\n  {{", row.name);
+            let _ = writeln!(out, "  {} :\n  {{", row.name);
             for statement in statements {
                 let _ = writeln!(out, "    {statement}");
             }

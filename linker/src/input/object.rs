@@ -14,6 +14,56 @@ use crate::input::ticket_object::{StoredSection, TicketFixups, TicketObject};
 use format_spec::fragment::FixupRecord;
 use std::borrow::Cow;
 
+/// What a fixup refers to, within its input.
+#[derive(Clone, Copy)]
+pub enum Referent<'o, 'a> {
+    /// The global symbol of this index in the input's table.
+    Global(u32),
+    /// A place in one of the input's sections.
+    Place {
+        /// The section's number.
+        section: u32,
+        /// Where in it.
+        offset: u64,
+        /// `STT_*` of the symbol: `STT_SECTION` if the section itself is meant, in which the addend chooses the place.
+        kind: u8,
+    },
+    /// The mergeable piece of this id in a ticket's repository.
+    Piece(&'o TicketObject<'a>, u32),
+    /// A number.
+    Absolute {
+        /// It.
+        value: u64,
+        /// `STT_*` of the symbol.
+        kind: u8,
+    },
+    /// Nothing: the addend is all.
+    Null,
+    /// What is not there.
+    Missing(Missing),
+}
+
+/// Why a fixup refers to nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum Missing {
+    /// There is no symbol of this index.
+    Index(u32),
+    /// The symbol of this index is not defined in the input.
+    Definition(u32),
+    /// There are no pieces, so there is none of this id.
+    Piece(u32),
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Missing::Index(index) => write!(f, "symbol index {index} is not in the symbol table"),
+            Missing::Definition(index) => write!(f, "local symbol {index} is not defined"),
+            Missing::Piece(id) => write!(f, "piece {id} does not exist"),
+        }
+    }
+}
+
 /// The fixups of one section.
 #[derive(Clone, Copy)]
 pub enum Fixups<'a> {
@@ -231,20 +281,66 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// What a fixup refers to: of a global symbol, which it is. What that means is decided by all inputs together.
+    #[inline(always)]
+    pub fn referent(&self, target: Target) -> Referent<'_, 'a> {
+        match target {
+            Target::Symbol(index) if index >= self.first_global() => {
+                match index < self.symbol_count() {
+                    true => Referent::Global(index),
+                    false => Referent::Missing(Missing::Index(index)),
+                }
+            }
+            target => self.own_referent(target),
+        }
+    }
+
+    /// As [`Object::referent`], but of a global symbol what this input has, whatever other definition may win.
+    #[inline(always)]
+    pub fn own_referent(&self, target: Target) -> Referent<'_, 'a> {
+        let index = match target {
+            Target::Section(section) => {
+                return Referent::Place {
+                    section,
+                    offset: 0,
+                    kind: c::STT_SECTION,
+                };
+            }
+            Target::Piece(id) => {
+                return match self {
+                    Object::Ticket(ticket) => Referent::Piece(ticket, id),
+                    Object::Elf(_) => Referent::Missing(Missing::Piece(id)),
+                };
+            }
+            Target::Symbol(0) => return Referent::Null,
+            Target::Symbol(index) => index,
+        };
+        let Some(symbol) = self.symbol(index) else {
+            return Referent::Missing(Missing::Index(index));
+        };
+        match symbol.place {
+            Place::Section(section) => Referent::Place {
+                section,
+                offset: symbol.value,
+                kind: symbol.kind(),
+            },
+            Place::Absolute => Referent::Absolute {
+                value: symbol.value,
+                kind: symbol.kind(),
+            },
+            Place::Undefined | Place::Common => Referent::Missing(Missing::Definition(index)),
+        }
+    }
+
     /// The section that a fixup's target is in, and its offset there: as this input has it, whatever other definition may
     /// win. `None` if it is in no section of this input.
     #[inline]
     pub fn place_of(&self, target: Target) -> Option<(u32, u64)> {
-        match target {
-            Target::Section(number) => Some((number, 0)),
-            Target::Symbol(index) => {
-                let symbol = self.symbol(index)?;
-                match symbol.place {
-                    Place::Section(number) => Some((number, symbol.value)),
-                    _ => None,
-                }
-            }
-            Target::Piece(_) => None,
+        match self.own_referent(target) {
+            Referent::Place {
+                section, offset, ..
+            } => Some((section, offset)),
+            _ => None,
         }
     }
 

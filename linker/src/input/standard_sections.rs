@@ -543,14 +543,14 @@ pub fn rank(name: &[u8], sh_type: u32, flags: u64, relro: bool) -> u32 {
             .unwrap_or(UNLOADED.len());
         return Std::Symtab.rank() - RANKS + ORPHANS + 1 + known as u32;
     }
-    let is_it = |prefix: &&str| prefix.as_bytes() == name;
+    let is_it = |known: &str| known.as_bytes() == name;
     if let (Some(known), true) = (
-        TEXT_PREFIXES.iter().position(|prefix| is_it(&prefix)),
+        TEXT_PREFIXES.iter().position(|prefix| is_it(prefix)),
         flags & shf::EXEC != 0,
     ) {
         return Std::PltSec.rank() + 1 + known as u32;
     }
-    let known = NAMED.iter().position(|named| is_it(&&named.name));
+    let known = NAMED.iter().position(|named| is_it(named.name));
     match known {
         Some(known) if relro => NAMED[known].after.rank() + 1 + known as u32,
         _ if relro && flags & shf::TLS == 0 => Std::DataRelRo.rank() + ORPHANS,

@@ -9,8 +9,8 @@ use crate::elf::x86_64::reloc::{self, ApplyError, Field, apply};
 use crate::elf::{Rela, c};
 use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
 use crate::input::file::File;
-use crate::input::object::{Fixups, Object};
-use crate::input::parts::{Fixup, Place, Target};
+use crate::input::object::{Fixups, Object, Referent};
+use crate::input::parts::{Fixup, Target};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{NONE, Slots};
 use crate::messages::diag::Diagnostics;
@@ -162,39 +162,29 @@ impl Relocator<'_, '_> {
             symbol: None,
             dead: false,
         };
-        let (number, value, is_section) = match target {
-            Target::Section(number) => (number, 0, true),
-            Target::Piece(id) => {
-                let Object::Ticket(ticket) = site.object else {
-                    return None;
-                };
+        let (number, value, kind) = match site.object.own_referent(target) {
+            Referent::Place {
+                section,
+                offset,
+                kind,
+            } => (section, offset, kind),
+            Referent::Piece(ticket, id) => {
                 found.address = self.places.piece(ticket.repository, id)?;
                 return Some(found);
             }
-            Target::Symbol(0) => {
+            Referent::Null => {
                 found.flags = flag::ABSOLUTE;
                 return Some(found);
             }
-            Target::Symbol(index) => {
-                let symbol = site.object.symbol(index)?;
-                match symbol.kind() {
-                    c::STT_TLS => found.flags |= flag::TLS,
-                    c::STT_GNU_IFUNC => found.flags |= flag::IFUNC,
-                    _ => {}
-                }
-                match symbol.place {
-                    Place::Section(number) => {
-                        (number, symbol.value, symbol.kind() == c::STT_SECTION)
-                    }
-                    Place::Absolute => {
-                        found.flags |= flag::ABSOLUTE;
-                        found.address = symbol.value;
-                        return Some(found);
-                    }
-                    _ => return None,
-                }
+            Referent::Absolute { value, kind } => {
+                found.flags = flag::ABSOLUTE | flag::of_kind(kind);
+                found.address = value;
+                return Some(found);
             }
+            Referent::Global(_) | Referent::Missing(_) => return None,
         };
+        found.flags |= flag::of_kind(kind);
+        let is_section = kind == c::STT_SECTION;
         let section = self.places.sections.get(site.file_id, number)?;
         let address = if let Some(address) = self.places.in_copied(section, value) {
             Some(address)
@@ -521,24 +511,14 @@ impl Relocator<'_, '_> {
     /// Address of a local target that is nothing special.
     #[inline(always)]
     fn plain(&self, site: &Site, target: Target) -> Option<u64> {
-        let (number, value) = match target {
-            Target::Section(number) => (number, 0),
-            Target::Piece(id) => {
-                let Object::Ticket(ticket) = site.object else {
-                    return None;
-                };
-                return self.places.piece(ticket.repository, id);
-            }
-            Target::Symbol(index) => {
-                let symbol = site.object.symbol(index)?;
-                let Place::Section(number) = symbol.place else {
-                    return None;
-                };
-                if matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC) {
-                    return None;
-                }
-                (number, symbol.value)
-            }
+        let (number, value) = match site.object.own_referent(target) {
+            Referent::Place {
+                section,
+                offset,
+                kind,
+            } if flag::of_kind(kind) == 0 => (section, offset),
+            Referent::Piece(ticket, id) => return self.places.piece(ticket.repository, id),
+            _ => return None,
         };
         let section = self.places.sections.get(site.file_id, number)?;
         self.places.in_copied(section, value)

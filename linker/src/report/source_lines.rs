@@ -8,7 +8,7 @@
 use crate::base::ids::FileId;
 use crate::elf::x86_64::reloc::{R_X86_64_32, R_X86_64_32S, R_X86_64_64};
 use crate::input::object::Object;
-use crate::input::parts::{Place, Target};
+use crate::input::parts::Place;
 use crate::input::ticket_object::TicketObject;
 use crate::resolve::input_sections::Sections;
 use gimli::{EndianSlice, LittleEndian};
@@ -222,23 +222,15 @@ fn relocated<'o>(
     }
     let mut bytes = bytes.to_vec();
     object.fixups(number, relocations).for_each(|fixup| {
-        let (place, value) = match fixup.target {
-            Target::Section(number) => (Place::Section(number), 0),
-            Target::Symbol(index) => match object.symbol(index) {
-                Some(symbol) => (symbol.place, symbol.value),
-                None => return,
-            },
-            Target::Piece(_) => return,
+        let Some((number, value)) = object.place_of(fixup.target) else {
+            return;
         };
-        let base = match place {
-            // Offsets in debug sections are what they are.
-            Place::Section(number) => match object.section(number) {
-                Some(section) if section.flags & crate::elf::shf::ALLOC != 0 => {
-                    u64::from(number) * APART
-                }
-                _ => 0,
-            },
-            _ => return,
+        // Offsets in debug sections are what they are.
+        let base = match object.section(number) {
+            Some(section) if section.flags & crate::elf::shf::ALLOC != 0 => {
+                u64::from(number) * APART
+            }
+            _ => 0,
         };
         let value = base.wrapping_add(value).wrapping_add(fixup.addend as u64);
         let width = match fixup.r_type {

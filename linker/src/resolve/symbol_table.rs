@@ -38,6 +38,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Attributes of a symbol that phases add up; see the constants.
 pub mod flag {
+    use crate::elf::c;
+
+    /// That of a local symbol of this `STT_*`, if its address is not all that relocations need to know.
+    #[inline(always)]
+    pub fn of_kind(kind: u8) -> u32 {
+        match kind {
+            c::STT_TLS => TLS,
+            c::STT_GNU_IFUNC => IFUNC,
+            _ => 0,
+        }
+    }
+
     /// Some reference or definition in an object says `STV_PROTECTED`.
     pub const PROTECTED: u32 = 1 << 0;
     /// … `STV_HIDDEN`.

@@ -9,8 +9,8 @@ use crate::elf::c;
 use crate::elf::shf;
 use crate::elf::x86_64::reloc::{R_X86_64_SIZE32, R_X86_64_SIZE64};
 use crate::graph::eh_frame_records::{cie_fixups, fde_fixups};
-use crate::input::object::{Fixups, Object};
-use crate::input::parts::{Fixup, Place, Target};
+use crate::input::object::{Fixups, Object, Referent};
+use crate::input::parts::{Fixup, Target};
 use crate::resolve::input_sections::state;
 use crate::resolve::symbol_table::flag;
 use rustc_hash::FxHasher;
@@ -139,10 +139,7 @@ impl<'l> Former<'_, 'l, '_> {
 
     /// The offset in its section of what an FDE describes.
     fn start(&self, object: &Object, fixup: &Fixup) -> u64 {
-        let value = match fixup.target {
-            Target::Symbol(index) => object.symbol(index).map_or(0, |symbol| symbol.value),
-            Target::Section(_) | Target::Piece(_) => 0,
-        };
+        let value = object.place_of(fixup.target).map_or(0, |(_, value)| value);
         value.wrapping_add(fixup.addend as u64)
     }
 
@@ -168,46 +165,40 @@ impl<'l> Former<'_, 'l, '_> {
     fn target(&self, form: &mut Form, file: FileId, object: &Object, fixup: &Fixup, called: bool) {
         let addend = fixup.addend as u64;
         let first_global = object.first_global();
-        match fixup.target {
-            Target::Symbol(index) if (first_global..object.symbol_count()).contains(&index) => {
+        // What there is not is told by its number.
+        let (Target::Symbol(index) | Target::Section(index) | Target::Piece(index)) = fixup.target;
+        match object.referent(fixup.target) {
+            Referent::Global(index) => {
                 let base = self.link.files.get(file).slot_base;
                 let symbol = self.link.symbols.at(base, first_global, index);
                 form.word(addend);
                 self.global(form, symbol, fixup.r_type, called);
             }
-            Target::Symbol(0) => {
+            Referent::Null => {
                 form.word(addend);
                 form.word(kind::NUMBER);
             }
-            Target::Symbol(index) => {
-                let Some(symbol) = object.symbol(index) else {
-                    return self.local(form, file, index, addend);
-                };
-                let Place::Section(number) = symbol.place else {
-                    return self.local(form, file, index, addend);
-                };
+            Referent::Absolute { .. } | Referent::Missing(_) => {
+                self.local(form, file, index, addend);
+            }
+            Referent::Place {
+                section,
+                offset,
+                kind,
+            } => {
+                let by_symbol = matches!(fixup.target, Target::Symbol(_));
                 let sizes = [R_X86_64_SIZE32, R_X86_64_SIZE64];
-                if symbol.kind() == c::STT_GNU_IFUNC || sizes.contains(&fixup.r_type) {
+                if kind == c::STT_GNU_IFUNC || by_symbol && sizes.contains(&fixup.r_type) {
                     return self.local(form, file, index, addend);
                 }
-                let is_section = symbol.kind() == c::STT_SECTION;
-                match self.link.sections.get(file, number) {
-                    Some(id) => self.place(form, id, symbol.value, addend, is_section, called),
+                let is_section = kind == c::STT_SECTION;
+                match self.link.sections.get(file, section) {
+                    Some(id) => self.place(form, id, offset, addend, is_section, called),
                     None => self.local(form, file, index, addend),
                 }
             }
-            Target::Section(number) => match self.link.sections.get(file, number) {
-                Some(id) => self.place(form, id, 0, addend, true, called),
-                None => self.local(form, file, number, addend),
-            },
-            Target::Piece(piece) => {
-                let place = match object {
-                    Object::Ticket(ticket) => {
-                        let repository = ticket.repository;
-                        self.link.pieces.of(repository, piece)
-                    }
-                    Object::Elf(_) => None,
-                };
+            Referent::Piece(ticket, piece) => {
+                let place = self.link.pieces.of(ticket.repository, piece);
                 match place {
                     Some((part, offset)) => {
                         form.word(addend);

@@ -8,14 +8,14 @@
 //! What other modules can see they may compare.
 
 use super::Folder;
-use crate::base::ids::{FileId, SectionId};
+use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::elf::shf;
 use crate::elf::x86_64::reloc::{
     R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
 };
 use crate::input::file::File;
-use crate::input::object::Object;
-use crate::input::parts::{Fixup, Place, Target};
+use crate::input::object::{Object, Referent};
+use crate::input::parts::{Fixup, Target};
 use crate::repository::split::SHT_LLVM_ADDRSIG;
 use crate::resolve::input_sections::state;
 use crate::resolve::symbol_table::flag;
@@ -40,7 +40,8 @@ impl Significance {
                 };
                 match listed(object) {
                     Some(symbols) => symbols.into_iter().for_each(|index| {
-                        significance.mark(symbol_section(link, input, file, object, index));
+                        let target = Target::Symbol(index);
+                        significance.mark(place_of(link, input, file, object, target).0);
                     }),
                     None => significance.scan(link, input, file, object),
                 }
@@ -82,43 +83,36 @@ impl Significance {
             let code = (section.flags & shf::EXEC != 0).then(|| object.section_bytes(number));
             object.fixups(number, relocations).for_each(|fixup| {
                 if !is_transfer(code, &fixup) {
-                    let target = match fixup.target {
-                        Target::Symbol(index) => symbol_section(link, input, file, object, index),
-                        Target::Section(number) => section_of(link, file, number),
-                        Target::Piece(_) => SectionId::NONE,
-                    };
-                    self.mark(target);
+                    self.mark(place_of(link, input, file, object, fixup.target).0);
                 }
             });
         }
     }
 }
 
-/// The section of this number in a file.
-pub fn section_of(link: &Folder, file: FileId, number: u32) -> SectionId {
-    link.sections.get(file, number).unwrap_or(SectionId::NONE)
-}
-
-/// The section of a symbol's definition.
-pub fn symbol_section(
+/// The section that a fixup's target, or the definition that it stands for, is in, and its value there.
+pub fn place_of(
     link: &Folder,
     input: &File,
     file: FileId,
     object: &Object,
-    index: u32,
-) -> SectionId {
-    if index >= object.first_global() {
-        if index >= object.symbol_count() {
-            return SectionId::NONE;
-        }
-        return match link.symbols.of(input, index) {
-            crate::base::ids::SymbolId::NONE => SectionId::NONE,
-            symbol => link.definitions.section(symbol),
-        };
-    }
-    match object.symbol(index).map(|symbol| symbol.place) {
-        Some(Place::Section(number)) => section_of(link, file, number),
-        _ => SectionId::NONE,
+    target: Target,
+) -> (SectionId, u64) {
+    match object.referent(target) {
+        Referent::Global(index) => match link.symbols.of(input, index) {
+            SymbolId::NONE => (SectionId::NONE, 0),
+            symbol => (
+                link.definitions.section(symbol),
+                link.definitions.value(symbol),
+            ),
+        },
+        Referent::Place {
+            section, offset, ..
+        } => (
+            link.sections.get(file, section).unwrap_or(SectionId::NONE),
+            offset,
+        ),
+        _ => (SectionId::NONE, 0),
     }
 }
 

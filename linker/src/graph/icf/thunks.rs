@@ -15,7 +15,7 @@
 //! but the cold part of one, and stays.
 
 use super::Folder;
-use super::significance::{section_of, symbol_section};
+use super::significance::place_of;
 use crate::base::ids::{FileId, SectionId};
 use crate::elf::c;
 use crate::elf::eh_frame;
@@ -120,7 +120,7 @@ impl Interiors {
                 && symbol.value != 0
                 && symbol.kind() != c::STT_SECTION
             {
-                self.mark(section_of(link, file, number));
+                self.mark(link.sections.get(file, number).unwrap_or(SectionId::NONE));
             }
         }
     }
@@ -145,14 +145,7 @@ impl Interiors {
                 if fixup.r_type == R_X86_64_NONE {
                     return;
                 }
-                let (target, value) = match fixup.target {
-                    Target::Symbol(index) => (
-                        symbol_section(link, input, file, object, index),
-                        symbol_value(link, input, object, index),
-                    ),
-                    Target::Section(number) => (section_of(link, file, number), 0),
-                    Target::Piece(_) => return,
-                };
+                let (target, value) = place_of(link, input, file, object, fixup.target);
                 if is_beyond_start(value, &fixup, is_code) {
                     self.mark(target);
                 }
@@ -164,16 +157,6 @@ impl Interiors {
         if let Some(mark) = self.0.get(id.index()) {
             mark.store(true, Relaxed);
         }
-    }
-}
-
-fn symbol_value(link: &Folder, input: &File, object: &Object, index: u32) -> u64 {
-    if index < object.first_global() || index >= object.symbol_count() {
-        return object.symbol(index).map_or(0, |symbol| symbol.value);
-    }
-    match link.symbols.of(input, index) {
-        crate::base::ids::SymbolId::NONE => 0,
-        symbol => link.definitions.value(symbol),
     }
 }
 

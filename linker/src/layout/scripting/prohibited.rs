@@ -2,8 +2,8 @@
 //! ("Miscellaneous Commands" and "Overlay Description" in GNU ld's manual).
 
 use crate::base::ids::{FileId, OutputId, PartId, SectionId};
-use crate::input::object::Object;
-use crate::input::parts::{Fixup, Place, Target};
+use crate::input::object::{Object, Referent};
+use crate::input::parts::{Fixup, Target};
 use crate::input::scripts::Scripts;
 use crate::layout::address_map::Places;
 use crate::messages::diag::Diagnostics;
@@ -159,29 +159,21 @@ fn output_of_target(
     object: &Object,
     fixup: &Fixup,
 ) -> Option<OutputId> {
-    let local = |number| output_of_section(places, places.sections.get(file, number)?);
-    match fixup.target {
-        Target::Section(number) => local(number),
-        Target::Piece(piece) => {
-            let Object::Ticket(ticket) = object else {
-                return None;
-            };
+    match object.referent(fixup.target) {
+        Referent::Place { section, .. } => {
+            output_of_section(places, places.sections.get(file, section)?)
+        }
+        Referent::Piece(ticket, piece) => {
             let part = places.piece_part(ticket.repository, piece)?;
             Some(places.outputs.parts[part.index()].output)
         }
-        Target::Symbol(index) if index < object.first_global() => {
-            match object.symbol(index)?.place {
-                Place::Section(number) => local(number),
-                _ => None,
-            }
-        }
-        Target::Symbol(index) if index >= object.symbol_count() => None,
-        Target::Symbol(index) => {
+        Referent::Global(index) => {
             let symbol = places.symbols.of(places.files.get(file), index);
             let key = places.symbols.key(symbol);
             places
                 .output_of(symbol, key)
                 .or_else(|| places.assigned_output(key))
         }
+        Referent::Absolute { .. } | Referent::Null | Referent::Missing(_) => None,
     }
 }

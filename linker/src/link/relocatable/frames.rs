@@ -10,8 +10,8 @@
 use crate::base::ids::SectionId;
 use crate::elf::eh_frame::{self, RecordKind};
 use crate::input::file::Files;
-use crate::input::object::{Fixups, Object};
-use crate::input::parts::{Place, Target};
+use crate::input::object::Fixups;
+use crate::input::parts::Target;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::Sections;
 use std::collections::HashMap;
@@ -150,7 +150,7 @@ impl Frames {
         for id in list.iter().filter(|id| sections.is_alive(**id)) {
             let input = sections.at(files, *id);
             match parse(input.bytes(), input.fixups(), |symbol| {
-                let number = section_of(input.object, symbol)?;
+                let (number, _) = input.object.place_of(symbol)?;
                 sections.get(input.file, number)
             }) {
                 Ok(section) => {
@@ -203,18 +203,6 @@ impl Frames {
         for section in self.sections.values_mut() {
             section.settle(|code| sections.is_alive(code));
         }
-    }
-}
-
-/// The section in which a local or global symbol of an object is defined.
-fn section_of(object: &Object, target: Target) -> Option<u32> {
-    match target {
-        Target::Symbol(index) => match object.symbol(index)?.place {
-            Place::Section(number) => Some(number),
-            _ => None,
-        },
-        Target::Section(number) => Some(number),
-        Target::Piece(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::base::key;
 use crate::elf::c;
 use crate::elf::x86_64::reloc;
 use crate::graph::merge::PlacedPieces;
-use crate::input::object::{Fixups, Object};
+use crate::input::object::{Fixups, Object, Referent};
 use crate::input::parts::{Fixup, Place, Target};
 use crate::layout::address_map::Places;
 use crate::resolve::input_sections::state;
@@ -286,15 +286,14 @@ impl Relocator<'_, '_> {
 
     /// The input section that a fixup refers to.
     fn target_section(&self, site: &Site, target: Target) -> Option<SectionId> {
-        let number = match target {
-            Target::Symbol(index) if index >= site.object.symbol_count() => return None,
-            Target::Symbol(index) if index >= site.object.first_global() => {
+        match site.object.referent(target) {
+            Referent::Global(index) => {
                 let symbol = self.places.symbols.of(site.file, index);
                 let section = self.places.definitions.section(symbol);
-                return (section != SectionId::NONE).then_some(section);
+                (section != SectionId::NONE).then_some(section)
             }
-            target => site.object.place_of(target)?.0,
-        };
-        self.places.sections.get(site.file_id, number)
+            Referent::Place { section, .. } => self.places.sections.get(site.file_id, section),
+            _ => None,
+        }
     }
 }
