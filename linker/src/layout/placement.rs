@@ -203,6 +203,8 @@ pub struct Beside<'b> {
     pub made: &'b [(u64, u64)],
     /// Room for edits.
     pub room: Room,
+    /// Sections with `SHF_LINK_ORDER`, each with the one that it is about.
+    pub link_order: &'b [(SectionId, SectionId)],
 }
 
 /// Places all live input sections; `offset` is what [`merge_pieces`] has prepared.
@@ -211,8 +213,11 @@ pub fn place(
     sections: &Sections,
     folds: &Folds,
     outputs: &mut Outputs,
-    Beside { made, room }: Beside,
-    link_order: &[(SectionId, SectionId)],
+    Beside {
+        made,
+        room,
+        link_order,
+    }: Beside,
     mut offset: Vec<u64>,
 ) -> Placement {
     let per_file: Vec<Vec<Chunk>> = sections

@@ -383,8 +383,8 @@ impl<'r> Layouting<'r> {
                 placement::Beside {
                     made: sizes,
                     room: Room::of(args),
+                    link_order: &facts.link_order,
                 },
-                &facts.link_order,
                 offsets,
             );
             settle_types(files, sections, outputs, &placement, args);

@@ -116,9 +116,22 @@ const SPECIAL: u32 = flag::IMPORTED | flag::IFUNC | flag::TLS;
 /// Flags of symbols whose value does not move with the output, or that are nowhere.
 const NUMBER: u32 = flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::UNDEFINED;
 
+/// What is done for a fixup, and where.
+#[derive(Clone, Copy)]
+struct Step {
+    plan: Plan,
+    /// Of the place in the section's bytes.
+    offset: u64,
+    /// Its address.
+    place: u64,
+}
+
 /// How far the fixups of a section are applied.
-#[derive(Default)]
-struct Progress {
+struct Progress<'f> {
+    /// All of them.
+    fixups: Fixups<'f>,
+    /// See [`Object::first_global`].
+    first_global: u32,
     /// Of the next one.
     index: usize,
     /// It was used up by the last one.
@@ -265,22 +278,19 @@ impl Relocator<'_, '_> {
         fixups: Fixups,
         dynamic: &mut DynamicSlots,
     ) {
-        let mut progress = Progress::default();
         let first_global = site.object.first_global();
+        let mut progress = Progress {
+            fixups,
+            first_global,
+            index: 0,
+            skip: false,
+        };
         match fixups {
             // What ELF's relocations refer to is found in fewer steps: there the processor is ahead by itself, and
             // fetching costs time.
             Fixups::Elf(relas) => {
                 for rela in relas {
-                    self.step(
-                        site,
-                        first_global,
-                        bytes,
-                        &fixups,
-                        &rela.into(),
-                        dynamic,
-                        &mut progress,
-                    );
+                    self.step(site, bytes, &rela.into(), dynamic, &mut progress);
                 }
             }
             Fixups::Ticket(narrow) => {
@@ -288,15 +298,7 @@ impl Relocator<'_, '_> {
                     self.fetch(site.file_id, site.file, site.object, first_global, target);
                 };
                 let mut step = |fixup| {
-                    self.step(
-                        site,
-                        first_global,
-                        bytes,
-                        &fixups,
-                        &fixup,
-                        dynamic,
-                        &mut progress,
-                    );
+                    self.step(site, bytes, &fixup, dynamic, &mut progress);
                 };
                 if !narrow.for_each_narrow(FETCHED, later, &mut step) {
                     fixups.for_each(step);
@@ -307,17 +309,15 @@ impl Relocator<'_, '_> {
 
     /// Applies the next fixup, or passes over it. Inlined into each loop, so that the frequent sorts need no call.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)] // what a loop needs
     fn step(
         &self,
         site: &Site,
-        first_global: u32,
         bytes: &mut [u8],
-        fixups: &Fixups,
         fixup: &Fixup,
         dynamic: &mut DynamicSlots,
         progress: &mut Progress,
     ) {
+        let first_global = progress.first_global;
         progress.index += 1;
         if progress.skip {
             progress.skip = false;
@@ -327,7 +327,7 @@ impl Relocator<'_, '_> {
             && (self.distance(site, first_global, bytes, fixup)
                 || self.word(site, first_global, bytes, fixup, dynamic));
         if !is_done {
-            let next = || fixups.get(progress.index);
+            let next = || progress.fixups.get(progress.index);
             progress.skip = self.apply(site, bytes, fixup, next, dynamic);
         }
     }
@@ -370,6 +370,11 @@ impl Relocator<'_, '_> {
             target.flags,
             next,
         );
+        let step = Step {
+            plan,
+            offset,
+            place,
+        };
         let value = target.address.wrapping_add(target.addend as u64);
         let simple = target.flags & SPECIAL == 0;
         let result = match plan {
@@ -393,27 +398,26 @@ impl Relocator<'_, '_> {
                 )
             }
             Plan::None => Ok(()),
-            _ => self.other(site, bytes, fixup, &target, plan, offset, place, dynamic),
+            _ => self.other(site, bytes, fixup, &target, step, dynamic),
         };
         if let Err(why) = result {
-            self.failed_at(site, fixup, &target, plan, why, bytes, offset);
+            self.failed_at(site, fixup, &target, step, why, bytes);
         }
         plan.takes_next()
     }
 
     /// Reports that a value does not fit, unless that shall not be checked.
     #[cold]
-    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
     fn failed_at(
         &self,
         site: &Site,
         fixup: &Fixup,
         target: &Resolved,
-        plan: Plan,
+        step: Step,
         why: ApplyError,
         bytes: &mut [u8],
-        offset: u64,
     ) {
+        let Step { plan, offset, .. } = step;
         if matches!(plan, Plan::GotToPc(_) | Plan::GotToImmediate(_))
             && matches!(why, ApplyError::Overflow { .. })
         {
@@ -524,18 +528,20 @@ impl Relocator<'_, '_> {
         self.places.in_copied(section, value)
     }
 
-    #[allow(clippy::too_many_arguments)] // one relocation, with all that was found out about it
     fn other(
         &self,
         site: &Site,
         bytes: &mut [u8],
         fixup: &Fixup,
         target: &Resolved,
-        plan: Plan,
-        offset: u64,
-        place: u64,
+        step: Step,
         dynamic: &mut DynamicSlots,
     ) -> Result<(), ApplyError> {
+        let Step {
+            plan,
+            offset,
+            place,
+        } = step;
         let places = self.places;
         let addend = target.addend as u64;
         let is = |mask: u32| target.flags & mask != 0;

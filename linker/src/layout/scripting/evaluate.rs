@@ -83,6 +83,14 @@ pub(super) struct DataSegment {
     compact: bool,
 }
 
+/// What a [`Machine`] lays out.
+pub(super) struct Subject<'m, 's> {
+    pub plan: &'m Plan<'s>,
+    pub content: &'m Content,
+    /// Sizes and alignments of what the linker makes, by part.
+    pub made: &'m [(u64, u64)],
+}
+
 /// The machine that runs the script.
 pub(super) struct Machine<'m, 'l, 'a, 's> {
     pub plan: &'m Plan<'s>,
@@ -177,17 +185,20 @@ fn align_up(value: u64, align: u64) -> u64 {
 }
 
 impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
-    #[allow(clippy::too_many_arguments)] // all that is known of the link
+    /// One that has not run yet. `offset` are the offsets of merge inputs.
     pub fn new(
-        plan: &'m Plan<'s>,
+        subject: Subject<'m, 's>,
         args: &'m Args,
-        content: &'m Content,
         located: Located<'l, 'a>,
         linker_symbols: &'m LinkerSymbols,
         assignments: &'m Assignments<'s>,
-        made: &'m [(u64, u64)],
         offset: Vec<u64>,
     ) -> Self {
+        let Subject {
+            plan,
+            content,
+            made,
+        } = subject;
         let named_regions = named_regions(plan);
         Machine {
             plan,

@@ -2,7 +2,7 @@
 
 use super::assignments::Assignments;
 use super::content::{Subject, gather};
-use super::evaluate::{Bytes, Gap, Machine, Placed};
+use super::evaluate::{self, Bytes, Gap, Machine, Placed};
 use super::kinds::Content;
 use super::plan::{Item, Plan, begins_with_data};
 use super::regions::Regions;
@@ -249,14 +249,17 @@ impl<'s> Filled<'s> {
             frame_offsets: facts.frame_offsets,
             got: facts.got,
         };
-        let mut machine = Machine::new(
+        let laid_out = evaluate::Subject {
             plan,
+            content: &self.content,
+            made,
+        };
+        let mut machine = Machine::new(
+            laid_out,
             args,
-            &self.content,
             located,
             facts.linker_symbols,
             assignments,
-            made,
             offset,
         );
         machine.run(&|machine| {
