@@ -55,6 +55,10 @@ pub struct Options {
     #[arg(long)]
     pub fat: bool,
 
+    /// The object is for a link of the same call only: its ticket is not on record
+    #[arg(long, hide = true)]
+    pub temporary: bool,
+
     /// Say on standard error whether the compile was skipped, and why not;
     /// and what became of each definition, if single ones may be
     #[arg(long)]
@@ -107,6 +111,7 @@ pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
         log: None,
         verbose: false,
         fat: false,
+        temporary: false,
         explain: false,
         verify: false,
         show_stats: false,
@@ -149,7 +154,7 @@ fn missing_compiler(words: &[OsString]) -> Option<usize> {
         let bytes = word.as_bytes();
         at += match bytes {
             b"--repo" | b"--log" => 2,
-            b"--verbose" | b"-v" | b"--fat" | b"--explain" | b"--verify" => 1,
+            b"--verbose" | b"-v" | b"--fat" | b"--explain" | b"--verify" | b"--temporary" => 1,
             // Answers and the making of links are no command's; what follows -- is one.
             b"--install-links" | b"--show-stats" | b"--zero-stats" | b"--json" => return None,
             b"--help" | b"-h" | b"--version" | b"-V" | b"--" => return None,

@@ -89,6 +89,8 @@ pub struct Importer<'a> {
     command: &'a [OsString],
     /// Whether the objects are to stay, with a note.
     fat: bool,
+    /// Its tickets are for one link only.
+    is_temporary: bool,
     environment: Environment,
     log: &'a Log,
     /// The one for the outputs in this directory.
@@ -110,6 +112,7 @@ impl<'a> Importer<'a> {
             option: asked.repo,
             command: asked.command,
             fat: asked.fat,
+            is_temporary: asked.is_temporary,
             log: asked.log,
             environment: Environment::current(),
             open: None,
@@ -130,6 +133,11 @@ impl<'a> Importer<'a> {
         !self.ignored.is_empty()
     }
 
+    /// The path of a ticket, if it is to be on record: that of a temporary file is another each time, and soon of nothing.
+    pub fn on_record<'t>(&self, target: &'t Path) -> Option<&'t Path> {
+        (!self.is_temporary).then_some(target)
+    }
+
     /// Adds an object to the repository of its place.
     fn add(
         &mut self,
@@ -145,10 +153,11 @@ impl<'a> Importer<'a> {
             }
         }
         let (pruning, log) = (self.pruning, self.log);
+        let ticket = self.on_record(target);
         let repository = self.repository(target)?;
         Ok(match pruning {
-            None => import_object(repository, target, object, Some(target)).map_err(Failed::Import),
-            Some(pruning) => pruning.import(repository, target, object, Some(target), log),
+            None => import_object(repository, target, object, ticket).map_err(Failed::Import),
+            Some(pruning) => pruning.import(repository, target, object, ticket, log),
         })
     }
 
@@ -163,8 +172,9 @@ impl<'a> Importer<'a> {
         let added = match observed.files(object) {
             Ok(files) => {
                 let result = observed.result(None, files.as_deref());
+                let ticket = self.on_record(target);
                 let repository = self.repository(target)?;
-                import_result(repository, target, object, Some(target), &result, is_still)
+                import_result(repository, target, object, ticket, &result, is_still)
             }
             Err(reason) => {
                 self.recorded = Some(Err(reason));
@@ -255,7 +265,8 @@ impl<'a> Importer<'a> {
     /// How the ticket `target` is made, for it to say; empty if it could not be made so again.
     fn recipe(&self, target: &Path, repository: &Path) -> Vec<u8> {
         let directory = std::env::current_dir().ok();
-        let Some(directory) = directory.filter(|_| Recipe::is_repeatable(self.command)) else {
+        let may_come_again = !self.is_temporary && Recipe::is_repeatable(self.command);
+        let Some(directory) = directory.filter(|_| may_come_again) else {
             return Vec::new();
         };
         let Some(key) = key::place().map(|place| Key::read_or_make(&place)) else {

@@ -27,6 +27,8 @@ pub struct Asked<'a> {
     pub command: &'a [OsString],
     /// Whether objects are to stay, with a note.
     pub fat: bool,
+    /// Whether the object is of a link in the same call, and of nobody else.
+    pub is_temporary: bool,
     /// Whether definitions may be left out, and what is said of that.
     pub pruning: Wish,
     /// Where decisions are reported.

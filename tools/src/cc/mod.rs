@@ -80,6 +80,7 @@ pub fn main() -> ExitCode {
             repo: options.repo.as_deref(),
             command: &[],
             fat: false,
+            is_temporary: false,
             pruning: Wish::default(),
             log: &log,
         };
@@ -107,6 +108,7 @@ pub fn main() -> ExitCode {
         command: &command,
         fat: options.fat
             || env::var_os(FAT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0"),
+        is_temporary: options.temporary,
         pruning: Wish::read(options.verify, options.explain),
         log: &log,
     };

@@ -39,6 +39,9 @@ const ANY_OBJECT: &str = "a.o";
 /// What clang has no use for where it does not link, and says so.
 const ONLY_FOR_LINKS: [&str; 4] = ["-pie", "-no-pie", "-nopie", "-static-pie"];
 
+/// Our own option for what only the link of the same call gets.
+const TEMPORARY: &str = "--temporary";
+
 /// Keeps clang from saying in a step what another step has use for.
 const QUIET: &str = "-Qunused-arguments";
 
@@ -347,6 +350,7 @@ impl Means {
             ("--verbose", log.verbose),
             ("--explain", log.explain),
             ("--fat", asked.fat && is_for_build),
+            (TEMPORARY, !is_for_build),
             ("--verify", asked.pruning.fails),
         ] {
             if is_asked {

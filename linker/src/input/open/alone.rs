@@ -5,7 +5,7 @@ use super::parse::Opening;
 use super::{Input, InputArena, Opener, list_archives};
 use crate::args::environment::Environment;
 use crate::args::{Args, InputState};
-use crate::elf::{Ehdr, c};
+use crate::elf::{Ehdr, Shdr, c};
 use crate::input::file::{Body, File, Files};
 use crate::input::library_search::Search;
 use crate::input::scripts::Scripts;
@@ -91,12 +91,18 @@ impl Opener<'_, '_> {
             e_machine: c::EM_X86_64,
             e_version: 1,
             e_ehsize: size_of::<Ehdr>() as u16,
+            // The null section is what tells it from an object whose sections somebody has removed.
+            e_shoff: size_of::<Ehdr>() as u64,
+            e_shentsize: size_of::<Shdr>() as u16,
+            e_shnum: 1,
             ..bytemuck::Zeroable::zeroed()
         };
+        let mut bytes = bytemuck::bytes_of(&header).to_vec();
+        bytes.resize(size_of::<Ehdr>() + size_of::<Shdr>(), 0);
         self.found.push(Input::Found(Found {
             path: self.arena.paths.alloc(path.to_owned()),
             member: None,
-            data: self.arena.bytes(bytemuck::bytes_of(&header).to_vec()),
+            data: self.arena.bytes(bytes),
             lazy: false,
             as_needed: false,
             exclude: false,

@@ -267,6 +267,7 @@ impl<'a> Memo<'a> {
     /// Writes what the compile would, if that is known. `Some`: it is done.
     pub fn hit(&self, importer: &mut Importer<'_>) -> Option<()> {
         let target = publish::place_for(&self.compile.outputs[0])?;
+        let on_record = importer.on_record(&target);
         let Some(repository) = importer.existing(&target) else {
             self.say(format_args!("miss: there is no repository"));
             return None;
@@ -280,7 +281,8 @@ impl<'a> Memo<'a> {
         {
             let programs = repository.programs().ok()?;
             let manifest = programs.manifest(&self.key).ok()??;
-            record_use(&programs, &manifest, Some((&target, &found.compilation))).ok()?;
+            let ticket = on_record.map(|ticket| (ticket, &found.compilation));
+            record_use(&programs, &manifest, ticket).ok()?;
         }
         let put = match found.object {
             Some(mut object) => {
