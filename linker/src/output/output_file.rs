@@ -562,6 +562,8 @@ mod tests {
             }
             fs::set_permissions(&path, fs::Permissions::from_mode(strange)).unwrap();
             let old = inode();
+            // Held open, it keeps its number from the next file.
+            let _held = fs::File::open(&path).unwrap();
             write(&path, 2, 10_000, Use::Executable);
             assert_ne!(inode(), old, "{strange:o}");
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
