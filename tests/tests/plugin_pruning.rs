@@ -805,6 +805,43 @@ fn an_error_of_the_source_is_said_once() {
     );
 }
 
+/// A ticket says the same whichever of its definitions the repository had: so does what is linked of it.
+#[test]
+fn what_is_known_changes_no_ticket() {
+    const CLASSES: &str = "
+        #include <stdexcept>
+        #include <string>
+        #include <vector>
+        static std::vector<std::string> names{\"one\", \"two\"};
+        static int calls = 0;
+        __attribute__((noinline)) static int count(int n) { calls += n; return calls; }
+        struct Base { virtual ~Base() {} virtual int value() const { return count(1); } };
+        struct Other : Base { double factor = 1.5; int value() const override { return int(count(2) * factor); } };
+        inline int shared(int n) { if (n > 100) throw std::runtime_error(\"large\"); return n; }
+        int both(const Base &base) { try { return shared(base.value()); } catch (const std::exception &) { return -1; } }
+        int made() { Other other; return both(other) + int(names.size()); }
+        int choose(int n) { switch (n) { case 0: return 4; case 1: return made(); case 2: return 9; case 3: return 17; case 4: return 2; default: return n; } }
+    ";
+    let machine = machine!();
+    for (name, text) in [("a.c", PROGRAM), ("a.cc", CLASSES)] {
+        for level in ["-O0", "-O1", "-O2", "-Os"] {
+            // Half of it is new, and all of it is known.
+            let edits = [
+                format!("{text}\nint more(int x) {{ return x * 77; }}\n"),
+                text.to_owned(),
+            ];
+            machine.compile(name, text, &[level], false);
+            let ticket =
+                || std::fs::read(machine.scratch.join(format!("{name}.o"))).expect("a ticket");
+            let first = ticket();
+            for edited in &edits {
+                machine.verified(name, edited, &[level]);
+            }
+            assert!(ticket() == first, "{name} {level}: other tickets");
+        }
+    }
+}
+
 /// Static functions that have names of their translation units in tickets have none of these in programs: these are the same wherever
 /// they were built.
 #[test]

@@ -1,5 +1,6 @@
 //! What `repo-cc` asks of the plugin, and what the plugin tells: two small JSON files.
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -33,6 +34,15 @@ pub struct Report {
     pub seconds: f64,
     /// All definitions.
     pub definitions: Vec<Defined>,
+}
+
+impl Report {
+    /// Where each name is among the definitions.
+    pub fn positions(&self) -> FxHashMap<&[u8], usize> {
+        (self.definitions.iter().enumerate())
+            .map(|(at, defined)| (defined.name.as_bytes(), at))
+            .collect()
+    }
 }
 
 /// What became of a definition.

@@ -507,7 +507,8 @@ impl<'a> Graft<'a> {
                 && member.group == 0
                 && !memo.symbols.iter().any(|s| s.member == at as u32)
                 && bindings_of(at).iter().all(|binding| match binding {
-                    Binding::Symbol(symbol) => memo.symbols[*symbol as usize].member == NONE,
+                    // (A global name is the same for all: that of a routine for exceptions, too, which each object has for itself.)
+                    Binding::Symbol(symbol) => is_global(memo.symbols[*symbol as usize].info),
                     Binding::Section(..) => false,
                 });
             let known = match (is_shared, &internal_of[at]) {

@@ -16,6 +16,7 @@ mod bundles;
 mod eligible;
 pub mod explain;
 mod graft;
+mod order;
 mod verify;
 
 use super::log::Log;
@@ -28,7 +29,7 @@ use pruning::graph::Flags;
 use pruning::kept::{Graph, Kept};
 use pruning::memo;
 use pruning::protocol::{Report, Request, State};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -251,13 +252,15 @@ impl Pruning {
             )));
         }
         let programs = repository.programs()?;
-        let (mut prepared, grafted) = match report.pruned {
-            true => {
-                let (compilation, grafted) = self.graft(&prepared, &programs, &report)?;
-                (Prepared::new(compilation)?, grafted)
-            }
-            false => (prepared, 0),
+        let (compilation, grafted) = match report.pruned {
+            true => self.graft(&prepared, &programs, &report)?,
+            false => (prepared.compilation, 0),
         };
+        let compilation = match &whole {
+            None => order::in_order(compilation, &report.positions()),
+            Some(_) => compilation,
+        };
+        let mut prepared = Prepared::new(compilation)?;
         prepared.compress();
         let added = repository.add(&[Addition {
             prepared: &prepared,
@@ -309,9 +312,7 @@ impl Pruning {
         programs: &store::program::Programs<'a>,
         report: &Report,
     ) -> Result<(Compilation<'a>, u32), Failed> {
-        let by_name: FxHashMap<&[u8], usize> = (report.definitions.iter().enumerate())
-            .map(|(at, defined)| (defined.name.as_bytes(), at))
-            .collect();
+        let by_name = report.positions();
         let mut graft = Graft::new(&partial.compilation, &partial.fragments, programs)?;
         let mut added = FxHashSet::default();
         let mut next: Vec<usize> = (report.definitions.iter().enumerate())
