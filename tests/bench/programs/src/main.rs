@@ -83,6 +83,16 @@ struct Arguments {
     names: Vec<String>,
 }
 
+/// Prints what was found: one JSON value under this name, or a table.
+fn say<T>(is_json: bool, name: &str, found: &[T], row: fn(&T) -> Value, table: fn(&[T])) {
+    if is_json {
+        let rows: Vec<Value> = found.iter().map(row).collect();
+        println!("{:#}", json!({ name: rows, "machine": machine() }));
+    } else {
+        table(found);
+    }
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let Some(repository) = &arguments.writer {
@@ -112,13 +122,13 @@ fn main() -> Result<()> {
     }
     if arguments.compiles {
         let found = compiles::measure(&binaries, directory.path(), arguments.runs)?;
-        match arguments.json {
-            true => {
-                let rows: Vec<_> = found.iter().map(compiles::Compiles::to_json).collect();
-                println!("{:#}", json!({ "compiles": rows, "machine": machine() }));
-            }
-            false => compiles::print(&found),
-        }
+        say(
+            arguments.json,
+            "compiles",
+            &found,
+            compiles::Compiles::to_json,
+            compiles::print,
+        );
         return Ok(());
     }
     if arguments.definitions {
@@ -126,13 +136,13 @@ fn main() -> Result<()> {
             let names = &arguments.names;
             names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
         })?;
-        match arguments.json {
-            true => {
-                let rows: Vec<_> = found.iter().map(definitions::Edit::to_json).collect();
-                println!("{:#}", json!({ "definitions": rows, "machine": machine() }));
-            }
-            false => definitions::print(&found),
-        }
+        say(
+            arguments.json,
+            "definitions",
+            &found,
+            definitions::Edit::to_json,
+            definitions::print,
+        );
         return Ok(());
     }
     if arguments.builds {
@@ -140,24 +150,24 @@ fn main() -> Result<()> {
             let names = &arguments.names;
             names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
         })?;
-        match arguments.json {
-            true => {
-                let rows: Vec<_> = found.iter().map(builds::Step::to_json).collect();
-                println!("{:#}", json!({ "builds": rows, "machine": machine() }));
-            }
-            false => builds::print(&found),
-        }
+        say(
+            arguments.json,
+            "builds",
+            &found,
+            builds::Step::to_json,
+            builds::print,
+        );
         return Ok(());
     }
     if arguments.relinks {
         let found = relinks::measure(&binaries, directory.path(), arguments.runs, arguments.big)?;
-        match arguments.json {
-            true => {
-                let rows: Vec<_> = found.iter().map(relinks::Relink::to_json).collect();
-                println!("{:#}", json!({ "relinks": rows, "machine": machine() }));
-            }
-            false => relinks::print(&found),
-        }
+        say(
+            arguments.json,
+            "relinks",
+            &found,
+            relinks::Relink::to_json,
+            relinks::print,
+        );
         return Ok(());
     }
     let chosen = |name: &str| {

@@ -216,19 +216,7 @@ impl<'a> Graft<'a> {
     ) -> Result<u32, GraftError> {
         let first_section = self.out.sections.len() as u32;
         for section in &from.sections[range(&fragment.sections)] {
-            let fixups = match &section.fixups {
-                Fixups::Narrow(all) => {
-                    let start = self.out.fixups.len() as u32;
-                    self.out.fixups.extend_from_slice(&from.fixups[range(all)]);
-                    Fixups::Narrow(start..self.out.fixups.len() as u32)
-                }
-                Fixups::Wide(all) => {
-                    let start = self.out.wide_fixups.len() as u32;
-                    let fixups = &from.wide_fixups[range(all)];
-                    self.out.wide_fixups.extend_from_slice(fixups);
-                    Fixups::Wide(start..self.out.wide_fixups.len() as u32)
-                }
-            };
+            let fixups = copy_fixups(from, &section.fixups, &mut self.out);
             let name = self.name(from.name(section.name));
             self.out.sections.push(Section {
                 name,
@@ -714,6 +702,27 @@ fn is_left_out(from: &Compilation<'_>, fragment: &Fragment) -> bool {
 /// Where the language's routine for exceptions is: made for each object that needs it.
 pub(super) fn is_shared_pointer(name: &[u8]) -> bool {
     name.starts_with(b"DW.ref.")
+}
+
+/// Copies a section's fixups behind those that are there.
+pub(super) fn copy_fixups(
+    from: &Compilation<'_>,
+    fixups: &Fixups,
+    out: &mut Compilation<'_>,
+) -> Fixups {
+    match fixups {
+        Fixups::Narrow(all) => {
+            let start = out.fixups.len() as u32;
+            out.fixups.extend_from_slice(&from.fixups[range(all)]);
+            Fixups::Narrow(start..out.fixups.len() as u32)
+        }
+        Fixups::Wide(all) => {
+            let start = out.wide_fixups.len() as u32;
+            out.wide_fixups
+                .extend_from_slice(&from.wide_fixups[range(all)]);
+            Fixups::Wide(start..out.wide_fixups.len() as u32)
+        }
+    }
 }
 
 pub(super) fn range(range: &Range<u32>) -> Range<usize> {

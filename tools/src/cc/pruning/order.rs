@@ -5,10 +5,10 @@
 //! are put in the module's order, which the plugin's report has; what has no name there follows by the names of its sections, and symbols
 //! stand by name. Only lists (of constructors, and whatever else is read as one) stay as they were: of these nothing is left out.
 
-use super::graft::range;
+use super::graft::{copy_fixups, range};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use store::program::build::{Compilation, Fixups, Fragment, Group, Place, Section, Symbol, Target};
+use store::program::build::{Compilation, Fragment, Group, Place, Section, Symbol, Target};
 
 const STT_SECTION: u8 = 3;
 
@@ -121,19 +121,7 @@ fn copy_member<'a>(
     for (section, new) in fragment.sections.clone().zip(first_section..) {
         section_of[section as usize] = new;
         let section = &from.sections[section as usize];
-        let fixups = match &section.fixups {
-            Fixups::Narrow(all) => {
-                let start = out.fixups.len() as u32;
-                out.fixups.extend_from_slice(&from.fixups[range(all)]);
-                Fixups::Narrow(start..out.fixups.len() as u32)
-            }
-            Fixups::Wide(all) => {
-                let start = out.wide_fixups.len() as u32;
-                out.wide_fixups
-                    .extend_from_slice(&from.wide_fixups[range(all)]);
-                Fixups::Wide(start..out.wide_fixups.len() as u32)
-            }
-        };
+        let fixups = copy_fixups(from, &section.fixups, out);
         out.sections.push(Section {
             fixups,
             frame: None,
