@@ -884,6 +884,30 @@ fn a_program_has_the_names_of_its_source() {
     assert!(program == build("there/below"), "they differ");
 }
 
+/// Who waits for an error does not wait for two compiles.
+#[test]
+fn an_error_of_the_source_is_found_by_one_compile() {
+    let machine = machine!();
+    machine
+        .scratch
+        .write("a.c", "int f(void) { return undeclared; }\n");
+    let commands = machine.scratch.join("commands");
+    let mut command = machine.scratch.command(Binaries::get().path("repo-cc"));
+    command
+        .arg(&machine.clang)
+        .args(["-c", "a.c"])
+        .env("REPO_CC_DISABLE", "1")
+        .env("REPO_CC_PRUNE", "1")
+        // Clang's driver says there what it runs.
+        .env("CC_PRINT_OPTIONS", "1")
+        .env("CC_PRINT_OPTIONS_FILE", &commands);
+    run(&mut command).failed();
+    let commands = std::fs::read_to_string(commands).expect("a list");
+    let compiles = commands.matches("-fpass-plugin").count();
+    assert_eq!(compiles, 1, "{commands}");
+    assert_eq!(commands.matches("Logging").count(), 1, "{commands}");
+}
+
 #[test]
 fn an_object_that_is_not_whole_cannot_be_linked() {
     let machine = machine!();

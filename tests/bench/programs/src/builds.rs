@@ -7,7 +7,7 @@
 //! Each contestant builds the same copy of the sources into a directory of its own, one after the other, so an edit is one for all. `make` knows
 //! by dependency files which sources an edit concerns.
 
-use crate::measure::run;
+use crate::measure::{build_plugin, run};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
 use repo_tests::programs;
@@ -214,11 +214,7 @@ pub fn measure(
     files: Option<usize>,
     chosen: impl Fn(&str) -> bool,
 ) -> Result<Vec<Step>> {
-    let built = Command::new("cargo")
-        .args(["build", "--quiet", "--release", "--package", "repo-plugin"])
-        .current_dir(project_root())
-        .status()?;
-    ensure!(built.success(), "the plugin cannot be built");
+    build_plugin()?;
     let mut steps = Vec::new();
     if chosen("cadical") {
         measure_tree(&cadical(directory)?, binaries, directory, &mut steps)?;

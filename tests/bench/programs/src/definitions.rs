@@ -8,10 +8,10 @@
 //! `lua` (a file of Lua's library) takes seconds, `sqlite` (all of SQLite) three compiles of twenty seconds for each edit: a name
 //! on the command line chooses.
 
-use crate::measure::run;
+use crate::measure::{build_plugin, run};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
-use repo_tests::sources::{crate_directory, project_root};
+use repo_tests::sources::crate_directory;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,11 +102,7 @@ pub fn measure(
     directory: &Path,
     chosen: impl Fn(&str) -> bool,
 ) -> Result<Vec<Edit>> {
-    let built = Command::new("cargo")
-        .args(["build", "--quiet", "--release", "--package", "repo-plugin"])
-        .current_dir(project_root())
-        .status()?;
-    ensure!(built.success(), "the plugin cannot be built");
+    build_plugin()?;
     let mut edits = Vec::new();
     for subject in SUBJECTS.iter().filter(|subject| chosen(subject.name)) {
         measure_subject(subject, binaries, directory, &mut edits)?;

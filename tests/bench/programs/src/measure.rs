@@ -1,6 +1,7 @@
 //! Interleaved runs, and what is made of them.
 
 use anyhow::{Context as _, Result, bail};
+use repo_tests::sources::project_root;
 use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -112,6 +113,21 @@ pub fn run(command: &mut Command) -> Result<[f64; 3]> {
         memory = memory.max(usage.ru_maxrss);
     }
     Ok([wall, processor, memory as f64 * 1024.0 / 1e6])
+}
+
+/// Builds the plugin for clang 19, optimised, beside the programs.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn build_plugin() -> Result<()> {
+    let built = Command::new("cargo")
+        .args(["build", "--quiet", "--release", "--package", "repo-plugin"])
+        .current_dir(project_root())
+        .status()?;
+    if !built.success() {
+        bail!("the plugin cannot be built");
+    }
+    Ok(())
 }
 
 /// Makes this process the parent of what its children leave running.

@@ -200,7 +200,10 @@ impl<'a> Memo<'a> {
             let option = word.option.as_bytes();
             option.starts_with(b"--sysroot") || option.starts_with(b"-isysroot")
         };
+        // What is included first without a directive is in no graph, unless it includes something itself.
+        let includes_first = |word: &Word| word.meaning == Meaning::Header;
         let is_drawn = compile.dependencies.without_system
+            && !compile.words.iter().any(includes_first)
             && !compile.words.iter().any(names_root)
             && compiler.family == Family::Clang
             && matches!(language, Language::C | Language::Cxx);
@@ -546,13 +549,12 @@ impl<'a> Memo<'a> {
             None => Vec::new(),
         };
         let assembled: Vec<_> = assembled.into_iter().map(OsString::into_vec).collect();
-        // What is included first without a directive is in no graph, unless it includes something itself.
         let graph = match &self.graph_file {
-            Some(path) if headers.is_empty() => {
+            Some(path) => {
                 let graph = fs::read(path).map_err(|_| "the compiler wrote no graph")?;
                 Some(graph::files(&graph).ok_or("the compiler's graph is none")?)
             }
-            _ => None,
+            None => None,
         };
         let mut question = conditions::Question {
             takes_precompiled: compiler.family == Family::Gcc,
