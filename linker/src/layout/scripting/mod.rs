@@ -12,6 +12,7 @@ mod arrangement;
 mod assignments;
 mod classify;
 mod content;
+mod environment;
 mod evaluate;
 mod kinds;
 mod lay_out;
