@@ -563,6 +563,11 @@ fn changed_archives() {
 }
 
 #[test]
+fn changed_archives_that_are_written_anew() {
+    bounded(Target::ArchiveWriter, 20_000);
+}
+
+#[test]
 fn changed_recipes() {
     bounded(Target::Recipe, 2_000);
 }

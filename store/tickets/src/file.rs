@@ -163,6 +163,16 @@ pub struct MemberBytes {
     range: Range<usize>,
 }
 
+/// Bytes that are in no file yet.
+impl From<Vec<u8>> for MemberBytes {
+    fn from(bytes: Vec<u8>) -> MemberBytes {
+        MemberBytes {
+            range: 0..bytes.len(),
+            contents: Contents::Read(bytes),
+        }
+    }
+}
+
 impl Deref for MemberBytes {
     type Target = [u8];
 

@@ -1,7 +1,7 @@
 //! What tickets say of themselves, and archives that are written anew.
 
-use ::tickets::archive::{Archive, ArchiveError};
-use ::tickets::archive_writer::with_members;
+use ::tickets::archive::{Archive, ArchiveError, MemberBody, THIN_MAGIC};
+use ::tickets::archive_writer::{Outside, thin_again, with_members};
 use ::tickets::key::Key;
 use ::tickets::recipe::Recipe;
 use format_spec::digest::Digest;
@@ -119,6 +119,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 /// An archive in which members that are chosen by their bytes are replaced: it has the same members in the same order, with these bytes.
 pub fn archive_writer(data: &[u8]) {
+    if data.starts_with(THIN_MAGIC) {
+        thin_archive(data);
+    }
     let is_replaced = |body: &[u8]| body.first().is_some_and(|byte| byte % 2 == 1);
     let new_bytes = |body: &[u8]| [b"another ", &body[..body.len() / 2]].concat();
     let written = with_members::<ArchiveError>(data, |_, body| {
@@ -143,6 +146,46 @@ pub fn archive_writer(data: &[u8]) {
         }
     }
     assert_eq!(members(&written), expected);
+    let archive = Archive::parse(&written).expect("it was written");
+    for symbol in archive.symbols().into_iter().flatten() {
+        let (_, offset) = symbol.expect("it was written");
+        archive.member_at(offset).expect("a member of the index");
+    }
+}
+
+/// A thin archive whose members have all become this: it has the same members with this size, and those of other archives at this place.
+fn thin_archive(data: &[u8]) {
+    const NOW: &[u8] = b"another member";
+    const PLACE: u64 = 70;
+    let written = thin_again::<ArchiveError>(data, |_| {
+        Ok(Outside {
+            bytes: NOW.to_vec().into(),
+            place: Some(PLACE),
+        })
+    });
+    let Ok(written) = written else { return };
+    let members = |data: &[u8]| {
+        let archive = Archive::parse(data).expect("it was read, or written");
+        let members = archive.members();
+        let members = members.map(|member| member.expect("it was read, or written"));
+        members
+            .map(|member| (member.name.to_vec(), member.body))
+            .collect::<Vec<_>>()
+    };
+    let (before, after) = (members(data), members(&written));
+    assert_eq!(before.len(), after.len());
+    for ((old, was), (new, is)) in before.iter().zip(&after) {
+        assert_eq!(old, new);
+        match (was, is) {
+            (MemberBody::Nested { .. }, MemberBody::Nested { header_offset }) => {
+                assert_eq!(*header_offset, PLACE);
+            }
+            (MemberBody::External { .. }, MemberBody::External { size }) => {
+                assert_eq!(*size, NOW.len() as u64);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     let archive = Archive::parse(&written).expect("it was written");
     for symbol in archive.symbols().into_iter().flatten() {
         let (_, offset) = symbol.expect("it was written");
