@@ -124,11 +124,14 @@ impl Pastes {
     fn read_literal(&mut self, inside: &[u8]) {
         let is_plain = |byte: &u8| !matches!(byte, b'\\' | b'"' | b'\'');
         let text: Vec<u8> = inside.iter().copied().filter(is_plain).collect();
+        // Its parentheses are its own.
+        let depth = std::mem::take(&mut self.depth);
         let mut lexer = Lexer::new(&text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
             self.read_line(&line, &text);
         }
+        self.depth = depth;
     }
 
     fn read_line(&mut self, line: &[Token<'_>], text: &[u8]) {
@@ -345,6 +348,7 @@ mod tests {
             "#define C(x, y) x##y\nC(as, m)(\"\\x2eincbin \\\"x\\\"\");",
             "#define C(x, y) x##y\n#define T DA\n#define E TE\nchar *d = C(C(C(__, T), E\n,\n__\n),\n);",
             "#define C(x, y) x##y\nchar *d = C(\"a\" __, DA) C(TE, __);",
+            "#define C(x, y) x##y\nchar *d = M(C(\"(%s)))))\",\n__),\nDA\n, TE, __);",
             "#define C(x, y) x##y\n#define D (DA)\n#define U (__)\n#define E (DA, TE, __)\nchar *d = M(U, D, E);",
             "#define C(x, y) x##y\nint a, s, m; C(__as, m__)(\".i\" \"nclude \\\"x\\\"\");",
             "#define M(x) __a##x##_\n#define N(x, y) M(x)\nM(sm_)(\".macro m\\n.endm\");",
