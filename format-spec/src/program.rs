@@ -20,26 +20,8 @@ use crate::ids::{Address, NameId};
 use crate::xxh3::{seeded_xxh3, xxh3};
 use bytemuck::{Pod, Zeroable};
 
-/// What stands between an internal symbol's name and its translation unit's, where the symbol is promoted (section 26).
+/// What stands behind an internal symbol's name in the source, with a word of the writer's, where the symbol is promoted (section 26).
 pub const PROMOTED: &[u8] = b".repo.";
-
-/// Digits of a translation unit's name behind [`PROMOTED`]: hexadecimal, in small letters.
-pub const UNIT_DIGITS: usize = 16;
-
-/// The name that a symbol has in the source: that of a promoted one without its translation unit's (section 26), all others as they are.
-pub fn source_name(name: &[u8]) -> &[u8] {
-    let digits = |unit: &[u8]| {
-        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        unit.iter().all(is_digit)
-    };
-    let Some((rest, unit)) = name.split_last_chunk::<UNIT_DIGITS>() else {
-        return name;
-    };
-    match rest.strip_suffix(PROMOTED) {
-        Some(source) if !source.is_empty() && digits(unit) => source,
-        _ => name,
-    }
-}
 
 /// The hash-trie indices of a repository, by slot number. Those from [`Index::Types`] on, but for
 /// [`Index::Images`], have their records in envelopes ([`crate::envelope`], [`crate::kinds`]).
@@ -507,24 +489,6 @@ pub struct ImageInputRecord {
 mod tests {
     use super::*;
     use std::mem::offset_of;
-
-    #[test]
-    fn promoted_names_are_shown_as_in_the_source() {
-        let shown = |name: &str| source_name(name.as_bytes()).to_vec();
-        assert_eq!(shown("helper.repo.0123456789abcdef"), b"helper");
-        assert_eq!(shown("a.repo.b.repo.0123456789abcdef"), b"a.repo.b");
-        for other in [
-            "",
-            "helper",
-            ".repo.0123456789abcdef",
-            "helper.repo.0123456789abcdeF",
-            "helper.repo.0123456789abcde",
-            "helper.repo.0123456789abcdef.cold",
-            "helper_repo.0123456789abcdef",
-        ] {
-            assert_eq!(shown(other), other.as_bytes());
-        }
-    }
 
     #[test]
     fn records_are_as_specified() {

@@ -129,7 +129,9 @@ impl Memo {
         let _ = fs::remove_file(self.scratch.join("log"));
         let mut command = self.command(words, directory);
         if is_off {
+            // What is left out of a compile is another matter.
             command.env("REPO_CC_DISABLE", "1");
+            command.env("REPO_CC_PRUNE", "1");
         }
         let run = run(&mut command);
         let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();

@@ -250,11 +250,6 @@ impl<'a> Chooser<'_, 'a> {
                 false => self.symbols.name(name),
                 true => object.symbol_name(index),
             };
-            // Where nobody can bind to it any more a static function is called as its author calls it, in whichever directory it was compiled.
-            let name = match hidden {
-                true => format_spec::program::source_name(name),
-                false => name,
-            };
             f(index, symbol, name, !hidden);
         }
     }

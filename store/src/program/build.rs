@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct Name(pub u32);
 
 /// What one translation unit defined.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Compilation<'a> {
     /// ELF `e_machine`.
     pub machine: u16,

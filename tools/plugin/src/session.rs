@@ -152,10 +152,12 @@ unsafe extern "C" fn repo_session_decide(
             whole: text(raw.whole),
             level: raw.level,
         };
-        (
-            module,
-            slice::from_raw_parts_mut(actions, definitions.len()),
-        )
+        // An array of nothing may be nowhere.
+        let actions = match actions.is_null() {
+            true => &mut [],
+            false => slice::from_raw_parts_mut(actions, definitions.len()),
+        };
+        (module, actions)
     };
     let decided = session.decide(module);
     for (place, action) in actions.iter_mut().zip(decided) {

@@ -39,9 +39,12 @@ pub fn compile(
     asked: &Asked<'_>,
 ) -> Result<Infallible, CannotRun> {
     let mut importer = Importer::new(asked);
+    let family = (invocation.compiler.as_ref()).map(|compiler| compiler.family);
+    let is_clang = family == Some(Family::Clang) && invocation.lead.is_empty();
     let whole = match (asked.fat, compile.split_sections) {
         (true, _) => Some("a fat object is the compiler's own"),
         (_, false) => Some("the object has no section for each definition"),
+        _ if !is_clang || expected.len() != 1 => Some("not one object by clang itself"),
         _ => None,
     };
     let is_pruned = asked.pruning.is_on && whole.is_none();
@@ -201,12 +204,7 @@ impl Compiling<'_> {
     /// How to leave out what the repository has, or why nothing is.
     fn pruning(&self) -> Result<(pruning::Pruning, &Expected), String> {
         let invocation = self.invocation;
-        let family = (invocation.compiler.as_ref()).map(|compiler| compiler.family);
-        let ([output], Some(Family::Clang), true) =
-            (self.expected, family, invocation.lead.is_empty())
-        else {
-            return Err("not one object by clang itself".to_owned());
-        };
+        let output = &self.expected[0];
         let args = response::expand(&invocation.args).map_err(|_| "a response file".to_owned())?;
         let wish = self.asked.pruning;
         let pruning = pruning::Pruning::new(&invocation.program.path, &args, output.path(), wish)?;

@@ -10,7 +10,6 @@ use pruning::graph::Flags;
 use pruning::memo::{Binding, Member, NONE, New, Symbol};
 use pruning::protocol::{Defined, Report, State};
 use rustc_hash::{FxHashMap, FxHashSet};
-use store::program::Prepared;
 use store::program::build::{Compilation, Place, Target};
 
 const SHF_WRITE: u32 = 1;
@@ -37,11 +36,11 @@ struct Bundler<'c, 'a> {
 }
 
 /// What is to be stored of the definitions that were compiled, and why nothing of the others is.
-pub fn bundles(prepared: &Prepared<'_>, report: &Report) -> Bundles {
-    let from = &prepared.compilation;
+/// `from` has the names by which the report knows them; `digests` are those of its fragments.
+pub fn bundles(from: &Compilation<'_>, digests: &[Digest], report: &Report) -> Bundles {
     let mut bundler = Bundler {
         from,
-        digests: &prepared.fragments,
+        digests,
         report,
         defined: (report.definitions.iter())
             .map(|defined| (defined.name.as_bytes(), defined))

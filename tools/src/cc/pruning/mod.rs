@@ -8,9 +8,10 @@
 //!                    └─▶ bundles: what is kept of what was new
 //! ```
 //!
-//! Off unless `REPO_CC_PRUNE` says otherwise (`1`; `explain` says as well what became of each definition, as `--explain` does), or
-//! `--verify` asks for it. Where anything does not fit, the compiler runs again without the plugin, and nobody is worse off than without
-//! us. Until a ticket stands in its place, an object that is not whole has an undefined symbol that says so.
+//! On unless `REPO_CC_PRUNE` says otherwise (`0`; `explain` says as well what became of each definition, as `--explain` does), or
+//! what is known is not to be used (`REPO_CC_DISABLE`, which `--verify` overrules). Where anything does not fit, the compiler runs again
+//! without the plugin, and nobody is worse off than without us. Until a ticket stands in its place, an object that is not whole has an
+//! undefined symbol that says so.
 
 mod bundles;
 mod eligible;
@@ -20,8 +21,10 @@ mod order;
 mod verify;
 
 use super::log::Log;
+use super::memo::{READ_ONLY_VARIABLE, is_on, is_set};
 use bumpalo::Bump;
 use format_spec::digest::Digest;
+use format_spec::program::PROMOTED;
 use graft::{Graft, GraftError};
 use linker::repository::import::{ImportError, Imported, prepare};
 use pruning::REQUEST_VARIABLE;
@@ -42,10 +45,13 @@ use store::program::build::Compilation;
 use store::program::{Addition, Prepared, ProgramError, Repository};
 use tempfile::TempDir;
 
-/// `1`, `explain`, or nothing.
+/// `0`, `1`, `explain`, or nothing, which is `1` where what is known is used at all.
 const SWITCH: &str = "REPO_CC_PRUNE";
 /// Set: each pruned compilation is compared with one that is not.
 const VERIFY: &str = "REPO_CC_VERIFY";
+/// The word behind the names of what is promoted: the same for all translation units, so that what is internal to several, as static
+/// functions of headers are, is known to all of them. Outside of a compile there are no such names.
+const UNIT: &str = "internal";
 /// The plugin's file.
 const PLUGIN: &str = "librepo_plugin.so";
 
@@ -71,8 +77,12 @@ impl Wish {
         let switch = switch.as_ref().map(|value| value.as_bytes());
         let verifies = verify || env::var_os(VERIFY).is_some();
         let is_explained = switch == Some(b"explain");
+        let is_on = match switch {
+            None | Some(b"") => is_on(),
+            Some(switch) => switch != b"0",
+        };
         Wish {
-            is_on: verify || is_explained || switch == Some(b"1"),
+            is_on: verify || is_on,
             verify: verifies,
             fails: verify,
             explain: explain || is_explained,
@@ -87,6 +97,7 @@ pub struct Pruning {
     directory: TempDir,
     plugin: PathBuf,
     environment: String,
+    /// Of the command, its directory and its output.
     unit: String,
     wish: Wish,
     /// What was found, for `verify`.
@@ -197,7 +208,7 @@ impl Pruning {
             repository: Some(repository.to_owned()),
             prune,
             promote: true,
-            unit: self.unit.clone(),
+            unit: UNIT.to_owned(),
             report: self.report_path(),
         };
         let path = self.directory.path().join("request");
@@ -260,14 +271,22 @@ impl Pruning {
             None => order::in_order(compilation, &report.positions()),
             Some(_) => compilation,
         };
+        // What was promoted has its name outside of this for the last time.
+        let (mut compilation, promoted) =
+            match order::with_local_internals(&compilation, &promoted_suffix()) {
+                Some(local) => (local, Some(compilation)),
+                None => (compilation, None),
+            };
+        linker::repository::split::outline(&mut compilation);
         let mut prepared = Prepared::new(compilation)?;
         prepared.compress();
+        let named = promoted.as_ref().unwrap_or(&prepared.compilation);
         let added = repository.add(&[Addition {
             prepared: &prepared,
             ticket,
         }])?;
         let bundles::Bundles { kept, refused } = match (&whole, &report.whole) {
-            (None, None) => bundles::bundles(&prepared, &report),
+            (None, None) => bundles::bundles(named, &prepared.fragments, &report),
             _ => bundles::Bundles::default(),
         };
         // The compilation stands without them.
@@ -276,7 +295,10 @@ impl Pruning {
             false => Graph::default(),
         };
         let fragments = &prepared.fragments;
-        let stored = memo::store(repository.store(), &kept, &graph, fragments).unwrap_or_default();
+        let stored = match is_set(READ_ONLY_VARIABLE) {
+            true => memo::Stored::default(),
+            false => memo::store(repository.store(), &kept, &graph, fragments).unwrap_or_default(),
+        };
         let count =
             |state: fn(State) -> bool| report.definitions.iter().filter(|d| state(d.state)).count();
         log.note(format_args!(
@@ -293,7 +315,7 @@ impl Pruning {
         }
         if self.wish.verify {
             *self.made.lock().unwrap_or_else(|e| e.into_inner()) = Made {
-                definitions: verify::definitions(&prepared.compilation),
+                definitions: verify::definitions(named),
                 surface: verify::surface(&prepared.compilation),
                 grafted,
             };
@@ -407,6 +429,11 @@ fn graph_of(report: &Report, stored: &[([u8; 32], memo::New)], known: &Kept) -> 
     });
     let starts: Vec<u32> = starts.map(|(at, _)| at as u32).collect();
     Graph::new(report, &starts, |digest, name| known.has(digest, name))
+}
+
+/// What stands behind the names of what is promoted.
+fn promoted_suffix() -> Vec<u8> {
+    [PROMOTED, UNIT.as_bytes()].concat()
 }
 
 /// What tells a program or library from another state of it.

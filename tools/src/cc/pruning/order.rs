@@ -4,13 +4,18 @@
 //! others, and a program that was linked of them had its functions in another order than one that was compiled at once. So members
 //! are put in the module's order, which the plugin's report has; what has no name there follows by the names of its sections, and symbols
 //! stand by name. Only lists (of constructors, and whatever else is read as one) stay as they were: of these nothing is left out.
+//!
+//! At last what is internal is local again, under its name in the source: it was promoted (SPEC.md, section 26) so that its users find it
+//! by a name, and fragments and memos keep that name; but a compilation says by number which symbol is meant, and two compilations that
+//! have an internal of one name each have their own.
 
 use super::graft::{copy_fixups, range};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use store::program::build::{Compilation, Fragment, Group, Place, Section, Symbol, Target};
+use store::program::build::{Compilation, Fragment, Group, Name, Place, Section, Symbol, Target};
 
 const STT_SECTION: u8 = 3;
+const STV_HIDDEN: u8 = 2;
 
 /// Sections without symbols that are told from others of their name by what is in them.
 const BY_CONTENT: [&[u8]; 5] = [
@@ -29,7 +34,7 @@ enum Position<'a> {
     Nameless(&'a [u8], Cow<'a, [u8]>),
 }
 
-/// Puts a compilation in order; `positions` says where in the module a name is defined.
+/// Puts a compilation, which has no outline then, in order; `positions` says where in the module a name is defined.
 pub fn in_order<'a>(from: Compilation<'a>, positions: &FxHashMap<&[u8], usize>) -> Compilation<'a> {
     let members = order_of_members(&from, positions);
     let mut number_of = vec![0; members.len()];
@@ -61,7 +66,6 @@ pub fn in_order<'a>(from: Compilation<'a>, positions: &FxHashMap<&[u8], usize>) 
     order_groups(&from, &mut out);
     order_symbols(&from, &section_of, &mut out);
     (out.names, out.pieces) = (from.names, from.pieces);
-    linker::repository::split::outline(&mut out);
     out
 }
 
@@ -182,16 +186,10 @@ fn order_symbols(from: &Compilation<'_>, section_of: &[u32], out: &mut Compilati
     };
     let first_global = from.first_global as usize;
     let mut locals: Vec<usize> = (1..first_global).collect();
+    let key = |symbol: &Symbol| (rank(symbol), symbol.value, from.name(symbol.name));
     locals.sort_by_cached_key(|at| {
         let symbol = &from.symbols[*at];
-        let is_section = symbol.info & 15 == STT_SECTION;
-        (
-            is_section,
-            rank(symbol),
-            symbol.value,
-            from.name(symbol.name),
-            symbol.size,
-        )
+        (symbol.info & 15 == STT_SECTION, key(symbol), symbol.size)
     });
     let mut globals: Vec<usize> = (first_global..from.symbols.len()).collect();
     globals.sort_by_cached_key(|at| from.name(from.symbols[*at].name));
@@ -208,4 +206,60 @@ fn order_symbols(from: &Compilation<'_>, section_of: &[u32], out: &mut Compilati
     for binding in &mut out.bindings {
         *binding = new_of[*binding as usize];
     }
+}
+
+/// The compilation (without an outline) in which what was promoted is local, or nothing if it has none of that. Members, and what is in
+/// them, are the same.
+/// `suffix` stands behind the names of what was promoted.
+pub fn with_local_internals<'a>(from: &Compilation<'a>, suffix: &[u8]) -> Option<Compilation<'a>> {
+    let source_name = |symbol: &Symbol| {
+        let is_defined = matches!(symbol.place, Place::Section(_));
+        let name = from.name(symbol.name).strip_suffix(suffix);
+        name.filter(|_| is_defined && symbol.other & 3 == STV_HIDDEN)
+    };
+    let first_global = from.first_global as usize;
+    let globals = first_global..from.symbols.len();
+    let (internal, global): (Vec<usize>, Vec<usize>) =
+        globals.partition(|at| source_name(&from.symbols[*at]).is_some());
+    if internal.is_empty() {
+        return None;
+    }
+    let mut out = from.clone();
+    let mut names: FxHashMap<&[u8], Name> = FxHashMap::default();
+    names.extend(
+        (0_u32..)
+            .zip(&from.names)
+            .map(|(at, name)| (*name, Name(at))),
+    );
+    let first_section = (1..first_global)
+        .find(|at| from.symbols[*at].info & 15 == STT_SECTION)
+        .unwrap_or(first_global);
+    // Symbols of sections stand behind other local ones.
+    let order = (0..first_section)
+        .chain(internal.iter().copied())
+        .chain(first_section..first_global)
+        .chain(global);
+    let mut new_of = vec![0; from.symbols.len()];
+    out.symbols.clear();
+    for old in order {
+        new_of[old] = out.symbols.len() as u32;
+        out.symbols.push(from.symbols[old]);
+    }
+    for old in internal {
+        let symbol = &mut out.symbols[new_of[old] as usize];
+        let Some(name) = source_name(symbol) else {
+            continue;
+        };
+        symbol.name = *names.entry(name).or_insert_with(|| {
+            out.names.push(name);
+            Name(out.names.len() as u32 - 1)
+        });
+        // STB_LOCAL, STV_DEFAULT.
+        (symbol.info, symbol.other) = (symbol.info & 15, symbol.other & !3);
+        out.first_global += 1;
+    }
+    for binding in &mut out.bindings {
+        *binding = new_of[*binding as usize];
+    }
+    Some(out)
 }
