@@ -49,6 +49,9 @@ int f(int x) { return x + FIRST + SECOND; }
 int g(void) { int unused; return f(1); }
 "#;
 
+/// The variable that says whether definitions are left out.
+const PRUNE: &str = "REPO_CC_PRUNE";
+
 impl Memo {
     /// One for each compiler and language that there is.
     pub fn each(test: impl Fn(&Memo)) {
@@ -131,7 +134,9 @@ impl Memo {
         if is_off {
             // What is left out of a compile is another matter.
             command.env("REPO_CC_DISABLE", "1");
-            command.env("REPO_CC_PRUNE", "1");
+            if !self.environment.iter().any(|(name, _)| name == PRUNE) {
+                command.env(PRUNE, "1");
+            }
         }
         let run = run(&mut command);
         let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();

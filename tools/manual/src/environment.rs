@@ -21,7 +21,7 @@ const OF_CARGO: &str = "Cargo's and rustc's own: part of what a library of Rust 
 const OF_CARGO_ALL: &str =
     "Cargo's own, all that begin so: part of what a library of Rust is looked up by.";
 const ASKS_FOR_MORE: &str =
-    "The compilers' own: while it is set, every compile is done, and none is recorded.";
+    "The compilers' own: while it is set, every compile is done, whole, and none is recorded.";
 
 /// All of them, in the order of the manual.
 pub const VARIABLES: &[Variable] = &[
@@ -88,7 +88,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "REPO_CC_PRUNE",
         readers: &["cc"],
-        meaning: "If it is 1, clang 19 generates nothing for definitions that the repository has, where that is understood. If it is explain, it is also said what became of each definition, and why, as --explain says then.",
+        meaning: "Clang 19 generates nothing for definitions that the repository has, where that is understood. If it is 0, it compiles whole sources; if it is explain, it is also said what became of each definition, and why, as --explain says then; if it is 1, that is so even if REPO_CC_DISABLE is set.",
     },
     Variable {
         name: "REPO_CC_VERIFY",
@@ -138,7 +138,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "REPO_CC_DISABLE",
         readers: &["cc"],
-        meaning: "If it is set, and neither empty nor 0: every compile is done, and none is recorded.",
+        meaning: "If it is set, and neither empty nor 0: every compile is done, whole, and none is recorded.",
     },
     Variable {
         name: "REPO_CC_READONLY",

@@ -64,9 +64,9 @@ pub struct Options {
     #[arg(long)]
     pub explain: bool,
 
-    /// Have clang 19 leave out the definitions that the repository has (as
-    /// $REPO_CC_PRUNE=1 does), compile all of it as well, compare everything,
-    /// and fail if anything differs; the object is right then, too
+    /// Have clang 19 leave out the definitions that the repository has (as it
+    /// does), compile all of it as well, compare everything, and fail if
+    /// anything differs; the object is right then, too
     #[arg(long)]
     pub verify: bool,
 

@@ -467,9 +467,6 @@ fn plugin() -> Option<PathBuf> {
     let found = places.into_iter().find(|place| place.is_file())?;
     // The empty one has no entry point.
     let bytes = fs::read(&found).ok()?;
-    let entry = b"llvmGetPassPluginInfo";
-    bytes
-        .windows(entry.len())
-        .any(|window| window == entry)
-        .then_some(found)
+    let entry = memchr::memmem::find(&bytes, b"llvmGetPassPluginInfo");
+    entry.is_some().then_some(found)
 }
