@@ -1,4 +1,5 @@
-//! `ar` and its like through `repo-cc`: archives of tickets are on record, and the user is told once what they are.
+//! `ar` and its like through `repo-cc`: archives of tickets are on record, and the user is told once what they are. And `objcopy` and
+//! `strip`, for which tickets become objects.
 
 use repo_tests::binaries::Binaries;
 use repo_tests::compare::is_ticket_file;
@@ -192,4 +193,53 @@ fn cmake_finds_link_time_optimisation() {
         1
     );
     field.shell("./b/m && ./b/mo").ok();
+}
+
+#[test]
+fn who_changes_objects_gets_objects() {
+    let [gcc, _ar, _objcopy, _strip] = require!("gcc", "ar", "objcopy", "strip");
+    let field = Field::new();
+    let compile = "gcc -O1 -c f.c -o f.o && gcc -O1 -c g.c -o g.o && gcc -O1 -c main.c -o main.o";
+    field.shell(compile).ok();
+    let is_ticket = |name: &str| is_ticket_file(field.scratch.join(name));
+    let time = |name: &str| {
+        let metadata = fs::metadata(field.scratch.join(name)).expect("there");
+        metadata.modified().expect("a time")
+    };
+    let before = time("f.o");
+    // What is in a section, beside the same of an object by the compiler alone.
+    let plain = [
+        &gcc.display().to_string(),
+        " -O1 -ffunction-sections -c f.c -o plain.o",
+    ]
+    .concat();
+    field.shell(&plain).ok();
+    field
+        .shell("for name in f plain; do objcopy -O binary -j .text.f $name.o $name.bin; done")
+        .ok();
+    let bytes = |name: &str| fs::read(field.scratch.join(name)).expect("there");
+    assert!(!bytes("f.bin").is_empty());
+    assert_eq!(bytes("f.bin"), bytes("plain.bin"));
+    assert!(!is_ticket("f.o") && time("f.o") == before);
+    // Another name, in place; and an archive, from which only what a link wants may go.
+    field
+        .shell("objcopy --redefine-sym=g=other g.o && objcopy --redefine-sym=other=g g.o")
+        .ok();
+    assert!(!is_ticket("g.o") && is_ticket("main.o"));
+    field.shell(compile).ok();
+    field
+        .shell("ar rcs libfg.a f.o g.o && strip --strip-unneeded libfg.a")
+        .ok();
+    assert!(is_ticket("f.o"));
+    field.shell("mkdir out && cd out && ar x ../libfg.a").ok();
+    assert!(!is_ticket("out/f.o") && !is_ticket("out/g.o"));
+    field
+        .shell("gcc main.o libfg.a -o program && ./program")
+        .ok();
+    // Without what the ticket names the tool is not run.
+    fs::remove_file(field.scratch.repository()).expect("removed");
+    let run = field.shell("objcopy -O binary main.o main.bin");
+    let said = run.failed().errors();
+    assert!(said.contains("repo-cc: error: "), "{said}");
+    assert!(!field.scratch.join("main.bin").exists());
 }

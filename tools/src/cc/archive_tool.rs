@@ -1,4 +1,5 @@
-//! Which programs work on archives (`ar`, `ranlib` and their like), by their names, and which archives a call of one changes.
+//! Which programs work on archives (`ar`, `ranlib` and their like), and which change objects (`objcopy`, `strip`), by their names; and
+//! which archives a call of one changes.
 
 use super::compiler::is_x86_64_elf;
 use super::response;
@@ -6,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a name says of a program that has to do with archives.
+/// What a name says of a program that has to do with archives or objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// `ar`.
@@ -15,11 +16,13 @@ pub enum Tool {
     Indexer,
     /// `gcc-nm`, which belongs to them.
     Lister,
+    /// `objcopy` and `strip`, which want objects with all that is in them.
+    Editor,
 }
 
 impl Tool {
-    /// Reads the name: `ar` and `ranlib`, plain or of gcc, LLVM or a triple for x86-64, and `gcc-nm`; all with a version or
-    /// without.
+    /// Reads the name: `ar` and `ranlib`, plain or of gcc, LLVM or a triple for x86-64, and `gcc-nm`; `objcopy` and `strip`, which gcc
+    /// has no names for; all with a version or without.
     pub fn parse(program: &OsStr) -> Option<Tool> {
         let name = Path::new(program).file_name()?.to_str()?;
         let is_version = |word: &str| word.bytes().all(|c| c.is_ascii_digit() || c == b'.');
@@ -44,6 +47,7 @@ impl Tool {
             ("ar", _) => Some(Tool::Archiver),
             ("ranlib", _) => Some(Tool::Indexer),
             ("nm", Some("gcc")) => Some(Tool::Lister),
+            ("objcopy" | "strip", None | Some("llvm")) => Some(Tool::Editor),
             _ => None,
         }
     }
@@ -60,7 +64,7 @@ impl Tool {
                 .filter(|word| !word.as_bytes().starts_with(b"-"))
                 .map(PathBuf::from)
                 .collect(),
-            Tool::Lister => Vec::new(),
+            Tool::Lister | Tool::Editor => Vec::new(),
         }
     }
 }
@@ -114,12 +118,22 @@ mod tests {
         }
         assert_eq!(tool("gcc-nm-12"), Some(Tool::Lister));
         for name in [
+            "objcopy",
+            "/usr/bin/strip",
+            "llvm-strip-19",
+            "x86_64-linux-gnu-objcopy",
+        ] {
+            assert_eq!(tool(name), Some(Tool::Editor), "{name}");
+        }
+        for name in [
             "tar",
             "nm",
             "gcc",
             "repo-ar",
             "aarch64-linux-gnu-ar",
             "arm-gcc-ar",
+            "gcc-strip",
+            "aarch64-linux-gnu-strip",
             "",
             "far-2",
         ] {

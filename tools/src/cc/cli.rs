@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// names (--install-links) in front of PATH, or with CMake as both
 /// CMAKE_C_COMPILER_LAUNCHER and CMAKE_C_LINKER_LAUNCHER (and CXX likewise).
 /// It may run ar and ranlib likewise (AR="repo-cc ar"): archives of tickets are
-/// then known to repo-gc.
+/// then known to repo-gc; and objcopy and strip, for which tickets become objects.
 /// For tools that take all of CC for the name of one program there are the links
 /// repo-gcc, repo-g++, repo-clang and repo-clang++ (CC=repo-gcc). Where COMPILER
 /// is missing (the first word is an option that is not listed here, or a file
@@ -85,8 +85,8 @@ pub struct Options {
 
     /// Make links with the names of compilers to this program, to be put in
     /// front of PATH: with NAMES, or those of all compilers on PATH and the
-    /// one-word names of these, of ar, ranlib and gcc's names for them, and of
-    /// ld (which leads to repo-ld)
+    /// one-word names of these, of ar, ranlib and gcc's names for them, of
+    /// objcopy and strip, and of ld (which leads to repo-ld)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub install_links: Option<PathBuf>,
 

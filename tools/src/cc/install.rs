@@ -140,6 +140,7 @@ mod tests {
     #[test]
     fn names_of_compilers_and_nothing_else() {
         assert!(is_compiler(OsStr::new("gcc-ar")) && is_compiler(OsStr::new("ranlib")));
+        assert!(is_compiler(OsStr::new("objcopy")) && is_compiler(OsStr::new("strip")));
         assert!(is_compiler(OsStr::new("clang++-19")) && is_compiler(OsStr::new("repo-gcc")));
         let names = with_one_word_names(["cc".into(), "gcc".into(), "gcc-12".into()].into());
         let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();

@@ -20,6 +20,7 @@ mod classify;
 pub mod cli;
 mod compile;
 mod compiler;
+mod edited;
 mod import;
 mod inner_options;
 mod install;
@@ -158,6 +159,10 @@ impl Invocation {
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
         let log = asked.log;
+        if let Some(Tool::Editor) = self.tool.filter(|_| !ourselves.are_inner()) {
+            edited::make_objects(&self, asked)?;
+            return self.exec(&self.args);
+        }
         if let Some(tool) = self.tool.filter(|_| !ourselves.are_inner()) {
             let archives = tool.changes(&self.args);
             if !archives.is_empty() {

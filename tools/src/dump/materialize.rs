@@ -1,4 +1,5 @@
-//! `--materialize`: ordinary objects in place of tickets: of one, of those in an archive, and of all below a directory.
+//! Ordinary objects in place of tickets: of one, of those in an archive, and of all below a directory. `repo-dump --materialize` does
+//! nothing else, and `repo-cc` does it for tools that change objects.
 //!
 //! Each file is written beside its place, and renamed into it: who looks sees the old one or the new one, whole. In place it
 //! keeps mode, owner and time of modification: it is what it was, so nothing that was made of it has to be made again.
@@ -72,6 +73,8 @@ impl View for Report {
 
 /// Makes objects of tickets.
 pub struct Maker<'a> {
+    /// Who tells the user what.
+    program: &'static str,
     option: Option<&'a Path>,
     environment: Environment,
     /// Those of the tickets so far.
@@ -84,9 +87,10 @@ pub struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// `option` is the argument of `--repo`.
-    pub fn new(option: Option<&'a Path>) -> Maker<'a> {
+    /// `option` is the argument of `--repo`; `program` is who does it.
+    pub fn new(program: &'static str, option: Option<&'a Path>) -> Maker<'a> {
         Maker {
+            program,
             option,
             environment: Environment::current(),
             repositories: Vec::new(),
@@ -277,9 +281,12 @@ impl<'a> Maker<'a> {
         let index = match self.repositories.iter().position(is_its) {
             Some(index) => index,
             None => {
+                let program = self.program;
                 let options = OpenOptions {
                     read_only: true,
-                    patience: Some(waiting::patience(|line| linker::tell!("repo-dump: {line}"))),
+                    patience: Some(waiting::patience(move |line| {
+                        linker::tell!("{program}: {line}")
+                    })),
                     ..OpenOptions::default()
                 };
                 let opened =
@@ -328,7 +335,7 @@ impl<'a> Maker<'a> {
         };
         if let Err(error) = self.file(path, &target, place) {
             self.report.failed += 1;
-            linker::tell!("repo-dump: {}", store::describe(error.as_ref()));
+            linker::tell!("{}: {}", self.program, store::describe(error.as_ref()));
         }
     }
 }

@@ -253,7 +253,7 @@ fn materialize_file(cli: &Cli, path: &Path) -> Result<bool> {
         Some(output) => materialize::Place::At(output),
         None => materialize::Place::InPlace,
     };
-    let maker = materialize::Maker::new(cli.common.repo.as_deref());
+    let maker = materialize::Maker::new("repo-dump", cli.common.repo.as_deref());
     let report = maker.make(path, place)?;
     let is_good = report.is_good();
     if path.is_dir() {
