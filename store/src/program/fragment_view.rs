@@ -485,6 +485,12 @@ pub(super) fn anonymous(value: &[u8]) -> Option<&[Address]> {
     Some(Head::cut(value)?.anonymous)
 }
 
+/// The targets of the fragment of this value that are bound through the compilation.
+pub(super) fn bindable_targets(value: &[u8]) -> Option<&[TargetRecord]> {
+    let head = Head::cut(value)?;
+    head.targets.get(..head.header.bindable_count as usize)
+}
+
 /// The names and the pieces that the fragment of this value refers to; more than once, if it does so.
 pub(super) fn ids(value: &[u8]) -> Option<impl Iterator<Item = Id> + use<'_>> {
     let head = Head::cut(value)?;

@@ -11,6 +11,7 @@ use super::fragment_view::{self, FragmentSection, FragmentView};
 use super::{ProgramError, Result};
 use crate::engine::{Error, Record, Snapshot};
 use format_spec::digest::Digest;
+use format_spec::fragment::TargetRecord;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::{Index, NameHeader, PieceHeader, TicketHeader, Vector, name_key};
 
@@ -135,6 +136,18 @@ impl<'s> Programs<'s> {
             true => self.plain_fragment(&record)?,
         };
         self.parse(&record, FragmentView::new(record, value), "not a fragment")
+    }
+
+    /// The targets of a fragment that are bound through the compilation: its first ones. Of its sections, compressed or not, only the
+    /// bytes are looked at.
+    ///
+    /// # Errors
+    /// If there is none, or the repository is damaged.
+    pub fn bindable_targets(&self, address: Address) -> Result<&'s [TargetRecord]> {
+        let record = self.whole(self.snapshot.record_at(address)?, FRAGMENT)?;
+        let is_one = record.index() == Some(Index::Fragments.slot());
+        let targets = fragment_view::bindable_targets(record.value).filter(|_| is_one);
+        self.parse(&record, targets, "not a fragment")
     }
 
     /// The value that a fragment would have if none of its sections were recorded compressed. It is made once, and kept with the store.

@@ -69,9 +69,9 @@ impl Session {
         let programs = repository.as_ref().and_then(|r| r.programs().ok());
         let prune = self.request.prune && programs.is_some();
         self.decisions = decide(&module, &self.digests, prune, |digest| {
-            let memo = memo::find(programs.as_ref()?, digest).ok()??;
+            let names = memo::find_dependents(programs.as_ref()?, digest).ok()??;
             Some(Found {
-                dependents: memo.dependents.iter().map(|name| name.to_vec()).collect(),
+                dependents: names.into_iter().map(<[u8]>::to_vec).collect(),
             })
         });
         self.module = module;
