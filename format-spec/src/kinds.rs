@@ -114,6 +114,8 @@ pub enum Condition<'a> {
     Listing(Digest, &'a [u8]),
     /// Of this path there is no file.
     Absent(&'a [u8]),
+    /// There is nothing of this path: neither a file nor a directory, and so nothing below it.
+    Nothing(&'a [u8]),
     /// There is nothing that compilers take in place of what is at this path: of this name with `.gch` or `.pch` behind it.
     NotPrecompiled(&'a [u8]),
     /// As `Absent`; it is enough that the directories above it list what they did.
@@ -148,6 +150,7 @@ impl<'a> Condition<'a> {
             b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
             b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
             b'A' => Condition::Absent(rest),
+            b'E' => Condition::Nothing(rest),
             b'G' => Condition::NotPrecompiled(rest),
             b'S' => Condition::NotListed(rest),
             b'P' => Condition::Present(rest),
@@ -167,6 +170,7 @@ impl<'a> Condition<'a> {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
+            Condition::Nothing(path) => [b"E", *path].concat(),
             Condition::NotPrecompiled(path) => [b"G", *path].concat(),
             Condition::NotListed(path) => [b"S", *path].concat(),
             Condition::Present(path) => [b"P", *path].concat(),

@@ -188,6 +188,61 @@ fn directories() {
     });
 }
 
+/// Of many places below a directory that is not there it is said once that it is not.
+#[test]
+fn directories_that_are_not_there() {
+    Memo::two(|it| {
+        it.scratch.write(
+            it.source,
+            "#include \"sub/one.h\"\n#include \"sub/two.h\"\nint sum = ONE + TWO;\n",
+        );
+        it.scratch.write("inc/sub/one.h", "#define ONE 1\n");
+        it.scratch.write("inc/sub/two.h", "#define TWO 2\n");
+        let words = it.words(&["-MD"]);
+        it.miss(&words);
+        it.hit(&words);
+        let known = || {
+            let mut dump = it.scratch.command(Binaries::get().path("repo-dump"));
+            dump.arg("--repo").arg(it.scratch.repository());
+            dump.args(["manifests", "--json"]);
+            run(&mut dump).ok().text()
+        };
+        let name_of = |text: &str| {
+            let key = text.split("\"key\":\"").nth(1).expect("a manifest");
+            key.split('"').next().expect("a key").to_owned()
+        };
+        let mut dump = it.scratch.command(Binaries::get().path("repo-dump"));
+        dump.arg("--repo").arg(it.scratch.repository());
+        let text = run(dump.args(["manifests", &name_of(&known())]))
+            .ok()
+            .text();
+        let is_of = |kind: &str, what: &str| {
+            let words = |line: &str| {
+                line.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
+            text.lines().any(|line| words(line) == [kind, what])
+        };
+        assert!(is_of("nothing", "sub"), "{text}");
+        assert!(!is_of("absent", "sub/one.h"), "{text}");
+        // Something comes there, and then what was looked for.
+        it.scratch.write("sub/other.h", "");
+        it.miss(&words);
+        it.hit(&words);
+        it.scratch.write("sub/two.h", "#define TWO 20\n");
+        it.miss(&words);
+        fs::remove_dir_all(it.scratch.join("sub")).expect("removed");
+        it.hit(&words);
+        // A link that leads nowhere yet.
+        std::os::unix::fs::symlink("later", it.scratch.join("sub")).expect("made");
+        it.compile(&words);
+        it.hit(&words);
+        it.scratch.write("later/one.h", "#define ONE 10\n");
+        it.miss(&words);
+    });
+}
+
 #[test]
 fn what_is_never_known() {
     Memo::two(|it| {

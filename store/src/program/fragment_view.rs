@@ -768,6 +768,11 @@ impl<'s> FragmentSection<'s> {
 
 /// The kind of a section, if it is one that is known.
 pub fn section_kind(section: &SectionRecord) -> Option<SectionKind> {
+    kind_of(section.kind)
+}
+
+/// The kind of sections that a record or a shape calls by this number, if it is one that is known.
+pub fn kind_of(number: u8) -> Option<SectionKind> {
     use SectionKind::*;
     [
         Text,
@@ -782,6 +787,6 @@ pub fn section_kind(section: &SectionRecord) -> Option<SectionKind> {
         InitArray,
         Other,
     ]
-    .get(section.kind as usize)
+    .get(usize::from(number))
     .copied()
 }

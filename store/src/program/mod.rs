@@ -50,7 +50,7 @@ pub use digester::Digester;
 pub use enveloped::{insert_enveloped, replace_enveloped};
 pub use error::{ProgramError, Result};
 pub use fragment_view::{
-    FixupsView, FragmentSection, FragmentView, PackedFixups, SectionCheck, SectionView,
+    FixupsView, FragmentSection, FragmentView, PackedFixups, SectionCheck, SectionView, kind_of,
     section_kind,
 };
 pub use outputs::{ImageView, TypeView};

@@ -18,7 +18,7 @@ use crate::ticket::TicketError;
 use format_spec::digest::Digest;
 use format_spec::fragment::SectionKind;
 use format_spec::ids::NameId;
-use format_spec::program::SymbolRecord;
+use format_spec::program::{SymbolRecord, source_name};
 use format_spec::ticket::{TicketNote, put_seal};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
@@ -26,7 +26,7 @@ use object::pod;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::guard;
-use store::program::{CompilationView, ProgramError, Programs, Repository, section_kind};
+use store::program::{CompilationView, ProgramError, Programs, Repository, kind_of};
 
 /// The undefined symbol that stops other linkers.
 pub const EXPLANATION: &str = "ticket__link_with_repo_ld";
@@ -225,7 +225,7 @@ impl TicketWriter {
         programs: &Programs<'_>,
         compilation: &CompilationView<'_>,
     ) -> Result<(), TicketError> {
-        let stand_of = stands(programs, compilation)?;
+        let stand_of = stands(compilation);
         let first_global = compilation.header().first_global as usize;
         for (index, symbol) in compilation.symbols().iter().enumerate().skip(1) {
             if index == first_global {
@@ -237,6 +237,10 @@ impl TicketWriter {
             let is_hidden =
                 symbol.name == NameId(0) || [elf::STT_SECTION, elf::STT_FILE].contains(&kind);
             if is_local && is_hidden {
+                continue;
+            }
+            let name = programs.name(symbol.name)?;
+            if is_promoted(symbol, name) {
                 continue;
             }
             let (value, size) = compilation.value_and_size(symbol);
@@ -258,7 +262,7 @@ impl TicketWriter {
                 elf::SHN_UNDEF | elf::SHN_ABS | elf::SHN_COMMON => value,
                 _ => 0,
             };
-            let name = self.string(programs.name(symbol.name)?);
+            let name = self.string(name);
             self.push(name, symbol.info, symbol.other, section, value, size);
         }
         if compilation.symbols().len() <= first_global {
@@ -324,21 +328,26 @@ impl TicketWriter {
 }
 
 /// For each section of the compilation the number of the stand of its symbols.
-fn stands(
-    programs: &Programs<'_>,
-    compilation: &CompilationView<'_>,
-) -> Result<Vec<usize>, TicketError> {
-    let mut stands = Vec::with_capacity(compilation.header().section_count as usize);
-    for member in compilation.members() {
-        for section in programs.fragment(member.fragment)?.sections() {
-            let kind = section_kind(section.record).unwrap_or(SectionKind::Other);
-            let place = STANDS
-                .iter()
-                .position(|stand| (stand.letter_of)(kind, section.record.sh_flags));
-            stands.push(place.unwrap_or_default());
-        }
-    }
-    Ok(stands)
+fn stands(compilation: &CompilationView<'_>) -> Vec<usize> {
+    // By what the compilation says of them: the fragments themselves may have to be decompressed.
+    let shapes = compilation.shapes().iter().map(|shape| {
+        let kind = kind_of(shape.kind).unwrap_or(SectionKind::Other);
+        let mut all = STANDS.iter();
+        let place = all.position(|stand| (stand.letter_of)(kind, shape.sh_flags));
+        place.unwrap_or_default()
+    });
+    let shapes: Vec<usize> = shapes.collect();
+    let sections = compilation.sections().iter();
+    let of_shape = |shape: u32| shapes.get(shape as usize).copied().unwrap_or_default();
+    sections.map(|section| of_shape(section.shape())).collect()
+}
+
+/// Whether this is a definition that is internal to its translation unit, and has a long name by which only that knows it: no archive has
+/// it in its index, and nobody asks for it by name.
+fn is_promoted(symbol: &SymbolRecord, name: &[u8]) -> bool {
+    symbol.section != SymbolRecord::SECTION_UNDEFINED
+        && symbol.other & 3 == elf::STV_HIDDEN
+        && source_name(name).len() < name.len()
 }
 
 const HEADER_SIZE: usize = size_of::<FileHeader64<LE>>();

@@ -193,6 +193,7 @@ fn shown(condition: &Condition<'_>) -> Shown {
         Condition::File(digest, path) => ("file", text(path), Some(digest.to_string())),
         Condition::Listing(digest, path) => ("listing", text(path), Some(digest.to_string())),
         Condition::Absent(path) | Condition::NotListed(path) => ("absent", text(path), None),
+        Condition::Nothing(path) => ("nothing", text(path), None),
         Condition::NotPrecompiled(path) => ("not precompiled", text(path), None),
         Condition::Present(path) => ("present", text(path), None),
         Condition::Variable(what) => ("variable", text(what), None),

@@ -152,6 +152,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
     finder.no_pastes()?;
     finder.opaque_names(&followed)?;
     finder.check_assembled()?;
+    finder.below_nothing();
     if finder.conditions.len() > MOST_CONDITIONS {
         return Err("too many headers");
     }
@@ -494,6 +495,41 @@ impl Finder<'_> {
         }
     }
 
+    /// Says of what is not there for want of the directories above it only that these are not there. (A header that is included by a
+    /// path is looked for beside each header that includes it: in all these places nothing is but the includer.)
+    fn below_nothing(&mut self) {
+        let mut is_nothing: HashMap<Vec<u8>, bool> = HashMap::new();
+        let mut first_missing = |path: &[u8]| {
+            let mut directories = memchr::memchr_iter(b'/', path)
+                .map(|end| &path[..end])
+                .filter(|directory| !directory.is_empty());
+            let missing = directories.find(|directory| {
+                if let Some(known) = is_nothing.get(*directory) {
+                    return *known;
+                }
+                let is_missing = is_nothing_at(directory);
+                is_nothing.insert(directory.to_vec(), is_missing);
+                is_missing
+            });
+            missing.map(<[u8]>::to_vec)
+        };
+        let conditions = std::mem::take(&mut self.conditions).into_iter();
+        self.conditions = conditions
+            .map(|condition| {
+                let missing = match Condition::parse(&condition) {
+                    Some(Condition::Absent(path) | Condition::NotPrecompiled(path)) => {
+                        first_missing(path)
+                    }
+                    _ => None,
+                };
+                match missing {
+                    Some(directory) => Condition::Nothing(&directory).encode(),
+                    None => condition,
+                }
+            })
+            .collect();
+    }
+
     /// Nothing is there that compilers take in place of what is at this path.
     fn no_precompiled(&mut self, path: &[u8]) -> Result<(), &'static str> {
         for end in PRECOMPILED {
@@ -603,6 +639,12 @@ fn file_at(path: &[u8]) -> Result<Option<Metadata>, &'static str> {
     }
 }
 
+/// Whether there is nothing at a path, not even a link that leads nowhere.
+fn is_nothing_at(path: &[u8]) -> bool {
+    let found = fs::symlink_metadata(inputs::path(path));
+    found.is_err_and(|error| is_absence(&error))
+}
+
 /// Looks conditions up.
 pub struct Checker<'a> {
     inputs: &'a Inputs,
@@ -642,12 +684,12 @@ impl<'a> Checker<'a> {
                 self.inputs.listing(place, &metadata) == Some(*digest)
             }
             Condition::Absent(path) | Condition::NotListed(path) => self.is_absent(path),
+            Condition::Nothing(path) => self.places.is_empty(path) || is_nothing_at(path),
             Condition::NotPrecompiled(path) => {
                 self.places.is_empty(path)
                     || PRECOMPILED.iter().all(|end| {
                         let precompiled = [*path, end].concat();
-                        let found = fs::symlink_metadata(inputs::path(&precompiled));
-                        found.is_err_and(|error| is_absence(&error))
+                        is_nothing_at(&precompiled)
                     })
             }
             Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),

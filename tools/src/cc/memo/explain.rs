@@ -54,7 +54,7 @@ pub fn broken(condition: &Condition<'_>) -> String {
     match condition {
         Condition::File(_, path) => format!("{}: is another one, or gone", text(path)),
         Condition::Listing(_, path) => format!("{}: has other entries", text(path)),
-        Condition::Absent(path) | Condition::NotListed(path) => {
+        Condition::Absent(path) | Condition::NotListed(path) | Condition::Nothing(path) => {
             format!("{}: was not there before", text(path))
         }
         Condition::NotPrecompiled(path) => {
