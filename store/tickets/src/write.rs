@@ -18,7 +18,7 @@ use crate::ticket::TicketError;
 use format_spec::digest::Digest;
 use format_spec::fragment::SectionKind;
 use format_spec::ids::NameId;
-use format_spec::program::{SymbolRecord, source_name};
+use format_spec::program::SymbolRecord;
 use format_spec::ticket::{TicketNote, put_seal};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
@@ -239,10 +239,6 @@ impl TicketWriter {
             if is_local && is_hidden {
                 continue;
             }
-            let name = programs.name(symbol.name)?;
-            if is_promoted(symbol, name) {
-                continue;
-            }
             let (value, size) = compilation.value_and_size(symbol);
             let section = if symbol.bits & SymbolRecord::PIECE != 0 {
                 self.section_of(CONSTANTS)
@@ -262,7 +258,7 @@ impl TicketWriter {
                 elf::SHN_UNDEF | elf::SHN_ABS | elf::SHN_COMMON => value,
                 _ => 0,
             };
-            let name = self.string(name);
+            let name = self.string(programs.name(symbol.name)?);
             self.push(name, symbol.info, symbol.other, section, value, size);
         }
         if compilation.symbols().len() <= first_global {
@@ -340,14 +336,6 @@ fn stands(compilation: &CompilationView<'_>) -> Vec<usize> {
     let sections = compilation.sections().iter();
     let of_shape = |shape: u32| shapes.get(shape as usize).copied().unwrap_or_default();
     sections.map(|section| of_shape(section.shape())).collect()
-}
-
-/// Whether this is a definition that is internal to its translation unit, and has a long name by which only that knows it: no archive has
-/// it in its index, and nobody asks for it by name.
-fn is_promoted(symbol: &SymbolRecord, name: &[u8]) -> bool {
-    symbol.section != SymbolRecord::SECTION_UNDEFINED
-        && symbol.other & 3 == elf::STV_HIDDEN
-        && source_name(name).len() < name.len()
 }
 
 const HEADER_SIZE: usize = size_of::<FileHeader64<LE>>();
