@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 
 /// What the program that links wants to do meanwhile.
-pub trait Host {
+pub trait Host: Sync {
     /// It is known how much work there is: about so many bytes of inputs. No threads have been used so far,
     /// unless this is not the first time: a link can be done again without what it could not keep to.
     fn opened(&self, bytes: u64);

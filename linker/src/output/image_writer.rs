@@ -10,7 +10,7 @@
 
 mod again;
 
-pub use again::{Regions, abbreviations, fill_parts};
+pub use again::{Regions, ToWrite, abbreviations, fill_parts};
 
 use crate::base::glob::Glob;
 use crate::base::ids::{FileId, OutputId, PartId, SectionId};

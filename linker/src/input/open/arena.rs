@@ -7,10 +7,20 @@ use memmap2::{Mmap, MmapOptions};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use store::guard::Guarded;
 use store::program::Repository;
 use typed_arena::Arena;
+
+/// Bytes of a file that is read in less time than it takes to map it, to wait for its pages, and to take all that apart.
+const SMALL: usize = 64 << 10;
+
+/// The bytes of a file that is one of many.
+enum Loaded {
+    Read(Vec<u8>),
+    Mapped(Guarded<Mmap>),
+}
 
 /// What inputs borrow from: lives as long as the link.
 #[derive(Default)]
@@ -35,6 +45,15 @@ pub struct OpenedFile {
 }
 
 impl OpenedFile {
+    #[cfg(test)]
+    pub(crate) fn at(path: &Path) -> OpenedFile {
+        OpenedFile {
+            path: path.to_owned(),
+            stamp: Stamp::at(path),
+            start: 0,
+        }
+    }
+
     /// Address of the file's first byte in memory.
     pub fn start(&self) -> usize {
         self.start
@@ -91,36 +110,47 @@ impl InputArena {
         Ok(Content { bytes, mapped })
     }
 
-    /// Maps several files at once, where [`map`](Self::map) does it one by one. Gives nothing for what is no plain file, or cannot
-    /// be mapped: `map` says why.
+    /// Maps several files at once, where [`map`](Self::map) does it one by one, and reads those that are [small](SMALL). Gives
+    /// nothing for what is no plain file, or cannot be read or mapped: `map` says why.
     pub(super) fn map_all(&self, paths: &[&Path]) -> Vec<Option<Content<'_>>> {
-        let map = |path: &&Path| {
+        let load = |path: &&Path| {
             if unseekable::said(path).is_some() {
                 return None;
             }
-            let file = std::fs::File::open(path).ok()?;
+            let mut file = std::fs::File::open(path).ok()?;
             let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
             let len = usize::try_from(metadata.len()).ok()?;
+            let stamp = Stamp::of(&metadata);
+            if len <= SMALL {
+                let mut bytes = vec![0; len];
+                file.read_exact(&mut bytes).ok()?;
+                return Some((Loaded::Read(bytes), stamp));
+            }
             // SAFETY: as in `map`.
             let map = unsafe { MmapOptions::new().len(len).map(&file) }.ok()?;
             // Whoever looks first waits for the page.
             std::hint::black_box(map.first().copied());
-            Some((Guarded::new(map, path), Stamp::of(&metadata)))
+            Some((Loaded::Mapped(Guarded::new(map, path)), stamp))
         };
-        let mapped: Vec<_> = paths.par_iter().map(map).collect();
-        let keep = |(mapped, path): (Option<(Guarded<Mmap>, Stamp)>, &&Path)| {
-            let (map, stamp) = mapped?;
-            let bytes: &[u8] = self.maps.alloc(map);
+        let loaded: Vec<_> = paths.par_iter().map(load).collect();
+        let keep = |(loaded, path): (Option<(Loaded, Stamp)>, &&Path)| {
+            let (loaded, stamp) = loaded?;
+            let (bytes, mapped): (&[u8], _) = match loaded {
+                Loaded::Read(bytes) => (self.bytes(bytes), None),
+                Loaded::Mapped(map) => {
+                    let bytes: &[u8] = self.maps.alloc(map);
+                    // SAFETY: as in `map`.
+                    (bytes, Some(unsafe { MappedBytes::new(bytes) }))
+                }
+            };
             self.opened.borrow_mut().push(OpenedFile {
                 path: path.to_path_buf(),
                 stamp: Some(stamp),
                 start: bytes.as_ptr() as usize,
             });
-            // SAFETY: as in `map`.
-            let mapped = Some(unsafe { MappedBytes::new(bytes) });
             Some(Content { bytes, mapped })
         };
-        mapped.into_iter().zip(paths).map(keep).collect()
+        loaded.into_iter().zip(paths).map(keep).collect()
     }
 
     /// The files that were opened, in order.

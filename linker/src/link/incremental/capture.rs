@@ -84,6 +84,8 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     builder.table(Table::Cies, &cies(&link));
     builder.table(Table::Warned, &warned(link.resolved));
     builder.table(Table::Digests, &link.kept.digests);
+    // All that is said of inputs has been read now, while who waited for the output may have changed some.
+    inputs.check_unchanged()?;
     let header = builder.header();
     header.options = manifest::options_digest(link.args);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;

@@ -15,6 +15,7 @@ use crate::layout::placement::{Chunk, PartExtent, Placement};
 use crate::resolve::input_sections::Sections;
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::room::{Filler, LISTS};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -96,10 +97,11 @@ impl Placing<'_, '_> {
             }
         }
         let owns = || self.files.ids().skip(1).zip(records);
-        let sorted = owns().map(|(own, record)| {
+        let sort = |(own, record): (FileId, &FileRecord)| {
             let old: &[PlaceRecord] = self.state.records(record.places[0], record.places[1]);
             self.sort_sections(own, record, old)
-        });
+        };
+        let sorted = owns().collect::<Vec<_>>().into_par_iter().map(sort);
         let mut sorted: Vec<Vec<InChunk>> = sorted.collect::<Result<_, Reason>>()?;
         for (_, std) in LISTS {
             self.place_list(std, &mut sorted, &mut placed)?;

@@ -14,7 +14,7 @@ use super::{command, interface};
 use crate::args::{Args, InputKind};
 use crate::input::file::File;
 use crate::input::open::OpenedFile;
-use crate::input::stamp::Moment;
+use crate::input::stamp::{Moment, Stamp};
 use crate::link::resolved::Resolved;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -106,6 +106,27 @@ impl Inputs {
             }
         }
         Ok(Inputs { opened, of_file })
+    }
+
+    /// Refuses inputs that have changed since they were opened: what was read of them since then, names for instance, may be of
+    /// either version. One that is gone is as it was for who has it mapped.
+    ///
+    /// # Errors
+    /// Which one has changed.
+    pub fn check_unchanged(&self) -> Result<(), Reason> {
+        let has_changed = |opened: &&Opened| {
+            let now = Stamp::at(&opened.file.path);
+            let was = opened.file.stamp.as_ref();
+            now.zip(was)
+                .is_some_and(|(now, was)| !now.is_content_of(was))
+        };
+        match self.opened.par_iter().find_any(has_changed) {
+            None => Ok(()),
+            Some(opened) => {
+                let path = opened.file.path.display();
+                Err(format!("{path} has changed since it was linked").into())
+            }
+        }
     }
 
     /// Writes down where an object is. Whether it can be linked again by itself, as far as that is concerned.
@@ -340,4 +361,37 @@ pub(super) fn list_members(
         });
     }
     Some((names, members))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_has_changed_meanwhile_is_noticed_and_what_is_gone_is_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.o");
+        let opened = || {
+            fs::write(&path, "before").unwrap();
+            Inputs {
+                opened: vec![Opened::other(OpenedFile::at(&path), [0; 2])],
+                of_file: Vec::new(),
+            }
+        };
+        let inputs = opened();
+        assert!(inputs.check_unchanged().is_ok());
+        fs::hard_link(&path, directory.path().join("another name")).unwrap();
+        assert!(inputs.check_unchanged().is_ok());
+        fs::remove_file(&path).unwrap();
+        assert!(inputs.check_unchanged().is_ok());
+
+        let inputs = opened();
+        fs::write(&path, "afterwards").unwrap();
+        let why = inputs.check_unchanged().unwrap_err();
+        assert!(
+            why.ends_with("a.o has changed since it was linked"),
+            "{why}"
+        );
+    }
 }

@@ -283,16 +283,19 @@ fn link_again(
 
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
     let read = read(again, arena, &mut records)?;
+    timing.phase("read objects again");
     let mut settled = match settle(again, &read)? {
         Ok(settled) => settled,
         Err(Unsettled::Ask(more)) => return with_more(before, ids, more),
         Err(Unsettled::Missing(names)) => return Ok(Step::Missing(names)),
     };
+    timing.phase("settle names");
     let mut facts = state.header().facts;
     let (traced, offsets) = trace(again, &read, &mut settled, &records, &mut facts, &old)?;
     if !traced.left_out.is_empty() {
         return with_more(before, ids, traced.left_out);
     }
+    timing.phase("trace again");
     for (own, record) in read.files.ids().skip(1).zip(&mut records) {
         let is_pinned = lists::is_pinned(&read.files, &read.sections, &read.outputs, own);
         record.bits &= !file::PINNED;
@@ -323,6 +326,8 @@ fn link_again(
     if !moved.referrers.is_empty() {
         return with_more(before, ids, moved.referrers);
     }
+
+    timing.phase("place again");
 
     // Everything is known.
     let linked = Linked {

@@ -28,7 +28,7 @@ use crate::layout::address_map::SymbolValue;
 use crate::layout::symtab::{Chooser, SymtabLayout};
 use crate::messages::progress::Position;
 use crate::messages::timing::Timing;
-use crate::output::image_writer::{Regions, Writer};
+use crate::output::image_writer::{Regions, ToWrite, Writer};
 use crate::output::relocate::Relocator;
 use crate::output::synthetic_sections::{Made, spare_relocation};
 use crate::resolve::output_sections::{Outputs, Std};
@@ -155,7 +155,7 @@ pub(super) fn write(
     };
     let frame_layout = find_cies(again.state, &old, &placed.outputs, &writer)?;
     writer.frame_layout = &frame_layout;
-    timing.phase("link again");
+    timing.phase("prepare to write");
 
     if matches!(how, How::Compare) {
         let defined = settled.names.list.iter().filter_map(|known| {
@@ -408,11 +408,11 @@ fn write_files(
     let damaged = || Reason::from(DAMAGED);
     let frames = outputs.std(Std::EhFrame);
     let strings = outputs.std(Std::Strtab);
-    let mut all_symbolic: Vec<Rela> = Vec::new();
-    let (mut rows, mut ranges) = (Vec::new(), Vec::new());
+    let (mut to_write, mut ranges) = (Vec::with_capacity(records.len()), Vec::new());
     for (index, record) in records.iter_mut().enumerate() {
         let counts = &writer.needs.dynamic[index + 1];
         let relative = counts.relative.load(Relaxed);
+        record.symbolic = counts.symbolic.load(Relaxed);
         let regions = Regions {
             frames: (
                 frames.offset.wrapping_add(record.frames[0]),
@@ -443,16 +443,19 @@ fn write_files(
                 patch.touch(section.offset + chunk.offset, chunk.size);
             }
         }
-        record.symbolic = counts.symbolic.load(Relaxed);
-        let mut symbolic = vec![Rela::new(0, 0, 0, 0); record.symbolic as usize];
-        let file = FileId(index as u32 + 1);
-        let table = writer
-            .write_again(file, &regions, chunks, &mut symbolic, patch.image)
-            .ok_or_else(damaged)?;
-        rows.extend(table);
+        to_write.push(ToWrite {
+            file: FileId(index as u32 + 1),
+            regions,
+            chunks,
+        });
         let start = frames.address.wrapping_add(record.frames[0]);
         ranges.push(start..start.wrapping_add(record.frames[1]));
-        all_symbolic.extend(symbolic);
+    }
+    let written = writer.write_again(&to_write, patch.image);
+    let (mut rows, mut all_symbolic) = (Vec::new(), Vec::new());
+    for of_file in written.ok_or_else(damaged)? {
+        rows.extend(of_file.table);
+        all_symbolic.extend(of_file.symbolic);
     }
     had.replace(patch, outputs, &all_symbolic)?;
     for [at, size] in &placed.left_frames {

@@ -1,6 +1,6 @@
 //! What incremental links need of the writer: to know where a file writes, and to write what one file does once more.
 
-use super::{Job, Piece, Writer};
+use super::{FILES, Job, Piece, Writer};
 use crate::base::ids::{FileId, PartId};
 use crate::elf::Rela;
 use crate::elf::eh_frame::TableEntry;
@@ -8,6 +8,7 @@ use crate::graph::eh_frame_records::OutputCie;
 use crate::layout::placement::Placement;
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::room::{ABBREVIATIONS, Filler, Kind, Room};
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Where what one file writes is in the output's file.
@@ -27,6 +28,24 @@ pub struct Regions {
     pub symbolic: u32,
     /// Its first `R_X86_64_IRELATIVE`, and their number.
     pub irelative: (u64, u32),
+}
+
+/// A file that is written again.
+pub struct ToWrite {
+    /// It.
+    pub file: FileId,
+    /// Where it writes what is not in chunks.
+    pub regions: Regions,
+    /// The numbers of its chunks.
+    pub chunks: Range<u32>,
+}
+
+/// What a file has beside what it writes into the image.
+pub struct WrittenAgain {
+    /// Its relocations that name symbols.
+    pub symbolic: Vec<Rela>,
+    /// Its rows of the table of frames.
+    pub table: Vec<TableEntry>,
 }
 
 impl Writer<'_, '_> {
@@ -49,51 +68,74 @@ impl Writer<'_, '_> {
         regions
     }
 
-    /// Writes all that one file writes into an image that is complete otherwise. `chunks` are the numbers of its chunks, and
-    /// `symbolic` takes its relocations that name symbols. Gives its rows of the table of frames; nothing if two of its
-    /// regions overlap or are not in the image.
-    pub fn write_again(
-        &self,
-        file: FileId,
-        regions: &Regions,
-        chunks: Range<u32>,
-        symbolic: &mut [Rela],
-        image: &mut [u8],
-    ) -> Option<Vec<TableEntry>> {
-        let number = file.0;
-        let records =
-            |(offset, count): (u64, u32), piece: Piece| (offset, 24 * u64::from(count), piece);
-        let mut pieces = vec![
-            (regions.frames.0, regions.frames.1, Piece::Frames(number)),
-            records(regions.locals, Piece::Locals(number)),
-            records(regions.globals, Piece::Globals(number)),
-            (regions.names.0, regions.names.1, Piece::Names(number)),
-            records(regions.relative, Piece::Relative(number)),
-            records(regions.irelative, Piece::Irelative(number)),
-        ];
+    /// Writes all that some files write into an image that is complete otherwise; nothing if two of their regions overlap or are
+    /// not in the image.
+    pub fn write_again(&self, files: &[ToWrite], image: &mut [u8]) -> Option<Vec<WrittenAgain>> {
         let outputs = self.places.outputs;
-        for number in chunks {
-            let chunk = &self.places.placement.chunks[number as usize];
-            let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
-            if !section.is_nobits() {
-                let offset = section.offset + chunk.offset;
-                pieces.push((offset, chunk.size, Piece::Chunk(number)));
+        // Where, how much, whose and what.
+        let mut pieces: Vec<(u64, u64, u32, Piece)> = Vec::new();
+        for (index, to_write) in (0u32..).zip(files) {
+            let (number, regions) = (to_write.file.0, &to_write.regions);
+            let records =
+                |(offset, count): (u64, u32), piece| (offset, 24 * u64::from(count), index, piece);
+            pieces.extend([
+                (
+                    regions.frames.0,
+                    regions.frames.1,
+                    index,
+                    Piece::Frames(number),
+                ),
+                records(regions.locals, Piece::Locals(number)),
+                records(regions.globals, Piece::Globals(number)),
+                (
+                    regions.names.0,
+                    regions.names.1,
+                    index,
+                    Piece::Names(number),
+                ),
+                records(regions.relative, Piece::Relative(number)),
+                records(regions.irelative, Piece::Irelative(number)),
+            ]);
+            for number in to_write.chunks.clone() {
+                let chunk = &self.places.placement.chunks[number as usize];
+                let section = &outputs.sections[outputs.parts[chunk.part.index()].output.index()];
+                if !section.is_nobits() {
+                    let offset = section.offset + chunk.offset;
+                    pieces.push((offset, chunk.size, index, Piece::Chunk(number)));
+                }
             }
         }
-        pieces.retain(|(_, size, _)| *size > 0);
-        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
+        pieces.retain(|(_, size, ..)| *size > 0);
+        pieces.sort_unstable_by_key(|(offset, ..)| *offset);
+
         let names = outputs.std(Std::Strtab).offset;
-        let mut job = Job {
-            file: number,
-            names_offset: regions.names.0.wrapping_sub(names),
-            ..Job::default()
+        let counts = &self.frame_layout.fde_counts;
+        let written = |to_write: &ToWrite| WrittenAgain {
+            symbolic: vec![Rela::new(0, 0, 0, 0); to_write.regions.symbolic as usize],
+            table: {
+                let index = to_write.file.index();
+                let count = counts[index + 1] - counts[index];
+                vec![TableEntry { pc: 0, fde: 0 }; count as usize]
+            },
         };
-        job.dynamic.symbolic = symbolic;
+        let mut all: Vec<WrittenAgain> = files.iter().map(written).collect();
+        let mut jobs: Vec<Job> = Vec::with_capacity(files.len());
+        for (written, to_write) in all.iter_mut().zip(files) {
+            let mut job = Job {
+                file: to_write.file.0,
+                names_offset: to_write.regions.names.0.wrapping_sub(names),
+                table: &mut written.table,
+                ..Job::default()
+            };
+            job.dynamic.symbolic = &mut written.symbolic;
+            jobs.push(job);
+        }
         let (mut rest, mut at) = (image, 0u64);
-        for (offset, size, piece) in pieces {
+        for (offset, size, index, piece) in pieces {
             let gap = usize::try_from(offset.checked_sub(at)?).ok()?;
             let (bytes, tail) = rest.get_mut(gap..)?.split_at_mut_checked(size as usize)?;
             (rest, at) = (tail, offset + size);
+            let job = &mut jobs[index as usize];
             match piece {
                 Piece::Frames(_) => job.frames = bytes,
                 Piece::Locals(_) => job.locals = bytemuck::try_cast_slice_mut(bytes).ok()?,
@@ -109,12 +151,10 @@ impl Writer<'_, '_> {
                 _ => {}
             }
         }
-        let counts = &self.frame_layout.fde_counts;
-        let count = counts[file.index() + 1] - counts[file.index()];
-        let mut table = vec![TableEntry { pc: 0, fde: 0 }; count as usize];
-        job.table = &mut table;
-        self.write_file(job);
-        Some(table)
+        jobs.into_par_iter()
+            .with_min_len(FILES)
+            .for_each(|job| self.write_file(job));
+        Some(all)
     }
 
     /// A common information entry as it stands, or would stand, at an offset in `.eh_frame`.
