@@ -29,6 +29,7 @@ mod contention;
 mod crates;
 mod definitions;
 mod imports;
+mod large;
 mod links;
 mod measure;
 mod relinks;
@@ -76,7 +77,7 @@ struct Arguments {
     /// With --builds: only so many sources of `rocksdb`, spread over all of them (all is two hours; less than all is not linked)
     #[arg(long, value_name = "N")]
     files: Option<usize>,
-    /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also clang)
+    /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also all of clang's and LLVM's libraries, 240 MB)
     #[arg(long)]
     relinks: bool,
     /// Only subjects whose names contain one of these

@@ -1,13 +1,14 @@
 //! Links of a program of which little was edited since the last one: `repo-ld`, incrementally, beside full links of the same
 //! inputs by every linker of the machine that is fast.
 //!
-//! The programs: one of many small units, at two sizes, so that it is seen what grows with the program; and with `--big`, clang.
+//! The programs: one of many small units, at two sizes, so that it is seen what grows with the program; and with `--big`, LLVM's and clang's
+//! static libraries, a quarter of them and all ([`large`](crate::large)).
 //! Each edit is real: other objects are put in the old ones' places, compiled before. What `repo-ld` did is read in its log;
 //! a link that was to be incremental and was not fails the benchmark. Wall time, as a user waits for it.
 
+use crate::large::{self, Share};
 use crate::links::arguments_of_driver;
 use crate::measure::{Sample, run};
-use crate::{clang, subjects};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
 use repo_tests::build::parallel;
@@ -37,6 +38,8 @@ pub struct Relink {
     program: String,
     edit: &'static str,
     output: u64,
+    /// Bytes of what is kept for the next link, but for the images of the output.
+    state: u64,
     objects: usize,
     /// Of `repo-ld`, milliseconds, and megabytes.
     ours: Sample,
@@ -46,17 +49,23 @@ pub struct Relink {
 }
 
 /// A program, and how it is edited.
-struct Program {
-    name: String,
-    directory: PathBuf,
-    words: Vec<OsString>,
-    edits: Vec<Edit>,
+pub struct Program {
+    /// What it is called in the table.
+    pub name: String,
+    /// Where it is.
+    pub directory: PathBuf,
+    /// What linkers are told, but for the output.
+    pub words: Vec<OsString>,
+    /// How it is edited.
+    pub edits: Vec<Edit>,
 }
 
 /// An edit: what is copied where, version after version.
-struct Edit {
-    what: &'static str,
-    versions: Vec<Vec<(PathBuf, PathBuf)>>,
+pub struct Edit {
+    /// What it is called in the table.
+    pub what: &'static str,
+    /// The versions, each as files that are copied: from where to where.
+    pub versions: Vec<Vec<(PathBuf, PathBuf)>>,
 }
 
 /// Measures all of it.
@@ -76,9 +85,12 @@ pub fn measure(
         relink(binaries, &program, runs, &mut all)?;
     }
     if big {
-        match clang(&directory.join("clang"), runs) {
-            Ok(program) => relink(binaries, &program, runs, &mut all)?,
-            Err(error) => eprintln!("clang: {error:#}"),
+        for (name, share) in [("quarter", Share::Quarter), ("full", Share::Full)] {
+            eprintln!("compiling units beside LLVM's libraries …");
+            match large::program(&directory.join(name), runs, share) {
+                Ok(program) => relink(binaries, &program, runs, &mut all)?,
+                Err(error) => eprintln!("LLVM: {error:#}"),
+            }
         }
     }
     Ok(all)
@@ -152,6 +164,7 @@ fn relink(
             program: program.name.clone(),
             edit: edit.what,
             output: fs::metadata(&output)?.len(),
+            state: state_size(&program.directory.join("program.repo.links"))?,
             objects,
             ours: Sample::new(times),
             memory,
@@ -159,6 +172,18 @@ fn relink(
         });
     }
     Ok(())
+}
+
+/// The size of the states in a folder.
+fn state_size(folder: &Path) -> Result<u64> {
+    let mut size = 0;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none() {
+            size += fs::metadata(&path)?.len();
+        }
+    }
+    Ok(size)
 }
 
 /// A program of so many units, in which everything calls something.
@@ -277,58 +302,6 @@ fn source(unit: usize, units: usize, edit: [usize; 4]) -> String {
     text
 }
 
-/// clang, of which one function is edited.
-fn clang(directory: &Path, runs: usize) -> Result<Program> {
-    fs::create_dir_all(directory)?;
-    let subjects::Origin::Sources(mut sources) = clang::subject()?.origin else {
-        return Err(anyhow::anyhow!("clang is no sources"));
-    };
-    let mut versions = Vec::new();
-    let edited = directory.join("edited.o");
-    for number in 0..=runs + 1 {
-        let (source, object) = (
-            directory.join(format!("edited{number}.cpp")),
-            directory.join(format!("edited{number}.o")),
-        );
-        let text = format!("int edited(int x) {{ return x * {} + 1; }}\n", number + 3);
-        fs::write(&source, text)?;
-        let mut compiler = Command::new("g++");
-        compiler
-            .args(["-O2", "-ffunction-sections", "-c"])
-            .arg(source);
-        run(compiler.arg("-o").arg(&object))?;
-        versions.push(vec![(object, edited.clone())]);
-    }
-    let (from, to) = &versions.remove(0)[0];
-    fs::copy(from, to)?;
-    let objects = sources.compile(&["g++".into()], &[], &directory.join("objects"))?;
-    let words: Vec<OsString> = objects
-        .into_iter()
-        .map(PathBuf::into_os_string)
-        .chain([edited.into()])
-        .chain(
-            std::mem::take(&mut sources.libraries)
-                .into_iter()
-                .map(Into::into),
-        )
-        .collect();
-    Ok(Program {
-        name: "clang, static".into(),
-        words: arguments_of_driver(&"g++".into(), &words, directory)?,
-        directory: directory.to_owned(),
-        edits: vec![
-            Edit {
-                what: "nothing",
-                versions: vec![Vec::new(); runs + 1],
-            },
-            Edit {
-                what: "the body of one function",
-                versions,
-            },
-        ],
-    })
-}
-
 impl Relink {
     /// As JSON.
     pub fn to_json(&self) -> Value {
@@ -340,6 +313,7 @@ impl Relink {
         json!({
             "program": self.program,
             "output_bytes": self.output,
+            "state_bytes": self.state,
             "edit": self.edit,
             "objects_linked_again": self.objects,
             "median_ms": self.ours.median(),
@@ -354,9 +328,9 @@ impl Relink {
 /// A table of them.
 pub fn print(all: &[Relink]) {
     println!(
-        "| program | edited | objects linked again | repo-ld, ms | memory, MB | full links, ms |"
+        "| program | state, MB | edited | objects linked again | repo-ld, ms | memory, MB | full links, ms |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for relink in all {
         let peers: Vec<String> = relink
             .peers
@@ -364,9 +338,10 @@ pub fn print(all: &[Relink]) {
             .map(|(name, milliseconds)| format!("{name} {milliseconds:.0}"))
             .collect();
         println!(
-            "| {}, {:.0} MB | {} | {} | {:.1} [{:.1} to {:.1}] | {:.0} | {} |",
+            "| {}, {:.0} MB | {:.1} | {} | {} | {:.1} [{:.1} to {:.1}] | {:.0} | {} |",
             relink.program,
             relink.output as f64 / 1e6,
+            relink.state as f64 / 1e6,
             relink.edit,
             relink.objects,
             relink.ours.median(),
