@@ -316,6 +316,33 @@ fn the_first_of_a_kind_has_room() {
     });
 }
 
+/// A section that is empty has no header: its symbols are in the one before, which may be another file's alone.
+#[test]
+fn symbols_of_what_is_not_there_are_in_the_section_before() {
+    forms(|program| {
+        let all = ["main.o", "a.o", "b.o"];
+        let text = |value: usize| {
+            format!(
+                "asm(\".pushsection .nothing,\\\"aw\\\",@progbits\\nnothing_here:\\n.popsection\");
+                 int a(int x) {{ return x + {value}; }}"
+            )
+        };
+        program.compile(
+            "main",
+            "int a(int), b(int); int main() { return a(1) + b(2); }",
+        );
+        program.compile("a", &text(1));
+        program.compile(
+            "b",
+            "__attribute__((section(\"others\"), used)) int kept = 3; int b(int x) { return x + kept; }",
+        );
+        settle();
+        program.link(&all);
+        program.compile("a", &text(2));
+        program.again(&all, "1 of");
+    });
+}
+
 #[test]
 fn sections_are_aligned_as_they_want() {
     forms(|program| {

@@ -399,6 +399,13 @@ impl<'a> Outputs<'a> {
         })
     }
 
+    /// Says what [`by_address`](Self::by_address) gives, where not all sections that stand are here: their addresses and header
+    /// numbers, in the order of the sections.
+    pub fn set_by_address(&mut self, mut standing: Vec<(u64, u32)>) {
+        standing.sort_by_key(|(address, _)| *address);
+        self.by_address = OnceLock::from(standing);
+    }
+
     /// Ids of the output sections in the order of the file.
     pub fn in_order(&self) -> Vec<OutputId> {
         let mut ids: Vec<OutputId> = (0..self.sections.len() as u32).map(OutputId).collect();

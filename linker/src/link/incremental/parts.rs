@@ -4,6 +4,7 @@ use super::capture;
 use super::reason::Reason;
 use super::state::{DAMAGED, NONE, OutputRecord, PartRecord, State, Table};
 use crate::base::ids::PartId;
+use crate::elf::{c, shf};
 use crate::resolve::output_sections::{Outputs, STANDARD_COUNT};
 
 /// The number that a part of this link has in the state.
@@ -57,5 +58,13 @@ pub(super) fn take_addresses(state: &State, outputs: &mut Outputs) -> Result<Vec
         (section.address, section.offset) = (record.address, record.offset);
         (section.size, section.header) = (record.size, record.header);
     }
+    // Symbols of sections that are not there are in the section before, be it one that the files have nothing in.
+    let stands = |section: &&OutputRecord| {
+        let is_tbss = section.sh_type == c::SHT_NOBITS && section.flags & shf::TLS != 0;
+        section.header != 0 && section.flags & shf::ALLOC != 0 && !is_tbss
+    };
+    let standing = sections.iter().filter(stands);
+    let standing = standing.map(|section| (section.address, section.header));
+    outputs.set_by_address(standing.collect());
     Ok(numbers)
 }
