@@ -2,7 +2,7 @@
 //!
 //! The functions run in the order of their priorities, those that have none last, and else of the files, so that what comes goes to its place among the others, and those behind it
 //! move. Who has them is not linked again: an entry is a few words and their relocations, which are as good elsewhere, as long
-//! as nobody refers to the entry itself. (If somebody does, the file is [pinned](file::PINNED), and is linked again with its
+//! as nobody refers to the entry itself but by a local name, which moves with it. (If somebody does, the file is [pinned](file::PINNED), and is linked again with its
 //! entry.) The section grows into the room behind it, and whoever mentions its end is linked again.
 
 use super::again::Again;
@@ -122,10 +122,19 @@ pub(super) fn is_pinned(files: &Files, sections: &Sections, outputs: &Outputs, i
         return false;
     }
     let is_in_list = |number: u32| in_list.get(number as usize) == Some(&true);
-    let mut symbols = (1..object.symbol_count()).filter_map(|index| object.symbol(index));
-    let is_named = symbols.any(|symbol| {
-        matches!(symbol.place, Place::Section(number) if is_in_list(number))
-            && symbol.kind() != c::STT_SECTION
+    // A local name moves with the entry that it is in (gcc's `crtbegin.o` has one); what is behind the entry is nobody's.
+    let moves_with_it = |index: u32, number: u32, value: u64| {
+        let size = object.extent(number).map_or(0, |(size, _)| size);
+        index < object.first_global() && value < size
+    };
+    let is_named = (1..object.symbol_count()).any(|index| {
+        let symbol = object.symbol(index);
+        symbol.is_some_and(|symbol| match symbol.place {
+            Place::Section(number) if is_in_list(number) => {
+                symbol.kind() != c::STT_SECTION && !moves_with_it(index, number, symbol.value)
+            }
+            _ => false,
+        })
     });
     let refers = |number: u32| {
         let relocations = sections.relocations[SectionId(first + number).index()];
@@ -363,6 +372,7 @@ impl ListChange {
     ) -> Result<(), Reason> {
         self.move_words(patch, outputs).ok_or(DAMAGED)?;
         self.move_relocations(patch, outputs).ok_or(DAMAGED)?;
+        self.move_symbols(patch, state, outputs).ok_or(DAMAGED)?;
         let [before, now] = self.sizes;
         if before == now {
             return Ok(());
@@ -430,6 +440,35 @@ impl ListChange {
         for (index, offset) in all {
             let place = patch.bytes(table.offset + 24 * index as u64, 8)?;
             place.copy_from_slice(&offset.to_le_bytes());
+        }
+        Some(())
+    }
+
+    /// Local symbols in entries that move are moved with them.
+    fn move_symbols(&self, patch: &mut Patch, state: &State, outputs: &Outputs) -> Option<()> {
+        let header = outputs.std(self.std).header;
+        let files: &[FileRecord] = state.table(Table::Files);
+        let mut numbers: Vec<u32> = self.moves.iter().map(|moved| moved.file).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        for number in numbers {
+            let record = files.get(number as usize)?;
+            let own = self.moves.iter().filter(|moved| moved.file == number);
+            let own: Vec<&Moved> = own.collect();
+            for index in 0..u64::from(record.locals) {
+                let at = record.locals_at + 24 * index;
+                let symbol: Sym = *bytemuck::try_from_bytes(patch.at::<24>(at)?).ok()?;
+                let place = { symbol.st_value }.wrapping_sub(self.address);
+                let is_in =
+                    |moved: &&&Moved| (moved.from..moved.from + moved.size).contains(&place);
+                let moved = own.iter().find(is_in);
+                if u32::from(symbol.st_shndx) == header
+                    && let Some(moved) = moved
+                {
+                    let now = { symbol.st_value } - moved.from + moved.to;
+                    patch.bytes(at + 8, 8)?.copy_from_slice(&now.to_le_bytes());
+                }
+            }
         }
         Some(())
     }
