@@ -99,8 +99,11 @@ impl<'o> Patch<'o> {
 /// The table of frames after its header: count of rows, and the rows.
 const TABLE: usize = 8;
 
+/// Bytes of one.
+const ROW: usize = 8;
+
 /// Puts `new` in place of the rows of the table of frames that are about records in `of`, addresses in `.eh_frame`. `table`
-/// is `.eh_frame_hdr`, which is at `address`.
+/// is `.eh_frame_hdr`, which is at `address`. Only what becomes another is written: gives the ranges of the table where that is.
 ///
 /// # Errors
 /// If there is no room, or it is no sorted table.
@@ -109,7 +112,7 @@ pub(super) fn replace_rows(
     address: u64,
     of: &[Range<u64>],
     mut new: Vec<TableEntry>,
-) -> Result<(), Reason> {
+) -> Result<Vec<Range<usize>>, Reason> {
     let damaged = || Reason::from("the table of frames cannot be changed");
     if !table.starts_with(&[1, 0x1b, 0x03, 0x3b]) {
         return Err(damaged());
@@ -117,8 +120,10 @@ pub(super) fn replace_rows(
     let (head, body) = table.split_at_mut_checked(TABLE + 4).ok_or_else(damaged)?;
     let count = head.get(TABLE..).and_then(|count| count.first_chunk::<4>());
     let count = u32::from_le_bytes(*count.ok_or_else(damaged)?) as usize;
-    let (rows, _) = body.as_chunks_mut::<8>();
-    let row = |row: &[u8; 8]| {
+    let (rows, _) = body.as_chunks_mut::<ROW>();
+    let room = rows.len();
+    let old = rows.get(..count).ok_or_else(damaged)?;
+    let decode = |row: &[u8; ROW]| {
         let [pc, fde] = [
             [row[0], row[1], row[2], row[3]],
             [row[4], row[5], row[6], row[7]],
@@ -129,24 +134,38 @@ pub(super) fn replace_rows(
             fde: absolute(fde),
         }
     };
-    let old = rows.get(..count).ok_or_else(damaged)?.iter().map(row);
     new.sort_unstable();
     new.dedup_by_key(|entry| entry.pc);
-    // Places in one section, none of which lies in another.
-    let mut of: Vec<_> = of
+    let gone = rows_of(old, of, decode);
+    if gone
         .iter()
-        .filter(|range| !range.is_empty())
-        .cloned()
-        .collect();
-    of.sort_unstable_by_key(|range| range.start);
-    let is_replaced = |entry: &TableEntry| {
-        let behind = of.partition_point(|range| range.start <= entry.fde);
-        let before = behind.checked_sub(1).map(|index| &of[index]);
-        before.is_some_and(|range| range.contains(&entry.fde))
-    };
-    let mut merged: Vec<TableEntry> = Vec::with_capacity(count + new.len());
+        .map(|index| decode(&old[*index]))
+        .eq(new.iter().copied())
+    {
+        return Ok(Vec::new());
+    }
+
+    // All that changes is between these, but for what moves by whole rows.
+    let before = |pc: u64| old.partition_point(|row| decode(row).pc < pc);
+    let behind = |pc: u64| old.partition_point(|row| decode(row).pc <= pc);
+    let starts = [
+        gone.first().copied(),
+        new.first().map(|entry| before(entry.pc)),
+    ];
+    let ends = [
+        gone.last().map(|index| index + 1),
+        new.last().map(|entry| behind(entry.pc)),
+    ];
+    let start = starts.into_iter().flatten().min().unwrap_or(0);
+    let end = ends.into_iter().flatten().max().unwrap_or(0);
+    let mut merged: Vec<TableEntry> = Vec::with_capacity(end - start + new.len());
     let mut coming = new.into_iter().peekable();
-    for entry in old.filter(|entry| !is_replaced(entry)) {
+    let mut going = gone.into_iter().peekable();
+    for index in start..end {
+        if going.next_if_eq(&index).is_some() {
+            continue;
+        }
+        let entry = decode(&old[index]);
         while let Some(next) = coming.next_if(|next| *next < entry) {
             merged.push(next);
         }
@@ -154,24 +173,58 @@ pub(super) fn replace_rows(
     }
     merged.extend(coming);
     merged.dedup_by_key(|entry| entry.pc);
-    if merged.len() > rows.len() {
+    let now = count - (end - start) + merged.len();
+    if now > room {
         return Err("there is no room for more frames".into());
     }
+    rows.copy_within(end..count, start + merged.len());
     let relative = |address_of: u64| i32::try_from(address_of.wrapping_sub(address) as i64);
-    for (row, entry) in rows.iter_mut().zip(&merged) {
-        let (pc, fde) = (relative(entry.pc), relative(entry.fde));
-        let (Ok(pc), Ok(fde)) = (pc, fde) else {
+    for (row, entry) in rows[start..].iter_mut().zip(&merged) {
+        let (Ok(pc), Ok(fde)) = (relative(entry.pc), relative(entry.fde)) else {
             return Err(damaged());
         };
         row[..4].copy_from_slice(&pc.to_le_bytes());
         row[4..].copy_from_slice(&fde.to_le_bytes());
     }
-    for row in rows.iter_mut().skip(merged.len()) {
-        *row = [0; 8];
+    let first = TABLE + 4 + ROW * start;
+    if now == count {
+        return Ok(vec![first..first + ROW * merged.len()]);
     }
-    let count = u32::try_from(merged.len()).map_err(|_| damaged())?;
-    head[TABLE..].copy_from_slice(&count.to_le_bytes());
-    Ok(())
+    if now < count {
+        rows[now..count].fill([0; ROW]);
+    }
+    let said = u32::try_from(now).map_err(|_| damaged())?;
+    head[TABLE..].copy_from_slice(&said.to_le_bytes());
+    let last = TABLE + 4 + ROW * now.max(count);
+    Ok(vec![TABLE..TABLE + 4, first..last])
+}
+
+/// The numbers of the rows that are about records in `of`, places in one section, none of which lies in another.
+fn rows_of(
+    rows: &[[u8; ROW]],
+    of: &[Range<u64>],
+    decode: impl Fn(&[u8; ROW]) -> TableEntry,
+) -> Vec<usize> {
+    let filled = of.iter().filter(|range| !range.is_empty());
+    let mut of: Vec<Range<u64>> = filled.cloned().collect();
+    of.sort_unstable_by_key(|range| range.start);
+    let (Some(first), Some(last)) = (of.first(), of.last()) else {
+        return Vec::new();
+    };
+    let all = first.start..last.end;
+    let is_in = |row: &[u8; ROW]| {
+        let fde = decode(row).fde;
+        let behind = || of.partition_point(|range| range.start <= fde);
+        let is_in_last = || {
+            let before = behind().checked_sub(1).map(|index| &of[index]);
+            before.is_some_and(|range| range.contains(&fde))
+        };
+        all.contains(&fde) && is_in_last()
+    };
+    let rows = rows.iter().enumerate();
+    rows.filter(|(_, row)| is_in(row))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// Brings a dynamic symbol up to date. `false` if more of it has changed than where and how large it is.
@@ -204,14 +257,21 @@ mod tests {
         #[test]
         fn a_table_with_replaced_rows_is_as_one_that_is_made_anew(
             rows in prop::collection::btree_map(0u64..4000, 0u64..1000, 0..40),
-            new in prop::collection::btree_map(4000u64..8000, 300u64..600, 0..20),
+            new in prop::collection::btree_map(2000u64..8000, 300u64..600, 0..20),
         ) {
-            let rows: Vec<(u64, u64)> = rows.into_iter().collect();
+            // What stays is not at the place of what comes.
+            let stays = |(pc, fde): &(u64, u64)| (300..600).contains(fde) || !new.contains_key(pc);
+            let rows: Vec<(u64, u64)> = rows.into_iter().filter(stays).collect();
             let new: Vec<(u64, u64)> = new.into_iter().collect();
             let size = hdr_size(80);
             let mut table = vec![0; size];
             write_hdr(&mut table, HDR, FRAMES, &mut entries(&rows));
-            replace_rows(&mut table, HDR, std::slice::from_ref(&(FRAMES + 300..FRAMES + 600)), entries(&new)).unwrap();
+            let before = table.clone();
+            let of = FRAMES + 300..FRAMES + 600;
+            let changed = replace_rows(&mut table, HDR, std::slice::from_ref(&of), entries(&new)).unwrap();
+            for (at, (before, now)) in before.iter().zip(&table).enumerate() {
+                prop_assert!(before == now || changed.iter().any(|range| range.contains(&at)));
+            }
             let mut all = entries(&rows);
             all.retain(|entry| !(FRAMES + 300..FRAMES + 600).contains(&entry.fde));
             all.extend(entries(&new));
@@ -219,6 +279,21 @@ mod tests {
             write_hdr(&mut expected, HDR, FRAMES, &mut all);
             prop_assert!(table == expected);
         }
+    }
+
+    #[test]
+    fn a_table_that_says_so_already_is_not_written() {
+        let mut table = vec![0; hdr_size(4)];
+        let all = [(1, 1), (5, 2), (9, 3)];
+        write_hdr(&mut table, HDR, FRAMES, &mut entries(&all));
+        let (before, of) = (table.clone(), FRAMES + 1..FRAMES + 3);
+        let replace = |table: &mut [u8], new: &[(u64, u64)]| {
+            replace_rows(table, HDR, std::slice::from_ref(&of), entries(new)).unwrap()
+        };
+        assert_eq!(replace(&mut table, &all[..2]), []);
+        assert_eq!(table, before);
+        // One row is another, and all others stay.
+        assert_eq!(replace(&mut table, &[(1, 1), (6, 2)]), [20..28]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ fn fields(rela: &Rela) -> Fields {
 }
 
 /// What files had in the table before anything was changed.
+#[derive(Default)]
 pub(super) struct Had {
     /// Their relocations, by their numbers in the table.
     own: Vec<usize>,
@@ -45,7 +46,8 @@ impl Had {
             own: Vec::new(),
             free: Vec::new(),
         };
-        for (index, rela) in table(image, outputs)?.iter().enumerate() {
+        let first = first_other(image, outputs);
+        for (index, rela) in table(image, outputs)?.iter().enumerate().skip(first) {
             match rela.r_type() {
                 reloc::R_X86_64_NONE => had.free.push(index),
                 reloc::R_X86_64_RELATIVE | reloc::R_X86_64_IRELATIVE => {}
@@ -100,6 +102,27 @@ impl Had {
         }
         Ok(())
     }
+}
+
+/// Where in the table there may be others than those that add the image's own address, which in a large program are nearly all:
+/// the dynamic linker is told how many come first.
+fn first_other(image: &[u8], outputs: &Outputs) -> usize {
+    let section = outputs.std(Std::Dynamic);
+    let range = section.offset as usize..section.offset.saturating_add(section.size) as usize;
+    let entries = image.get(range).unwrap_or_default().chunks_exact(16);
+    let fields = |entry: &[u8]| {
+        let field = |at: usize| {
+            entry
+                .get(at..)?
+                .first_chunk()
+                .copied()
+                .map(u64::from_le_bytes)
+        };
+        Some((field(0)?, field(8)?))
+    };
+    let mut entries = entries.filter_map(fields);
+    let found = entries.find(|(tag, _)| *tag == u64::from(c::DT_RELACOUNT));
+    found.map_or(0, |(_, count)| usize::try_from(count).unwrap_or(0))
 }
 
 /// The relocations of an output.

@@ -175,7 +175,14 @@ pub(super) fn write(
     fill_frames(&mut patch, again.state, placed, &facts).ok_or(DAMAGED)?;
     let exports = &settled.names.exports;
     exports.write_moved(&mut patch, &placed.outputs)?;
-    let had = Had::find(patch.image, again.state, &placed.outputs, records)?;
+    let counts = traced.needs.dynamic.iter().skip(1);
+    let had = match counts
+        .zip(&*records)
+        .any(|(now, was)| now.symbolic.load(Relaxed) > 0 || was.symbolic > 0)
+    {
+        true => Had::find(patch.image, again.state, &placed.outputs, records)?,
+        false => Had::default(),
+    };
     for list in &placed.again.lists {
         list.write(&mut patch, again.state, &placed.outputs, &facts)?;
     }
@@ -464,11 +471,13 @@ fn write_files(
     }
     let header = outputs.std(Std::EhFrameHdr);
     if header.size > 0 && writer.made.args.eh_frame_hdr {
-        let address = header.address;
-        let table = patch
-            .bytes(header.offset, header.size)
-            .ok_or_else(damaged)?;
-        patch::replace_rows(table, address, &ranges, rows)?;
+        let at = usize::try_from(header.offset).map_err(|_| damaged())?;
+        let end = at.checked_add(usize::try_from(header.size).map_err(|_| damaged())?);
+        let table = end.and_then(|end| patch.image.get_mut(at..end));
+        let table = table.ok_or_else(damaged)?;
+        for range in patch::replace_rows(table, header.address, &ranges, rows)? {
+            patch.touch(header.offset + range.start as u64, range.len() as u64);
+        }
     }
     Ok(())
 }
