@@ -321,7 +321,7 @@ fn symbols_of_what_is_not_there_are_in_the_section_before() {
         let all = ["main.o", "a.o", "b.o"];
         let text = |value: usize| {
             format!(
-                "asm(\".pushsection .nothing,\\\"aw\\\",@progbits\\nnothing_here:\\n.popsection\");
+                "asm(\".pushsection .nothing,\\\"aw\\\",@progbits\\n.balign 16\\nnothing_here:\\n.popsection\");
                  int a(int x) {{ return x + {value}; }}"
             )
         };
