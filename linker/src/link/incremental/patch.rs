@@ -102,6 +102,9 @@ const TABLE: usize = 8;
 /// Bytes of one.
 const ROW: usize = 8;
 
+/// Where something is in a table, and its bytes.
+pub(super) type Extent = (usize, usize);
+
 /// Puts `new` in place of the rows of the table of frames that are about records in `of`, addresses in `.eh_frame`. `table`
 /// is `.eh_frame_hdr`, which is at `address`. Only what becomes another is written: gives the ranges of the table where
 /// that may be.
@@ -113,7 +116,7 @@ pub(super) fn replace_rows(
     address: u64,
     of: &[Range<u64>],
     mut new: Vec<TableEntry>,
-) -> Result<Vec<Range<usize>>, Reason> {
+) -> Result<Vec<Extent>, Reason> {
     let damaged = || Reason::from("the table of frames cannot be changed");
     if !table.starts_with(&[1, 0x1b, 0x03, 0x3b]) {
         return Err(damaged());
@@ -162,11 +165,11 @@ pub(super) fn replace_rows(
     let mut merged: Vec<TableEntry> = Vec::with_capacity(end - start + new.len());
     let mut coming = new.into_iter().peekable();
     let mut going = gone.into_iter().peekable();
-    for index in start..end {
+    for (index, row) in (start..end).zip(&old[start..]) {
         if going.next_if_eq(&index).is_some() {
             continue;
         }
-        let entry = decode(&old[index]);
+        let entry = decode(row);
         while let Some(next) = coming.next_if(|next| *next < entry) {
             merged.push(next);
         }
@@ -189,7 +192,7 @@ pub(super) fn replace_rows(
     }
     let first = TABLE + 4 + ROW * start;
     if now == count {
-        return Ok(vec![first..first + ROW * merged.len()]);
+        return Ok(vec![(first, ROW * merged.len())]);
     }
     if now < count {
         rows[now..count].fill([0; ROW]);
@@ -197,7 +200,7 @@ pub(super) fn replace_rows(
     let said = u32::try_from(now).map_err(|_| damaged())?;
     head[TABLE..].copy_from_slice(&said.to_le_bytes());
     let last = TABLE + 4 + ROW * now.max(count);
-    Ok(vec![TABLE..TABLE + 4, first..last])
+    Ok(vec![(TABLE, 4), (first, last - first)])
 }
 
 /// The numbers of the rows that are about records in `of`, places in one section, none of which lies in another.
@@ -271,7 +274,7 @@ mod tests {
             let of = FRAMES + 300..FRAMES + 600;
             let changed = replace_rows(&mut table, HDR, std::slice::from_ref(&of), entries(&new)).unwrap();
             for (at, (before, now)) in before.iter().zip(&table).enumerate() {
-                prop_assert!(before == now || changed.iter().any(|range| range.contains(&at)));
+                prop_assert!(before == now || changed.iter().any(|(start, size)| (*start..start + size).contains(&at)));
             }
             let mut all = entries(&rows);
             all.retain(|entry| !(FRAMES + 300..FRAMES + 600).contains(&entry.fde));
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(replace(&mut table, &all[..2]), []);
         assert_eq!(table, before);
         // One row is another: those of other records are not written.
-        assert_eq!(replace(&mut table, &[(1, 1), (6, 2)]), [12..28]);
+        assert_eq!(replace(&mut table, &[(1, 1), (6, 2)]), [(12, 16)]);
     }
 
     #[test]

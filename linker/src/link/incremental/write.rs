@@ -175,14 +175,7 @@ pub(super) fn write(
     fill_frames(&mut patch, again.state, placed, &facts).ok_or(DAMAGED)?;
     let exports = &settled.names.exports;
     exports.write_moved(&mut patch, &placed.outputs)?;
-    let counts = traced.needs.dynamic.iter().skip(1);
-    let had = match counts
-        .zip(&*records)
-        .any(|(now, was)| now.symbolic.load(Relaxed) > 0 || was.symbolic > 0)
-    {
-        true => Had::find(patch.image, again.state, &placed.outputs, records)?,
-        false => Had::default(),
-    };
+    let had = find_symbolic(&patch, again.state, traced, placed, records)?;
     for list in &placed.again.lists {
         list.write(&mut patch, again.state, &placed.outputs, &facts)?;
     }
@@ -402,6 +395,21 @@ fn find_cies(
     Ok(layout)
 }
 
+/// What the files had of relocations that name symbols, which most have not; `records` tell of the files as they were.
+fn find_symbolic(
+    patch: &Patch,
+    state: &State,
+    traced: &Traced,
+    placed: &Placed,
+    records: &[FileRecord],
+) -> Result<Had, Reason> {
+    let mut files = traced.needs.dynamic.iter().skip(1).zip(records);
+    match files.any(|(now, was)| now.symbolic.load(Relaxed) > 0 || was.symbolic > 0) {
+        true => Had::find(patch.image, state, &placed.outputs, records),
+        false => Ok(Had::default()),
+    }
+}
+
 /// Writes the files' parts of the output, and their rows of the table of frames.
 fn write_files(
     writer: &Writer,
@@ -475,8 +483,8 @@ fn write_files(
         let end = at.checked_add(usize::try_from(header.size).map_err(|_| damaged())?);
         let table = end.and_then(|end| patch.image.get_mut(at..end));
         let table = table.ok_or_else(damaged)?;
-        for range in patch::replace_rows(table, header.address, &ranges, rows)? {
-            patch.touch(header.offset + range.start as u64, range.len() as u64);
+        for (at, size) in patch::replace_rows(table, header.address, &ranges, rows)? {
+            patch.touch(header.offset + at as u64, size as u64);
         }
     }
     Ok(())
