@@ -109,6 +109,8 @@ pub struct Pruning {
 struct Made {
     definitions: verify::Definitions,
     surface: verify::Definitions,
+    /// Names of what might as well not be there.
+    unreached: FxHashSet<Vec<u8>>,
     /// How many definitions came from the repository.
     grafted: u32,
 }
@@ -317,6 +319,7 @@ impl Pruning {
             *self.made.lock().unwrap_or_else(|e| e.into_inner()) = Made {
                 definitions: verify::definitions(named),
                 surface: verify::surface(&prepared.compilation),
+                unreached: verify::unreached(named, is_discardable(&report)),
                 grafted,
             };
         }
@@ -390,17 +393,16 @@ impl Pruning {
         let made = self.made.lock().unwrap_or_else(|e| e.into_inner());
         // By now that of the whole one.
         let report = self.report().unwrap_or_default();
-        let discardable: FxHashSet<&[u8]> = (report.definitions.iter())
-            .filter(|defined| Flags(defined.flags).has(Flags::DISCARDABLE))
-            .map(|defined| defined.name.as_bytes())
-            .collect();
+        let is_discardable = is_discardable(&report);
+        let made_unreached = &made.unreached;
         let compared = |object: &[u8], made, of: fn(&Compilation<'_>) -> verify::Definitions| {
             let arena = Bump::new();
             let (prepared, _) = prepare(path, object, &arena).map_err(|e| e.to_string())?;
             let compilation = &prepared.compilation;
-            let may_lack = verify::unreached(compilation, |name| discardable.contains(name));
+            let mut unreached = verify::unreached(compilation, &is_discardable);
+            unreached.extend(made_unreached.iter().cloned());
             let of_it = of(compilation);
-            Ok::<_, String>(verify::Comparison::new(&of_it, made, &may_lack))
+            Ok::<_, String>(verify::Comparison::new(&of_it, made, &unreached))
         };
         let both = compared(whole, &made.definitions, verify::definitions)
             .and_then(|whole| Ok((whole, compared(plain, &made.surface, verify::surface)?)));
@@ -429,6 +431,15 @@ fn graph_of(report: &Report, stored: &[([u8; 32], memo::New)], known: &Kept) -> 
     });
     let starts: Vec<u32> = starts.map(|(at, _)| at as u32).collect();
     Graph::new(report, &starts, |digest, name| known.has(digest, name))
+}
+
+/// Whether what has this name goes if nobody uses it.
+fn is_discardable(report: &Report) -> impl Fn(&[u8]) -> bool + use<'_> {
+    let names: FxHashSet<&[u8]> = (report.definitions.iter())
+        .filter(|defined| Flags(defined.flags).has(Flags::DISCARDABLE))
+        .map(|defined| defined.name.as_bytes())
+        .collect();
+    move |name| names.contains(name)
 }
 
 /// What stands behind the names of what is promoted.

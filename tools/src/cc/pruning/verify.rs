@@ -47,11 +47,12 @@ pub struct Comparison {
 const MOST_NAMES: usize = 20;
 
 impl Comparison {
-    /// Compares what was made `whole` with what was `made` of parts, which may lack these.
+    /// Compares what was made `whole` with what was `made` of parts, which of these may have the one and lack the other ([`unreached`] in
+    /// one of them).
     pub fn new(
         whole: &Definitions,
         made: &Definitions,
-        may_lack: &FxHashSet<Vec<u8>>,
+        unreached: &FxHashSet<Vec<u8>>,
     ) -> Comparison {
         let mut comparison = Comparison {
             definitions: whole.len(),
@@ -69,8 +70,9 @@ impl Comparison {
                     comparison.different.push(format!("{text} ({part})"));
                 }
                 // Nobody reaches it: without optimisation it is written all the same.
-                (Some(_), None) if name.ends_with(INTERNAL) || may_lack.contains(name) => {}
+                (Some(_), None) if name.ends_with(INTERNAL) || unreached.contains(name) => {}
                 (Some(_), None) => comparison.missing.push(text),
+                (None, _) if unreached.contains(name) => {}
                 (None, _) => comparison.more.push(text),
             }
         }
@@ -182,8 +184,8 @@ pub fn definitions(from: &Compilation<'_>) -> Definitions {
     result
 }
 
-/// What is discardable and nobody reaches who is not. A whole compile has such: what the optimizer has found to be used no more after it had
-/// removed for the last time what is not used.
+/// What is discardable and nobody reaches who is not. Compiles have such: what the optimizer has found to be used no more after it had
+/// removed for the last time what is not used. When that is depends on what else is compiled.
 pub fn unreached(
     from: &Compilation<'_>,
     is_discardable: impl Fn(&[u8]) -> bool,
