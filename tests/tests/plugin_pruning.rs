@@ -761,7 +761,7 @@ fn what_is_not_understood_is_compiled_whole() {
         &["-fprofile-instr-generate"],
         &["-mllvm", "-inline-threshold=10"],
         &["-fnobuiltin-is-no-option-but-this-is", "-Qunused-arguments"][1..],
-        &["-ftrapv"],
+        &["-fcommon"],
         &["-Xclang", "-disable-O0-optnone"],
     ] {
         let said = machine.compile("a.c", PROGRAM, options, false);

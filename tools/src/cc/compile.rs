@@ -176,8 +176,12 @@ impl Compiling<'_> {
         }
     }
 
-    /// Says so.
+    /// Says so to who asks. In most builds it is so for each compile, and nothing that anybody waits for.
     fn nothing_is_left_out(&self, why: &str) {
+        let wish = self.asked.pruning;
+        if !wish.explain && !wish.verify {
+            return;
+        }
         let shown = self.invocation.shown();
         let line = format_args!("{shown}: nothing is left out: {why}");
         self.asked.log.decide(line);
