@@ -954,6 +954,30 @@ fn a_unit_without_definitions() {
     assert!(!said.contains("bug report"), "{said}");
 }
 
+/// A plugin that dies is no error of the source.
+#[test]
+fn a_plugin_that_dies_fails_no_compile() {
+    let machine = machine!();
+    let [gcc] = require!("gcc");
+    let own = machine.scratch.join("bin");
+    std::fs::create_dir_all(&own).expect("a directory");
+    let text = "void abort(void); void llvmGetPassPluginInfo(void) { abort(); }\n";
+    let source = machine.scratch.write("plugin.c", text);
+    let mut build = machine.scratch.command(gcc);
+    build
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(own.join("librepo_plugin.so"));
+    run(build.arg(source)).ok();
+    std::fs::copy(Binaries::get().path("repo-cc"), own.join("repo-cc")).expect("a copy");
+    machine
+        .scratch
+        .write("a.c", "int main(void) { return 0; }\n");
+    let mut command = machine.scratch.command(own.join("repo-cc"));
+    command.arg(&machine.clang).args(["-c", "a.c", "-o", "a.o"]);
+    run(&mut command).ok();
+    assert!(machine.run(&["a.o"]).status.success());
+}
+
 /// Who waits for an error does not wait for two compiles.
 #[test]
 fn an_error_of_the_source_is_found_by_one_compile() {

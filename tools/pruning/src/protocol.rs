@@ -15,7 +15,7 @@ pub struct Request {
     pub prune: bool,
     /// Whether internals are promoted to hidden names.
     pub promote: bool,
-    /// What tells the internals of this translation unit from those of others.
+    /// The word behind the names of promoted internals (SPEC.md, section 26): translation units that have another share none of these.
     pub unit: String,
     /// Where the report goes.
     pub report: PathBuf,

@@ -15,7 +15,7 @@ use super::invocation::{Asked, Invocation};
 use super::memo::{self, Memo};
 use super::publish::Expected;
 use super::run::{self, Captured, Ending};
-use super::{pruning, publish, response};
+use super::{pruning, publish, response, switches};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
@@ -48,7 +48,7 @@ pub fn compile(
         _ => None,
     };
     let is_pruned = asked.pruning.is_on && whole.is_none();
-    let mut memo = memo::is_on().then(|| Memo::begin(invocation, compile, asked, is_pruned));
+    let mut memo = switches::is_on().then(|| Memo::begin(invocation, compile, asked, is_pruned));
     let is_watched = is_pruned && asked.pruning.is_watched;
     if let Some(Ok(memo)) = memo.as_ref().filter(|_| !is_watched)
         && memo.hit(&mut importer).is_some()
@@ -138,8 +138,8 @@ pub fn compile(
     run::end_like(ending)
 }
 
-/// What clang says if the plugin cannot be used.
-const UNLOADABLE: &[u8] = b"unable to load plugin";
+/// What clang says if the plugin cannot be used, and if one of them has died: neither is an error of the source.
+const OF_PLUGIN: [&[u8]; 2] = [b"unable to load plugin", b"PLEASE submit a bug report"];
 
 /// What came of a compile in which something was left out.
 enum Before {
@@ -250,7 +250,8 @@ impl Compiling<'_> {
         if ending != Ending::Exit(0) {
             // The plugin is loaded when the source is understood: what fails before that fails without it, too.
             let said = captured.and_then(|captured| captured.so_far());
-            let is_of_plugin = |said: &[u8]| memchr::memmem::find(said, UNLOADABLE).is_some();
+            let has = |said: &[u8], what: &[u8]| memchr::memmem::find(said, what).is_some();
+            let is_of_plugin = |said: &[u8]| OF_PLUGIN.iter().any(|what| has(said, what));
             let is_of_source = ending == Ending::Exit(1)
                 && !pruning.has_report()
                 && said.is_some_and(|said| !said.is_empty() && !is_of_plugin(said));

@@ -37,6 +37,7 @@ mod response;
 mod run;
 mod rustc;
 mod several;
+mod switches;
 
 use archive_tool::Tool;
 use classify::Action;
@@ -107,8 +108,7 @@ pub fn main() -> ExitCode {
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
-        fat: options.fat
-            || env::var_os(FAT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0"),
+        fat: options.fat || switches::is_set(FAT_VARIABLE),
         is_temporary: options.temporary,
         pruning: Wish::read(options.verify, options.explain),
         log: &log,

@@ -21,7 +21,7 @@ use super::invocation::{Asked, Invocation};
 use super::options::Meaning;
 use super::publish::Expected;
 use super::run::{self, Ending};
-use super::{FAT_VARIABLE, INSIDE_CCACHE, linker_dir, memo};
+use super::{FAT_VARIABLE, INSIDE_CCACHE, linker_dir, memo, switches};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -183,7 +183,7 @@ pub fn carry_out(
         return Ok(());
     };
     let is_other = |name: &str| env::var_os(name).is_some();
-    if !memo::is_on() || is_other(INSIDE_CCACHE) {
+    if !switches::is_on() || is_other(INSIDE_CCACHE) {
         return Ok(());
     }
     let steps = match steps(

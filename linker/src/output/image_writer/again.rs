@@ -76,23 +76,14 @@ impl Writer<'_, '_> {
         let mut pieces: Vec<(u64, u64, u32, Piece)> = Vec::new();
         for (index, to_write) in (0u32..).zip(files) {
             let (number, regions) = (to_write.file.0, &to_write.regions);
+            let bytes = |(offset, size): (u64, u64), piece| (offset, size, index, piece);
             let records =
-                |(offset, count): (u64, u32), piece| (offset, 24 * u64::from(count), index, piece);
+                |(offset, count): (u64, u32), piece| bytes((offset, 24 * u64::from(count)), piece);
             pieces.extend([
-                (
-                    regions.frames.0,
-                    regions.frames.1,
-                    index,
-                    Piece::Frames(number),
-                ),
+                bytes(regions.frames, Piece::Frames(number)),
                 records(regions.locals, Piece::Locals(number)),
                 records(regions.globals, Piece::Globals(number)),
-                (
-                    regions.names.0,
-                    regions.names.1,
-                    index,
-                    Piece::Names(number),
-                ),
+                bytes(regions.names, Piece::Names(number)),
                 records(regions.relative, Piece::Relative(number)),
                 records(regions.irelative, Piece::Irelative(number)),
             ]);

@@ -264,8 +264,7 @@ fn measure_tree(
                     .env("CCACHE_DIR", directory.join("ccache"))
                     .env("REPO_FILE", &repository)
                     .env("XDG_CACHE_HOME", directory.join("cache"))
-                    .env("XDG_STATE_HOME", directory.join("state"))
-                    .env("REPO_CC_PRUNE", "1");
+                    .env("XDG_STATE_HOME", directory.join("state"));
                 make
             };
             let [wall, processor, _] = run(&mut make("objects"))?;

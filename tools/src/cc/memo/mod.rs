@@ -48,6 +48,7 @@ use super::log::Log;
 use super::options::Meaning;
 use super::run::{self, Captured, HeldSignals};
 use super::{publish, response};
+use crate::cc::switches::is_read_only;
 use ask::{Answer, Question};
 use assembly::Assembly;
 use base::Base;
@@ -67,16 +68,6 @@ use store::program::manifest::{ManifestView, record_result, record_use};
 use store::program::{Programs, Repository};
 use tickets::make_fat;
 
-/// Switches it off.
-pub const OFF_VARIABLE: &str = "REPO_CC_DISABLE";
-/// What is there is used, and nothing new recorded.
-pub const READ_ONLY_VARIABLE: &str = "REPO_CC_READONLY";
-
-/// Whether a variable is set, and not to 0.
-pub fn is_set(name: &str) -> bool {
-    env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
-}
-
 /// Whether all that a compilation consists of is there, with the bytes that were written.
 fn is_whole(programs: &Programs<'_>, compilation: &Digest) -> bool {
     let Ok(view) = programs.compilation(compilation) else {
@@ -91,11 +82,6 @@ fn is_whole(programs: &Programs<'_>, compilation: &Digest) -> bool {
         let mut pieces = view.pieces_of(number).iter();
         fragment(member.fragment) && pieces.all(|piece| programs.piece(*piece).is_ok())
     })
-}
-
-/// Whether compiles may be skipped.
-pub fn is_on() -> bool {
-    !is_set(OFF_VARIABLE)
 }
 
 /// A compile of which it may be known what it makes.
@@ -475,7 +461,7 @@ impl<'a> Memo<'a> {
     /// What is to be recorded of a successful compile, of which the object is where the compiler wrote it; `None` if nothing is to be, and
     /// an error, in words, if it cannot be.
     pub fn observe(&self, captured: Option<Captured>) -> Option<Result<Observed, String>> {
-        if is_set(READ_ONLY_VARIABLE) {
+        if is_read_only() {
             return None;
         }
         let target = publish::place_for(&self.compile.outputs[0])?;

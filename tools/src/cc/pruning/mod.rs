@@ -21,7 +21,7 @@ mod order;
 mod verify;
 
 use super::log::Log;
-use super::memo::{READ_ONLY_VARIABLE, is_on, is_set};
+use super::switches::{is_on, is_read_only};
 use bumpalo::Bump;
 use format_spec::digest::Digest;
 use format_spec::program::PROMOTED;
@@ -297,7 +297,7 @@ impl Pruning {
             false => Graph::default(),
         };
         let fragments = &prepared.fragments;
-        let stored = match is_set(READ_ONLY_VARIABLE) {
+        let stored = match is_read_only() {
             true => memo::Stored::default(),
             false => memo::store(repository.store(), &kept, &graph, fragments).unwrap_or_default(),
         };

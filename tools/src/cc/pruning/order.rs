@@ -209,8 +209,7 @@ fn order_symbols(from: &Compilation<'_>, section_of: &[u32], out: &mut Compilati
 }
 
 /// The compilation (without an outline) in which what was promoted is local, or nothing if it has none of that. Members, and what is in
-/// them, are the same.
-/// `suffix` stands behind the names of what was promoted.
+/// them, are the same. `suffix` stands behind the names of what was promoted.
 pub fn with_local_internals<'a>(from: &Compilation<'a>, suffix: &[u8]) -> Option<Compilation<'a>> {
     let source_name = |symbol: &Symbol| {
         let is_defined = matches!(symbol.place, Place::Section(_));

@@ -19,7 +19,7 @@ use super::memo::counts::{self, Counts};
 use super::memo::inputs::{self, Inputs};
 use super::memo::{bundle, depfile, explain, key, shared};
 use super::run::{self, Captured, Ending, HeldSignals};
-use super::{memo, publish};
+use super::{memo, publish, switches};
 use crate_args::Library;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
@@ -62,7 +62,7 @@ fn is_heeded(name: &[u8]) -> bool {
 /// # Errors
 /// If it cannot be run: an exit code, and words.
 pub fn compile(invocation: &Invocation, asked: &Asked<'_>) -> Result<Infallible, (u8, String)> {
-    if !memo::is_on() {
+    if !switches::is_on() {
         return invocation.exec(&invocation.args);
     }
     let mut importer = Importer::new(asked);
@@ -91,7 +91,7 @@ pub fn compile(invocation: &Invocation, asked: &Asked<'_>) -> Result<Infallible,
         Some(&mut captured),
     );
     let ending = ending.map_err(|error| invocation.cannot_run(error))?;
-    if ending == Ending::Exit(0) && !memo::is_set(memo::READ_ONLY_VARIABLE) {
+    if ending == Ending::Exit(0) && !switches::is_read_only() {
         known.record(&mut importer, captured);
     }
     run::end_like(ending)
