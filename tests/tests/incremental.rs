@@ -1,7 +1,8 @@
 //! Incremental links: sequences of edits, drawn at random, of a program of several units. After each step the output is
 //! what writing every file again would make of it (`--verify-incremental`), and behaves as the output of a full link.
 //!
-//! The draw is the same at every run. `$REPO_TESTS_STEPS` sets the number of edits (30), `$REPO_TESTS_SEED` where the draw begins.
+//! The draw is the same at every run. `$REPO_TESTS_STEPS` sets the number of edits of a sequence (30), `$REPO_TESTS_SEQUENCES` how many
+//! sequences there are of each kind of program (1), `$REPO_TESTS_SEED` where the draw begins.
 
 use repo_tests::draw::setting;
 use repo_tests::edits::Program;
@@ -24,10 +25,37 @@ struct Form {
     shared: bool,
 }
 
+/// What a sequence of edits came to.
+#[derive(Default)]
+struct Tally {
+    /// Steps that were incremental.
+    incremental: u64,
+    /// Why the others were not, and how often.
+    reasons: BTreeMap<String, u32>,
+}
+
 fn edits(form: &Form) {
-    let Some(place) = Place::new() else { return };
+    let steps = setting("REPO_TESTS_STEPS", 30);
+    let sequences = setting("REPO_TESTS_SEQUENCES", 1);
+    let first = setting("REPO_TESTS_SEED", 0);
+    let mut tally = Tally::default();
+    for sequence in 0..sequences {
+        let seed = (first + sequence) * 1000 + form.seed;
+        if sequence_of_edits(form, seed, steps, &mut tally).is_none() {
+            return;
+        }
+    }
+    let (incremental, all) = (tally.incremental, steps * sequences);
+    let reasons = tally.reasons;
+    println!("{incremental} of {all} steps were incremental; the others: {reasons:#?}");
+    // Most edits are small.
+    assert!(incremental > all / 2, "{incremental} of {all}");
+}
+
+/// Links a program, and after each of the edits, and adds to the tally. Nothing where there is no compiler.
+fn sequence_of_edits(form: &Form, seed: u64, steps: u64, tally: &mut Tally) -> Option<()> {
+    let place = Place::new()?;
     let scratch = &place.scratch;
-    let seed = setting("REPO_TESTS_SEED", 0) * 1000 + form.seed;
     let mut program = Program::new(seed, form.units);
     let compile = |program: &Program, unit: usize| {
         let name = format!("unit{unit}");
@@ -57,8 +85,6 @@ fn edits(form: &Form) {
     }
     settle();
     link(&program, "grown", &[INCREMENTAL]);
-    let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
-    let steps = setting("REPO_TESTS_STEPS", 30);
     for step in 0..steps {
         let units = program.units.len();
         let (changed, what) = program.edit(form.units);
@@ -77,7 +103,10 @@ fn edits(form: &Form) {
         let last = place.last();
         if let Some(reason) = last.split("full link (").nth(1) {
             let reason = reason.split("): ").next().unwrap_or(reason);
-            *reasons.entry(format!("{what}: {reason}")).or_default() += 1;
+            *tally
+                .reasons
+                .entry(format!("{what}: {reason}"))
+                .or_default() += 1;
         }
         link(&program, "made", &[]);
         let [grown, made] = ["grown", "made"].map(|name| {
@@ -97,12 +126,11 @@ fn edits(form: &Form) {
         }
     }
     let log = place.log();
-    let count = |what: &str| log.lines().filter(|line| line.contains(what)).count() as u64;
-    // Most edits are small.
-    let incremental = count("incremental link: ");
-    println!("{incremental} of {steps} steps were incremental; the others: {reasons:#?}");
-    let least = steps / 2;
-    assert!(incremental > least, "{incremental} of {steps}\n{log}");
+    let incremental = log
+        .lines()
+        .filter(|line| line.contains("incremental link: "));
+    tally.incremental += incremental.count() as u64;
+    Some(())
 }
 
 #[test]
