@@ -73,7 +73,7 @@ fn a_definition_moves_between_files() {
             // `main` calls it where it is now.
             program.compile("a", "int other() { return 5; }");
             program.compile("b", "int g() { return 2; } int f() { return 7; }");
-            program.again(&[], 3, 9);
+            program.again(&[], 2, 9);
             program.compile("b", "int g() { return 3; } int f() { return 7; }");
             program.again(&[], 1, 10);
             // In two steps, of which the first cannot be linked.
@@ -83,7 +83,7 @@ fn a_definition_moves_between_files() {
                 .failed();
             assert!(failed.errors().contains("undefined"), "{}", failed.errors());
             program.compile("a", "int f() { return 1; } int other() { return 5; }");
-            program.again(&[], 3, 5);
+            program.again(&[], 2, 5);
             program.compile("a", "int f() { return 2; } int other() { return 5; }");
             program.again(&[], 1, 6);
             // Twice is once too often.
@@ -121,7 +121,7 @@ fn a_weak_definition_is_overridden() {
             "b",
             "int h(); int g() { return h(); } int f() { return 10; }",
         );
-        program.again(&[], 3, 20);
+        program.again(&[], 2, 20);
         // The one that lost changes.
         a(3);
         program.again(&[], 1, 20);

@@ -46,12 +46,16 @@ pub fn linked(args: &Args, line: &Line<'_>) {
     );
 }
 
-/// Appends the line of an incremental link: of `linked` objects so many were linked `again`.
-pub fn relinked(args: &Args, linked: usize, again: usize, time: Duration) {
+/// Appends the line of an incremental link: of `linked` objects so many were linked again, and in so many only addresses are others.
+pub fn relinked(args: &Args, linked: usize, [again, readdressed]: [usize; 2], time: Duration) {
     let time = time.as_secs_f64() * 1e3;
+    let also = match readdressed {
+        0 => String::new(),
+        count => format!(" and addresses in {count} more"),
+    };
     append(
         args,
-        format_args!("incremental link: {again} of {linked} objects, {time:.1} ms"),
+        format_args!("incremental link: {again} of {linked} objects{also}, {time:.1} ms"),
     );
 }
 

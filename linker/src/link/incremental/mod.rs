@@ -43,6 +43,7 @@ mod patch;
 mod pieces;
 mod place;
 mod read;
+mod readdress;
 mod reason;
 mod records;
 mod relink;

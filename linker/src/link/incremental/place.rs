@@ -221,27 +221,71 @@ pub(super) fn values(places: &Places, names: &Names, lists: &[ListChange]) -> Ve
 
 /// What follows from definitions that have moved.
 #[derive(Default)]
-pub(super) struct Moved {
+pub(super) struct Moved<'n> {
     /// The other files that refer to them, and must be linked again.
     pub referrers: Vec<u32>,
+    /// The other files that refer to some of [`Moved::plain`].
+    pub readdressed: Vec<u32>,
+    /// Definitions of which nothing but the address is another.
+    pub plain: Vec<PlainMove<'n>>,
     /// Words of `.got` with their addresses, by their numbers.
     pub slots: Vec<(u32, u64)>,
+}
+
+/// A definition that has moved, and is what it was.
+pub(super) struct PlainMove<'n> {
+    /// Its name.
+    pub name: &'n [u8],
+    /// Its address before.
+    pub old: u64,
+    /// Its address now.
+    pub new: u64,
+    /// Its word of `.got`, by number, or [`got::NONE`].
+    pub got: u32,
+}
+
+impl<'n> PlainMove<'n> {
+    /// Whether references to a definition hold nothing but its address, before and now.
+    fn new(
+        state: &State,
+        name: &'n [u8],
+        record: &NameRecord,
+        now: &SymbolValue,
+    ) -> Option<PlainMove<'n>> {
+        let special = flag::TLS | flag::IFUNC | flag::ABSOLUTE | flag::UNDEFINED_WEAK;
+        let special = special | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+        let was_placed = record.is_placed == 1 && record.definer != NONE;
+        if !was_placed || (record.flags | now.flags) & special != 0 {
+            return None;
+        }
+        let slots: &[Slots] = state.table(Table::Slots);
+        let got = match record.slots {
+            got::NONE => got::NONE,
+            slots_at => slots.get(slots_at as usize)?.got,
+        };
+        Some(PlainMove {
+            name,
+            old: record.address,
+            new: now.address,
+            got,
+        })
+    }
 }
 
 /// Finds out who refers to what has moved.
 ///
 /// # Errors
 /// If something does that cannot be changed.
-pub(super) fn moved(
+pub(super) fn moved<'n>(
     again: Again,
-    places: &Places,
+    places: &Places<'_, 'n>,
     names: &Names,
     values: &[SymbolValue],
     placed: &PlacedAgain,
-) -> Result<Moved, Reason> {
+) -> Result<Moved<'n>, Reason> {
     let mut moved = Moved {
         referrers: placed.pinned.clone(),
-        slots: Vec::new(),
+        ..Moved::default()
     };
     for (name, _) in placed.lists.iter().filter_map(ListChange::end) {
         let Some((at, record)) = again.world.name(name) else {
@@ -273,14 +317,25 @@ pub(super) fn moved(
             let name = again.link.diag.show_name(name);
             return Err(format!("{name} has moved, and has slots or entries of tables").into());
         }
-        moved.referrers.extend(again.world.mentioning(at));
+        let value = &values[known.symbol.index()];
+        let files = again.world.mentioning(at);
+        match PlainMove::new(again.state, name, &record, value) {
+            Some(plain) if args.wrap.is_empty() => {
+                moved.plain.push(plain);
+                moved.readdressed.extend(files);
+            }
+            _ => moved.referrers.extend(files),
+        }
     }
-    let referrers = &mut moved.referrers;
-    referrers.retain(|file| again.ids.binary_search(file).is_err());
+    let is_other = |file: &u32| again.ids.binary_search(file).is_err();
+    moved.referrers.retain(is_other);
+    moved.readdressed.retain(is_other);
+    moved.readdressed.sort_unstable();
+    moved.readdressed.dedup();
     Ok(moved)
 }
 
-impl Moved {
+impl Moved<'_> {
     /// Notes the slot of a definition that is at `now`. `false` if it has what cannot be changed.
     fn slot(&mut self, state: &State, record: &NameRecord, now: u64) -> bool {
         let special = flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;

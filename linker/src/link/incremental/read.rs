@@ -43,7 +43,7 @@ pub(super) fn read<'a>(
     records: &mut [FileRecord],
 ) -> Result<Read<'a>, Reason> {
     let (args, diag) = (again.link.args, again.diag);
-    let mut files = open::open_alone(arena, args, &known(again, records), diag);
+    let mut files = open::open_alone(arena, args, &known(again, again.ids, records), diag);
     again.refuse()?;
     check_kinds(&files, records)?;
     let linked = vec![true; files.0.len()];
@@ -78,8 +78,8 @@ pub(super) fn read<'a>(
     })
 }
 
-/// Where the objects are.
-fn known(again: Again, records: &[FileRecord]) -> Vec<Known> {
+/// Where the objects of these numbers are, of which `records` tell.
+pub(super) fn known(again: Again, ids: &[u32], records: &[FileRecord]) -> Vec<Known> {
     let state = again.state;
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     let known = |(id, record): (&u32, &FileRecord)| {
@@ -95,7 +95,7 @@ fn known(again: Again, records: &[FileRecord]) -> Vec<Known> {
             is_gone: again.edited.removed.contains(id),
         }
     };
-    again.ids.iter().zip(records).map(known).collect()
+    ids.iter().zip(records).map(known).collect()
 }
 
 /// Each must be an object, as it was.

@@ -3,8 +3,9 @@
 //! What has changed is found by time stamps; what has not is never opened. The changed objects are read
 //! ([`read`](super::read)), their names settled against the state and their relocations traced ([`trace`](super::trace)), their
 //! sections placed where they were ([`place`](super::place)), and their parts written ([`write`](super::write)), by the
-//! functions that do it in a full link. If a definition that others mention gets another address, those others are linked
-//! again, too, and all is done once more with them. Whatever cannot be done so is done by a full link; also what turns out
+//! functions that do it in a full link. If a definition that others mention gets another address, the fields with it are written
+//! in those others ([`readdress`](super::readdress)); where that is not enough, they are linked again, too, and all is done once
+//! more with them. Whatever cannot be done so is done by a full link; also what turns out
 //! when the output is changed already, as a full link writes all of it.
 
 use super::again::{Again, How};
@@ -17,6 +18,7 @@ use super::held::Held;
 use super::lists;
 use super::place::{moved, place, values};
 use super::read::read;
+use super::readdress::{Readdressed, readdress};
 use super::reason::Reason;
 use super::said;
 use super::spare::{self, Canvas};
@@ -90,7 +92,7 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
         let inputs = Edited::default().inputs_by_path(&state, &changed.command);
         dependency_file::write_again(link.args, &inputs)?;
         said::repeat(&state, link.diag);
-        finish(link, &facts, 0, timing);
+        finish(link, &facts, [0; 2], timing);
         return Ok(());
     }
     let mut edited = edited::look(&state, &changed, held, Moment::now())?;
@@ -129,13 +131,16 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     }
 
     let inputs = edited.inputs_by_path(&state, &changed.command);
+    let readdressed = step.as_ref().map_or(0, |done| done.readdressed);
     // From here on the state counts again only when all is done.
     state.header_mut().clean = 0;
     edited.apply(&mut state).ok_or(FULL)?;
     match step {
         None => spare::renew(held, &link.args.output, &mut state)?,
         Some(done) => {
-            let Done { changes, canvas } = *done;
+            let Done {
+                changes, canvas, ..
+            } = *done;
             let failed = |why| Reason::from(format!("cannot write the output: {why}"));
             let images = canvas.map(Canvas::publish).transpose().map_err(failed)?;
             timing.phase("commit output");
@@ -149,12 +154,12 @@ fn attempt(link: Link, held: &Held, timing: &mut Timing) -> Result<(), Reason> {
     timing.phase("keep state");
     dependency_file::write_again(link.args, &inputs)?;
     said::repeat(&state, link.diag);
-    finish(link, &facts, files.len(), timing);
+    finish(link, &facts, [files.len(), readdressed], timing);
     Ok(())
 }
 
-/// Tells who wants to know.
-fn finish(link: Link, facts: &Facts, files: usize, timing: &mut Timing) {
+/// Tells who wants to know: how many files were linked again, and how many others had addresses written.
+fn finish(link: Link, facts: &Facts, files: [usize; 2], timing: &mut Timing) {
     link_log::relinked(
         link.args,
         facts.tickets as usize + facts.objects as usize,
@@ -237,6 +242,8 @@ enum Step {
 struct Done {
     changes: Changes,
     canvas: Option<Canvas>,
+    /// Files that are not linked again and have other addresses.
+    readdressed: usize,
 }
 
 /// What there is before some files are linked again.
@@ -321,13 +328,22 @@ fn link_again(
     let changed = &placed.again.lists;
     let values = values(&places, &settled.names, changed);
 
-    // Whoever refers to what has moved is linked again with it.
+    // Whoever refers to what has moved is changed with it.
     let moved = moved(again, &places, &settled.names, &values, &placed.again)?;
     if !moved.referrers.is_empty() {
         return with_more(before, ids, moved.referrers);
     }
-
     timing.phase("place again");
+    let mut readdressed = Readdressed::default();
+    if matches!(how, How::Compare) {
+        readdressed.others.extend_from_slice(&moved.readdressed);
+    } else if !moved.readdressed.is_empty() {
+        readdressed = readdress(again, arena, &moved, &placed.outputs, &old)?;
+        timing.phase("find references");
+    }
+    if !readdressed.others.is_empty() {
+        return with_more(before, ids, readdressed.others);
+    }
 
     // Everything is known.
     let linked = Linked {
@@ -337,6 +353,7 @@ fn link_again(
         placed: &placed,
         values: &values,
         moved: &moved,
+        readdressed: &readdressed,
     };
     let Written {
         free,
@@ -371,7 +388,11 @@ fn link_again(
             places: of_file.places.clone(),
         });
     }
-    Ok(Step::Done(Box::new(Done { changes, canvas })))
+    Ok(Step::Done(Box::new(Done {
+        changes,
+        canvas,
+        readdressed: readdressed.files,
+    })))
 }
 
 /// Counts files that have come, or, with the number that takes away, are gone.

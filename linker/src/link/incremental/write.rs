@@ -9,6 +9,7 @@ use super::needs;
 use super::patch::{self, Patch};
 use super::place::{Moved, Placed, check_slots, write_slots};
 use super::read::Read;
+use super::readdress::Readdressed;
 use super::reason::Reason;
 use super::records::Range;
 use super::spare::Canvas;
@@ -49,7 +50,9 @@ pub(super) struct Linked<'l> {
     /// All symbols as references see them.
     pub values: &'l [SymbolValue],
     /// What has moved.
-    pub moved: &'l Moved,
+    pub moved: &'l Moved<'l>,
+    /// What that changes in files that are as they were.
+    pub readdressed: &'l Readdressed,
 }
 
 /// What an output is after it was changed.
@@ -84,6 +87,7 @@ pub(super) fn write(
         placed,
         values,
         moved,
+        readdressed,
     } = linked;
     let (args, diag) = (again.link.args, again.diag);
     let places = placed.places(read, settled, traced);
@@ -183,6 +187,7 @@ pub(super) fn write(
     fill(&mut patch, again.state, traced, placed, &facts).ok_or(DAMAGED)?;
     write_slots(&mut patch, &placed.outputs, &moved.slots).ok_or(DAMAGED)?;
     write_files(&writer, &mut patch, placed, records, had, spare)?;
+    readdressed.write(&mut patch).ok_or(DAMAGED)?;
     let grants = settled.names.grants.iter().map(|(index, grant)| {
         let known = &settled.names.list[*index];
         let record = known.record.unwrap_or_else(bytemuck::Zeroable::zeroed);
