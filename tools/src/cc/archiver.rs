@@ -4,8 +4,8 @@
 //! on record in their repositories, so that `repo-gc` keeps what its members name also when their own files are gone; and
 //! the user is told, once for each repository, what is to be done before others are given such an archive.
 
-use super::archive_tool::Tool;
 use super::invocation::Asked;
+use super::tool::Tool;
 use format_spec::program::Index;
 use std::collections::HashSet;
 use std::ffi::OsStr;

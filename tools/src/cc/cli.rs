@@ -5,9 +5,9 @@
 //! at all. Where the compiler's arguments follow without a name, as in the calls
 //! of tools that take only the first word of `CC`, it is `cc`.
 
-use super::archive_tool::Tool;
 use super::classify::has_suffix_of_input;
 use super::compiler::{Name, behind_one_word};
+use super::tool::Tool;
 use clap::{Parser, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

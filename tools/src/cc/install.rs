@@ -1,9 +1,9 @@
 //! `--install-links`: links with compilers' names, to be put in front of `PATH`; and with the names of what compilers are
 //! used with, so that who looks for these beside the compiler (CMake, for one) finds them.
 
-use super::archive_tool::Tool;
 use super::compiler::{Name, ONE_WORD_NAMES, behind_one_word};
 use super::linker_dir;
+use super::tool::Tool;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -1,10 +1,10 @@
 //! A command that can be run, and what the user asked of `repo-cc` beside it: what all that follows reads.
 
-use super::archive_tool::Tool;
 use super::compiler::{Compiler, Name, NotFound, Ourselves, Program};
 use super::log::Log;
 use super::pruning::Wish;
 use super::run;
+use super::tool::Tool;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

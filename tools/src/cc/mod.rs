@@ -14,13 +14,12 @@
 //! object, once complete, is replaced by a ticket, and that only after it has
 //! been stored. Where anything is doubtful or fails, the object stays.
 
-mod archive_tool;
 mod archiver;
 mod classify;
 pub mod cli;
 mod compile;
 mod compiler;
-mod edited;
+mod editor;
 mod import;
 mod inner_options;
 mod install;
@@ -38,8 +37,8 @@ mod run;
 mod rustc;
 mod several;
 mod switches;
+mod tool;
 
-use archive_tool::Tool;
 use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Ourselves};
 use invocation::{Asked, Invocation};
@@ -52,6 +51,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tool::Tool;
 
 /// Set by ccache for all that it runs.
 const INSIDE_CCACHE: &str = "CCACHE_DISABLE";
@@ -160,7 +160,7 @@ impl Invocation {
     ) -> Result<Infallible, (u8, String)> {
         let log = asked.log;
         if let Some(Tool::Editor) = self.tool.filter(|_| !ourselves.are_inner()) {
-            edited::make_objects(&self, asked)?;
+            editor::make_objects(&self, asked)?;
             return self.exec(&self.args);
         }
         if let Some(tool) = self.tool.filter(|_| !ourselves.are_inner()) {
