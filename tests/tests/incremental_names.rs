@@ -146,6 +146,38 @@ fn a_weak_definition_is_overridden() {
 }
 
 #[test]
+fn the_first_of_several_definitions_wins() {
+    let Some(place) = Place::new() else { return };
+    let program = plain(&place);
+    let options = ["-Wl,-z,muldefs"];
+    program.compile("main", MAIN);
+    let a = |value: i32| program.compile("a", &format!("int f() {{ return {value}; }}"));
+    let b = |f: i32, g: i32| {
+        let text = format!("int f() {{ return {f}; }} int g() {{ return {g}; }}");
+        program.compile("b", &text);
+    };
+    a(1);
+    b(2, 10);
+    settle();
+    program.link(&options, 11);
+    for round in 0..2 {
+        b(3, 20 + round);
+        program.again(&options, 1, 21 + round);
+        a(4);
+        program.again(&options, 1, 24 + round);
+        // The other one is all there is, and then it is not.
+        program.compile("a", "int other;");
+        program.again(&options, 3, 23 + round);
+        a(1);
+        program.again(&options, 2, 21 + round);
+    }
+    // Nobody has asked for that.
+    let words = [&[INCREMENTAL], program.objects].concat();
+    let failed = place.link("a", &words).failed();
+    assert!(failed.errors().contains("f()"), "{}", failed.errors());
+}
+
+#[test]
 fn an_inline_function_is_used_elsewhere() {
     let Some(place) = Place::new() else { return };
     let program = plain(&place);

@@ -100,6 +100,7 @@ impl Names {
             world, ids, diag, ..
         } = again;
         let imports = &again.edited.imports;
+        let may_be_several = again.link.args.allow_multiple_definition;
         let show = |name: &[u8]| diag.show_name(name);
         let mut names = Names {
             list: Vec::new(),
@@ -152,7 +153,7 @@ impl Names {
                 });
                 continue;
             }
-            let own = match meaning(world, known, key, ids) {
+            let own = match meaning(world, known, key, ids, may_be_several) {
                 Ok(Meaning::Own) => key.in_object().then(|| key.file()),
                 Ok(Meaning::Elsewhere) => None,
                 Ok(Meaning::Ask(files)) => {
@@ -595,7 +596,7 @@ fn outside(world: &World, at: NameAt, ids: &[u32]) -> Vec<u32> {
 }
 
 /// Whether the numbers of files say which comes first.
-fn is_ordered(files: &[FileRecord], ids: &[u32]) -> bool {
+pub(super) fn is_ordered(files: &[FileRecord], ids: &[u32]) -> bool {
     let is_of_full_link = |id: &u32| {
         let file = files.get(*id as usize);
         file.is_some_and(|file| file.bits & file::ADDED == 0)
@@ -610,12 +611,13 @@ fn is_drawn(files: &[FileRecord], id: u32) -> bool {
 }
 
 /// What a name means of which the files define what `key` says; `known` is what it meant so far. `ids` are
-/// the files' numbers in the state.
+/// the files' numbers in the state. `may_be_several`: of several definitions that are not weak the first wins.
 fn meaning(
     world: &World,
     known: Option<(NameAt, NameRecord)>,
     key: Key,
     ids: &[u32],
+    may_be_several: bool,
 ) -> Result<Meaning, &'static str> {
     let Some((at, record)) = known else {
         return match key.in_object() {
@@ -656,8 +658,9 @@ fn meaning(
     }
     // There is one in a file that is as it was.
     let files: &[FileRecord] = world.state.table(Table::Files);
-    if key.rank() == rank && rank == rank::WEAK && !is_ordered(files, &[record.definer, file]) {
-        return Err("is defined weakly in two files, one of which is new");
+    let is_first = rank == rank::WEAK || rank == rank::STRONG && may_be_several;
+    if key.rank() == rank && is_first && !is_ordered(files, &[record.definer, file]) {
+        return Err("is defined in two files, one of which is new");
     }
     if is_drawn(files, record.definer) {
         return Err("is defined now, and so in a member of an archive");
@@ -665,7 +668,8 @@ fn meaning(
     // It wins if it is stronger, or comes first.
     match ((rank, record.definer) < (key.rank(), file), key.rank()) {
         (true, rank::WEAK) => Ok(Meaning::Elsewhere),
-        (_, rank::STRONG) if rank == rank::STRONG => Err("is defined twice"),
+        (true, rank::STRONG) if may_be_several => Ok(Meaning::Elsewhere),
+        (_, rank::STRONG) if rank == rank::STRONG && !may_be_several => Err("is defined twice"),
         _ => Ok(Meaning::Ask(vec![record.definer])),
     }
 }

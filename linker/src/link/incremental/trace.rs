@@ -7,7 +7,7 @@ use super::pieces::{AddedPiece, settle_pieces};
 use super::read::Read;
 use super::reason::Reason;
 use super::shared;
-use super::state::{Facts, FileRecord, NONE, State, fact};
+use super::state::{Facts, FileRecord, NONE, State, Table, fact};
 use super::world::World;
 use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::graph::eh_frame_records::Frames;
@@ -23,7 +23,7 @@ use crate::layout::placement::{MergeClasses, MergedPieces, merge_pieces};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state as section_state};
 use crate::resolve::output_sections::{Outputs, Part, Std};
-use crate::resolve::resolution::{self, Definitions};
+use crate::resolve::resolution::{self, Definitions, Duplicate};
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -57,7 +57,16 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         names::Settled::Missing(names) => return Ok(Err(Unsettled::Missing(names))),
     };
     let (definitions, duplicates) = resolution::publish(files, symbols, sections, diag);
-    if !duplicates.is_empty() || !definitions.commons.is_empty() {
+    let all: &[FileRecord] = again.state.table(Table::Files);
+    // Against those elsewhere it is settled who wins.
+    let is_known = |it: &Duplicate| {
+        let files = [symbols.key(it.symbol).file(), it.file].into_iter();
+        let ids: Vec<u32> = files
+            .filter_map(|file| again.ids.get(file.index().checked_sub(1)?).copied())
+            .collect();
+        again.link.args.allow_multiple_definition && names::is_ordered(all, &ids)
+    };
+    if !duplicates.iter().all(is_known) || !definitions.commons.is_empty() {
         return Err("a definition is there twice".into());
     }
     names.add_flags(again.world, symbols, again.ids, diag)?;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -164,7 +165,7 @@ fn relink(
             program: program.name.clone(),
             edit: edit.what,
             output: fs::metadata(&output)?.len(),
-            state: state_size(&program.directory.join("program.repo.links"))?,
+            state: state_size(&program.directory.join("program.repo.links"), &output)?,
             objects,
             ours: Sample::new(times),
             memory,
@@ -174,16 +175,16 @@ fn relink(
     Ok(())
 }
 
-/// The size of the states in a folder.
-fn state_size(folder: &Path) -> Result<u64> {
-    let mut size = 0;
+/// What the state of an output takes of the disk, which is less than its length: room for later is a hole.
+fn state_size(folder: &Path, output: &Path) -> Result<u64> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_none() {
-            size += fs::metadata(&path)?.len();
+        let is_named = path.extension().is_some_and(|it| it == "output");
+        if is_named && fs::read_link(&path)? == output {
+            return Ok(512 * fs::metadata(path.with_extension(""))?.blocks());
         }
     }
-    Ok(size)
+    anyhow::bail!("{}: no state of {}", folder.display(), output.display())
 }
 
 /// A program of so many units, in which everything calls something.
