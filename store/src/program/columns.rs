@@ -6,7 +6,8 @@
 //! differences to the element before. What comes of it is one LZ4 block: the fastest to read of what is common, and links read it each
 //! time. SPEC.md, section 18, "Planes".
 
-use lz4_flex::block;
+use lz4_flex::block::{self, CompressTable};
+use std::cell::RefCell;
 
 /// Of a list's words, which are written as differences: bit *i* for word *i*.
 pub(super) const ALL_DIFFERENCES: u32 = u32::MAX;
@@ -74,14 +75,45 @@ pub(super) fn take_planes(
     Some(())
 }
 
+/// Inputs shorter than this are compressed in what a thread keeps for it: those whose places fit into the small table.
+const SHORT: usize = u16::MAX as usize;
+
+/// What a thread keeps for compressing: most sections are so short that to make it anew each time, filled with zeros, would take
+/// about as long as they do.
+struct Scratch {
+    table: CompressTable,
+    block: Box<[u8]>,
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch {
+            table: CompressTable::small(),
+            block: vec![0; block::get_maximum_output_size(SHORT)].into_boxed_slice(),
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
+}
+
 /// Appends the LZ4 block of `bytes`, and returns its size.
 pub(super) fn compress(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     let start = out.len();
-    out.resize(start + block::get_maximum_output_size(bytes.len()), 0);
-    // It fails only if there is less room than this.
-    let size = block::compress_into(bytes, &mut out[start..]).unwrap_or(0);
-    out.truncate(start + size);
-    size
+    if bytes.len() < SHORT {
+        SCRATCH.with_borrow_mut(|Scratch { table, block }| {
+            // It fails only if there is less room than for this.
+            let size = block::compress_into_with_table(bytes, block, table).unwrap_or(0);
+            out.extend_from_slice(&block[..size]);
+        });
+    } else {
+        out.resize(start + block::get_maximum_output_size(bytes.len()), 0);
+        // Likewise.
+        let size = block::compress_into(bytes, &mut out[start..]).unwrap_or(0);
+        out.truncate(start + size);
+    }
+    out.len() - start
 }
 
 /// Makes of an LZ4 block the bytes that it is of. `None` if it is damaged, or of more or fewer than `out` has.
@@ -109,12 +141,17 @@ mod tests {
         #[test]
         fn lists_come_back(elements in proptest::collection::vec(any::<[u32; 3]>(), 0..50), differences: u32) {
             let words: Vec<u32> = elements.concat();
-            let (mut planes, mut block) = (Vec::new(), Vec::new());
+            let (mut planes, mut compressed) = (Vec::new(), Vec::new());
             put_planes(&words, 3, differences, &mut planes);
-            let size = compress(&planes, &mut block);
-            prop_assert!(size == block.len() && is_possible(size, planes.len()));
+            let size = compress(&planes, &mut compressed);
+            // What the thread keeps says nothing of what it compressed before.
+            let mut anew = vec![0; block::get_maximum_output_size(planes.len())];
+            let expected = block::compress_into(&planes, &mut anew);
+            prop_assert_eq!(expected.ok(), Some(size));
+            prop_assert_eq!(&compressed, &anew[..size]);
+            prop_assert!(size == compressed.len() && is_possible(size, planes.len()));
             let mut again = vec![1; planes.len()];
-            prop_assert_eq!(decompress(&block, &mut again), Some(()));
+            prop_assert_eq!(decompress(&compressed, &mut again), Some(()));
             let mut read = vec![1; words.len()];
             let mut rest = &again[..];
             prop_assert_eq!(take_planes(&mut rest, 3, differences, &mut read), Some(()));
