@@ -75,7 +75,7 @@ fn section_is_compressible(section: &Section<'_>) -> bool {
         && section.bytes.len() >= from
 }
 
-/// Appends a fragment's value to `out`, which must have a multiple of 8 bytes: the head, then the body, that is
+/// Appends a fragment's value in the plain form to `out`, which must have a multiple of 8 bytes: the head, then the body, that is
 /// the sections' bodies. Returns where the body begins in `out`.
 ///
 /// # Errors
@@ -83,7 +83,6 @@ fn section_is_compressible(section: &Section<'_>) -> bool {
 pub(super) fn fragment(
     compilation: &Compilation<'_>,
     index: usize,
-    form: Form,
     out: &mut Vec<u8>,
 ) -> Result<usize, ProgramError> {
     let fragment = &compilation.fragments[index];
@@ -124,17 +123,75 @@ pub(super) fn fragment(
     put_targets(targets, &parts, value)?;
     let mut record_at = start + parts.sections.start;
     for section in sections {
-        let form = match section_is_compressible(section) {
-            true => form,
-            false => Form::Plain,
-        };
-        let record = put_section(compilation, section, &header, (start, form), out);
+        let record = put_section(compilation, section, &header, start, out);
         let place = &mut out[record_at..record_at + size_of::<SectionRecord>()];
         place.copy_from_slice(bytemuck::bytes_of(&record));
         record_at += size_of::<SectionRecord>();
     }
     debug_assert!((out.len() - start) as u64 <= most);
     Ok(start + parts.bodies)
+}
+
+/// Appends a fragment's value in the compressed form to `out`, which must have a multiple of 8 bytes: made of its value in the plain form.
+///
+/// # Errors
+/// [`ProgramError::Malformed`] if `plain` is not what [`fragment`] made of it.
+pub(super) fn compressed_fragment(
+    compilation: &Compilation<'_>,
+    index: usize,
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ProgramError> {
+    let malformed = || ProgramError::malformed("a fragment's value is not that of the fragment");
+    let header = plain.get(..size_of::<FragmentHeader>());
+    let header: FragmentHeader = bytemuck::pod_read_unaligned(header.ok_or_else(malformed)?);
+    let parts = header.parts().ok_or_else(malformed)?;
+    let start = out.len();
+    out.extend_from_slice(plain.get(..parts.bodies).ok_or_else(malformed)?);
+    let sections = &compilation.sections[as_usize(&compilation.fragments[index].sections)];
+    let mut record_at = parts.sections.start;
+    for section in sections {
+        let place = record_at..record_at + size_of::<SectionRecord>();
+        record_at = place.end;
+        let record = plain.get(place.clone()).ok_or_else(malformed)?;
+        let mut record: SectionRecord = bytemuck::pod_read_unaligned(record);
+        let fixups = match record.bits & SectionRecord::PACKED_FIXUPS {
+            0 => compilation.fixup_bytes(section).len(),
+            _ => record.fixup_count as usize * size_of::<PackedFixupRecord>(),
+        };
+        let (extension, align) = extension_and_align(record.bits);
+        let size = extension + fixups + section.bytes.len();
+        let body = plain.get(record.body as usize..).unwrap_or_default();
+        let (extension, contents) = body.get(..size).ok_or_else(malformed)?.split_at(extension);
+        out.resize(start + (out.len() - start).next_multiple_of(align), 0);
+        let body = out.len();
+        out.extend_from_slice(extension);
+        match put_compressed(compilation, section, contents.len(), out) {
+            Some(bytes) => {
+                record.bits |= SectionRecord::COMPRESSED;
+                if !extension.is_empty() {
+                    put_check(body, bytes, out);
+                }
+            }
+            None => out.extend_from_slice(contents),
+        }
+        record.body = (body - start) as u32;
+        let place = start + place.start..start + place.end;
+        out[place].copy_from_slice(bytemuck::bytes_of(&record));
+    }
+    Ok(())
+}
+
+/// Bytes of the extension of a section whose record has these bits, and what its body's offset is a multiple of.
+fn extension_and_align(bits: u8) -> (usize, usize) {
+    match (
+        bits & SectionRecord::EXTENDED,
+        bits & SectionRecord::WIDE_FIXUPS,
+    ) {
+        (0, 0) => (0, 4),
+        (0, _) => (0, 8),
+        _ => (size_of::<SectionExtension>(), 8),
+    }
 }
 
 /// Writes the targets and the addresses of anonymous fragments.
@@ -174,14 +231,21 @@ fn put_section(
     compilation: &Compilation<'_>,
     section: &Section<'_>,
     header: &FragmentHeader,
-    (start, form): (usize, Form),
+    start: usize,
     out: &mut Vec<u8>,
 ) -> SectionRecord {
     let size = u32::try_from(section.size).ok();
     let is_extended =
         header.is_checked() || section.link != 0 || section.entsize != 0 || size.is_none();
     let is_wide = matches!(section.fixups, Fixups::Wide(_));
-    let align = if is_extended || is_wide { 8 } else { 4 };
+    let mut bits = section.bits;
+    for (bit, is_set) in [
+        (SectionRecord::WIDE_FIXUPS, is_wide),
+        (SectionRecord::EXTENDED, is_extended),
+    ] {
+        bits |= if is_set { bit } else { 0 };
+    }
+    let (_, align) = extension_and_align(bits);
     let body = start + (out.len() - start).next_multiple_of(align);
     out.resize(body, 0);
     if is_extended {
@@ -193,44 +257,23 @@ fn put_section(
             reserved: 0,
         }));
     }
-    let contents = out.len();
-    // Where the section's bytes begin.
-    let mut bytes;
-    let mut is_compressed = false;
     let (fixup_count, packing) = match &section.fixups {
         Fixups::Narrow(range) => {
             let fixups = &compilation.fixups[as_usize(range)];
             let packing = put_narrow(fixups, &section.bytes, header.bindable_count, out);
-            bytes = out.len() - section.bytes.len();
-            if form == Form::Compressed
-                && let Some(at) = put_compressed(fixups, &section.bytes, contents, out)
-            {
-                (bytes, is_compressed) = (at, true);
-            }
             (fixups.len(), packing)
         }
         Fixups::Wide(range) => {
             out.extend_from_slice(compilation.fixup_bytes(section));
-            bytes = out.len();
             out.extend_from_slice(&section.bytes);
             (range.len(), None)
         }
     };
     if is_extended {
-        let check = BodyCheck::default()
-            .part(&out[body + SectionExtension::UNCHECKED..bytes])
-            .part(&out[bytes..])
-            .value();
-        out[body..body + SectionExtension::UNCHECKED].copy_from_slice(&check.to_le_bytes());
+        put_check(body, out.len() - section.bytes.len(), out);
     }
-    let mut bits = section.bits;
-    for (bit, is_set) in [
-        (SectionRecord::WIDE_FIXUPS, is_wide),
-        (SectionRecord::PACKED_FIXUPS, packing.is_some()),
-        (SectionRecord::EXTENDED, is_extended),
-        (SectionRecord::COMPRESSED, is_compressed),
-    ] {
-        bits |= if is_set { bit } else { 0 };
+    if packing.is_some() {
+        bits |= SectionRecord::PACKED_FIXUPS;
     }
     SectionRecord {
         size: if is_extended { 0 } else { size.unwrap_or(0) },
@@ -246,40 +289,52 @@ fn put_section(
     }
 }
 
-/// Puts fixups and the bytes they are about compressed in the place of what `out` has from `start` on, which is the two as they are. Returns where
-/// the block of the bytes begins; `None`, and `out` is as it was, if that would not save an eighth.
+/// Writes the check of a section's body, which is the last that `out` has, from `body` on, with its bytes from `bytes` on.
+fn put_check(body: usize, bytes: usize, out: &mut [u8]) {
+    let check = BodyCheck::default()
+        .part(&out[body + SectionExtension::UNCHECKED..bytes])
+        .part(&out[bytes..])
+        .value();
+    out[body..body + SectionExtension::UNCHECKED].copy_from_slice(&check.to_le_bytes());
+}
+
+/// Appends a section's fixups and bytes compressed. Returns where the block of the bytes begins; `None`, and `out` is as it was, if that
+/// would not save an eighth of the `plain` bytes that they have otherwise, or is not to be tried.
 fn put_compressed(
-    fixups: &[FixupRecord],
-    bytes: &[u8],
-    start: usize,
+    compilation: &Compilation<'_>,
+    section: &Section<'_>,
+    plain: usize,
     out: &mut Vec<u8>,
 ) -> Option<usize> {
-    let end = out.len();
-    let header_end = end + size_of::<CompressedHeader>();
+    let Fixups::Narrow(range) = &section.fixups else {
+        return None;
+    };
+    if !section_is_compressible(section) {
+        return None;
+    }
+    let start = out.len();
+    let header_end = start + size_of::<CompressedHeader>();
     out.resize(header_end, 0);
-    let of_fixups = match fixups {
+    let of_fixups = match &compilation.fixups[as_usize(range)] {
         [] => 0,
-        _ => {
+        fixups => {
             let mut planes = Vec::with_capacity(size_of_val(fixups));
             let words = bytemuck::cast_slice(fixups);
             put_planes(words, FIXUP_WORDS, FIXUP_DIFFERENCES, &mut planes);
             compress(&planes, out)
         }
     };
-    let of_bytes = compress(bytes, out);
+    let of_bytes = compress(&section.bytes, out);
     let header = CompressedHeader {
         fixups: of_fixups as u32,
         bytes: of_bytes as u32,
     };
-    out[end..header_end].copy_from_slice(bytemuck::bytes_of(&header));
-    let (size, plain) = (out.len() - end, end - start);
-    if size > plain - plain / 8 {
-        out.truncate(end);
+    out[start..header_end].copy_from_slice(bytemuck::bytes_of(&header));
+    if out.len() - start > plain - plain / 8 {
+        out.truncate(start);
         return None;
     }
-    out.copy_within(end.., start);
-    out.truncate(start + size);
-    Some(start + size - of_bytes)
+    Some(out.len() - of_bytes)
 }
 
 /// Appends narrow fixups and the bytes they are about: packed, if there are some and they can be.

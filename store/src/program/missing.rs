@@ -102,12 +102,20 @@ impl Values {
             return Ok(values);
         }
         values.of.reserve(fragments.len());
+        let is_compressible =
+            |number: u32| encode::is_compressible(&prepared.compilation, number as usize);
+        // None becomes larger by that, but while it is made.
+        let plain = |number: &u32| match is_compressible(*number) {
+            true => prepared.value(*number as usize).len(),
+            false => 0,
+        };
+        values.bytes.reserve(fragments.iter().map(plain).sum());
         for &number in fragments {
             values
                 .bytes
                 .resize(values.bytes.len().next_multiple_of(8), 0);
             let start = values.bytes.len();
-            if encode::is_compressible(&prepared.compilation, number as usize) {
+            if is_compressible(number) {
                 prepared.encode(number as usize, Form::Compressed, &mut values.bytes)?;
             }
             values.of.push(start..values.bytes.len());

@@ -49,7 +49,7 @@ impl<'a> Prepared<'a> {
             }
             values.resize(values.len().next_multiple_of(8), 0);
             let start = values.len();
-            let body = encode::fragment(&compilation, index, Form::Plain, &mut values)?;
+            let body = encode::fragment(&compilation, index, &mut values)?;
             value_of[index] = start..values.len();
             let digest = digest(&compilation, index, &fragments, &mut values, (start, body))?;
             fragments[index] = Some(digest);
@@ -87,7 +87,13 @@ impl<'a> Prepared<'a> {
         form: Form,
         out: &mut Vec<u8>,
     ) -> Result<(), ProgramError> {
-        encode::fragment(&self.compilation, fragment, form, out)?;
+        let plain = self.value(fragment);
+        match form {
+            Form::Compressed => {
+                encode::compressed_fragment(&self.compilation, fragment, plain, out)?;
+            }
+            Form::Plain => out.extend_from_slice(plain),
+        }
         Ok(())
     }
 

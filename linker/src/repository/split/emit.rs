@@ -136,6 +136,8 @@ impl<'i, 'a> Emitter<'i, 'a> {
             Default::default(),
         );
         names.insert(&[][..], Name(0));
+        let mut names_in_order = Vec::with_capacity(input.object.symbols.len() + 16);
+        names_in_order.push(&[][..]);
         let relocations = input.relocations.iter().map(|table| table.len()).sum();
         Emitter {
             input,
@@ -151,7 +153,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
                 } else {
                     CompilationHeader::ADDRSIG
                 },
-                names: vec![&[]],
+                names: names_in_order,
                 sections: Vec::with_capacity(next as usize),
                 fragments: Vec::with_capacity(plan.fragments.len()),
                 symbols: Vec::with_capacity(input.object.symbols.len() + 1),
@@ -383,6 +385,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
         from: u64,
         to: u64,
     ) -> Result<(), SplitError> {
+        self.pending.reserve(relocations.len());
         for relocation in relocations {
             let (key, addend) = self.key(relocation)?;
             let target = match key {
