@@ -7,9 +7,8 @@
 //! got the lock may come back for it as long as its *turn* lasts, so many times and
 //! so long at most. Whoever's turn is over, or who finds the lock taken, queues.
 //!
-//! The queue is another lock of the same file (`System::enter_queue`), which the
-//! kernel gives to those who wait for it one after the other. Who has that one is
-//! *next*. In the kernel's own queue for the file's lock it would be woken after
+//! The queue is made of more locks of the same file ([`queue`](super::queue)), and who waits in it is let in
+//! in the order of coming. Who is at its head is *next*. In the kernel's own queue for the file's lock it would be woken after
 //! each transaction of somebody else's turn, in vain. So it sleeps, until who has
 //! almost finished its turn wakes it (`System::wake`), and then looks for the lock
 //! again and again. Nobody may ever wake it, because the other one has died or has
@@ -19,7 +18,7 @@
 //! While somebody [asks for short turns](super::short_turns), a turn is no longer than a few transactions.
 //!
 //! A process that is stopped keeps the lock. Who has [`Patience`](super::Patience) tells its
-//! user of that, and gives up some time later ([`Wait`]). The kernel's queue knows no such
+//! user of that, and gives up some time later ([`Wait`]). The queue knows no such
 //! time: there a thread waits in its place.
 //!
 //! So nobody starves: while one is in the queue, every other process can come before

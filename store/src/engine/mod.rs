@@ -43,7 +43,8 @@
 //!
 //! # The parts, from the bottom
 //!
-//! * `system`: the seam to the operating system; `holder`, `mounts`: what its tables say; `file_system`: which will do;
+//! * `system`: the seam to the operating system; `holder`, `mounts`: what its tables say; `byte_locks`, `queue`: its locks, and a queue made of
+//!   them; `file_system`: which will do;
 //!   `map`: the mapping; `sync`: what threads share.
 //! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
 //! * `replay`: what the leaves must be, computed from the log.
@@ -59,6 +60,7 @@
 //! * `transaction`: writing. `open`: opening.
 
 mod batch;
+mod byte_locks;
 mod catch_up;
 mod create;
 mod distrust;
@@ -76,6 +78,7 @@ mod open;
 mod options;
 mod own;
 mod patience;
+mod queue;
 mod reader;
 mod recovery;
 mod replay;

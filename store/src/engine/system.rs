@@ -6,8 +6,10 @@
 //! goes through [`System`], so that tests can record, fail and repeat it. Reading
 //! does not: it goes through the mapping.
 
+use super::byte_locks::{self, Byte};
 use super::holder::{self, Holder};
 use super::mounts;
+use super::queue;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -87,18 +89,15 @@ pub trait System: Send + Sync {
     }
 
     /// Waits until all who called this before have left the queue of those who
-    /// want [`System::lock`]; about in that order. Lasts until
+    /// want [`System::lock`], in that order. Lasts until
     /// [`System::leave_queue`], or as a lock does.
     fn enter_queue(&self, file: &File) -> io::Result<()> {
-        lock_byte(file, QUEUE, libc::F_OFD_SETLKW, libc::F_WRLCK)
+        queue::enter(file)
     }
 
     /// The same without waiting; `false` if others are in the queue.
     fn try_enter_queue(&self, file: &File) -> io::Result<bool> {
-        match lock_byte(file, QUEUE, libc::F_OFD_SETLK, libc::F_WRLCK) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            other => other.map(|()| true),
-        }
+        queue::try_enter(file)
     }
 
     /// The process that has [`System::lock`], if that can be found out: for messages.
@@ -108,37 +107,35 @@ pub trait System: Send + Sync {
 
     /// Lets the next one go ahead.
     fn leave_queue(&self, file: &File) {
-        let _ = lock_byte(file, QUEUE, libc::F_OFD_SETLK, libc::F_UNLCK);
+        queue::leave(file);
     }
 
     /// Asks all who write to the file not to come back for the lock before others who wait for it. Lasts until
     /// [`System::end_short_turns`], or as a lock does.
     fn ask_for_short_turns(&self, file: &File) -> io::Result<()> {
-        lock_byte(file, SHORT_TURNS, libc::F_OFD_SETLK, libc::F_WRLCK)
+        byte_locks::try_lock(file, SHORT_TURNS..=SHORT_TURNS).map(drop)
     }
 
     /// Asks for it no longer.
     fn end_short_turns(&self, file: &File) {
-        let _ = lock_byte(file, SHORT_TURNS, libc::F_OFD_SETLK, libc::F_UNLCK);
+        byte_locks::unlock(file, SHORT_TURNS..=SHORT_TURNS);
     }
 
     /// Whether somebody else asks for that.
     fn are_turns_short(&self, file: &File) -> bool {
-        is_byte_locked(file, SHORT_TURNS)
+        let found = byte_locks::locked_by_others(file, SHORT_TURNS..=SHORT_TURNS);
+        matches!(found, Ok(Some(_)))
     }
 
     /// Becomes the one who syncs for all; `false` if another one is. Lasts until
     /// [`System::end_sync`], or as a lock does.
     fn try_begin_sync(&self, file: &File) -> io::Result<bool> {
-        match lock_byte(file, SYNC, libc::F_OFD_SETLK, libc::F_WRLCK) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            other => other.map(|()| true),
-        }
+        byte_locks::try_lock(file, SYNC..=SYNC)
     }
 
     /// Lets another one sync.
     fn end_sync(&self, file: &File) {
-        let _ = lock_byte(file, SYNC, libc::F_OFD_SETLK, libc::F_UNLCK);
+        byte_locks::unlock(file, SYNC..=SYNC);
     }
 
     /// Waits until [`System::wake`] for the same word of the file, in whatever
@@ -259,49 +256,9 @@ pub struct Linux;
 
 impl System for Linux {}
 
-/// Bytes that stand for a queue of writers, for who syncs, and for who asks for short turns: where no file ends.
-const QUEUE: libc::off_t = libc::off_t::MAX - 1;
-const SYNC: libc::off_t = libc::off_t::MAX - 2;
-const SHORT_TURNS: libc::off_t = libc::off_t::MAX - 3;
-
-/// A lock of a byte.
-fn lock_of(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
-    // SAFETY: all zeros are a value of this plain structure.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = byte;
-    lock.l_len = 1;
-    lock
-}
-
-/// Whether somebody else has locked a byte.
-fn is_byte_locked(file: &File, byte: libc::off_t) -> bool {
-    let mut lock = lock_of(byte, libc::F_WRLCK);
-    // SAFETY: a system call that reads and writes `lock`, which lives longer.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
-    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
-}
-
-/// Locks or unlocks a byte.
-fn lock_byte(
-    file: &File,
-    byte: libc::off_t,
-    command: libc::c_int,
-    kind: libc::c_int,
-) -> io::Result<()> {
-    let lock = lock_of(byte, kind);
-    loop {
-        // SAFETY: a system call that reads `lock`, which lives longer.
-        if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
+/// Bytes that stand for who syncs, and for who asks for short turns: where no file ends. (Others stand for the [queue].)
+const SYNC: Byte = Byte::MAX - 2;
+const SHORT_TURNS: Byte = Byte::MAX - 3;
 
 /// Reads with `O_DIRECT` (open(2)).
 fn read_directly(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
