@@ -14,16 +14,20 @@ mod units;
 use anyhow::{Context, Result, bail, ensure};
 use commands::Measured;
 use compactor::compact::compact;
-use compactor::observer::Silent;
+use compactor::observer::Observer;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
+use memmap2::MmapRaw;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use store::engine;
+use store::engine::{self, Linux, OpenOptions, Store, System};
 use store::program::{Addition, NewImage, NewImageInput, ProgramError, Repository, record_image};
 use units::Text;
 
@@ -197,48 +201,121 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
         }
         others.push(ourselves(&["read", &shown])?);
         let begun = Instant::now();
-        let mut held = Duration::ZERO;
+        let mut said = String::new();
         match compacts {
             true => {
                 let done = ourselves(&["compact", &shown])?.wait_with_output()?;
                 ensure!(done.status.success(), "the compaction failed");
-                held = Duration::from_micros(String::from_utf8(done.stdout)?.trim().parse()?);
+                said = String::from_utf8(done.stdout)?;
             }
             false => std::thread::sleep(Duration::from_secs(10)),
         }
         let took = begun.elapsed().as_secs_f64();
-        let mut longest = [Duration::ZERO; 2];
-        let mut count = 0_u64;
+        let ended = now_in_micros()?;
+        let phases = Phase::all(&said)?;
+        let (mut adds, mut looks, mut count) = (Vec::new(), Vec::new(), 0_u64);
         for (place, mut other) in others.into_iter().enumerate() {
             // It ends with its standard input.
             drop(other.stdin.take());
-            let mut line = String::new();
-            let out = other.stdout.take().context("it has an output")?;
-            BufReader::new(out).read_line(&mut line)?;
-            ensure!(other.wait()?.success(), "a writer or reader failed");
-            let (waited, times) = line.trim().split_once(' ').context("two numbers")?;
-            let slot = usize::from(place >= writers as usize);
-            longest[slot] = longest[slot].max(Duration::from_micros(waited.parse()?));
-            count += if slot == 0 { times.parse::<u64>()? } else { 0 };
-        }
-        if compacts {
-            println!(
-                "the compaction held the lock for {:.1} ms at once, at most",
-                held.as_secs_f64() * 1e3
-            );
+            let done = other.wait_with_output()?;
+            ensure!(done.status.success(), "a writer or reader failed");
+            let said = String::from_utf8(done.stdout)?;
+            let (times, waits) = said.split_once('\n').context("lines")?;
+            let waits = waits.lines().map(Wait::read);
+            if place < writers as usize {
+                count += times.parse::<u64>()?;
+                adds.extend(waits.collect::<Result<Vec<_>>>()?);
+            } else {
+                looks.extend(waits.collect::<Result<Vec<_>>>()?);
+            }
         }
         println!(
-            "{writers} writers {}: longest add {:.1} ms, longest look {:.1} ms; {count} additions in {took:.1} s",
+            "{writers} writers {}: longest add {}, longest look {}; {count} additions in {took:.1} s",
             if compacts {
                 "and a compaction"
             } else {
                 "alone"
             },
-            longest[0].as_secs_f64() * 1e3,
-            longest[1].as_secs_f64() * 1e3,
+            Wait::longest(&adds, 0..u64::MAX),
+            Wait::longest(&looks, 0..u64::MAX),
         );
+        for (phase, next) in phases.iter().zip(phases.iter().skip(1).chain([&Phase::NEVER])) {
+            let times = phase.since..next.since;
+            println!(
+                "  {}, {:.1} s: longest add {}, longest look {}",
+                phase.what,
+                (next.since.min(ended) - phase.since.min(ended)) as f64 / 1e6,
+                Wait::longest(&adds, times.clone()),
+                Wait::longest(&looks, times),
+            );
+        }
+        if let Some(end) = phases.last() {
+            println!("  the lock was held for {:.1} ms at once, at most", end.held as f64 / 1e3);
+        }
     }
     Ok(())
+}
+
+/// How long somebody waited, and when that began, in microseconds.
+#[derive(Clone, Copy, Default)]
+struct Wait {
+    waited: u64,
+    since: u64,
+    /// How long of that for the disk.
+    of_disk: u64,
+}
+
+impl Wait {
+    fn read(line: &str) -> Result<Wait> {
+        let mut numbers = line.split(' ').map(str::parse);
+        let mut next = || Ok::<u64, anyhow::Error>(numbers.next().context("three numbers")??);
+        Ok(Wait {
+            waited: next()?,
+            since: next()?,
+            of_disk: next()?,
+        })
+    }
+
+    /// The longest that began in a time.
+    fn longest(all: &[Wait], time: Range<u64>) -> String {
+        let of = all.iter().filter(|wait| time.contains(&wait.since));
+        let longest = of.max_by_key(|wait| wait.waited).copied().unwrap_or_default();
+        let disk = match longest.of_disk {
+            0 => String::new(),
+            disk => format!(" ({:.1} of the disk)", disk as f64 / 1e3),
+        };
+        format!("{:.1} ms{disk}", longest.waited as f64 / 1e3)
+    }
+}
+
+/// What a compaction did from some moment on.
+struct Phase<'t> {
+    since: u64,
+    /// How long it held the lock at once; of the end.
+    held: u64,
+    what: &'t str,
+}
+
+impl<'t> Phase<'t> {
+    const NEVER: Phase<'static> = Phase {
+        since: u64::MAX,
+        held: 0,
+        what: "",
+    };
+
+    /// All of what a compaction has [said](Phases).
+    fn all(said: &'t str) -> Result<Vec<Phase<'t>>> {
+        let phase = |line: &'t str| -> Result<Phase<'t>> {
+            let mut words = line.splitn(3, ' ');
+            let mut next = || words.next().context("three words");
+            Ok(Phase {
+                since: next()?.parse()?,
+                held: next()?.parse()?,
+                what: next()?,
+            })
+        };
+        said.lines().map(phase).collect()
+    }
 }
 
 fn ourselves(words: &[&str]) -> Result<Child> {
@@ -261,33 +338,105 @@ fn compact_once(path: &Path) -> Result<()> {
         threads: std::thread::available_parallelism()?.get(),
         roots: Vec::new(),
     };
-    let report = compact(&Repository::open(path)?, &wishes, &Silent)?;
-    println!("{}", report.longest_hold.as_micros());
+    let report = compact(&Repository::open(path)?, &wishes, &Phases)?;
+    println!("{} {} end", now_in_micros()?, report.longest_hold.as_micros());
     Ok(())
 }
 
-/// Until standard input ends, calls `work`, and then writes how many microseconds the longest call took, and how many there were.
-fn until_told(pause: Duration, mut work: impl FnMut() -> Result<()>) -> Result<()> {
+/// Writes when each phase of a compaction begins.
+struct Phases;
+
+impl Observer for Phases {
+    fn begin(&self, what: &'static str, _: u64) {
+        if let Ok(now) = now_in_micros() {
+            println!("{now} 0 {what}");
+        }
+    }
+
+    fn step(&self) {}
+}
+
+fn now_in_micros() -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(u64::try_from(now.as_micros())?)
+}
+
+/// Until standard input ends, calls `work`, and then writes how many calls there were, and, of each that took a while and of the longest, how
+/// many microseconds it took and when it began.
+fn until_told(
+    pause: Duration,
+    disk: &AtomicU64,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    const WHILE: u64 = 5000;
     let ended = std::thread::spawn(|| std::io::stdin().read_line(&mut String::new()).is_ok());
-    let (mut longest, mut count) = (Duration::ZERO, 0_u64);
+    let (mut waits, mut count) = (vec![Wait::default()], 0_u64);
     while !ended.is_finished() {
         let begun = Instant::now();
+        disk.store(0, Ordering::Relaxed);
         work()?;
-        longest = longest.max(begun.elapsed());
+        let of_disk = disk.load(Ordering::Relaxed);
+        let waited = u64::try_from(begun.elapsed().as_micros())?;
+        let since = || Ok::<_, anyhow::Error>(now_in_micros()?.saturating_sub(waited));
+        if waited >= WHILE {
+            waits.push(Wait { waited, since: since()?, of_disk });
+        } else if waited > waits[0].waited {
+            waits[0] = Wait { waited, since: since()?, of_disk };
+        }
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
         count += 1;
     }
-    println!("{} {count}", longest.as_micros());
+    println!("{count}");
+    for Wait { waited, since, of_disk } in waits {
+        println!("{waited} {since} {of_disk}");
+    }
     Ok(())
 }
 
+/// Linux, and how many microseconds it has waited for the disk.
+#[derive(Default)]
+struct Timed(AtomicU64);
+
+impl Timed {
+    fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let done = work();
+        self.0.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        done
+    }
+}
+
+impl System for Timed {
+    fn sync(&self, file: &File) -> std::io::Result<()> {
+        self.time(|| Linux.sync(file))
+    }
+
+    fn sync_range(&self, file: &File, mapping: &MmapRaw, range: Range<u64>) -> std::io::Result<()> {
+        self.time(|| Linux.sync_range(file, mapping, range))
+    }
+
+    fn start_write_back(&self, file: &File, range: Range<u64>) {
+        self.time(|| Linux.start_write_back(file, range));
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        self.time(|| Linux.write_at(file, bytes, offset))
+    }
+}
+
 fn write(path: &Path, number: u64, pause: Duration) -> Result<()> {
-    let mut repository = Repository::open(path)?;
+    let system = Arc::new(Timed::default());
+    let options = OpenOptions {
+        system: system.clone(),
+        ..OpenOptions::default()
+    };
+    let open = || Ok::<_, anyhow::Error>(Repository::new(Store::open(path, &options)?));
+    let mut repository = open()?;
     let begun = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
     let mut next = begun.wrapping_mul(1000).wrapping_add(number << 48);
-    until_told(pause, || {
+    until_told(pause, &system.0, || {
         next = next.wrapping_add(51);
         let text = Text::new(next);
         let prepared = text.unit()?;
@@ -299,7 +448,7 @@ fn write(path: &Path, number: u64, pause: Duration) -> Result<()> {
             match repository.add(&additions) {
                 Ok(_) => return Ok(()),
                 Err(ProgramError::Engine(engine::Error::Replaced { .. })) => {
-                    repository = Repository::open(path)?;
+                    repository = open()?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -310,7 +459,7 @@ fn write(path: &Path, number: u64, pause: Duration) -> Result<()> {
 fn read(path: &Path) -> Result<()> {
     let repository = Repository::open(path)?;
     let mut next = 0_u64;
-    until_told(Duration::ZERO, || {
+    until_told(Duration::ZERO, &AtomicU64::new(0), || {
         next += 1;
         let programs = repository.programs()?;
         let key = Digest::of(&next.to_le_bytes());
