@@ -4,13 +4,15 @@
 //! the old file's write lock, again and again, each time for a few milliseconds and in its turn, while the compactor goes on copying. What
 //! is added between two of these *holds* is what the writers add that wait then, each in its own turn, which it is [asked](Store::short_turns)
 //! to keep short; during a hold nothing is.
-//! Two threads take turns at that: while one holds the lock, the other is in the queue already.
+//! Two threads take turns at that: while one holds the lock, the other is in the queue already. (One that is to be in nobody's way has one
+//! thread, which does not queue.)
 //! When what is left is so little that it fits into the hold that has just begun, that one is kept until the new file has taken the
 //! old one's place.
 //!
 //! If writers are faster even so, holds become longer, slowly: it does end.
 
 use crate::observer::Observer;
+use crate::priority::Rank;
 use anyhow::{Result, bail};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +26,10 @@ const LAST_HOLD: Duration = Duration::from_millis(10);
 
 /// After so many holds they become longer by a quarter, and so on.
 const PATIENCE: u32 = 100;
+
+/// Who comes last does not wait in the queue, where it could not be stopped, but looks for the lock again and again; so often, if others have
+/// it each time. Then it is as all others.
+const REFUSALS: u32 = 1000;
 
 /// The thread that takes the lock, and what others know of it.
 #[derive(Default)]
@@ -88,29 +94,55 @@ impl Brake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does until it is over; each has opened the file by itself.
-    pub fn run(&self, old: &Store, observer: &dyn Observer) {
+    /// What a thread does until it is over; each has opened the file by itself. It has the priority of who writes.
+    pub fn run(&self, old: &Store, observer: &dyn Observer, rank: Rank) {
         // Also if this thread panics: nobody waits for a hold that never comes.
         let _end = self.end_with();
-        let _turns = old.short_turns();
+        let mut refused = 0;
         while !self.state().is_over {
+            let queues = rank != Rank::Last || refused >= REFUSALS;
             observer.exclusive();
-            let held = self.hold(old);
+            let held = self.hold(old, queues);
             observer.released();
-            if let Err(error) = held {
-                // When it is over, the file has been replaced, perhaps.
-                let mut state = self.state();
-                if !state.is_over {
-                    state.failed = Some(error);
+            match held {
+                Ok(true) => refused = 0,
+                Ok(false) => refused += 1,
+                Err(error) => {
+                    // When it is over, the file has been replaced, perhaps.
+                    let mut state = self.state();
+                    if !state.is_over {
+                        state.failed = Some(error);
+                    }
+                    return;
                 }
-                return;
+            }
+            if rank == Rank::Last {
+                self.pause();
             }
         }
     }
 
-    fn hold(&self, old: &Store) -> engine::Result<()> {
+    /// Lets others write who want to.
+    fn pause(&self) {
+        let begun = Instant::now();
+        let mut state = self.state();
+        while !state.is_over && begun.elapsed() < HOLD {
+            let left = HOLD.saturating_sub(begun.elapsed());
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// False if somebody else has the lock, and it is not to be waited for.
+    fn hold(&self, old: &Store, queues: bool) -> engine::Result<bool> {
         // Never committed: it is the lock that matters.
-        let mut lock = old.begin(Durability::Lazy)?;
+        let lock = match queues {
+            true => Some(old.begin(Durability::Lazy)?),
+            false => old.try_begin(Durability::Lazy)?,
+        };
+        let Some(mut lock) = lock else {
+            return Ok(false);
+        };
         // Those who wait for it come first when it is given up.
         lock.end_turn();
         let mut state = self.state();
@@ -133,7 +165,7 @@ impl Brake {
         drop(lock);
         let mut state = self.state();
         state.longest = state.longest.max(since.elapsed());
-        Ok(())
+        Ok(true)
     }
 
     /// The present hold.
@@ -211,7 +243,7 @@ mod tests {
         let brake = Brake::default();
         std::thread::scope(|scope| {
             let end = brake.end_with();
-            scope.spawn(|| brake.run(&held, &Silent));
+            scope.spawn(|| brake.run(&held, &Silent, Rank::Behind));
             brake.wait().expect("held");
             let first = brake.present().expect("well");
             // A writer gets in between two of them.
@@ -246,7 +278,7 @@ mod tests {
         let brake = Brake::default();
         std::thread::scope(|scope| {
             let _end = brake.end_with();
-            scope.spawn(|| brake.run(&held, &Silent));
+            scope.spawn(|| brake.run(&held, &Silent, Rank::Behind));
             let error = brake.wait().expect_err("it is another file's");
             assert!(error.is::<engine::Error>(), "{error}");
         });

@@ -13,6 +13,8 @@ use crate::copying::copy_compilations;
 use crate::damage::Damaged;
 use crate::new_file::{NewFile, Swapped};
 use crate::observer::{Observer, Silent};
+use crate::priority::{Rank, lowered};
+use crate::roots::Wishes;
 use crate::trace::Trace;
 use anyhow::Result;
 use format_spec::ids::Address;
@@ -45,6 +47,7 @@ pub(crate) struct CatchUp<'a, 's> {
     /// Up to where the old file's log is copied and on the disk.
     synced: u64,
     threads: usize,
+    rank: Rank,
     observer: &'a dyn Observer,
     pub(crate) trace: &'a mut Trace,
     speed: Speed,
@@ -75,7 +78,7 @@ impl<'a, 's> CatchUp<'a, 's> {
     pub fn new(
         (old, new): (&'s Repository, &'a Repository),
         seen: Snapshot<'s>,
-        threads: usize,
+        wishes: &Wishes,
         observer: &'a dyn Observer,
         trace: &'a mut Trace,
     ) -> CatchUp<'a, 's> {
@@ -84,7 +87,8 @@ impl<'a, 's> CatchUp<'a, 's> {
             new,
             seen,
             synced: 0,
-            threads,
+            threads: wishes.threads,
+            rank: wishes.rank,
             observer,
             trace,
             // Slower than any machine, so that the first holds are not kept for too much.
@@ -155,8 +159,8 @@ impl<'a, 's> CatchUp<'a, 's> {
                 .into_iter()
                 .flatten()
             {
-                let brake = &brake;
-                scope.spawn(move || brake.run(store, observer));
+                let (brake, rank) = (&brake, self.rank);
+                scope.spawn(move || brake.run(store, observer, rank));
             }
             let mut syncs = 0;
             let _quiet = loop {
@@ -186,7 +190,11 @@ impl<'a, 's> CatchUp<'a, 's> {
                 } else if self.added(&now) == 0 {
                     brake.wait()?;
                 } else {
-                    self.copy_part(&now)?;
+                    match hold {
+                        // Writers wait for it.
+                        Some(_) => self.copy_part(&now)?,
+                        None => lowered(self.rank, || self.copy_part(&now))?,
+                    }
                     observer.step();
                 }
             };

@@ -10,6 +10,7 @@ use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
 use crate::observer::{Observer, Silent};
+use crate::priority::{Rank, lowered};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::{Trace, mark_roots};
@@ -30,6 +31,10 @@ use store::states;
 /// # Errors
 /// If it is damaged.
 pub fn dry_run(repository: &Repository, wishes: &Wishes) -> Result<Report> {
+    lowered(wishes.rank, || estimate(repository, wishes))
+}
+
+fn estimate(repository: &Repository, wishes: &Wishes) -> Result<Report> {
     let programs = repository.programs()?;
     let mut survey = survey_for(&programs, wishes)?;
     let mut trace = trace(&programs, &mut survey)?;
@@ -79,11 +84,10 @@ pub fn compact_on(
         }
     }
     observer.released();
+    // One that may be stopped for hours asks nobody for anything.
+    let _turns = (wishes.rank != Rank::Last).then(|| old.store().short_turns());
     let begun = Instant::now();
     let programs = old.programs()?;
-    observer.begin("looking for tickets", 0);
-    let mut survey = survey_for(&programs, wishes)?;
-    let mut trace = trace(&programs, &mut survey)?;
     let new_file = NewFile::new(&directory)?;
     let options = OpenOptions {
         uuid: Some(old.uuid()),
@@ -91,32 +95,22 @@ pub fn compact_on(
         ..OpenOptions::default()
     };
     let new = Repository::new(new_file.repository(&options)?);
-    let mut copier = trace.copier(&new, Durability::Durable)?;
-    let damaged = copy_live(
-        &programs,
-        &survey,
-        &mut copier,
-        &mut trace,
-        observer,
-        wishes,
-    )?;
-    survey.lose(&damaged);
-    trace.copy(&programs, &mut copier)?;
-    let mut report = Report::new(&programs, &survey, &trace, false)?;
-    trace.committed(copier)?;
-    observer.begin("verifying", 0);
-    new.store().verify()?;
+    let (mut trace, mut report) =
+        lowered(wishes.rank, || copy_into(&new, &programs, wishes, observer))?;
 
     observer.begin("catching up", 0);
     let files = (old, &new);
     let seen = programs.snapshot();
-    let mut catch_up = CatchUp::new(files, seen, wishes.threads, observer, &mut trace);
-    catch_up.rounds()?;
-    if begun.elapsed() >= wishes.holds {
-        observer.begin("looking for tickets again", 0);
-        let now = catch_up.reach_newest()?;
-        copy_found(&now, wishes, &new, catch_up.trace)?;
-    }
+    let mut catch_up = CatchUp::new(files, seen, wishes, observer, &mut trace);
+    lowered(wishes.rank, || {
+        catch_up.rounds()?;
+        if begun.elapsed() >= wishes.holds {
+            observer.begin("looking for tickets again", 0);
+            let now = catch_up.reach_newest()?;
+            copy_found(&now, wishes, &new, catch_up.trace)?;
+        }
+        anyhow::Ok(())
+    })?;
     let (swapped, longest_hold) = catch_up.swap(new_file)?;
     observer.step();
     // From here on the new file is the repository, whatever happens: a directory that cannot be synced
@@ -136,6 +130,27 @@ pub fn compact_on(
         }
     }
     Ok(report)
+}
+
+/// Copies what is live now into the new file. Returns what that was, and what has become of the rest.
+fn copy_into(
+    new: &Repository,
+    programs: &Programs<'_>,
+    wishes: &Wishes,
+    observer: &dyn Observer,
+) -> Result<(Trace, Report)> {
+    observer.begin("looking for tickets", 0);
+    let mut survey = survey_for(programs, wishes)?;
+    let mut trace = trace(programs, &mut survey)?;
+    let mut copier = trace.copier(new, Durability::Durable)?;
+    let damaged = copy_live(programs, &survey, &mut copier, &mut trace, observer, wishes)?;
+    survey.lose(&damaged);
+    trace.copy(programs, &mut copier)?;
+    let report = Report::new(programs, &survey, &trace, false)?;
+    trace.committed(copier)?;
+    observer.begin("verifying", 0);
+    new.store().verify()?;
+    Ok((trace, report))
 }
 
 /// What is live, and what of it goes for `--max-size`.

@@ -1,6 +1,6 @@
 //! Working only while the machine has nothing else to do.
 //!
-//! The work is done by a process of its own, of the lowest [priority](crate::priority). This one looks at the machine, and
+//! The work is done by a process of its own, whose threads that work long have the lowest [priority](crate::priority). This one looks at the machine, and
 //! stops the other one (`SIGSTOP`) as soon as something else wants to run or waits for the disk: wherever that one is, and
 //! without its doing, so that it takes no longer than this one needs to see it. When all is quiet again, that one goes on where
 //! it was. It begins so, too: nobody knows yet what the machine does. Only while it holds a repository's lock it is not stopped,
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often this process looks while the other one works.
 const WATCH: Duration = Duration::from_millis(15);
@@ -88,6 +88,32 @@ impl Judge {
     }
 }
 
+/// When to look at the machine: whatever the process that works has to say meanwhile, and however often.
+#[derive(Debug)]
+struct Looks {
+    last: Instant,
+}
+
+impl Looks {
+    fn new(now: Instant) -> Looks {
+        Looks { last: now }
+    }
+
+    /// How long to wait for the next look; `None` if it is due, and then counts as made.
+    fn due_in(&mut self, now: Instant, is_stopped: bool) -> Option<Duration> {
+        let pause = match is_stopped {
+            true => WAIT,
+            false => WATCH,
+        };
+        let left = pause.saturating_sub(now.saturating_duration_since(self.last));
+        if left.is_zero() {
+            self.last = now;
+            return None;
+        }
+        Some(left)
+    }
+}
+
 /// Where the kernel tells these things.
 struct Machine {
     root: PathBuf,
@@ -107,10 +133,12 @@ impl Machine {
         let (mut running, mut blocked) = (of("procs_running ")?, of("procs_blocked ")?);
         // Who looks is running.
         running = running.saturating_sub(1);
-        match self.state_of(worker) {
-            Some('R') => running = running.saturating_sub(1),
-            Some('D') => blocked = blocked.saturating_sub(1),
-            _ => {}
+        for state in self.states_of(worker) {
+            match state {
+                'R' => running = running.saturating_sub(1),
+                'D' => blocked = blocked.saturating_sub(1),
+                _ => {}
+            }
         }
         let kinds = ["cpu", "io", "memory"].into_iter();
         let pressures = kinds.filter_map(|kind| self.pressure(kind));
@@ -121,12 +149,15 @@ impl Machine {
         })
     }
 
-    /// The letter of a process's state (proc(5)).
-    fn state_of(&self, process: u32) -> Option<char> {
-        let stat =
-            std::fs::read_to_string(self.root.join(process.to_string()).join("stat")).ok()?;
-        // After the name, which may have any characters.
-        stat.rsplit_once(") ")?.1.chars().next()
+    /// The letters of the states of a process's threads (proc(5)).
+    fn states_of(&self, process: u32) -> Vec<char> {
+        let tasks = std::fs::read_dir(self.root.join(format!("{process}/task")));
+        let states = tasks.into_iter().flatten().flatten().filter_map(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            // After the name, which may have any characters.
+            stat.rsplit_once(") ")?.1.chars().next()
+        });
+        states.collect()
     }
 
     fn pressure(&self, kind: &str) -> Option<f64> {
@@ -169,35 +200,33 @@ pub fn supervise(words: impl IntoIterator<Item = OsString>, root: &Path) -> Resu
     let mut judge = Judge::new(processors);
     // Until it says otherwise: it opens repositories.
     let mut is_exclusive = true;
+    let mut looks = Looks::new(Instant::now());
     loop {
-        let pause = match worker.is_stopped {
-            true => WAIT,
-            false => WATCH,
-        };
-        own.set_read_timeout(Some(pause))?;
         let mut said = [0];
-        let is_to_stop = match own.read(&mut said) {
-            // It has ended.
-            Ok(0) => return Ok(worker.child.wait()?),
-            Ok(_) => {
-                is_exclusive = said == [EXCLUSIVE];
-                judge.is_stopped
+        match looks.due_in(Instant::now(), worker.is_stopped) {
+            None => drop(judge.see(machine.look(id).unwrap_or_default())),
+            Some(pause) => {
+                own.set_read_timeout(Some(pause))?;
+                match own.read(&mut said) {
+                    // It has ended.
+                    Ok(0) => return Ok(worker.child.wait()?),
+                    Ok(_) => is_exclusive = said == [EXCLUSIVE],
+                    Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                        return Ok(worker.child.wait()?);
+                    }
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                        ) =>
+                    {
+                        said = [0];
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                return Ok(worker.child.wait()?);
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
-                said = [0];
-                judge.see(machine.look(id).unwrap_or_default())
-            }
-            Err(error) => return Err(error.into()),
-        };
-        match (is_to_stop && !is_exclusive, worker.is_stopped) {
+        }
+        match (judge.is_stopped && !is_exclusive, worker.is_stopped) {
             (true, false) => worker.signal(Signal::STOP),
             (false, true) => worker.signal(Signal::CONT),
             _ => {}
@@ -247,7 +276,6 @@ impl Worker {
     pub fn paced() -> Result<Worker> {
         use std::os::fd::AsFd;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        crate::priority::lower();
         let supervisor = std::io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Worker {
             supervisor: Some(supervisor.into()),
@@ -275,7 +303,7 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judge, LOOKS, Machine, Others, QUIET_LOOKS};
+    use super::{Instant, Judge, LOOKS, Looks, Machine, Others, QUIET_LOOKS, WATCH};
 
     const NOTHING: Others = Others {
         running: 0,
@@ -292,6 +320,21 @@ mod tests {
         let mut judge = Judge::new(processors);
         while judge.see(NOTHING) {}
         judge
+    }
+
+    #[test]
+    fn it_looks_also_while_the_other_one_never_stops_talking() {
+        let begun = Instant::now();
+        let mut looks = Looks::new(begun);
+        let (mut now, mut looked) = (begun, vec![]);
+        while now < begun + 10 * WATCH {
+            match looks.due_in(now, false) {
+                None => looked.push(now),
+                // It takes the lock and gives it up again, for less time than there is between two looks.
+                Some(left) => now += left.min(WATCH / 2),
+            }
+        }
+        assert!(looked.len() >= 9, "{looked:?}");
     }
 
     #[test]
@@ -384,14 +427,17 @@ mod tests {
                 "pressure/io",
                 "some avg10=20.25 avg60=0.00 avg300=0.00 total=1\nfull avg10=90.00\n",
             ),
-            ("7/stat", "7 (a) R (b) D 1 2 3\n"),
-            ("8/stat", "8 (repo-gc) R 1 2 3\n"),
+            ("7/task/7/stat", "7 (a) R (b) D 1 2 3\n"),
+            ("8/task/8/stat", "8 (repo-gc) S 1 2 3\n"),
+            ("8/task/9/stat", "9 (repo-gc) R 1 2 3\n"),
+            ("8/task/10/stat", "10 (repo-gc) R 1 2 3\n"),
         ] {
             let path = directory.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
         assert_eq!(machine.look(7), found(3, 1, Some(20.25)));
-        assert_eq!(machine.look(8), found(2, 2, Some(20.25)));
+        // The thread that works is not the first one.
+        assert_eq!(machine.look(8), found(1, 2, Some(20.25)));
     }
 }

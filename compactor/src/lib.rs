@@ -17,7 +17,8 @@
 //!
 //! [`damage`]: what is damaged is left out, and what must be built again is told. [`new_file`] is how that is done where others can write the directory.
 //!
-//! [`idle`] does that while the machine has nothing else to do, and [`timer`] has that done each day.
+//! [`idle`] does that while the machine has nothing else to do, and [`timer`] has that done each day. [`priority`] keeps what takes long behind
+//! what others do meanwhile, but for what they wait for.
 //!
 //! Whoever has the old file open goes on reading it. Writers that were waiting for its
 //! lock find it replaced ([`store::engine::Error::Replaced`]) and open the new one.
@@ -37,7 +38,7 @@ pub mod listing;
 pub mod measure;
 pub mod new_file;
 pub mod observer;
-mod priority;
+pub mod priority;
 pub mod report;
 pub mod roots;
 pub mod timer;

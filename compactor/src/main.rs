@@ -8,6 +8,7 @@ use compactor::explain::Explanation;
 use compactor::idle::{self, Worker};
 use compactor::listing::Listing;
 use compactor::observer::Observer;
+use compactor::priority::Rank;
 use compactor::report::Report;
 use compactor::roots::{HOLDS, Wishes};
 use compactor::timer;
@@ -175,6 +176,10 @@ fn with_repository(
         max_size: cli.max_size,
         holds: HOLDS,
         threads: threads(cli.paced),
+        rank: match cli.idle {
+            true => Rank::Last,
+            false => Rank::Behind,
+        },
         roots: cli.roots.clone(),
     };
     if let Some(digits) = &cli.explain {

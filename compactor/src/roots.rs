@@ -14,6 +14,7 @@
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
 use crate::damage::{self, Damaged};
+use crate::priority::Rank;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -50,6 +51,8 @@ pub struct Wishes {
     pub holds: Duration,
     /// So many threads may read and check what is copied.
     pub threads: usize,
+    /// How far behind others this work is.
+    pub rank: Rank,
     /// More places where tickets may be, beside the prefixes that the repository remembers.
     pub roots: Vec<PathBuf>,
 }
@@ -708,6 +711,7 @@ mod tests {
             max_size: None,
             holds: HOLDS,
             threads: 2,
+            rank: Rank::Behind,
             roots: Vec::new(),
         };
         assert!(wishes.protects(901) && wishes.protects(5000) && wishes.protects(u64::MAX));

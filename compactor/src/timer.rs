@@ -56,9 +56,6 @@ pub fn install(program: &Path, words: &[OsString]) -> Result<String> {
         Documentation=man:repo-gc(1)\n\n\
         [Service]\n\
         Type=oneshot\n\
-        Nice=19\n\
-        CPUSchedulingPolicy=idle\n\
-        IOSchedulingClass=idle\n\
         ExecStart="
         .to_vec();
     service.extend_from_slice(&for_systemd(&line));

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use compactor::observer::{Observer, Silent};
+use compactor::priority::Rank;
 use compactor::report::Report;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::fragment::{SectionKind, SectionRecord};
@@ -171,6 +172,7 @@ pub fn wishes(grace: u64) -> Wishes {
         max_size: None,
         holds: HOLDS,
         threads: 2,
+        rank: Rank::Behind,
         roots: Vec::new(),
     }
 }

@@ -64,18 +64,9 @@ impl Store {
             Ok(true)
         };
         self.in_sync_turn(is_done, |alone| self.sync_without_doubt(alone, sync))?;
+        // That it is on the disk is of no use if another file has taken this one's place meanwhile: that has it, but perhaps
+        // not on the disk.
         self.check_in_place()
-    }
-
-    /// That what was waited for is on the disk is of no use if another file has taken this one's place meanwhile: that has it, but perhaps not on
-    /// the disk.
-    fn check_in_place(&self) -> Result<()> {
-        match self.is_nameless() || self.is_in_place()? {
-            true => Ok(()),
-            false => Err(Error::Replaced {
-                path: self.path().to_owned(),
-            }),
-        }
     }
 
     /// Keeps all from telling their callers that something is on the disk, as long as the result lives; `None` if somebody is about to. For who has

@@ -104,22 +104,33 @@ impl Drop for FileLock<'_> {
 impl Store {
     /// Waits for the right to write.
     pub(super) fn lock(&self) -> Result<WriteLock<'_>> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly {
-                path: self.path().to_owned(),
-            });
-        }
+        self.check_not_read_only()?;
         let mut thread = sync::lock(self.turn());
         let file = self.lock_in_turn(&mut thread)?;
-        if !self.is_nameless() && !self.is_in_place()? {
-            return Err(Error::Replaced {
-                path: self.path().to_owned(),
-            });
-        }
+        self.check_in_place()?;
         Ok(WriteLock {
             _file: file,
             thread,
         })
+    }
+
+    /// Whether the file is to be written to: not if another one has taken its place.
+    pub(super) fn check_in_place(&self) -> Result<()> {
+        match self.is_nameless() || self.is_in_place()? {
+            true => Ok(()),
+            false => Err(Error::Replaced {
+                path: self.path().to_owned(),
+            }),
+        }
+    }
+
+    pub(super) fn check_not_read_only(&self) -> Result<()> {
+        match self.is_read_only() {
+            false => Ok(()),
+            true => Err(Error::ReadOnly {
+                path: self.path().to_owned(),
+            }),
+        }
     }
 
     /// The right to write, unless somebody else has it.

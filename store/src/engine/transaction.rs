@@ -147,6 +147,18 @@ impl Store {
         self.check_writable(base.trailer())?;
         Transaction::new(self, lock, base, durability)
     }
+
+    /// The same without waiting; `None` if there is another writer.
+    pub fn try_begin(&self, durability: Durability) -> Result<Option<Transaction<'_>>> {
+        self.check_not_read_only()?;
+        let Some(lock) = self.try_lock()? else {
+            return Ok(None);
+        };
+        self.check_in_place()?;
+        let base = self.catch_up()?;
+        self.check_writable(base.trailer())?;
+        Transaction::new(self, lock, base, durability).map(Some)
+    }
 }
 
 impl<'s> Transaction<'s> {

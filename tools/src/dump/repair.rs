@@ -10,6 +10,7 @@ use super::verify::{self, verify};
 use anyhow::{Context, Result};
 use compactor::compact::compact;
 use compactor::observer::Silent;
+use compactor::priority::Rank;
 use compactor::roots::{HOLDS, Wishes};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,6 +69,7 @@ pub fn repair(repository: &Repository) -> Result<Report> {
         max_size: None,
         holds: HOLDS,
         threads: 1,
+        rank: Rank::Behind,
         roots: Vec::new(),
     };
     let compacted = compact(repository, &all, &Silent).with_context(|| match leaves {

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use commands::Measured;
 use compactor::compact::compact;
 use compactor::observer::Observer;
+use compactor::priority::Rank;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
@@ -336,6 +337,7 @@ fn compact_once(path: &Path) -> Result<()> {
         max_size: None,
         holds: HOLDS,
         threads: std::thread::available_parallelism()?.get(),
+        rank: Rank::Behind,
         roots: Vec::new(),
     };
     let report = compact(&Repository::open(path)?, &wishes, &Phases)?;
