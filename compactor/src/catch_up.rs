@@ -13,7 +13,7 @@ use crate::copying::copy_compilations;
 use crate::damage::Damaged;
 use crate::new_file::{NewFile, Swapped};
 use crate::observer::{Observer, Silent};
-use crate::priority::{Rank, lowered};
+use crate::priority::{Rank, lowered_if};
 use crate::roots::Wishes;
 use crate::trace::Trace;
 use anyhow::Result;
@@ -193,7 +193,7 @@ impl<'a, 's> CatchUp<'a, 's> {
                     match hold {
                         // Writers wait for it.
                         Some(_) => self.copy_part(&now)?,
-                        None => lowered(self.rank, || self.copy_part(&now))?,
+                        None => lowered_if(self.rank == Rank::Last, || self.copy_part(&now))?,
                     }
                     observer.step();
                 }

@@ -10,7 +10,7 @@ use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
 use crate::observer::{Observer, Silent};
-use crate::priority::{Rank, lowered};
+use crate::priority::{Rank, lowered, lowered_if};
 use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::{Trace, mark_roots};
@@ -102,7 +102,7 @@ pub fn compact_on(
     let files = (old, &new);
     let seen = programs.snapshot();
     let mut catch_up = CatchUp::new(files, seen, wishes, observer, &mut trace);
-    lowered(wishes.rank, || {
+    lowered_if(wishes.rank == Rank::Last, || {
         catch_up.rounds()?;
         if begun.elapsed() >= wishes.holds {
             observer.begin("looking for tickets again", 0);

@@ -29,6 +29,14 @@ pub(crate) fn lowered<T: Send>(rank: Rank, work: impl FnOnce() -> T + Send) -> T
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+/// The same of what is behind others only if it comes last: else it would never be done while they add more.
+pub(crate) fn lowered_if<T: Send>(is_last: bool, work: impl FnOnce() -> T + Send) -> T {
+    match is_last {
+        true => lowered(Rank::Last, work),
+        false => work(),
+    }
+}
+
 /// Gives this thread a low priority. What the system refuses is left as it is: it is a courtesy, and no more.
 fn lower(rank: Rank) {
     if rank == Rank::Behind {

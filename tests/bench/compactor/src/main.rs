@@ -19,14 +19,14 @@ use compactor::priority::Rank;
 use compactor::roots::{HOLDS, Wishes};
 use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
+use memmap2::MmapRaw;
 use std::fs::File;
 use std::io::Write;
-use memmap2::MmapRaw;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::engine::{self, Linux, OpenOptions, Store, System};
 use store::program::{Addition, NewImage, NewImageInput, ProgramError, Repository, record_image};
@@ -196,6 +196,8 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
     let pause = pause.to_string();
     let shown = path.display().to_string();
     for compacts in [false, true] {
+        // Else the first of them to move the checkpoint reads what is not known to be on the disk, and the others wait for that.
+        Repository::open(path)?.store().sync()?;
         let mut others = Vec::new();
         for number in 0..writers {
             others.push(ourselves(&["write", &shown, &number.to_string(), &pause])?);
@@ -240,7 +242,10 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
             Wait::longest(&adds, 0..u64::MAX),
             Wait::longest(&looks, 0..u64::MAX),
         );
-        for (phase, next) in phases.iter().zip(phases.iter().skip(1).chain([&Phase::NEVER])) {
+        for (phase, next) in phases
+            .iter()
+            .zip(phases.iter().skip(1).chain([&Phase::NEVER]))
+        {
             let times = phase.since..next.since;
             println!(
                 "  {}, {:.1} s: longest add {}, longest look {}",
@@ -251,7 +256,10 @@ fn beside(path: &Path, writers: u32, pause: u32) -> Result<()> {
             );
         }
         if let Some(end) = phases.last() {
-            println!("  the lock was held for {:.1} ms at once, at most", end.held as f64 / 1e3);
+            println!(
+                "  the lock was held for {:.1} ms at once, at most",
+                end.held as f64 / 1e3
+            );
         }
     }
     Ok(())
@@ -280,7 +288,10 @@ impl Wait {
     /// The longest that began in a time.
     fn longest(all: &[Wait], time: Range<u64>) -> String {
         let of = all.iter().filter(|wait| time.contains(&wait.since));
-        let longest = of.max_by_key(|wait| wait.waited).copied().unwrap_or_default();
+        let longest = of
+            .max_by_key(|wait| wait.waited)
+            .copied()
+            .unwrap_or_default();
         let disk = match longest.of_disk {
             0 => String::new(),
             disk => format!(" ({:.1} of the disk)", disk as f64 / 1e3),
@@ -341,7 +352,11 @@ fn compact_once(path: &Path) -> Result<()> {
         roots: Vec::new(),
     };
     let report = compact(&Repository::open(path)?, &wishes, &Phases)?;
-    println!("{} {} end", now_in_micros()?, report.longest_hold.as_micros());
+    println!(
+        "{} {} end",
+        now_in_micros()?,
+        report.longest_hold.as_micros()
+    );
     Ok(())
 }
 
@@ -381,9 +396,17 @@ fn until_told(
         let waited = u64::try_from(begun.elapsed().as_micros())?;
         let since = || Ok::<_, anyhow::Error>(now_in_micros()?.saturating_sub(waited));
         if waited >= WHILE {
-            waits.push(Wait { waited, since: since()?, of_disk });
+            waits.push(Wait {
+                waited,
+                since: since()?,
+                of_disk,
+            });
         } else if waited > waits[0].waited {
-            waits[0] = Wait { waited, since: since()?, of_disk };
+            waits[0] = Wait {
+                waited,
+                since: since()?,
+                of_disk,
+            };
         }
         if !pause.is_zero() {
             std::thread::sleep(pause);
@@ -391,7 +414,12 @@ fn until_told(
         count += 1;
     }
     println!("{count}");
-    for Wait { waited, since, of_disk } in waits {
+    for Wait {
+        waited,
+        since,
+        of_disk,
+    } in waits
+    {
         println!("{waited} {since} {of_disk}");
     }
     Ok(())
@@ -405,7 +433,8 @@ impl Timed {
     fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let done = work();
-        self.0.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        self.0
+            .fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         done
     }
 }
@@ -423,6 +452,15 @@ impl System for Timed {
         self.time(|| Linux.start_write_back(file, range));
     }
 
+    fn wait(&self, word: &AtomicU32, value: u32, most: Duration) -> bool {
+        let wait = || Linux.wait(word, value, most);
+        // Those who wait for somebody else's sync wait for so long; those for the lock, for less.
+        match most >= Duration::from_millis(1) {
+            true => self.time(wait),
+            false => wait(),
+        }
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
         self.time(|| Linux.write_at(file, bytes, offset))
     }
@@ -436,6 +474,8 @@ fn write(path: &Path, number: u64, pause: Duration) -> Result<()> {
     };
     let open = || Ok::<_, anyhow::Error>(Repository::new(Store::open(path, &options)?));
     let mut repository = open()?;
+    // Closed when the process ends: to have touched all of a file, as this does and no compiler, costs something then.
+    let mut replaced = Vec::new();
     let begun = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
     let mut next = begun.wrapping_mul(1000).wrapping_add(number << 48);
     until_told(pause, &system.0, || {
@@ -450,7 +490,7 @@ fn write(path: &Path, number: u64, pause: Duration) -> Result<()> {
             match repository.add(&additions) {
                 Ok(_) => return Ok(()),
                 Err(ProgramError::Engine(engine::Error::Replaced { .. })) => {
-                    repository = open()?;
+                    replaced.push(std::mem::replace(&mut repository, open()?));
                 }
                 Err(error) => return Err(error.into()),
             }
