@@ -77,6 +77,64 @@ impl Measured {
         Ok(())
     }
 
+    /// Starts `repo-gc --idle` on what it takes for a machine with nothing to do, as often as asked; says how long it goes on when there is something.
+    ///
+    /// # Errors
+    /// If something fails.
+    pub fn stops(&self) -> Result<()> {
+        let proc = tempfile::tempdir()?;
+        let runs = |tasks: u32| -> Result<()> {
+            let (new, stat) = (proc.path().join("new"), proc.path().join("stat"));
+            std::fs::write(&new, format!("procs_running {tasks}\nprocs_blocked 0\n"))?;
+            Ok(std::fs::rename(new, stat)?)
+        };
+        let mut took = Vec::new();
+        let mut ended = 0;
+        for number in 0..self.times {
+            runs(1)?;
+            let words = format!("--proc={}", proc.path().display());
+            let mut gc = self
+                .compaction(&["--idle", "--grace", "0", &words])
+                .spawn()?;
+            // It begins after two seconds.
+            for is_to_be_stopped in [true, false] {
+                while state_of_child(gc.id())
+                    .is_none_or(|(state, _)| (state == 'T') != is_to_be_stopped)
+                {
+                    ensure!(gc.try_wait()?.is_none(), "repo-gc has ended");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            let some_time = Duration::from_millis(u64::from(number) * 37 % 500);
+            std::thread::sleep(some_time);
+            runs(64)?;
+            let begun = Instant::now();
+            let stopped = loop {
+                match state_of_child(gc.id()) {
+                    Some(('T', _)) => break true,
+                    Some(_) if gc.try_wait()?.is_none() => {}
+                    _ => break false,
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            };
+            match stopped {
+                true => took.push(begun.elapsed()),
+                false => ended += 1,
+            }
+            let _ = gc.kill();
+            gc.wait()?;
+        }
+        let middle = median(&mut took);
+        let longest = took.last().map_or(f64::NAN, Duration::as_secs_f64);
+        println!(
+            "stopped {} times, after {:.1} ms (median) and {:.1} ms (longest); had ended before {ended} times",
+            took.len(),
+            middle * 1e3,
+            longest * 1e3
+        );
+        Ok(())
+    }
+
     fn compaction(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.gc);
         command
@@ -101,6 +159,16 @@ fn forget(path: &Path) -> Result<()> {
     // What is not on the disk is not forgotten.
     file.sync_all()?;
     Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?)
+}
+
+/// The state (proc(5)) and the id of the process that works for a `repo-gc --idle`.
+fn state_of_child(supervisor: u32) -> Option<(char, u32)> {
+    let children = format!("/proc/{supervisor}/task/{supervisor}/children");
+    let children = std::fs::read_to_string(children).ok()?;
+    let id = children.split_whitespace().next()?.parse().ok()?;
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let state = stat.rsplit_once(") ")?.1.chars().next()?;
+    Some((state, id))
 }
 
 fn median(times: &mut [Duration]) -> f64 {

@@ -44,6 +44,9 @@ usage: bench-compactor [--megabytes N] [--writers N] [--pause MILLISECONDS] [--o
        bench-compactor --beside COMMAND --repo FILE [--gc PROGRAM] [--times N]
            Runs a shell command, a build, alone and beside repo-gc --idle, in turns, on a machine with nothing else
            to do. Each time before, give the compaction something to do.
+       bench-compactor --stops --repo FILE [--gc PROGRAM] [--times N]
+           Starts repo-gc --idle, has it see other work after a while, and says how long it goes on. The repository must
+           have something to throw away, and stays as it is.
 
 --gc is repo-gc of the search path if it is not given, --times 9.
 ";
@@ -70,6 +73,8 @@ fn main() -> Result<()> {
     }
     let (mut megabytes, mut writers, mut pause, mut directory) = (400, 8, 20, std::env::temp_dir());
     let (mut links, mut builds, mut only) = (None, None, None);
+    let stops = words.first() == Some(&"--stops");
+    let words = &words[usize::from(stops)..];
     let (mut repository, mut gc, mut times) = (None, PathBuf::from("repo-gc"), 9);
     for pair in words.chunks(2) {
         match pair {
@@ -94,6 +99,9 @@ fn main() -> Result<()> {
             times,
         })
     };
+    if stops {
+        return measured(String::new())?.stops();
+    }
     match (links, builds) {
         (Some(command), _) => return measured(command)?.links(),
         (None, Some(command)) => return measured(command)?.beside(),
