@@ -22,7 +22,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// How often this process looks while the other one works.
-const WATCH: Duration = Duration::from_millis(15);
+const WATCH: Duration = Duration::from_millis(10);
 
 /// So many looks in a row must show something else: one may be a task that runs for a moment.
 const LOOKS: u32 = 2;
