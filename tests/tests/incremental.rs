@@ -205,6 +205,30 @@ fn of_a_shared_object() {
     });
 }
 
+#[test]
+fn of_a_program_with_split_debugging_information() {
+    edits(&Form {
+        compile: &["-O1", "-gsplit-dwarf", "-fcf-protection=full"],
+        link: &["-Wl,-z,ibt,-z,now,--build-id=sha1"],
+        units: 4,
+        seed: 7,
+        tickets: false,
+        shared: false,
+    });
+}
+
+#[test]
+fn of_a_program_that_may_define_names_twice() {
+    edits(&Form {
+        compile: &["-O2", "-fno-plt"],
+        link: &["-static-pie", "-Wl,-z,muldefs"],
+        units: 4,
+        seed: 8,
+        tickets: false,
+        shared: false,
+    });
+}
+
 /// Two units, linked, and linked again without a change.
 fn two() -> Option<Place> {
     let place = Place::new()?;
