@@ -8,7 +8,8 @@
 //! the command line names newly, or no more ([`command`]), are as edited ones that had, or have, nothing; so are members of
 //! archives that are needed now ([`draw`]). What is needed first of shared objects is taken from what is spare ([`imports`], [`needs`],
 //! [`copies`]), as are places for what others find in the output ([`exports`]) and for functions that run before and after all others
-//! ([`lists`]). What files leave is used again ([`holes`]).
+//! ([`lists`]). Who refers to a definition that has moved gets its new address, and is not linked again for that ([`readdress`]). What files
+//! leave is used again ([`holes`]).
 //!
 //! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (an order that cannot be told, a
 //! definition that others may see, a slot that is missing, no room left) makes a full link of it, and the log says why.
