@@ -22,7 +22,8 @@ const FORMS: [Form; 5] = [
         is_pic: true,
     },
     Form {
-        compile: &["-O2", "-fno-pie"],
+        // What is behind it moves with it.
+        compile: &["-O2", "-fno-pie", "-fno-function-sections"],
         link: &["-no-pie"],
         tickets: false,
         is_pic: false,
@@ -57,7 +58,8 @@ fn edited(length: usize) -> String {
         .collect();
     format!(
         "int table[{}] = {{{length}}};
-         int moves(int x) {{\n{steps}  return x & 255;\n}}\n",
+         int moves(int x) {{\n{steps}  return x & 255;\n}}
+         int behind(int x) {{ return x + table[0]; }}\n",
         1 + 8 * length
     )
 }
@@ -65,9 +67,9 @@ fn edited(length: usize) -> String {
 /// The text of a unit that calls it, from a function of its own and from one that others have as well.
 fn caller(number: usize) -> String {
     format!(
-        "int moves(int); extern int table[];
+        "int moves(int); int behind(int); extern int table[];
          inline __attribute__((noinline)) int shared(int x) {{ return moves(x) + table[0]; }}
-         int call{number}(int x) {{ return moves(x + {number}) * 3 + shared(x) + table[0]; }}\n"
+         int call{number}(int x) {{ return moves(x + {number}) * 3 + shared(x) + behind(x) + table[0]; }}\n"
     )
 }
 

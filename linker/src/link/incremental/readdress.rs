@@ -26,6 +26,7 @@ use crate::link::names as link_names;
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::resolution::LostGroups;
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 
 /// Bytes of the output that are others now.
 struct Field {
@@ -89,7 +90,7 @@ pub(super) fn readdress(
     again.refuse()?;
     let looking = Looking {
         state: again.state,
-        plain: &moved.plain,
+        plain: moved.plain.iter().map(|it| (it.name, it)).collect(),
         got: outputs.std(Std::Got).address,
         old,
     };
@@ -103,7 +104,7 @@ fn is_ticket(file: &File) -> bool {
 /// What is looked for, and where.
 struct Looking<'l> {
     state: &'l State,
-    plain: &'l [PlainMove<'l>],
+    plain: FxHashMap<&'l [u8], &'l PlainMove<'l>>,
     /// Address of `.got`.
     got: u64,
     old: &'l [u8],
@@ -143,14 +144,13 @@ impl Looking<'_> {
                 // What a version means is not asked here.
                 return None;
             }
-            let plain = self.plain.iter().find(|plain| plain.name == name);
-            mentioned.extend(plain.map(|plain| (index, plain)));
+            mentioned.extend(self.plain.get(name).map(|plain| (index, *plain)));
         }
         if mentioned.is_empty() {
             // It calls it by another name.
             return None;
         }
-        let mut fields = Vec::new();
+        let (mut fields, mut places) = (Vec::new(), None);
         for number in 0..object.section_count() {
             let (section, relocations) = match object {
                 Object::Ticket(_) => (number, 0),
@@ -162,13 +162,15 @@ impl Looking<'_> {
             let mut named = Vec::new();
             object.fixups(section, relocations).for_each(|fixup| {
                 if let Referent::Global(index) = object.referent(fixup.target)
-                    && let Some((_, plain)) = mentioned.iter().find(|(known, _)| *known == index)
+                    && let Ok(found) = mentioned.binary_search_by_key(&index, |(index, _)| *index)
                 {
-                    named.push((fixup, *plain));
+                    named.push((fixup, mentioned[found].1));
                 }
             });
             if !named.is_empty() {
-                self.section(object, record, section, &named, &mut fields)?;
+                let places =
+                    places.get_or_insert_with(|| FilePlaces::new(self.state, object, record));
+                self.section(object, places, section, &named, &mut fields)?;
             }
         }
         Some(fields)
@@ -178,29 +180,20 @@ impl Looking<'_> {
     fn section(
         &self,
         object: &Object,
-        record: &FileRecord,
+        places: &FilePlaces,
         number: u32,
         named: &[(Fixup, &PlainMove)],
         fields: &mut Vec<Field>,
     ) -> Option<()> {
-        let section = object.section(number)?;
-        let name = object.full_name(number, &section);
-        let is_it = |other: u32| {
-            let other = object.section(other).map(|section| (other, section));
-            other.is_some_and(|(number, section)| object.full_name(number, &section) == name)
+        let place = match places.of(object, number) {
+            Where::There(place) => place,
+            Where::Nowhere => return has_no_place(&object.section(number)?).then_some(()),
+            Where::Unknown => return None,
         };
-        if (0..object.section_count()).any(|other| other != number && is_it(other)) {
-            return None;
-        }
-        let key = SectionKeys::new().next(object, number);
-        let places: &[PlaceRecord] = self.state.records(record.places[0], record.places[1]);
-        let Some(place) = places.iter().find(|place| place.section == key) else {
-            return has_no_place(&section).then_some(());
-        };
-        let chunks: &[ChunkRecord] = self.state.records(record.chunks[0], record.chunks[1]);
         let parts: &[PartRecord] = self.state.table(Table::Parts);
         let sections: &[OutputRecord] = self.state.table(Table::Outputs);
-        let part = parts.get(chunks.get(place.chunk as usize)?.part as usize)?;
+        let chunk = places.chunks.get(place.chunk as usize)?;
+        let part = parts.get(chunk.part as usize)?;
         let output = sections.get(part.output as usize)?;
         let is_loaded = output.flags & shf::ALLOC != 0;
         let is_pic = self.state.header().facts.bits & fact::PIC != 0;
@@ -236,6 +229,51 @@ impl Looking<'_> {
     fn slot(&self, plain: &PlainMove) -> Option<u64> {
         (plain.got != got::NONE).then(|| self.got.wrapping_add(8 * u64::from(plain.got)))
     }
+}
+
+/// Where a file's sections are.
+struct FilePlaces<'s> {
+    chunks: &'s [ChunkRecord],
+    places: FxHashMap<u64, &'s PlaceRecord>,
+    /// How many sections have a name, by the key of the first that does.
+    count: FxHashMap<u64, u32>,
+}
+
+/// Where a section is.
+enum Where<'s> {
+    There(&'s PlaceRecord),
+    Nowhere,
+    /// Others of its name may be meant.
+    Unknown,
+}
+
+impl<'s> FilePlaces<'s> {
+    fn new(state: &'s State, object: &Object, record: &FileRecord) -> FilePlaces<'s> {
+        let places: &[PlaceRecord] = state.records(record.places[0], record.places[1]);
+        let mut count = FxHashMap::default();
+        for number in 0..object.section_count() {
+            *count.entry(key(object, number)).or_default() += 1;
+        }
+        FilePlaces {
+            chunks: state.records(record.chunks[0], record.chunks[1]),
+            places: places.iter().map(|place| (place.section, place)).collect(),
+            count,
+        }
+    }
+
+    fn of(&self, object: &Object, number: u32) -> Where<'s> {
+        let key = key(object, number);
+        match (self.count.get(&key), self.places.get(&key)) {
+            (Some(1), Some(place)) => Where::There(place),
+            (Some(1), None) => Where::Nowhere,
+            _ => Where::Unknown,
+        }
+    }
+}
+
+/// The key of a section that is the only one of its name.
+fn key(object: &Object, number: u32) -> u64 {
+    SectionKeys::new().next(object, number)
 }
 
 /// Whether a section of which the state knows no place is not in the output: it lost against another file's, or nobody refers
