@@ -134,3 +134,41 @@ fn callers_of_what_has_moved_are_not_linked_again() {
         }
     });
 }
+
+#[test]
+fn callers_in_an_archive_are_found_where_they_are_now() {
+    forms(|place, form, compile| {
+        let call = |name: &str, times: usize| {
+            let calls: String = (0..times).map(|n| format!(" + moves(x + {n})")).collect();
+            compile(
+                name,
+                &format!("int moves(int); int {name}(int x) {{ return x{calls}; }}"),
+            );
+        };
+        let archive = |members: &[&str]| {
+            let _ = std::fs::remove_file(place.scratch.join("libcalls.a"));
+            let words = [&["rc", "libcalls.a"], members].concat();
+            run(place.scratch.command("ar").args(words)).ok();
+        };
+        compile(
+            "main",
+            "#include <stdio.h>\nint one(int); int two(int); int main() { printf(\"%d\\n\", one(3) + two(4)); }",
+        );
+        compile("edited", &edited(3));
+        call("one", 1);
+        call("two", 7);
+        call("unused", 2);
+        archive(&["one.o", "two.o"]);
+        settle();
+        let words = ["main.o", "edited.o", "libcalls.a"].map(String::from);
+        link(place, form, &words);
+        // Each is another member than before.
+        compile("edited", &edited(40));
+        archive(&["unused.o", "one.o", "two.o"]);
+        let last = link(place, form, &words);
+        assert!(
+            last.contains(" objects and addresses in 2 more, "),
+            "{last}"
+        );
+    });
+}

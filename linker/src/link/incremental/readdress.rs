@@ -59,7 +59,8 @@ impl Readdressed {
     }
 }
 
-/// Finds the fields of files that speak of what has [moved](Moved::plain); `old` are the output's bytes, `outputs` its sections.
+/// Finds the fields of files that speak of what has [moved](Moved::plain), of which `records` tell, where they are now; `old` are the
+/// output's bytes, `outputs` its sections.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -67,18 +68,13 @@ pub(super) fn readdress(
     again: Again,
     arena: &InputArena,
     moved: &Moved,
+    records: &[FileRecord],
     outputs: &Outputs,
     old: &[u8],
 ) -> Result<Readdressed, Reason> {
     let ids = &moved.readdressed[..];
-    let all: &[FileRecord] = again.state.table(Table::Files);
-    let records: Option<Vec<FileRecord>> = ids
-        .iter()
-        .map(|id| all.get(*id as usize).copied())
-        .collect();
-    let records = records.ok_or(super::state::DAMAGED)?;
     let (args, diag) = (again.link.args, again.diag);
-    let mut files = open::open_alone(arena, args, &known(again, ids, &records), diag);
+    let mut files = open::open_alone(arena, args, &known(again, ids, records), diag);
     again.refuse()?;
     if files.0.len() != ids.len() + 1 {
         return Err("an object is none any more".into());
@@ -94,7 +90,7 @@ pub(super) fn readdress(
         got: outputs.std(Std::Got).address,
         old,
     };
-    Ok(looking.all(&files, ids, &records))
+    Ok(looking.all(&files, ids, records))
 }
 
 fn is_ticket(file: &File) -> bool {

@@ -338,7 +338,8 @@ fn link_again(
     if matches!(how, How::Compare) {
         readdressed.others.extend_from_slice(&moved.readdressed);
     } else if !moved.readdressed.is_empty() {
-        readdressed = readdress(again, arena, &moved, &placed.outputs, &old)?;
+        let records = records_of(state, edited, &moved.readdressed)?;
+        readdressed = readdress(again, arena, &moved, &records, &placed.outputs, &old)?;
         timing.phase("find references");
     }
     if !readdressed.others.is_empty() {
