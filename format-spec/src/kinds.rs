@@ -110,6 +110,18 @@ impl ManifestResult {
 pub enum Condition<'a> {
     /// A file has bytes of this digest.
     File(Digest, &'a [u8]),
+    /// A source has bytes of this digest; or its text without comments has the other one.
+    Text {
+        /// Of the file's bytes.
+        whole: Digest,
+        /// Of the text without comments.
+        rest: Digest,
+        /// Whether in the text without comments all else keeps its place; or else lines of nothing but blanks and comments are
+        /// left out.
+        keeps_places: bool,
+        /// The file's path.
+        path: &'a [u8],
+    },
     /// In a directory are entries of this digest. If they are others, what was looked for there is looked for again.
     Listing(Digest, &'a [u8]),
     /// Of this path there is no file.
@@ -148,6 +160,21 @@ impl<'a> Condition<'a> {
         };
         Some(match kind {
             b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
+            b'T' => {
+                let (whole, rest) = with_digest()?;
+                let (&keeps_places, rest) = rest.split_first()?;
+                let (&digest, path) = rest.split_first_chunk::<32>()?;
+                Condition::Text {
+                    whole,
+                    rest: Digest(digest),
+                    keeps_places: match keeps_places {
+                        0 => false,
+                        1 => true,
+                        _ => return None,
+                    },
+                    path,
+                }
+            }
             b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
             b'A' => Condition::Absent(rest),
             b'E' => Condition::Nothing(rest),
@@ -168,6 +195,15 @@ impl<'a> Condition<'a> {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
+            Condition::Text {
+                whole,
+                rest,
+                keeps_places,
+                path,
+            } => {
+                let bits = [u8::from(*keeps_places)];
+                [b"T", &whole.0[..], &bits, &rest.0, path].concat()
+            }
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
             Condition::Nothing(path) => [b"E", *path].concat(),
@@ -468,6 +504,12 @@ mod tests {
         let digest = Digest([7; 32]);
         for condition in [
             Condition::File(digest, b"a.c"),
+            Condition::Text {
+                whole: digest,
+                rest: Digest([8; 32]),
+                keeps_places: true,
+                path: b"a.h",
+            },
             Condition::Listing(digest, b""),
             Condition::Absent(b"/x"),
             Condition::NotPrecompiled(b"/x.h"),

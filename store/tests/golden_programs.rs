@@ -491,7 +491,15 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
         Condition::Variable(b"CARGO_PKG_VERSION=1.0.0"),
     ];
     for (number, digest) in [digest, Digest::of(b"")].into_iter().enumerate() {
-        let of_file = Condition::File(digest, path);
+        let of_file = match number {
+            0 => Condition::File(digest, path),
+            _ => Condition::Text {
+                whole: digest,
+                rest: Digest::of(b"int main(void) {}"),
+                keeps_places: true,
+                path,
+            },
+        };
         let conditions: Vec<_> = (common.iter().chain([&of_file]))
             .map(Condition::encode)
             .collect();

@@ -81,7 +81,7 @@ fn what_changes_makes_a_compile() {
             it.scratch.write("inc/third.h", "#define THIRD 3\n");
             it.hit(&words);
             it.scratch
-                .write("inc/third.h", "#define THIRD 3\n// a comment\n");
+                .write("inc/third.h", "#define THIRD 3\nint third;\n");
             it.miss(&words);
             // The source.
             it.scratch

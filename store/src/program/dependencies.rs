@@ -22,7 +22,7 @@ const COLUMNS: usize = 72;
 /// The path of the file that a condition is about, if it is about a file that was read.
 pub(super) fn path_of(condition: &[u8]) -> Option<&[u8]> {
     match Condition::parse(condition)? {
-        Condition::File(_, path) => Some(path),
+        Condition::File(_, path) | Condition::Text { path, .. } => Some(path),
         _ => None,
     }
 }

@@ -191,6 +191,18 @@ fn shown(condition: &Condition<'_>) -> Shown {
     let text = |bytes: &[u8]| printable(bytes).into_owned();
     let (kind, what, digest) = match condition {
         Condition::File(digest, path) => ("file", text(path), Some(digest.to_string())),
+        Condition::Text {
+            rest,
+            keeps_places,
+            path,
+            ..
+        } => {
+            let kind = match keeps_places {
+                true => "text, in its places",
+                false => "text",
+            };
+            (kind, text(path), Some(rest.to_string()))
+        }
         Condition::Listing(digest, path) => ("listing", text(path), Some(digest.to_string())),
         Condition::Absent(path) | Condition::NotListed(path) => ("absent", text(path), None),
         Condition::Nothing(path) => ("nothing", text(path), None),

@@ -113,8 +113,11 @@ impl Programs {
         assert!(bits < 4);
         let paths = envelope.names.iter().map(|name| {
             let condition = self.name(*name);
-            assert_eq!(condition[0], b'F');
-            &condition[33..]
+            match condition[0] {
+                b'F' => &condition[33..],
+                b'T' => &condition[66..],
+                kind => panic!("a file's condition of kind {kind}"),
+            }
         });
         let paths: Vec<_> = paths.collect();
         let mut column = text.rsplit(|byte| *byte == b'\n').next().unwrap().len();
@@ -231,6 +234,7 @@ impl Programs {
                 let condition = self.name(*name);
                 match condition[0] {
                     b'F' | b'L' => assert!(condition.len() > 33),
+                    b'T' => assert!(condition.len() > 66 && condition[33] <= 1),
                     b'A' | b'G' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
                     b'D' => assert_eq!(condition.last(), Some(&0)),
                     b'N' => assert!(condition.len() > 3),

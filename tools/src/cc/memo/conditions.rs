@@ -7,7 +7,9 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
+use super::comments::{self, Keeps};
 use super::inputs::{self, Inputs, Listing};
+use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
 use super::places::{Places, is_absence};
 use super::questions;
@@ -51,6 +53,18 @@ pub struct Question<'a> {
     pub assembled: &'a [Vec<u8>],
     /// Whether the preprocessor has said that no date is put together.
     pub is_dateless: bool,
+    /// What of the sources may be another one.
+    pub care: Care,
+    /// What is to be known of who asks for lines.
+    pub lines: &'a dyn Fn() -> Lines,
+}
+
+/// A source of which comments may be others.
+struct Source {
+    path: Vec<u8>,
+    digest: Digest,
+    bytes: Vec<u8>,
+    number: TextNumber,
 }
 
 /// More names than this are not looked at each time.
@@ -78,6 +92,12 @@ struct Finder<'q> {
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
     /// What macros may put together.
     pastes: Pastes,
+    /// Who asks for lines.
+    lines: Lines,
+    /// Sources that are read without their comments.
+    sources: Vec<Source>,
+    /// Device and inode of inputs that may say that they are to be read once, by what is in them but comments.
+    once: HashMap<Digest, BTreeSet<(u64, u64)>>,
     /// Whether what the source includes first is named there.
     is_plain: bool,
 }
@@ -105,6 +125,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
+        lines: (question.lines)(),
+        sources: Vec::new(),
+        once: HashMap::new(),
         is_plain: false,
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
@@ -132,6 +155,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         }
         // Between the name and the value there is a `=`; a definition has a blank there.
         let text = [b"#define ", &text[..]].concat();
+        finder.lines.begin(&text, false);
         finder.text(b"", &text, false)?;
     }
     let mut at_macro = 0;
@@ -152,6 +176,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
     finder.no_pastes()?;
     finder.opaque_names(&followed)?;
     finder.check_assembled()?;
+    finder.texts_of_sources();
     finder.below_nothing();
     if finder.conditions.len() > MOST_CONDITIONS {
         return Err("too many headers");
@@ -222,12 +247,28 @@ impl Finder<'_> {
             .inputs
             .read(place, &metadata)
             .ok_or(UNREADABLE)?;
-        self.conditions
-            .insert(Condition::File(digest, path).encode());
+        let id = (metadata.dev(), metadata.ino());
+        let is_source_text = self.question.care != Care::Bytes && !is_of_system(path);
+        let number = self.lines.begin(&text, is_source_text);
+        if self.question.care != Care::Bytes && may_be_once_quickly(&text) {
+            let rest = comments::digest(&text, Keeps::Order).unwrap_or(digest);
+            self.once.entry(rest).or_default().insert(id);
+        }
+        match is_source_text {
+            true => self.sources.push(Source {
+                path: path.to_vec(),
+                digest,
+                bytes: text.clone(),
+                number,
+            }),
+            false => {
+                self.conditions
+                    .insert(Condition::File(digest, path).encode());
+            }
+        }
         let text = scan::joined(text)?;
         // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
         // One file under two names is one to both.
-        let id = (metadata.dev(), metadata.ino());
         let is_other = *self.contents.entry(digest).or_insert(id) != id;
         if is_other && tokens::may_be_once(&text) {
             return Err("two equal inputs that are to be read once");
@@ -241,6 +282,36 @@ impl Finder<'_> {
         self.text(&directory, &text, is_source)?;
         self.texts.push((directory, text));
         Ok(())
+    }
+
+    /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
+    fn texts_of_sources(&mut self) {
+        let matter = self.lines.matter();
+        for source in &self.sources {
+            let keeps = match self.question.care {
+                Care::Order => matter(source.number),
+                Care::Places | Care::Bytes => Keeps::Places,
+            };
+            // With other comments it could become equal to one that says the same.
+            let may_become_another = may_be_once_quickly(&source.bytes)
+                && comments::digest(&source.bytes, Keeps::Order)
+                    .and_then(|rest| self.once.get(&rest))
+                    .is_none_or(|ids| ids.len() > 1);
+            let rest = match may_become_another {
+                true => None,
+                false => comments::digest(&source.bytes, keeps),
+            };
+            let condition = match rest {
+                Some(rest) => Condition::Text {
+                    whole: source.digest,
+                    rest,
+                    keeps_places: keeps == Keeps::Places,
+                    path: &source.path,
+                },
+                None => Condition::File(source.digest, &source.path),
+            };
+            self.conditions.insert(condition.encode());
+        }
     }
 
     /// Whether all that the assembler has read is known: the inputs, under their own names, and what the compiler has written for it.
@@ -276,7 +347,7 @@ impl Finder<'_> {
             self.look_up(directory, lookup, is_source)?;
         }
         self.questions.extend(found.questions);
-        self.pastes.read(text);
+        self.pastes.read(text, |line| self.lines.read(line));
         let names = found.by_macro.into_iter();
         self.by_macro
             .extend(names.map(|name| (directory.to_vec(), name)));
@@ -320,7 +391,7 @@ impl Finder<'_> {
         let texts = || (self.texts.iter().map(|(_, text)| text)).chain(&macros);
         if !self.questions.is_empty() {
             self.pastes = Pastes::new(&self.questions);
-            texts().for_each(|text| self.pastes.read(text));
+            texts().for_each(|text| self.pastes.read(text, |_| {}));
         }
         let Question {
             assembly,
@@ -606,6 +677,25 @@ impl Finder<'_> {
     }
 }
 
+/// Whether a path is below a directory of what is installed, whose files nobody edits.
+fn is_of_system(path: &[u8]) -> bool {
+    let installed: [&[u8]; 7] = [
+        b"/usr/include/",
+        b"/usr/lib",
+        b"/usr/local/include/",
+        b"/usr/local/lib",
+        b"/usr/share/",
+        b"/lib",
+        b"/opt/",
+    ];
+    installed.iter().any(|start| path.starts_with(start))
+}
+
+/// Whether a file may say that it is to be read once only, as far as a glance tells.
+fn may_be_once_quickly(text: &[u8]) -> bool {
+    memmem::find(text, b"once").is_some() || memmem::find(text, b"import").is_some()
+}
+
 /// Ends of the names of precompiled headers, which compilers take in place of the header.
 const PRECOMPILED: [&[u8]; 2] = [b".gch", b".pch"];
 
@@ -650,6 +740,8 @@ pub struct Checker<'a> {
     inputs: &'a Inputs,
     search: Vec<&'a [u8]>,
     places: Places,
+    /// A source of which only comments are others than they were.
+    pub other_comments: Option<Vec<u8>>,
 }
 
 impl<'a> Checker<'a> {
@@ -663,6 +755,7 @@ impl<'a> Checker<'a> {
                 false => search.split(|byte| *byte == 0).collect(),
             },
             places: Places::default(),
+            other_comments: None,
         }
     }
 
@@ -675,6 +768,35 @@ impl<'a> Checker<'a> {
                     return false;
                 };
                 metadata.is_file() && self.inputs.file(place, &metadata) == Some(*digest)
+            }
+            Condition::Text {
+                whole,
+                rest,
+                keeps_places,
+                path,
+            } => {
+                let place = inputs::path(path);
+                let Ok(metadata) = fs::metadata(place) else {
+                    return false;
+                };
+                if !metadata.is_file() {
+                    return false;
+                }
+                let found = self.inputs.file(place, &metadata);
+                if found.is_none() || found == Some(*whole) {
+                    return found.is_some();
+                }
+                let keeps = match keeps_places {
+                    true => Keeps::Places,
+                    false => Keeps::Order,
+                };
+                let text = self.inputs.read(place, &metadata);
+                let is_so = text
+                    .is_some_and(|(_, text)| comments::digest(&text, keeps).as_ref() == Some(rest));
+                if is_so {
+                    self.other_comments = Some(path.to_vec());
+                }
+                is_so
             }
             Condition::Listing(digest, path) => {
                 let place = inputs::path(path);

@@ -14,6 +14,7 @@ mod ask;
 mod assembly;
 mod base;
 pub mod bundle;
+mod comments;
 pub mod conditions;
 pub mod counts;
 pub mod depfile;
@@ -22,6 +23,7 @@ pub mod explain;
 mod graph;
 pub mod inputs;
 pub mod key;
+mod lines;
 pub mod observed;
 mod parts;
 mod pasting;
@@ -57,6 +59,7 @@ use counts::Counts;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
+use lines::{Care, Lines};
 use place::Place;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -329,6 +332,7 @@ impl<'a> Memo<'a> {
             .collect::<Option<_>>()?;
         let mut known: Vec<Option<bool>> = vec![None; conditions.len()];
         let mut first_reason = None;
+        let mut other_comments = None;
         for (number, result) in manifest.manifest().results.iter().enumerate() {
             let of_it: Vec<usize> = manifest
                 .manifest()
@@ -345,12 +349,20 @@ impl<'a> Memo<'a> {
                 known[**at] = Some(holds);
                 !holds
             });
+            other_comments = checker.other_comments.or(other_comments);
             match broken {
                 Some(at) => {
                     first_reason.get_or_insert_with(|| explain::broken(&conditions[*at]));
                 }
                 None => match self.take(&programs, &manifest, result) {
-                    Some(found) => return Some(found),
+                    Some(found) => {
+                        if let Some(path) = other_comments {
+                            counts.add(counts::OTHER_COMMENTS, 1);
+                            let path = inputs::path(&path).display();
+                            self.say(format_args!("{path}: only comments are others"));
+                        }
+                        return Some(found);
+                    }
                     None => {
                         let why = || "what was recorded lacks what is asked for now".to_owned();
                         first_reason.get_or_insert_with(why);
@@ -559,6 +571,12 @@ impl<'a> Memo<'a> {
             macros: &macros,
             closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
+            // What is said has lines, too.
+            care: match diagnostics.is_empty() {
+                true => lines::care(&words, compiler.family, self.language),
+                false => Care::Bytes,
+            },
+            lines: &|| Lines::new(&words, compiler.family, self.language),
         };
         let named = named.into_iter().chain(graph.into_iter().flatten());
         let named: Vec<_> = named.map(OsString::into_vec).collect();

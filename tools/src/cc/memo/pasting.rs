@@ -102,12 +102,13 @@ impl Pastes {
         })
     }
 
-    /// Reads a text.
-    pub fn read(&mut self, text: &[u8]) {
+    /// Reads a text; `each` is given its lines, too, as reading them takes most of the time.
+    pub fn read(&mut self, text: &[u8], mut each: impl FnMut(&[Token<'_>])) {
         self.depth = 0;
         let mut lexer = Lexer::new(text);
         let mut line = Vec::new();
         while lexer.line(&mut line) {
+            each(&line);
             self.read_line(&line, text);
             for token in &line {
                 match token {
@@ -323,7 +324,7 @@ mod tests {
 
     fn reason(text: &str) -> Option<&'static str> {
         let mut pastes = Pastes::default();
-        pastes.read(text.as_bytes());
+        pastes.read(text.as_bytes(), |_| {});
         pastes.reason(Assembly::Written, false, std::iter::once(text.as_bytes()))
     }
 

@@ -279,6 +279,11 @@ const WITH_EFFECT_JOINED: &[&str] = &[
     "-fzero-call-used-regs=",
 ];
 
+/// Whether an option is known to be about code, and about nothing but the definitions.
+pub fn is_of_code(option: &str) -> bool {
+    WITH_EFFECT.contains(&option) || WITH_EFFECT_JOINED.iter().any(|it| option.starts_with(it))
+}
+
 /// What matters of a command line, or why nothing of what it compiles can be pruned.
 pub fn relevant(args: &[OsString]) -> Result<Relevant, String> {
     let mut relevant = Relevant::default();
@@ -309,7 +314,7 @@ pub fn relevant(args: &[OsString]) -> Result<Relevant, String> {
             continue;
         }
         let begins = |list: &[&str]| list.iter().any(|begin| text.starts_with(begin));
-        if WITH_EFFECT.contains(&text) || begins(WITH_EFFECT_JOINED) {
+        if is_of_code(text) {
             relevant.options.push(text.to_owned());
             continue;
         }

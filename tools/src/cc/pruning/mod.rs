@@ -14,7 +14,7 @@
 //! undefined symbol that says so.
 
 mod bundles;
-mod eligible;
+pub mod eligible;
 pub mod explain;
 mod graft;
 mod order;

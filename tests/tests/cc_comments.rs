@@ -1,0 +1,251 @@
+//! A compile is not done again where only comments and blank lines are others, unless that makes another object. (Each time what was not
+//! compiled is compared with what a compile makes.)
+
+use repo_tests::memo::{Memo, SOURCE};
+
+/// `text` with a comment of its own line in front of it.
+fn below_a_comment(text: &str) -> String {
+    format!("// one more\n\n{text}")
+}
+
+#[test]
+fn comments_and_blank_lines() {
+    Memo::each(|it| {
+        for more in [
+            &["-O2"][..],
+            &["-MD", "-fPIC"],
+            &["-MMD", "-g0", "-DEXTRA=1"],
+        ] {
+            it.scratch.write(it.source, SOURCE);
+            it.scratch.write("inc/third.h", "#define THIRD 3\n");
+            let words = it.words(more);
+            it.compile(&words);
+            for text in [
+                "#define THIRD 3 // three\n",
+                "/* three */\n\n#define THIRD 3\n",
+                "#define THIRD 3\n\n\n/*\n * three\n */\n// 3\n",
+            ] {
+                it.scratch.write("inc/third.h", text);
+                it.hit(&words);
+            }
+            let source = SOURCE.replace("int g(", "\n/* g */\nint g(");
+            it.scratch.write(it.source, &source);
+            it.hit(&words);
+            // More than that.
+            it.scratch
+                .write("inc/third.h", "// three\n#define THIRD 4\n");
+            it.miss(&words);
+            it.scratch.write("inc/third.h", "#define THIRD 4\n");
+            it.hit(&words);
+        }
+    });
+}
+
+#[test]
+fn debug_information_has_lines() {
+    Memo::each(|it| {
+        let words = it.words(&["-g", "-O1"]);
+        it.compile(&words);
+        it.scratch
+            .write(it.source, SOURCE.replace("f(1); }", "f(1); } // the end"));
+        let is_hit = it.compile(&words);
+        // Clang's has digests of the sources.
+        let is_gcc = !it.compiler.to_string_lossy().contains("clang");
+        assert_eq!(is_hit, is_gcc);
+        it.scratch.write(
+            it.source,
+            SOURCE.replace("f(1); }", "f(1); } /* another */"),
+        );
+        assert_eq!(it.compile(&words), is_gcc);
+        it.scratch.write(it.source, below_a_comment(SOURCE));
+        assert!(!it.compile(&words));
+    });
+}
+
+#[test]
+fn who_asks_for_lines() {
+    Memo::each(|it| {
+        it.scratch.write(
+            "inc/log.h",
+            "#define LOG_INFO(x) log_it(x, __LINE__)\n#define LOG(level, x) LOG_##level(x)\nvoid log_it(const char *, int);\n",
+        );
+        for (header, is_asked) in [
+            ("#include <log.h>\nint x;\n", false),
+            (
+                "#include <log.h>\nstatic void l(void) { LOG(INFO, \"x\"); }\nvoid m(void) { l(); }\n",
+                true,
+            ),
+            (
+                "static int line = __LINE__;\nint *n(void) { return &line; }\n",
+                true,
+            ),
+        ] {
+            it.scratch
+                .write("inc/third.h", format!("#define THIRD 3\n{header}"));
+            let words = it.words(&["-O2"]);
+            it.compile(&words);
+            it.scratch.write(
+                "inc/third.h",
+                format!("// three\n#define THIRD 3\n{header}"),
+            );
+            assert_eq!(it.compile(&words), !is_asked, "{header}");
+            // In its place it does not matter.
+            it.scratch
+                .write("inc/third.h", format!("// 3\n#define THIRD 3\n{header}"));
+            it.hit(&words);
+            // Nor in another file.
+            it.scratch.write("inc/first.h", "// one\n#define FIRST 1\n");
+            it.hit(&words);
+            it.scratch.write("inc/first.h", "#define FIRST 1\n");
+        }
+    });
+}
+
+#[test]
+fn assertions() {
+    Memo::each(|it| {
+        let text = "#include <assert.h>\n#define THIRD 3\nstatic void t(int x) { assert(x); }\nvoid u(int x) { t(x); }\n";
+        for (more, is_asked) in [(&["-O2"][..], true), (&["-O2", "-DNDEBUG"], false)] {
+            it.scratch.write("inc/third.h", text);
+            let words = it.words(more);
+            it.compile(&words);
+            it.scratch.write("inc/third.h", below_a_comment(text));
+            assert_eq!(it.compile(&words), !is_asked, "{more:?}");
+        }
+    });
+}
+
+#[test]
+fn callers_that_are_asked_for_their_lines() {
+    Memo::each(|it| {
+        if it.source == "a.c" {
+            return;
+        }
+        it.scratch.write(
+            "inc/third.h",
+            "#define THIRD 3\ninline int here(int line = __builtin_LINE()) { return line; }\n",
+        );
+        let source = format!("{SOURCE}\nint where() {{ return here(); }}\n");
+        it.scratch.write(it.source, &source);
+        let words = it.words(&["-O2"]);
+        it.compile(&words);
+        it.scratch.write(it.source, below_a_comment(&source));
+        it.miss(&words);
+    });
+}
+
+/// Clang says where a lambda stands when it names the function that is made for it.
+#[test]
+fn places_in_names() {
+    Memo::each(|it| {
+        if it.source == "a.c" {
+            return;
+        }
+        let source = "template <class T> const char *name(T) { return __PRETTY_FUNCTION__; }\nauto lambda = [](int x) { return x; };\nconst char *f() { return name(lambda); }\n";
+        it.scratch.write(it.source, source);
+        let words = it.words(&["-O2"]);
+        it.compile(&words);
+        it.scratch.write(it.source, below_a_comment(source));
+        // (Equal tickets or a compile are asserted there.)
+        let is_gcc = !it.compiler.to_string_lossy().contains("clang");
+        assert_eq!(it.compile(&words), is_gcc);
+    });
+}
+
+#[test]
+fn what_compilers_say_of_comments() {
+    Memo::each(|it| {
+        // What is said has lines.
+        let words = it.words(&["-O2", "-Wall"]);
+        it.compile(&words);
+        it.scratch.write(it.source, below_a_comment(SOURCE));
+        it.miss(&words);
+        // Of a comment that is missing.
+        let source = "int f(int x) { switch (x) { case 1: x++; /* fall through */\ncase 2: x++; } return x; }\n";
+        it.scratch.write(it.source, source);
+        let words = it.words(&["-O2", "-Wextra", "-Wimplicit-fallthrough"]);
+        it.compile(&words);
+        it.scratch
+            .write(it.source, source.replace("fall through", "go on"));
+        assert!(!it.compile(&words));
+        // Of one that seems to begin twice.
+        it.scratch.write(it.source, "/* x */ int x;\n");
+        let words = it.words(&["-O2", "-Wcomment"]);
+        it.compile(&words);
+        it.scratch.write(it.source, "/* /* */ int x;\n");
+        assert!(!it.compile(&words));
+    });
+}
+
+#[test]
+fn options_about_comments_and_lines() {
+    Memo::each(|it| {
+        let is_c = it.source == "a.c";
+        for more in [
+            &["-fsanitize=undefined"][..],
+            &["-Wimplicit-fallthrough=1"],
+            &["-fopenmp"],
+            if is_c {
+                &["-std=c89"]
+            } else {
+                &["-fsanitize=address"]
+            },
+        ] {
+            it.scratch.write(it.source, "int x;\n");
+            let words = it.words(more);
+            if !run_accepts(it, &words) {
+                continue;
+            }
+            it.compile(&words);
+            it.scratch.write(it.source, "// x\nint x;\n");
+            // (C89 knows no such comments.)
+            if more != ["-std=c89"] {
+                assert!(!it.compile(&words), "{more:?}");
+            }
+            it.scratch.write(it.source, "/* x */\nint x;\n");
+            assert!(!it.compile(&words), "{more:?}");
+        }
+    });
+}
+
+/// Whether the compiler knows these options.
+fn run_accepts(it: &Memo, words: &[&str]) -> bool {
+    let (run, _) = it.run(words, it.scratch.path(), true);
+    run.status.success()
+        && run
+            .errors()
+            .lines()
+            .all(|line| line.starts_with("repo-cc: "))
+}
+
+/// gcc takes two files of equal bytes for one, where they say `#pragma once`.
+#[test]
+fn files_that_become_one() {
+    Memo::each(|it| {
+        let once = "#pragma once\nstatic int counter = __COUNTER__;\n";
+        it.scratch.write("inc/a/x.h", once);
+        it.scratch.write("inc/b/x.h", format!("// b\n{once}"));
+        it.scratch.write(
+            it.source,
+            "#define counter one\n#include \"a/x.h\"\n#undef counter\n#define counter two\n#include \"b/x.h\"\nint *f() { return &two; }\nint *g() { return &one; }\n",
+        );
+        let words = it.words(&["-O2"]);
+        it.compile(&words);
+        it.scratch.write("inc/b/x.h", format!("// bb\n{once}"));
+        assert!(!it.compile(&words));
+    });
+}
+
+#[test]
+fn it_is_said_and_counted() {
+    Memo::two(|it| {
+        let words = it.words(&["-O2"]);
+        it.compile(&words);
+        it.scratch
+            .write("inc/third.h", "#define THIRD 3 // three\n");
+        let (run, log) = it.run(&words, it.scratch.path(), false);
+        run.ok();
+        assert!(log.contains("third.h: only comments are others"), "{log}");
+        assert!(log.contains("hit: the compiler is not run"), "{log}");
+    });
+}

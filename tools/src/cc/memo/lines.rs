@@ -1,0 +1,641 @@
+//! Whether it matters on which line something stands: where it does not, a comment or a blank line more makes no other object.
+//!
+//! The options say it first: debug information has lines, and so has what sanitizers and OpenMP write; and of an option that is not known to have none
+//! nothing is assumed. Then a text may ask for its lines, by `__LINE__` or what macros make of it. So the macros of a compile are
+//! followed backwards, from `__LINE__` to all whose definitions lead there. A macro that puts names together by `##`
+//! may make any of these whose name begins and ends as the definition says. Definitions and uses behind an `#ifndef` of what the command line defines for good
+//! (`NDEBUG`, mostly, and so `assert`) do not count. A text whose own words, outside of definitions, are none of these has
+//! no lines in the object.
+//!
+//! What a function is called with by default may ask for the line of the call (`__builtin_LINE`), of which the caller's text shows nothing: where that is anywhere,
+//! all lines matter. And clang names a lambda and a type without a name by their places, for `__PRETTY_FUNCTION__`.
+
+use super::comments::Keeps;
+use super::rows::{Operand, rows};
+use super::text::is_part;
+use super::tokens::Token;
+use crate::cc::classify::{Language, Word};
+use crate::cc::compiler::Family;
+use crate::cc::options::Meaning;
+use crate::cc::pruning::eligible;
+use memchr::memmem;
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use std::collections::BTreeSet;
+use std::hash::Hasher;
+use std::os::unix::ffi::OsStrExt;
+
+/// What the options leave of a source that may be another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Nothing: its bytes matter.
+    Bytes,
+    /// Comments, if all the rest keeps its place.
+    Places,
+    /// Comments and blank lines, as far as the texts do not ask for their lines.
+    Order,
+}
+
+/// Beginnings of options that say nothing of lines for either compiler.
+const OF_BOTH: &[&str] = &[
+    "-fno-",
+    "-ffile-prefix-map=",
+    "-fmacro-prefix-map=",
+    "-fdebug-prefix-map=",
+];
+
+/// What gcc's options for code begin with that say nothing of lines, besides those that are known for definitions.
+const OF_GCC: &[&str] = &[
+    "-fgcse",
+    "-fipa-",
+    "-floop-",
+    "-fsched",
+    "-fira-",
+    "-ftree-",
+    "-finline-",
+    "-fpartial-inlining",
+    "-fstack-protector",
+    "-fmax-errors=",
+    "-fsingle-precision-constant",
+    "-freorder-",
+    "-fcaller-saves",
+    "-fcommon",
+    "-fconserve-stack",
+    "-fcrossjumping",
+    "-fexpensive-optimizations",
+    "-fmerge-constants",
+    "-fpermissive",
+    "-fvect-cost-model=",
+    "-fdevirtualize",
+    "-fipa-pta",
+    "-fcode-hoisting",
+    "-fsplit-",
+    "-fnon-call-exceptions",
+];
+
+/// What the options of a compile, which said nothing, leave.
+pub fn care(words: &[Word], family: Family, language: Language) -> Care {
+    if !matches!(language, Language::C | Language::Cxx) {
+        return Care::Bytes;
+    }
+    let mut care = Care::Order;
+    for word in words {
+        let Some(text) = word.option.to_str() else {
+            return Care::Bytes;
+        };
+        if is_strict_about_comments(text, language) {
+            return Care::Bytes;
+        }
+        let is_harmless = match word.meaning {
+            Meaning::Beyond(_) => false,
+            Meaning::Macro
+            | Meaning::Directory
+            | Meaning::Header
+            | Meaning::Output
+            | Meaning::Dependencies
+            | Meaning::Diagnostics
+            | Meaning::Nothing => true,
+            Meaning::Code if text == "-g0" => true,
+            // In clang's there is a digest of each source.
+            Meaning::Code if text.starts_with("-g") && family == Family::Gcc => {
+                care = Care::Places;
+                !text.contains("split")
+            }
+            Meaning::Code => {
+                let begins = |list: &[&str]| list.iter().any(|it| text.starts_with(it));
+                let is_of_gcc =
+                    || family == Family::Gcc && (begins(OF_GCC) || begins(&["-m", "--param"]));
+                let is_path = text.starts_with("--sysroot") || text == "-x" || text == "-static";
+                word.arguments.len() <= usize::from(text == "-x" || text.starts_with("--"))
+                    && (is_path || eligible::is_of_code(text) || begins(OF_BOTH) || is_of_gcc())
+            }
+        };
+        if !is_harmless {
+            return Care::Bytes;
+        }
+    }
+    care
+}
+
+/// Whether with this option a compiler looks into comments, or takes none that begin with `//`.
+fn is_strict_about_comments(text: &str, language: Language) -> bool {
+    let old = [
+        "c89",
+        "c90",
+        "gnu89",
+        "gnu90",
+        "iso9899:1990",
+        "iso9899:199409",
+    ];
+    let is_old = |standard: &str| old.contains(&standard);
+    let standard = text.strip_prefix('-').unwrap_or(text);
+    let standard = standard.strip_prefix('-').unwrap_or(standard);
+    let is_of_old_c = language == Language::C
+        && (standard == "ansi" || standard.strip_prefix("std=").is_some_and(is_old));
+    let looks = [
+        "documentation",
+        "-Weverything",
+        "implicit-fallthrough=1",
+        "whitespace",
+        "compat",
+        "comment-block",
+        "parse-all-comments",
+    ];
+    is_of_old_c || looks.iter().any(|part| text.contains(part))
+}
+
+/// What asks for the line of a call, where a function has it as a default argument, and what that may be put together of.
+const OF_CALLS: [&[u8]; 5] = [
+    b"__builtin_LINE",
+    b"__builtin_COLUMN",
+    b"__builtin_source_location",
+    b"__builtin_",
+    b"__builtin",
+];
+
+const LINE: &[u8] = b"__LINE__";
+
+fn hash(word: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(word);
+    hasher.finish()
+}
+
+/// A definition of a macro, of which there may be several.
+#[derive(Debug)]
+struct Macro {
+    name: Vec<u8>,
+    words: Vec<u64>,
+    /// First and last operand of what is put together.
+    rows: Vec<[Operand; 2]>,
+    /// Whether there is a lambda or a type without a name in it.
+    has_nameless: bool,
+    /// What would have to be undefined for it to be one.
+    unless: Option<u64>,
+}
+
+/// What is known of a text.
+#[derive(Debug, Default)]
+struct Used {
+    /// Words outside of definitions, and what would have to be undefined for them to count.
+    words: FxHashSet<(u64, Option<u64>)>,
+    has_nameless: bool,
+}
+
+/// A conditional in which a text is read.
+#[derive(Debug)]
+struct Group {
+    /// By what definition this part of it is left out.
+    left_out_by: Option<u64>,
+    /// By what definition the parts behind it will be.
+    others_by: Option<u64>,
+}
+
+/// The texts of a compile, as far as they ask for lines.
+#[derive(Debug)]
+pub struct Lines {
+    /// What the command line defines, and nothing undefines there.
+    defined: FxHashSet<u64>,
+    /// Lambdas and types without names are named by their places.
+    names_places: bool,
+    macros: Vec<Macro>,
+    undefined: FxHashSet<u64>,
+    of_calls: bool,
+    texts: Vec<Used>,
+    /// Of the text that is read.
+    groups: Vec<Group>,
+    /// Whether its conditionals are understood.
+    is_plain: bool,
+    /// Whether its words count.
+    counts: bool,
+    /// The last token of the line before.
+    last: Vec<u8>,
+}
+
+/// A text that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct TextNumber(usize);
+
+impl Lines {
+    /// Of a compile with these options.
+    pub fn new(words: &[Word], family: Family, language: Language) -> Lines {
+        let mut defined = FxHashSet::default();
+        for word in words.iter().filter(|word| word.meaning == Meaning::Macro) {
+            let option = word.option.as_bytes();
+            let text = match word.arguments.first() {
+                Some(argument) => argument.as_bytes(),
+                None => option.get(2..).unwrap_or_default(),
+            };
+            let end = text.iter().position(|byte| matches!(byte, b'=' | b'('));
+            let name = hash(&text[..end.unwrap_or(text.len())]);
+            if option.starts_with(b"-D") || option.starts_with(b"--define-macro") {
+                defined.insert(name);
+            } else {
+                defined.remove(&name);
+            }
+        }
+        Lines {
+            defined,
+            names_places: family == Family::Clang && language == Language::Cxx,
+            macros: Vec::new(),
+            undefined: FxHashSet::default(),
+            of_calls: false,
+            texts: Vec::new(),
+            groups: Vec::new(),
+            is_plain: true,
+            counts: false,
+            last: Vec::new(),
+        }
+    }
+
+    /// A text of which the lines follow. `counts`: it may be one whose lines do not matter.
+    pub fn begin(&mut self, text: &[u8], counts: bool) -> TextNumber {
+        self.groups.clear();
+        self.last.clear();
+        self.counts = counts;
+        // Where compilers may see other literals than are seen here, directives may be none.
+        let is_in = |what: &[u8]| memmem::find(text, what).is_some();
+        self.is_plain = ![&b"R\""[..], b"??"].into_iter().any(is_in);
+        self.texts.push(Used::default());
+        TextNumber(self.texts.len() - 1)
+    }
+
+    /// A line of the text.
+    pub fn read(&mut self, line: &[Token<'_>]) {
+        let unless = self.groups.iter().find_map(|group| group.left_out_by);
+        match line {
+            [
+                Token::Other(b'#'),
+                Token::Word(b"define"),
+                Token::Word(name),
+                ..,
+            ] => {
+                self.define(name, &line[2..], unless);
+            }
+            [
+                Token::Other(b'#'),
+                Token::Word(b"undef"),
+                Token::Word(name),
+                ..,
+            ] => {
+                self.undefined.insert(hash(name));
+            }
+            [Token::Other(b'#'), Token::Word(name), rest @ ..] => {
+                self.conditional(name, rest);
+                // (What is asked behind a part that is left out is asked all the same.)
+                self.use_words(rest, unless.filter(|_| !name.starts_with(b"el")));
+            }
+            _ => {
+                self.use_words(line, unless);
+                if self.counts && self.names_places {
+                    let has_nameless = has_nameless(&self.last, line);
+                    if let Some(text) = self.texts.last_mut() {
+                        text.has_nameless |= has_nameless;
+                    }
+                    self.last = match line.last() {
+                        Some(Token::Word(word)) => word.to_vec(),
+                        Some(Token::Other(byte)) => vec![*byte],
+                        _ => Vec::new(),
+                    };
+                }
+            }
+        }
+    }
+
+    fn is_defined(&self, name: &[u8]) -> Option<u64> {
+        let name = hash(name);
+        (self.is_plain && self.defined.contains(&name)).then_some(name)
+    }
+
+    fn conditional(&mut self, directive: &[u8], rest: &[Token<'_>]) {
+        // Whether it asks that something is defined, or that it is not.
+        let question = match (directive, rest) {
+            (b"ifdef", [Token::Word(name), ..]) => Some((*name, true)),
+            (b"ifndef", [Token::Word(name), ..]) => Some((*name, false)),
+            (b"if", [Token::Word(b"defined"), asked @ ..]) => asks_for(asked).map(|it| (it, true)),
+            (b"if", [Token::Other(b'!'), Token::Word(b"defined"), asked @ ..]) => {
+                asks_for(asked).map(|it| (it, false))
+            }
+            _ => None,
+        };
+        match directive {
+            b"if" | b"ifdef" | b"ifndef" => {
+                let known = question.and_then(|(name, is)| Some((self.is_defined(name)?, is)));
+                self.groups.push(Group {
+                    left_out_by: known.and_then(|(name, is)| (!is).then_some(name)),
+                    others_by: known.and_then(|(name, is)| is.then_some(name)),
+                });
+            }
+            b"else" | b"elif" | b"elifdef" | b"elifndef" => match self.groups.last_mut() {
+                Some(group) => group.left_out_by = group.others_by,
+                None => self.is_plain = false,
+            },
+            b"endif" => {
+                // (Without one, there is none that would be left out.)
+                let had_group = self.groups.pop().is_some();
+                self.is_plain &= had_group;
+            }
+            _ => {}
+        }
+    }
+
+    fn define(&mut self, name: &[u8], from_name: &[Token<'_>], unless: Option<u64>) {
+        let body = &from_name[1..];
+        let words: Vec<u64> = words(body).map(hash).collect();
+        self.of_calls |= words_are_of_calls(body);
+        let rows = match body.contains(&Token::Paste) {
+            true => rows(from_name)
+                .into_iter()
+                .map(|row| {
+                    let ends = [row.operands.first(), row.operands.last()];
+                    ends.map(|operand| operand.cloned().flatten())
+                })
+                .collect(),
+            false => Vec::new(),
+        };
+        self.macros.push(Macro {
+            name: name.to_vec(),
+            words,
+            rows,
+            has_nameless: self.names_places && has_nameless(b"", body),
+            unless,
+        });
+    }
+
+    fn use_words(&mut self, line: &[Token<'_>], unless: Option<u64>) {
+        self.of_calls |= words_are_of_calls(line);
+        if self.counts
+            && let Some(text) = self.texts.last_mut()
+        {
+            (text.words).extend(words(line).map(|word| (hash(word), unless)));
+        }
+    }
+
+    /// For each text whether its lines matter; all have been read. To be asked once.
+    pub fn matter(&self) -> impl Fn(TextNumber) -> Keeps + use<> {
+        let counts = |unless: Option<u64>| unless.is_none_or(|it| self.undefined.contains(&it));
+        let macros: Vec<&Macro> = (self.macros.iter())
+            .filter(|it| counts(it.unless))
+            .collect();
+        let of_lines = leading(&macros, &[LINE], |_| false);
+        let of_nameless = match self.names_places {
+            true => leading(&macros, &[], |it| it.has_nameless),
+            false => FxHashSet::default(),
+        };
+        let matters = |text: &Used| {
+            let uses = |set: &FxHashSet<u64>| {
+                let mut words = text.words.iter();
+                words.any(|(word, unless)| set.contains(word) && counts(*unless))
+            };
+            self.of_calls || text.has_nameless || uses(&of_lines) || uses(&of_nameless)
+        };
+        let found: Vec<bool> = self.texts.iter().map(matters).collect();
+        move |TextNumber(number)| match found.get(number) {
+            Some(false) => Keeps::Order,
+            _ => Keeps::Places,
+        }
+    }
+}
+
+/// The names that lead to one of `names`, or to a macro that is such by itself; all as hashes.
+fn leading(macros: &[&Macro], names: &[&[u8]], is_such: impl Fn(&Macro) -> bool) -> FxHashSet<u64> {
+    let mut users: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    for (at, it) in macros.iter().enumerate() {
+        for word in &it.words {
+            users.entry(*word).or_default().push(at);
+        }
+    }
+    let mut found: FxHashSet<u64> = names.iter().map(|name| hash(name)).collect();
+    let mut all_names: BTreeSet<&[u8]> = names.iter().copied().collect();
+    let mut todo: Vec<u64> = found.iter().copied().collect();
+    let mut add = |it: &'_ Macro, todo: &mut Vec<u64>| -> bool {
+        let name = hash(&it.name);
+        let is_new = found.insert(name);
+        if is_new {
+            todo.push(name);
+        }
+        is_new
+    };
+    for it in macros.iter().filter(|it| is_such(it)) {
+        add(it, &mut todo);
+        all_names.insert(&it.name);
+    }
+    loop {
+        while let Some(name) = todo.pop() {
+            for at in users.get(&name).into_iter().flatten() {
+                add(macros[*at], &mut todo);
+                all_names.insert(&macros[*at].name);
+            }
+        }
+        // What may be put together is one of them, too.
+        for it in macros {
+            let may_be = |[first, last]: &[Operand; 2]| {
+                all_names.iter().any(|name| {
+                    (first.as_ref()).is_none_or(|first| name.starts_with(first))
+                        && (last.as_ref()).is_none_or(|last| name.ends_with(last))
+                })
+            };
+            if it.rows.iter().any(may_be) && add(it, &mut todo) {
+                all_names.insert(&it.name);
+            }
+        }
+        if todo.is_empty() {
+            return found;
+        }
+    }
+}
+
+/// `X`, `(X)`, and nothing more.
+fn asks_for<'t>(asked: &[Token<'t>]) -> Option<&'t [u8]> {
+    match asked {
+        [Token::Word(name)] => Some(name),
+        [Token::Other(b'('), Token::Word(name), Token::Other(b')')] => Some(name),
+        _ => None,
+    }
+}
+
+fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + use<'l, 't> {
+    tokens.iter().filter_map(|token| match token {
+        Token::Word(word) if !word[0].is_ascii_digit() => Some(*word),
+        _ => None,
+    })
+}
+
+fn words_are_of_calls(tokens: &[Token<'_>]) -> bool {
+    words(tokens).any(|word| word.starts_with(b"__builtin") && OF_CALLS.contains(&word))
+}
+
+/// Words behind which a bracket begins a lambda, and is no index.
+const BEFORE_LAMBDAS: [&[u8]; 8] = [
+    b"return",
+    b"case",
+    b"co_return",
+    b"co_yield",
+    b"co_await",
+    b"throw",
+    b"else",
+    b"do",
+];
+
+/// Whether a lambda or a type without a name may be in a line. `last` is the token before it.
+fn has_nameless(last: &[u8], line: &[Token<'_>]) -> bool {
+    let keywords = [&b"struct"[..], b"class", b"union", b"enum"];
+    let attributes = [&b"__attribute__"[..], b"alignas", b"__declspec"];
+    let mut before = match last {
+        [] => None,
+        [byte] if !is_part(*byte) => Some(Token::Other(*byte)),
+        word => Some(Token::Word(word)),
+    };
+    let mut at = 0;
+    while let Some(token) = line.get(at) {
+        let is_of_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
+        let is_operand = match before {
+            Some(Token::Word(word)) => !BEFORE_LAMBDAS.contains(&word),
+            Some(Token::Other(byte)) => matches!(byte, b']' | b')'),
+            _ => false,
+        };
+        match token {
+            Token::Other(b'{' | b':' | b'[') if is_of_type => return true,
+            Token::Word(word) if is_of_type && attributes.contains(word) => return true,
+            // An attribute.
+            Token::Other(b'[') if !is_operand && line.get(at + 1) == Some(token) => at += 1,
+            Token::Other(b'[') if !is_operand => return true,
+            _ => {}
+        }
+        before = Some(*token);
+        at += 1;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::Lexer;
+    use super::*;
+    use crate::cc::classify::{Action, classify};
+    use std::ffi::OsString;
+
+    fn of(family: Family, line: &str) -> Vec<Word> {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        match classify(family, &args) {
+            Action::Compile(compile) => compile.words,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_say_what_may_be_another() {
+        let care = |family, line: &str| care(&of(family, line), family, Language::C);
+        for line in [
+            "-O2 -Wall -Iinc -DX -MD -MF d -fPIC -g0 -c a.c -o a.o",
+            "-O2 -pipe -fno-strict-aliasing -std=gnu11 -march=x86-64-v3 -isystem x -c a.c",
+            "-Os -ffile-prefix-map=/a=. -fstack-protector-strong -D_FORTIFY_SOURCE=2 -c a.c",
+        ] {
+            assert_eq!(care(Family::Gcc, line), Care::Order, "{line}");
+            assert_eq!(care(Family::Clang, line), Care::Order, "{line}");
+        }
+        for line in ["-g -c a.c", "-O2 -ggdb3 -gdwarf-4 -c a.c"] {
+            assert_eq!(care(Family::Gcc, line), Care::Places, "{line}");
+            assert_eq!(care(Family::Clang, line), Care::Bytes, "{line}");
+        }
+        for line in [
+            "-fsanitize=address -c a.c",
+            "-fopenmp -c a.c",
+            "-std=c89 -c a.c",
+            "-ansi -c a.c",
+            "-Wdocumentation -c a.c",
+            "-Wimplicit-fallthrough=1 -c a.c",
+            "-Wa,--gdwarf-5 -c a.c",
+            "-pg -c a.c",
+            "-finstrument-functions -c a.c",
+            "-fparse-all-comments -c a.c",
+        ] {
+            assert_eq!(care(Family::Gcc, line), Care::Bytes, "{line}");
+            assert_eq!(care(Family::Clang, line), Care::Bytes, "{line}");
+        }
+    }
+
+    /// Whether the lines of the last of these texts matter.
+    fn matters(family: Family, options: &str, texts: &[&str]) -> bool {
+        let words = of(family, &format!("{options} -c a.cc"));
+        let mut lines = Lines::new(&words, family, Language::Cxx);
+        let mut last = None;
+        for text in texts {
+            last = Some(lines.begin(text.as_bytes(), true));
+            let mut lexer = Lexer::new(text.as_bytes());
+            let mut line = Vec::new();
+            while lexer.line(&mut line) {
+                lines.read(&line);
+            }
+        }
+        lines.matter()(last.expect("a text")) == Keeps::Places
+    }
+
+    #[test]
+    fn whoever_asks_for_lines() {
+        const ASSERT: &str = "#undef assert\n#ifdef NDEBUG\n# define assert(x) ((void)0)\n#else\n\
+            # define assert(x) ((x) ? 0 : fail(#x, __LINE__))\n#endif\n";
+        let user = "void f(int x) { assert(x); }\n";
+        assert!(matters(Family::Gcc, "-O2", &[ASSERT, user]));
+        assert!(!matters(Family::Gcc, "-DNDEBUG", &[ASSERT, user]));
+        assert!(matters(Family::Gcc, "-DNDEBUG -UNDEBUG", &[ASSERT, user]));
+        assert!(matters(
+            Family::Gcc,
+            "-DNDEBUG",
+            &["#undef NDEBUG\n", ASSERT, user]
+        ));
+        assert!(!matters(
+            Family::Gcc,
+            "-O2",
+            &[ASSERT, "int x;\n#define F(x) assert(x)\n"]
+        ));
+        for text in [
+            "int x = __LINE__;",
+            "#define A B\n#define B __LINE__\nint x = A;",
+            "#define CAT(a, b) a##b\nint CAT(x, y);",
+            "#define LOG_INFO __LINE__\n#define LOG(level) LOG_##level\nint x = LOG(INFO);",
+            "#if __LINE__ > 5\n#endif",
+            "#ifdef NDEBUG\n#elif __LINE__\n#endif",
+            "int f(int line = __builtin_LINE());",
+            "#ifdef X\n#else\nint x = __LINE__;\n#endif",
+        ] {
+            assert!(matters(Family::Gcc, "-DNDEBUG", &[text]), "{text}");
+        }
+        for text in [
+            "// __LINE__",
+            "char *s = \"__LINE__\";",
+            "#define L __LINE__\n#define C(x) x##ULL\nlong x = C(5);",
+            "#ifndef NDEBUG\nint x = __LINE__;\n#endif",
+            "#if !defined(NDEBUG)\nint x = __LINE__;\n#else\nint y;\n#endif",
+            "#if defined NDEBUG\n#if X\n#endif\n#else\nint x = __LINE__;\n#endif",
+            "void f(int line);",
+        ] {
+            assert!(!matters(Family::Gcc, "-DNDEBUG", &[text]), "{text}");
+        }
+        // A default argument says nothing where it is used.
+        let texts = ["int f(int line = __builtin_LINE());", "int x = f();"];
+        assert!(matters(Family::Gcc, "-O2", &texts));
+    }
+
+    #[test]
+    fn clang_names_places() {
+        for text in [
+            "auto f = [](int x) { return x; };",
+            "std::sort(a, b, [&](int x, int y) { return x < y; });",
+            "struct { int x; } s;",
+            "typedef struct\n{ int x; } S;",
+            "enum : int { A };",
+            "#define L [] {}\nauto f = L;",
+            "return [this] { f(); };",
+        ] {
+            assert!(matters(Family::Clang, "-O2", &[text]), "{text}");
+            assert!(!matters(Family::Gcc, "-O2", &[text]), "{text}");
+        }
+        for text in [
+            "struct S { int a[5]; }; S s; int f() { return s.a[0] + g()[1]; }",
+            "[[nodiscard]] int f(); template <class T> class C; enum class E : int { A };",
+            "delete[] p; int operator[](int); a[1][2] = 3;",
+        ] {
+            assert!(!matters(Family::Clang, "-O2", &[text]), "{text}");
+        }
+    }
+}
