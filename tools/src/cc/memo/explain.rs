@@ -53,11 +53,14 @@ pub fn broken(condition: &Condition<'_>) -> String {
     let text = |bytes: &[u8]| OsStr::from_bytes(bytes).display().to_string();
     match condition {
         Condition::File(_, path) => format!("{}: is another one, or gone", text(path)),
-        Condition::Text { path, .. } => {
-            format!(
-                "{}: is another one, and not only in its comments, or gone",
-                text(path)
-            )
+        Condition::Text {
+            path, keeps_places, ..
+        } => {
+            let more = match keeps_places {
+                true => "more than comments that leave lines where they are",
+                false => "more than comments",
+            };
+            format!("{}: is another one, in {more}, or gone", text(path))
         }
         Condition::Listing(_, path) => format!("{}: has other entries", text(path)),
         Condition::Absent(path) | Condition::NotListed(path) | Condition::Nothing(path) => {
