@@ -110,10 +110,8 @@ impl ManifestResult {
 pub enum Condition<'a> {
     /// A file has bytes of this digest.
     File(Digest, &'a [u8]),
-    /// A source has bytes of this digest; or its text without comments has the other one.
+    /// A source is a text that, without comments, has this digest.
     Text {
-        /// Of the file's bytes.
-        whole: Digest,
         /// Of the text without comments.
         rest: Digest,
         /// Whether in the text without comments all else keeps its place; or else lines of nothing but blanks and comments are
@@ -161,12 +159,10 @@ impl<'a> Condition<'a> {
         Some(match kind {
             b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
             b'T' => {
-                let (whole, rest) = with_digest()?;
-                let (&keeps_places, rest) = rest.split_first()?;
-                let (&digest, path) = rest.split_first_chunk::<32>()?;
+                let (rest, after) = with_digest()?;
+                let (&keeps_places, path) = after.split_first()?;
                 Condition::Text {
-                    whole,
-                    rest: Digest(digest),
+                    rest,
                     keeps_places: match keeps_places {
                         0 => false,
                         1 => true,
@@ -196,14 +192,10 @@ impl<'a> Condition<'a> {
         match self {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
             Condition::Text {
-                whole,
                 rest,
                 keeps_places,
                 path,
-            } => {
-                let bits = [u8::from(*keeps_places)];
-                [b"T", &whole.0[..], &bits, &rest.0, path].concat()
-            }
+            } => [b"T", &rest.0[..], &[u8::from(*keeps_places)], path].concat(),
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
             Condition::Nothing(path) => [b"E", *path].concat(),
@@ -505,8 +497,7 @@ mod tests {
         for condition in [
             Condition::File(digest, b"a.c"),
             Condition::Text {
-                whole: digest,
-                rest: Digest([8; 32]),
+                rest: digest,
                 keeps_places: true,
                 path: b"a.h",
             },

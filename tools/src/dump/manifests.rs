@@ -195,7 +195,6 @@ fn shown(condition: &Condition<'_>) -> Shown {
             rest,
             keeps_places,
             path,
-            ..
         } => {
             let kind = match keeps_places {
                 true => "text, in its places",

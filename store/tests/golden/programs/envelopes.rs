@@ -115,7 +115,7 @@ impl Programs {
             let condition = self.name(*name);
             match condition[0] {
                 b'F' => &condition[33..],
-                b'T' => &condition[66..],
+                b'T' => &condition[34..],
                 kind => panic!("a file's condition of kind {kind}"),
             }
         });
@@ -234,7 +234,7 @@ impl Programs {
                 let condition = self.name(*name);
                 match condition[0] {
                     b'F' | b'L' => assert!(condition.len() > 33),
-                    b'T' => assert!(condition.len() > 66 && condition[33] <= 1),
+                    b'T' => assert!(condition.len() > 34 && condition[33] <= 1),
                     b'A' | b'G' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
                     b'D' => assert_eq!(condition.last(), Some(&0)),
                     b'N' => assert!(condition.len() > 3),

@@ -7,7 +7,7 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
-use super::comments::{self, Keeps};
+use super::comments::Keeps;
 use super::inputs::{self, Inputs, Listing};
 use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
@@ -63,6 +63,7 @@ pub struct Question<'a> {
 struct Source {
     path: Vec<u8>,
     digest: Digest,
+    metadata: Metadata,
     bytes: Vec<u8>,
     number: TextNumber,
 }
@@ -251,13 +252,17 @@ impl Finder<'_> {
         let is_source_text = self.question.care != Care::Bytes && !is_of_system(path);
         let number = self.lines.begin(&text, is_source_text);
         if self.question.care != Care::Bytes && may_be_once_quickly(&text) {
-            let rest = comments::digest(&text, Keeps::Order).unwrap_or(digest);
-            self.once.entry(rest).or_default().insert(id);
+            let rest = self.rest(&metadata, &text, Keeps::Order);
+            self.once
+                .entry(rest.unwrap_or(digest))
+                .or_default()
+                .insert(id);
         }
         match is_source_text {
             true => self.sources.push(Source {
                 path: path.to_vec(),
                 digest,
+                metadata: metadata.clone(),
                 bytes: text.clone(),
                 number,
             }),
@@ -284,6 +289,12 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// The digest of an input's text without comments, if it has one. `text` are its bytes.
+    fn rest(&self, metadata: &Metadata, text: &[u8], keeps: Keeps) -> Option<Digest> {
+        let Question { inputs, start, .. } = *self.question;
+        inputs.rest_of(metadata, text, keeps, start)
+    }
+
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
     fn texts_of_sources(&mut self) {
         let matter = self.lines.matter();
@@ -293,17 +304,17 @@ impl Finder<'_> {
                 Care::Places | Care::Bytes => Keeps::Places,
             };
             // With other comments it could become equal to one that says the same.
+            let rest = |keeps| self.rest(&source.metadata, &source.bytes, keeps);
             let may_become_another = may_be_once_quickly(&source.bytes)
-                && comments::digest(&source.bytes, Keeps::Order)
+                && rest(Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
             let rest = match may_become_another {
                 true => None,
-                false => comments::digest(&source.bytes, keeps),
+                false => rest(keeps),
             };
             let condition = match rest {
                 Some(rest) => Condition::Text {
-                    whole: source.digest,
                     rest,
                     keeps_places: keeps == Keeps::Places,
                     path: &source.path,
@@ -740,8 +751,6 @@ pub struct Checker<'a> {
     inputs: &'a Inputs,
     search: Vec<&'a [u8]>,
     places: Places,
-    /// A source of which only comments are others than they were.
-    pub other_comments: Option<Vec<u8>>,
 }
 
 impl<'a> Checker<'a> {
@@ -755,7 +764,6 @@ impl<'a> Checker<'a> {
                 false => search.split(|byte| *byte == 0).collect(),
             },
             places: Places::default(),
-            other_comments: None,
         }
     }
 
@@ -770,7 +778,6 @@ impl<'a> Checker<'a> {
                 metadata.is_file() && self.inputs.file(place, &metadata) == Some(*digest)
             }
             Condition::Text {
-                whole,
                 rest,
                 keeps_places,
                 path,
@@ -779,24 +786,11 @@ impl<'a> Checker<'a> {
                 let Ok(metadata) = fs::metadata(place) else {
                     return false;
                 };
-                if !metadata.is_file() {
-                    return false;
-                }
-                let found = self.inputs.file(place, &metadata);
-                if found.is_none() || found == Some(*whole) {
-                    return found.is_some();
-                }
                 let keeps = match keeps_places {
                     true => Keeps::Places,
                     false => Keeps::Order,
                 };
-                let text = self.inputs.read(place, &metadata);
-                let is_so = text
-                    .is_some_and(|(_, text)| comments::digest(&text, keeps).as_ref() == Some(rest));
-                if is_so {
-                    self.other_comments = Some(path.to_vec());
-                }
-                is_so
+                metadata.is_file() && self.inputs.rest(place, &metadata, keeps) == Some(*rest)
             }
             Condition::Listing(digest, path) => {
                 let place = inputs::path(path);

@@ -13,8 +13,6 @@ const MOST_OF_NAME: usize = (COUNTER - 2) * 8;
 
 /// Compiles that were not done, because the repository had what they would make.
 pub const HITS: &str = "hit";
-/// Those of them in whose inputs only comments were others.
-pub const OTHER_COMMENTS: &str = "of these: only comments are others";
 /// Compiles that nobody had done before.
 pub const NEW: &str = "miss: not compiled before";
 /// Compiles whose inputs are others than before.

@@ -7,6 +7,7 @@
 //! The memory is a table that is mapped by all processes at once, without a lock: an entry has a check, and one that two processes
 //! write at once is none.
 
+use super::comments::{self, Keeps};
 use super::shared::{Words, hash};
 use format_spec::digest::Digest;
 use std::ffi::OsStr;
@@ -34,6 +35,16 @@ impl State {
     /// Its words: device, inode, size, time of modification, time of change.
     pub fn words(&self) -> [u64; 5] {
         self.0
+    }
+
+    /// What stands for this state where it is about the text without comments. (No device has such a number.)
+    fn without_comments(self, keeps: Keeps) -> State {
+        let State(mut words) = self;
+        words[0] |= match keeps {
+            Keeps::Order => 1 << 62,
+            Keeps::Places => 1 << 63,
+        };
+        State(words)
     }
 
     /// The state that `metadata` is of.
@@ -159,6 +170,35 @@ impl Inputs {
             self.remember(&state, &digest);
         }
         Some((digest, bytes))
+    }
+
+    /// The digest of a source's text without comments; `None` if it cannot be read, or has none. `metadata` is the file's.
+    pub fn rest(&self, path: &Path, metadata: &Metadata, keeps: Keeps) -> Option<Digest> {
+        if let Some(known) = self.known(&State::of(metadata).without_comments(keeps)) {
+            return Some(known);
+        }
+        let before = now();
+        let (_, text) = self.read(path, metadata)?;
+        self.rest_of(metadata, &text, keeps, before)
+    }
+
+    /// The same for a file in the state that `metadata` is of, whose bytes are `text`; they were read after `before`.
+    pub fn rest_of(
+        &self,
+        metadata: &Metadata,
+        text: &[u8],
+        keeps: Keeps,
+        before: u64,
+    ) -> Option<Digest> {
+        let state = State::of(metadata).without_comments(keeps);
+        if let Some(known) = self.known(&state) {
+            return Some(known);
+        }
+        let digest = comments::digest(text, keeps)?;
+        if state.0[4].saturating_add(SETTLED) < before {
+            self.remember(&state, &digest);
+        }
+        Some(digest)
     }
 
     /// The digest of a directory's entries; `None` if it cannot be read.
@@ -309,6 +349,27 @@ mod tests {
         // A file that is another one by now.
         fs::write(&file, "longer").expect("written");
         assert_eq!(nowhere.file(&file, &metadata), None);
+    }
+
+    #[test]
+    fn texts_without_comments_are_remembered_apart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let inputs = Inputs::open(Some(dir.path()));
+        let file = dir.path().join("a.h");
+        fs::write(&file, "int a; // x\n\nint b;\n").expect("written");
+        let metadata = fs::metadata(&file).expect("there");
+        let of = |keeps| inputs.rest(&file, &metadata, keeps);
+        let (order, places) = (of(Keeps::Order), of(Keeps::Places));
+        assert_eq!(order, Some(Digest::of(b"int a;\nint b;\n")));
+        assert_eq!(places, Some(Digest::of(b"int a;\n\nint b;\n")));
+        // (Just written: nothing is remembered.)
+        let state = State::of(&metadata);
+        for (keeps, text) in [(Keeps::Order, "order"), (Keeps::Places, "places")] {
+            let digest = Digest::of(text.as_bytes());
+            inputs.remember(&state.without_comments(keeps), &digest);
+            assert_eq!(of(keeps), Some(digest));
+        }
+        assert_eq!(inputs.known(&state), None);
     }
 
     #[test]

@@ -332,7 +332,6 @@ impl<'a> Memo<'a> {
             .collect::<Option<_>>()?;
         let mut known: Vec<Option<bool>> = vec![None; conditions.len()];
         let mut first_reason = None;
-        let mut other_comments = None;
         for (number, result) in manifest.manifest().results.iter().enumerate() {
             let of_it: Vec<usize> = manifest
                 .manifest()
@@ -349,20 +348,12 @@ impl<'a> Memo<'a> {
                 known[**at] = Some(holds);
                 !holds
             });
-            other_comments = checker.other_comments.or(other_comments);
             match broken {
                 Some(at) => {
                     first_reason.get_or_insert_with(|| explain::broken(&conditions[*at]));
                 }
                 None => match self.take(&programs, &manifest, result) {
-                    Some(found) => {
-                        if let Some(path) = other_comments {
-                            counts.add(counts::OTHER_COMMENTS, 1);
-                            let path = inputs::path(&path).display();
-                            self.say(format_args!("{path}: only comments are others"));
-                        }
-                        return Some(found);
-                    }
+                    Some(found) => return Some(found),
                     None => {
                         let why = || "what was recorded lacks what is asked for now".to_owned();
                         first_reason.get_or_insert_with(why);

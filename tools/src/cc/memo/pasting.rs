@@ -9,6 +9,7 @@ use super::assembly::{self, Assembly};
 use super::reach;
 use super::rows::{Operand, rows};
 use super::tokens::{Lexer, Token};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
 /// In which sources something must not be made.
@@ -66,6 +67,8 @@ pub struct Pastes {
     rows: BTreeSet<Vec<Operand>>,
     /// How many parentheses are open at the start of a line.
     depth: usize,
+    /// All parts of the secrets' names: each word of each text is looked for.
+    parts: FxHashSet<Vec<u8>>,
 }
 
 impl Default for Pastes {
@@ -87,8 +90,16 @@ impl Pastes {
             reason: QUESTION,
             place: Where::All,
         });
+        let secrets: Vec<Secret> = questions.chain(known).collect();
+        let mut parts = FxHashSet::default();
+        for Secret { name, .. } in &secrets {
+            for size in 1..name.len() {
+                parts.extend(name.windows(size).map(<[u8]>::to_vec));
+            }
+        }
         Pastes {
-            secrets: questions.chain(known).collect(),
+            secrets,
+            parts,
             words: BTreeSet::new(),
             plain: BTreeSet::new(),
             rows: BTreeSet::new(),
@@ -97,9 +108,7 @@ impl Pastes {
     }
 
     fn is_part_of_name(&self, word: &[u8]) -> bool {
-        self.secrets.iter().any(|Secret { name, .. }| {
-            word.len() < name.len() && name.windows(word.len()).any(|part| part == word)
-        })
+        self.parts.contains(word)
     }
 
     /// Reads a text; `each` is given its lines, too, as reading them takes most of the time.

@@ -89,9 +89,22 @@ impl<'t> Cursor<'t> {
     }
 }
 
+/// Of each byte, whether it can be part of an identifier: texts are read byte by byte.
+const IS_PART: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let letter = byte as u8;
+        table[byte] =
+            letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'$' || letter >= 0x80;
+        byte += 1;
+    }
+    table
+};
+
 /// Whether a byte can be part of an identifier.
 pub fn is_part(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+    IS_PART[usize::from(byte)]
 }
 
 /// Whether an identifier begins and ends with this range.

@@ -47,9 +47,6 @@ impl<'t> Lexer<'t> {
     pub fn line(&mut self, line: &mut Vec<Token<'t>>) -> bool {
         line.clear();
         while let Some(&byte) = self.text.get(self.at) {
-            if self.splice() {
-                continue;
-            }
             match byte {
                 b'\n' => {
                     self.at += 1;
@@ -58,12 +55,9 @@ impl<'t> Lexer<'t> {
                     }
                 }
                 b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
+                b'\\' if self.splice() => {}
                 b'/' if self.starts_with(b"//") => self.skip_to_end_of_line(),
-                b'/' if self.starts_with(b"/*") => {
-                    let rest = &self.text[self.at + 2..];
-                    let end = memchr::memmem::find(rest, b"*/");
-                    self.at += end.map_or(rest.len() + 2, |end| end + 4);
-                }
+                b'/' if self.starts_with(b"/*") => self.skip_comment(),
                 b'"' => line.push(self.literal()),
                 b'\'' => self.skip_literal(b'\''),
                 _ if is_part(byte) => line.push(self.word()),
@@ -76,14 +70,15 @@ impl<'t> Lexer<'t> {
     fn word(&mut self) -> Token<'t> {
         let start = self.at;
         let is_number = self.text[start].is_ascii_digit();
-        while let Some(&byte) = self.text.get(self.at) {
+        loop {
+            let rest = &self.text[self.at..];
+            let end = rest.iter().position(|byte| !is_part(*byte));
+            let end = end.unwrap_or(rest.len());
+            self.at += end;
             let is_separator = is_number
-                && byte == b'\''
-                && self
-                    .text
-                    .get(self.at + 1)
-                    .is_some_and(|next| is_part(*next));
-            if !is_part(byte) && !is_separator {
+                && rest.get(end) == Some(&b'\'')
+                && rest.get(end + 1).is_some_and(|next| is_part(*next));
+            if !is_separator {
                 break;
             }
             self.at += 1;
@@ -112,11 +107,28 @@ impl<'t> Lexer<'t> {
         Token::Other(byte)
     }
 
+    /// Over a comment between `/*` and `*/`, or all that follows if it does not end.
+    fn skip_comment(&mut self) {
+        let start = self.at + 2;
+        let rest = &self.text[start..];
+        let mut ends = memchr::memchr_iter(b'/', rest).filter(|at| rest[..*at].ends_with(b"*"));
+        self.at = ends.next().map_or(self.text.len(), |at| start + at + 1);
+    }
+
+    /// To the end of a comment that begins with `//`, with the lines in which it goes on.
     fn skip_to_end_of_line(&mut self) {
-        while self.text.get(self.at).is_some_and(|byte| *byte != b'\n') {
-            if !self.splice() {
-                self.at += 1;
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                self.at = self.text.len();
+                return;
+            };
+            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+            if !line.ends_with(b"\\") {
+                self.at += end;
+                return;
             }
+            self.at += end + 1;
         }
     }
 
