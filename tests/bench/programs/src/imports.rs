@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use bumpalo::Bump;
 use linker::repository::import::{import_object, prepare};
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use store::program::Repository;
@@ -48,12 +49,9 @@ pub fn measure(subject: &Subject, directory: &Path, runs: usize) -> Result<Impor
 pub fn measure_paths(paths: &[PathBuf], directory: &Path, runs: usize) -> Result<Imports> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        for ending in [".o", ".a", ".rlib"] {
-            files.extend(repo_tests::sources::files(path, ending)?);
+        match path.is_dir() {
+            true => objects_below(path, &mut files)?,
+            false => files.push(path.clone()),
         }
     }
     let directory = directory.join("given");
@@ -84,6 +82,29 @@ pub fn measure_paths(paths: &[PathBuf], directory: &Path, runs: usize) -> Result
         }
     }
     measure_objects("given", &objects, &directory, runs)
+}
+
+/// Adds the objects and archives below a directory, in order.
+fn objects_below(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = (directory.read_dir()).with_context(|| directory.display().to_string())?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    for path in paths {
+        let is_ours = |ending| matches!(ending, "o" | "a" | "rlib");
+        if path.is_dir() && !path.is_symlink() {
+            objects_below(&path, files)?;
+        } else if path.is_file()
+            && path
+                .extension()
+                .and_then(OsStr::to_str)
+                .is_some_and(is_ours)
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn measure_objects(
