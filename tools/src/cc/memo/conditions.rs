@@ -7,11 +7,11 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
+use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::Keeps;
 use super::inputs::{self, Inputs, Listing};
 use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
-use super::places::{Places, is_absence};
 use super::questions;
 use super::scan;
 use super::text::{Form, Lookup, literal};
@@ -707,9 +707,6 @@ fn may_be_once_quickly(text: &[u8]) -> bool {
     memmem::find(text, b"once").is_some() || memmem::find(text, b"import").is_some()
 }
 
-/// Ends of the names of precompiled headers, which compilers take in place of the header.
-const PRECOMPILED: [&[u8]; 2] = [b".gch", b".pch"];
-
 /// Whether a macro's text is a name of a header, or another macro.
 fn is_name_or_word(text: &[u8]) -> bool {
     let rest = match literal(text) {
@@ -720,112 +717,4 @@ fn is_name_or_word(text: &[u8]) -> bool {
         }
     };
     rest.is_empty() || rest.starts_with(b"//") || (rest.starts_with(b"/*") && rest.ends_with(b"*/"))
-}
-
-fn inside(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    let slash: &[u8] = match directory.last() {
-        None | Some(b'/') => b"",
-        Some(_) => b"/",
-    };
-    [directory, slash, name].concat()
-}
-
-/// The file at a path; `None` if there is none that can be included: a directory is none.
-fn file_at(path: &[u8]) -> Result<Option<Metadata>, &'static str> {
-    match fs::metadata(inputs::path(path)) {
-        Ok(metadata) if metadata.is_dir() => Ok(None),
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if is_absence(&error) => Ok(None),
-        Err(_) => Err("a place for headers cannot be looked at"),
-    }
-}
-
-/// Whether there is nothing at a path, not even a link that leads nowhere.
-fn is_nothing_at(path: &[u8]) -> bool {
-    let found = fs::symlink_metadata(inputs::path(path));
-    found.is_err_and(|error| is_absence(&error))
-}
-
-/// Looks conditions up.
-pub struct Checker<'a> {
-    inputs: &'a Inputs,
-    search: Vec<&'a [u8]>,
-    places: Places,
-}
-
-impl<'a> Checker<'a> {
-    /// A checker of conditions among which is `search`.
-    pub fn new(inputs: &'a Inputs, search: &'a [u8]) -> Checker<'a> {
-        let search = search.strip_suffix(&[0]).unwrap_or(search);
-        Checker {
-            inputs,
-            search: match search.is_empty() {
-                true => Vec::new(),
-                false => search.split(|byte| *byte == 0).collect(),
-            },
-            places: Places::default(),
-        }
-    }
-
-    /// Whether a condition holds.
-    pub fn holds(&mut self, condition: &Condition<'_>) -> bool {
-        match condition {
-            Condition::File(digest, path) => {
-                let place = inputs::path(path);
-                let Ok(metadata) = fs::metadata(place) else {
-                    return false;
-                };
-                metadata.is_file() && self.inputs.file(place, &metadata) == Some(*digest)
-            }
-            Condition::Text {
-                rest,
-                keeps_places,
-                path,
-            } => {
-                let place = inputs::path(path);
-                let Ok(metadata) = fs::metadata(place) else {
-                    return false;
-                };
-                let keeps = match keeps_places {
-                    true => Keeps::Places,
-                    false => Keeps::Order,
-                };
-                metadata.is_file() && self.inputs.rest(place, &metadata, keeps) == Some(*rest)
-            }
-            Condition::Listing(digest, path) => {
-                let place = inputs::path(path);
-                let Ok(metadata) = fs::metadata(place) else {
-                    return false;
-                };
-                self.inputs.listing(place, &metadata) == Some(*digest)
-            }
-            Condition::Absent(path) | Condition::NotListed(path) => self.is_absent(path),
-            Condition::Nothing(path) => self.places.is_empty(path) || is_nothing_at(path),
-            Condition::NotPrecompiled(path) => {
-                self.places.is_empty(path)
-                    || PRECOMPILED.iter().all(|end| {
-                        let precompiled = [*path, end].concat();
-                        is_nothing_at(&precompiled)
-                    })
-            }
-            Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),
-            Condition::Search(_) => true,
-            Condition::Variable(text) => {
-                let end = memchr::memchr(b'=', text);
-                let name = &text[..end.unwrap_or(text.len())];
-                let value = end.map(|end| OsStr::from_bytes(&text[end + 1..]));
-                std::env::var_os(OsStr::from_bytes(name)).as_deref() == value
-            }
-            Condition::NotFound { first, count, name } => {
-                let (first, count) = (usize::from(*first), usize::from(*count));
-                first + count <= self.search.len()
-                    && (first..first + count)
-                        .all(|number| self.is_absent(&inside(self.search[number], name)))
-            }
-        }
-    }
-
-    fn is_absent(&mut self, path: &[u8]) -> bool {
-        self.places.is_empty(path) || matches!(file_at(path), Ok(None))
-    }
 }

@@ -14,7 +14,7 @@ mod sources;
 
 use super::import::Importer;
 use super::invocation::{Asked, Invocation};
-use super::memo::conditions::Checker;
+use super::memo::checker::Checker;
 use super::memo::counts::{self, Counts};
 use super::memo::inputs::{self, Inputs};
 use super::memo::{bundle, depfile, explain, key, shared};
