@@ -42,6 +42,19 @@ fn comments_and_blank_lines() {
 }
 
 #[test]
+fn fat_objects() {
+    Memo::two(|it| {
+        let mut it = Memo::new(it.compiler.clone(), it.source);
+        it.environment.push(("REPO_CC_FAT".into(), "1".into()));
+        let words = it.words(&["-O2"]);
+        it.compile(&words);
+        it.scratch.write(it.source, below_a_comment(SOURCE));
+        // (The object that is left is compared with what the compiler makes.)
+        it.hit(&words);
+    });
+}
+
+#[test]
 fn debug_information_has_lines() {
     Memo::each(|it| {
         let words = it.words(&["-g", "-O1"]);
