@@ -289,9 +289,9 @@ fn a_precompiled_header_behind_a_macro() {
         let text = "#define S(x) <x>\n#define N(x) S(x.h)\n#include N(second)\nint s = SECOND;\n";
         it.scratch.write(it.source, text);
         let words = it.words(&[]);
-        // gcc takes it without saying so.
-        it.never(&words);
-        // One that was made of another header.
+        // What is included first is known from the preprocessor.
+        it.miss(&words);
+        // One that was made of another header: gcc takes it without saying so.
         let old = fs::read(it.scratch.join("inc/second.h")).expect("there");
         it.scratch.write("inc/second.h", "#define SECOND 33\n");
         let header = match it.source {
@@ -303,10 +303,51 @@ fn a_precompiled_header_behind_a_macro() {
         run(&mut command).ok();
         it.scratch.write("inc/second.h", old);
         it.never(&words);
+        // In a directory that is searched earlier, where there is no header.
+        let (there, earlier) = ("inc/second.h.gch", "early/second.h.gch");
+        fs::rename(it.scratch.join(there), it.scratch.join(earlier)).expect("moved");
+        it.never(&words);
+        fs::remove_file(it.scratch.join(earlier)).expect("removed");
+        it.hit(&words);
         // It is not taken where there is something before it.
         it.scratch
             .write(it.source, format!("#include \"first.h\"\n{text}"));
         it.miss(&words);
+    });
+}
+
+#[test]
+fn a_first_header_that_depends() {
+    Memo::of(&[("gcc", "a.c"), ("g++", "a.cc")], |it| {
+        // As in sqlite: of two headers before the one that is always there none is read.
+        let text = "#if X\n#include <first.h>\n#endif\n#ifdef OWN\n#define S_(x) #x\n#define S(x) S_(x)\n\
+                    # include S(OWN)\n#endif\n#include \"second.h\"\nint s = SECOND;\n";
+        it.scratch.write(it.source, text);
+        let words = it.words(&[]);
+        it.miss(&words);
+        let own = it.words(&["-DOWN=third.h"]);
+        it.miss(&own);
+        it.scratch.write("inc/third.h.gch", "");
+        it.never(&own);
+        it.hit(&words);
+        it.scratch.write("inc/second.h.gch", "");
+        it.never(&words);
+        for name in ["inc/third.h.gch", "inc/second.h.gch"] {
+            fs::remove_file(it.scratch.join(name)).expect("removed");
+        }
+        it.hit(&own);
+        // None at all.
+        it.scratch.write(
+            it.source,
+            text.replace("#include \"second.h\"\nint s = SECOND;\n", "int s;\n"),
+        );
+        it.miss(&words);
+        // A text that looks like what the preprocessor says.
+        if it.source == "a.cc" {
+            let raw = "const char *t = R\"(\n# 1 \"inc/first.h\" 1\n)\";\n";
+            it.scratch.write(it.source, format!("{raw}{text}"));
+            it.never(&words);
+        }
     });
 }
 

@@ -47,6 +47,8 @@ pub struct Question<'a> {
     pub closure: bool,
     /// Whether a precompiled header is taken where a source includes one.
     pub takes_precompiled: bool,
+    /// What the source includes first, as the preprocessor has said.
+    pub first: First,
     /// How it is known what assembly reads.
     pub assembly: Assembly,
     /// What the assembler has read, as far as it says so.
@@ -66,6 +68,18 @@ struct Source {
     metadata: Metadata,
     bytes: Vec<u8>,
     number: TextNumber,
+}
+
+/// What a source includes first: in its place gcc takes a precompiled header, and does not say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum First {
+    /// Nobody has said it.
+    #[default]
+    Unknown,
+    /// It includes nothing.
+    Nothing,
+    /// The file at this path.
+    File(Vec<u8>),
 }
 
 /// More names than this are not looked at each time.
@@ -104,6 +118,8 @@ struct Finder<'q> {
 }
 
 const PRECOMPILED_USED: &str = "a precompiled header";
+/// Why nothing is said where the name of what is included first is not known.
+pub const PERHAPS_PRECOMPILED: &str = "perhaps a precompiled header";
 const UNREADABLE: &str = "an input cannot be read";
 const CHANGED: &str = "an input was changed just now";
 const BY_MACRO: &str = "an #include of a macro that cannot be followed";
@@ -460,12 +476,17 @@ impl Finder<'_> {
         if self.question.closure {
             return Err(BY_MACRO);
         }
-        // In place of what is included first gcc takes a precompiled header, and does not say so.
-        if self.question.takes_precompiled && self.question.headers.is_empty() && !self.is_plain {
-            return Err("perhaps a precompiled header");
-        }
-        let inputs: Vec<Vec<u8>> = self.seen.iter().cloned().collect();
+        let first = match &self.question.first {
+            _ if !self.question.takes_precompiled => None,
+            _ if !self.question.headers.is_empty() || self.is_plain => None,
+            First::Unknown => return Err(PERHAPS_PRECOMPILED),
+            First::Nothing => None,
+            First::File(path) => Some(path),
+        };
+        let other = first.filter(|path| !self.seen.contains(*path));
+        let inputs: Vec<Vec<u8>> = self.seen.iter().chain(other).cloned().collect();
         for path in &inputs {
+            let is_first = Some(path) == first;
             let names = (self.question.answer.search.iter())
                 .map(|directory| inside(directory, b""))
                 .chain([Vec::new()])
@@ -480,18 +501,22 @@ impl Finder<'_> {
                     name: name.clone(),
                     only_asks: false,
                 };
-                self.look_up(place, &lookup, false)?;
+                self.look_up(place, &lookup, is_first)?;
                 let lookup = Lookup {
                     form: Form::Angled,
                     ..lookup
                 };
-                self.look_up(place, &lookup, false)?;
+                self.look_up(place, &lookup, is_first)?;
             }
             if self.conditions.len() > MOST_CONDITIONS {
                 return Err("too many headers");
             }
         }
-        Ok(())
+        // The preprocessor read another file than the compiler: not because of what is precompiled, which was looked for.
+        match other {
+            Some(_) => Err(PERHAPS_PRECOMPILED),
+            None => Ok(()),
+        }
     }
 
     fn follow(&mut self, directory: &[u8], name: &[u8]) -> Result<(), &'static str> {

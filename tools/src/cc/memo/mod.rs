@@ -549,6 +549,7 @@ impl<'a> Memo<'a> {
         };
         let mut question = conditions::Question {
             takes_precompiled: compiler.family == Family::Gcc,
+            first: conditions::First::Unknown,
             assembly: match self.language {
                 _ if self.assembled_file.is_some() => Assembly::Listed,
                 Language::Assembly | Language::RawAssembly => Assembly::Alone,
@@ -589,6 +590,7 @@ impl<'a> Memo<'a> {
                 return Err(reason.into());
             }
             question.is_dateless = answer.is_dateless;
+            question.first = answer.first;
             if answer.reads_nothing && question.assembly != Assembly::Listed {
                 question.assembly = Assembly::Plain;
             }

@@ -1,11 +1,12 @@
-//! What is in a source when all macros are replaced, as the compiler's own preprocessor says: where `##` might put `__DATE__` together, or a
-//! macro may make assembly that reads files, and nobody can say from the texts alone.
+//! What is in a source when all macros are replaced, as the compiler's own preprocessor says: where `##` might put `__DATE__` together, a
+//! macro may make assembly that reads files, or may be the name of what is included first, and nobody can say from the texts alone.
 //!
 //! The preprocessor is run again, with all that the compile was given, and with another word for the dates: where that word
 //! comes out, or the preprocessor does not like it, there is one. In directives a date is an error, but for some pragmas, which the
 //! preprocessor may leave as they are; so only those are let through that take none. Assembly stands there as the compiler gets it.
 
 use super::assembly::{self, Assembly};
+use super::conditions::{self, First};
 use super::pasting;
 use crate::cc::classify::Word;
 use crate::cc::compiler::{Family, Program};
@@ -51,12 +52,14 @@ pub struct Question<'a> {
 }
 
 /// What is known then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// There is no date.
     pub is_dateless: bool,
     /// No assembly reads a file.
     pub reads_nothing: bool,
+    /// What the source includes first.
+    pub first: First,
 }
 
 /// Whether the preprocessor can say more where this is the reason why a compile is not recorded.
@@ -67,6 +70,7 @@ pub fn may_help(reason: &str) -> bool {
         pasting::KEYWORD,
         assembly::BY_MACRO,
         assembly::READS,
+        conditions::PERHAPS_PRECOMPILED,
     ]
     .contains(&reason)
 }
@@ -105,7 +109,45 @@ pub fn ask(question: &Question<'_>) -> Answer {
         is_dateless: memmem::find(text, marker.as_bytes()).is_none()
             && are_plain(text, question.family),
         reads_nothing: question.assembly.doubt(text).is_none(),
+        first: first_included(text),
     }
+}
+
+/// What the source includes first, of what gcc has preprocessed. (It takes no precompiled header when it only preprocesses, so that the
+/// header itself is read then.)
+fn first_included(text: &[u8]) -> First {
+    const IMPLICIT: &[u8] = b"/stdc-predef.h";
+    let mut includer = &b""[..];
+    let mut at = 0;
+    while let Some(line) = text
+        .get(at..)
+        .and_then(|rest| rest.split(|byte| *byte == b'\n').next())
+    {
+        if let Some((file, flags)) = line_marker(line) {
+            let is_entered = flags.split(|byte| *byte == b' ').any(|flag| flag == b"1");
+            let is_implicit = includer == b"<command-line>" && file.ends_with(IMPLICIT);
+            if is_entered && !is_implicit {
+                // Lines of a literal may look like these, and names with escapes are others than they seem.
+                let is_literal = memmem::find(&text[..at], b"R\"").is_some();
+                return match is_literal || file.contains(&b'\\') {
+                    true => First::Unknown,
+                    false => First::File(file.to_vec()),
+                };
+            }
+            includer = file;
+        }
+        at += line.len() + 1;
+    }
+    First::Nothing
+}
+
+/// The file and the flags of a line of the preprocessor that says where the next one is from.
+fn line_marker(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = line.strip_prefix(b"# ")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = rest[digits..].strip_prefix(b" \"")?;
+    let end = memchr::memrchr(b'"', rest)?;
+    (digits > 0).then(|| (&rest[..end], &rest[end + 1..]))
 }
 
 /// Whether no pragma in what was preprocessed can have a date, or change what the preprocessor does in the compile and not here.
@@ -132,6 +174,27 @@ fn are_plain(text: &[u8], family: Family) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_included_first() {
+        const HEAD: &str = "# 0 \"a.c\"\n# 0 \"<command-line>\"\n# 1 \"/usr/include/stdc-predef.h\" 1 3 4\n\
+                            # 0 \"<command-line>\" 2\n# 1 \"a.c\"\n";
+        let first = |text: &str| first_included([HEAD, text].concat().as_bytes());
+        let file = |name: &str| First::File(name.into());
+        assert_eq!(first("int x;\n"), First::Nothing);
+        assert_eq!(first("# 9 \"b.y\"\nint x;"), First::Nothing);
+        assert_eq!(
+            first("\n# 1 \"inc/n.h\" 1\nint x;\n# 2 \"a.c\" 2\n"),
+            file("inc/n.h")
+        );
+        assert_eq!(
+            first("# 1 \"/n.h\" 1 3 4\n# 1 \"/o.h\" 1 3 4\n"),
+            file("/n.h")
+        );
+        assert_eq!(first("# 1 \"/stdc-predef.h\" 1"), file("/stdc-predef.h"));
+        assert_eq!(first("# 1 \"a\\303\\244.h\" 1\n"), First::Unknown);
+        assert_eq!(first("R\"(\n# 1 \"n.h\" 1\n)\""), First::Unknown);
+    }
 
     #[test]
     fn pragmas() {
