@@ -159,7 +159,11 @@ pub fn whole(family: Family, args: &[OsString]) -> Option<Whole> {
         () if line.asks_for_linker || line.end_of_options.is_some() => Some("-- or a question"),
         () if line.lto => Some("link-time optimization"),
         () if has(Input::Header) || has(Input::Offload) => Some("not only sources"),
-        () if line.inputs.iter().any(is_probe) => Some("a question of a configure script"),
+        () if line.inputs.iter().any(is_probe)
+            || line.output.as_deref().is_some_and(is_question) =>
+        {
+            Some("a question of a configure script")
+        }
         () if line.inputs.iter().any(|(_, name)| name == "-") => Some("standard input"),
         () if !line.languages.iter().all(is_of_a_kind) => Some("neither C, C++ nor assembly"),
         () if line.compile_only && names_outputs => Some("a dependency file of several steps"),
@@ -196,10 +200,19 @@ fn sources(
     (sources.collect(), others.collect())
 }
 
-/// Whether a source is a question of a configure script: its object is read in ways that no ticket allows (for strings that tell
-/// the order of bytes), and thrown away.
+/// Whether a file is a question of a configure script, of CMake (the object is in `cmTC_*.dir`), or of meson: its object is read in ways
+/// that no ticket allows (for strings that tell the order of bytes), thrown away, and never asked for again, as its directory has a new
+/// name each time.
 fn is_question(name: &OsStr) -> bool {
-    std::path::Path::new(name).file_stem() == Some(OsStr::new("conftest"))
+    let path = std::path::Path::new(name);
+    let mut is_in_mesons = false;
+    let is_in_questions = |directory: &OsStr| {
+        let bytes = directory.as_bytes();
+        let is_one_of_meson = is_in_mesons && bytes.starts_with(b"tmp");
+        is_in_mesons = bytes == b"meson-private";
+        is_one_of_meson || (bytes.starts_with(b"cmTC_") && bytes.ends_with(b".dir"))
+    };
+    path.file_stem() == Some(OsStr::new("conftest")) || path.iter().any(is_in_questions)
 }
 
 /// What has been read of a command line.
@@ -472,7 +485,7 @@ impl Line {
         }
         let makes_object = |input: &Input| matches!(input, Input::Source | Input::Assembly);
         let is_probe = |(_, name): &(Input, OsString)| is_question(name);
-        if self.inputs.iter().any(is_probe) {
+        if self.inputs.iter().any(is_probe) || self.output.as_deref().is_some_and(is_question) {
             return pass("a question of a configure script");
         }
         let outputs: Vec<PathBuf> = match &self.output {

@@ -252,6 +252,8 @@ fn everything_else_passes() {
         "-foffload=nvptx-none -c a.c",
         "-c conftest.c",
         "-O2 -o probe.o -c ./conftest.cpp",
+        "-o CMakeFiles/cmTC_91fe6.dir/CheckIncludeFile.c.o -c /b/CMakeFiles/CMakeScratch/TryCompile-0D4iFQ/CheckIncludeFile.c",
+        "-c /b/meson-private/tmpx1_y2/testfile.c -o /b/meson-private/tmpx1_y2/output.obj",
     ] {
         assert!(
             matches!(gcc(line), Action::PassThrough(_)),

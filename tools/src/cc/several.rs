@@ -451,6 +451,7 @@ mod tests {
             "a.c x.h -o p",
             "a.c b.f90 -o p",
             "conftest.c -o conftest",
+            "/b/meson-private/tmpx1_y2/testfile.c -o /b/meson-private/tmpx1_y2/output.exe",
             "- a.c -o p",
             "a.c --not-known-here -o p",
         ] {
