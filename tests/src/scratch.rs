@@ -76,6 +76,7 @@ impl Scratch {
         for name in [
             "REPO_LOG",
             "REPO_CC_FAT",
+            "OUT_DIR",
             "REPO_CC_BASEDIR",
             "REPO_CC_DISABLE",
             "REPO_CC_READONLY",

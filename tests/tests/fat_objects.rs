@@ -7,6 +7,7 @@ use repo_tests::require;
 use repo_tests::scratch::Scratch;
 use repo_tests::tools;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const SOURCE: &str = r#"
@@ -146,6 +147,58 @@ fn the_variable_asks_for_them_too() {
     let mut command = field.scratch.command(Binaries::get().path("repo-cc"));
     run(command.args(["--fat", "-c", "a.c", "-o", "w.o"])).ok();
     assert!(tickets::is_fat(&field.read("w.o")));
+}
+
+#[test]
+fn build_scripts_of_cargo_get_them_where_rustc_links_otherwise() {
+    let [gcc] = require!("gcc");
+    let field = Field::new(gcc, &[]);
+    let links = field.scratch.join("links");
+    fs::create_dir_all(&links).expect("a directory");
+    for name in ["cc", "repo-gcc"] {
+        let of = Binaries::get().path("repo-cc");
+        symlink(of, links.join(name)).expect("a link");
+    }
+    let script: &[(&str, &str)] = &[("OUT_DIR", "/o"), ("CARGO_CFG_UNIX", "")];
+    let path = std::env::var("PATH").expect("a path");
+    let with_links = format!("{}:{path}", links.display());
+    let ours = links.join("repo-gcc").display().to_string();
+    for (more, is_fat) in [
+        (&[][..], true),
+        (&[("RUSTC_LINKER", "gcc")], true),
+        (&[("RUSTC_LINKER", &*ours)], false),
+        (&[("PATH", &*with_links)], false),
+        (&[("PATH", &*with_links), ("RUSTC_LINKER", "gcc")], true),
+        (
+            &[("PATH", &*with_links), ("RUSTC_LINKER", "repo-gcc")],
+            false,
+        ),
+        (
+            &[(
+                "CARGO_ENCODED_RUSTFLAGS",
+                "-Copt-level=3\u{1f}-Clink-arg=-fuse-ld=repo",
+            )],
+            false,
+        ),
+        (&[("CARGO_ENCODED_RUSTFLAGS", "-Clinker=clang")], true),
+        (&[("REPO_CC_FAT", "0")], false),
+    ] {
+        let mut command = field.scratch.command(Binaries::get().path("repo-cc"));
+        for name in ["RUSTC_LINKER", "CARGO_ENCODED_RUSTFLAGS"] {
+            command.env_remove(name);
+        }
+        command
+            .envs(script.iter().copied())
+            .envs(more.iter().copied());
+        command.arg(&field.gcc).args(["-c", "a.c", "-o", "s.o"]);
+        run(&mut command).ok();
+        assert_eq!(tickets::is_fat(&field.read("s.o")), is_fat, "{more:?}");
+    }
+    // What cargo runs otherwise has one of the two.
+    let mut command = field.scratch.command(Binaries::get().path("repo-cc"));
+    command.env("OUT_DIR", "/o").arg(&field.gcc);
+    run(command.args(["-c", "a.c", "-o", "s.o"])).ok();
+    assert!(!tickets::is_fat(&field.read("s.o")));
 }
 
 #[test]

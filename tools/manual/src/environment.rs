@@ -20,6 +20,7 @@ const OF_TERMINALS: &str =
 const OF_CARGO: &str = "Cargo's and rustc's own: part of what a library of Rust is looked up by.";
 const OF_CARGO_ALL: &str =
     "Cargo's own, all that begin so: part of what a library of Rust is looked up by.";
+const FOR_BUILD_SCRIPTS: &str = "Cargo's own, for build scripts: if neither the linker that cargo was told of nor cc on PATH lead to repo-cc or repo-ld, what they compile becomes fat objects, unless REPO_CC_FAT is set.";
 const ASKS_FOR_MORE: &str =
     "The compilers' own: while it is set, every compile is done, whole, and none is recorded.";
 
@@ -314,6 +315,16 @@ pub const VARIABLES: &[Variable] = &[
         name: "OUT_DIR",
         readers: &["cc"],
         meaning: OF_CARGO,
+    },
+    Variable {
+        name: "RUSTC_LINKER",
+        readers: &["cc"],
+        meaning: FOR_BUILD_SCRIPTS,
+    },
+    Variable {
+        name: "CARGO_ENCODED_RUSTFLAGS",
+        readers: &["cc"],
+        meaning: FOR_BUILD_SCRIPTS,
     },
     Variable {
         name: "RUSTC_BOOTSTRAP",

@@ -15,6 +15,7 @@
 //! been stored. Where anything is doubtful or fails, the object stays.
 
 mod archiver;
+mod cargo;
 mod classify;
 pub mod cli;
 mod compile;
@@ -108,7 +109,7 @@ pub fn main() -> ExitCode {
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
-        fat: options.fat || switches::is_set(FAT_VARIABLE),
+        fat: options.fat || wants_fat(&ourselves),
         is_temporary: options.temporary,
         pruning: Wish::read(options.verify, options.explain),
         log: &log,
@@ -120,6 +121,14 @@ pub fn main() -> ExitCode {
     hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
     let Err((code, message)) = invocation.carry_out(&ourselves, &asked);
     fail(code, &message)
+}
+
+/// Whether objects are to be fat without an option: the variable says so, or it does not, and another linker will get them.
+fn wants_fat(ourselves: &Ourselves) -> bool {
+    match env::var_os(FAT_VARIABLE) {
+        Some(_) => switches::is_set(FAT_VARIABLE),
+        None => cargo::links_by_another(ourselves),
+    }
 }
 
 /// Says why, and gives the exit code.
