@@ -337,6 +337,30 @@ fn launchers_and_unknown_programs() {
         "ccache\ngcc: -ffunction-sections -fdata-sections -c a.c\n"
     );
     assert_eq!(command(&["tool", "-c", "a.c"]), "tool: -c a.c\n");
+    // Who is a launcher, and in CC as well: build systems look for the path of what is called in CC.
+    for name in ["links/gcc", "one/repo-gcc"] {
+        let link = scratch.join(name);
+        fs::create_dir(link.parent().expect("a directory")).expect("made");
+        symlink(repo_cc(), link).expect("a link");
+    }
+    let [own, link, one] = [
+        repo_cc().to_owned(),
+        scratch.join("links/gcc"),
+        scratch.join("one/repo-gcc"),
+    ];
+    let [own, link, one] = [&own, &link, &one].map(|path| path.to_str().expect("UTF-8"));
+    for words in [
+        &[own, "gcc", "-c", "a.c"][..],
+        &["--verbose", own, "--log", "log", "gcc", "-c", "a.c"],
+        &[link, "-c", "a.c"],
+        &[one, "-c", "a.c"],
+    ] {
+        assert_eq!(
+            command(words),
+            "gcc: -ffunction-sections -fdata-sections -c a.c\n",
+            "{words:?}"
+        );
+    }
     symlink("gcc", scratch.join("bin/mycompiler")).expect("a link");
     assert_eq!(
         command(&["mycompiler", "-c", "a.c"]),

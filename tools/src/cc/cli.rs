@@ -6,7 +6,7 @@
 //! of tools that take only the first word of `CC`, it is `cc`.
 
 use super::classify::has_suffix_of_input;
-use super::compiler::{Name, behind_one_word};
+use super::compiler::{Name, OWN_NAME, behind_one_word};
 use super::tool::Tool;
 use clap::{Parser, ValueHint};
 use std::ffi::{OsStr, OsString};
@@ -102,7 +102,31 @@ pub struct Options {
 
 /// Reads the words that this process was started with. Ends the process for
 /// `--help`, `--version` and wrong options, as clap does.
+///
+/// Who has us in `CC` and as a launcher calls us twice in one command: that is one call, with the options of both.
 pub fn read(words: impl IntoIterator<Item = OsString>) -> Options {
+    let mut options = read_once(words);
+    let is_own = |word: &OsString| {
+        let name = Path::new(word).file_name();
+        name == Some(OsStr::new(OWN_NAME)) || behind_one_word(word).is_some()
+    };
+    while options.install_links.is_none() && options.command.first().is_some_and(is_own) {
+        let inner = read_once(options.command);
+        options = Options {
+            repo: inner.repo.or(options.repo),
+            log: inner.log.or(options.log),
+            verbose: options.verbose || inner.verbose,
+            fat: options.fat || inner.fat,
+            temporary: options.temporary || inner.temporary,
+            explain: options.explain || inner.explain,
+            verify: options.verify || inner.verify,
+            ..inner
+        };
+    }
+    options
+}
+
+fn read_once(words: impl IntoIterator<Item = OsString>) -> Options {
     let mut words = words.into_iter();
     let own_name = words.next().unwrap_or_default();
     let rest: Vec<OsString> = words.collect();
@@ -236,6 +260,20 @@ mod tests {
         assert_eq!(options.command, words("gcc --verbose -c a.c"));
         let options = read(words("repo-clang++ -v"));
         assert_eq!(options.command, words("clang++ -v"));
+    }
+
+    #[test]
+    fn two_of_us_are_one() {
+        let options = read(words("repo-cc --fat /bin/repo-cc --repo r g++ -c a.cc"));
+        assert_eq!(options.command, words("g++ -c a.cc"));
+        assert!(options.fat && options.repo == Some("r".into()));
+        let options = read(words("repo-cc --repo r /bin/repo-g++ --fat"));
+        assert_eq!(options.command, words("g++ --fat"));
+        assert!(!options.fat && options.repo == Some("r".into()));
+        let options = read(words("repo-cc repo-cc repo-cc -c a.c"));
+        assert_eq!(options.command, words("cc -c a.c"));
+        let options = read(words("repo-cc --show-stats"));
+        assert!(options.show_stats && options.command.is_empty());
     }
 
     #[test]

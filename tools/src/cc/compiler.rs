@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub const CHOSEN_VARIABLE: &str = "REPO_CC_CHOSEN";
 
 /// The name of this program, which looks like a compiler's with a prefix.
-const OWN_NAME: &str = "repo-cc";
+pub const OWN_NAME: &str = "repo-cc";
 
 /// The names of links to this program that stand for `repo-cc` and a compiler in one word, for tools that take all of
 /// `CC` for the name of one program. Each is that of the compiler behind [`OWN_PREFIX`].
@@ -191,13 +191,29 @@ impl Ourselves {
         env::join_paths(self.chosen.iter().map(PathBuf::as_path).chain([compiler])).ok()
     }
 
+    /// Whether `candidate` is this program, or another copy of it.
+    fn is_us(&self, candidate: &Path, metadata: &fs::Metadata) -> bool {
+        Some((metadata.dev(), metadata.ino())) == self.identity
+            || fs::canonicalize(candidate)
+                .is_ok_and(|path| path.file_name() == Some(OsStr::new(OWN_NAME)))
+    }
+
     /// Whether `candidate` is this program (or another copy of it), or has
     /// been chosen by an outer instance already.
     fn is_ours(&self, candidate: &Path, metadata: &fs::Metadata) -> bool {
-        Some((metadata.dev(), metadata.ino())) == self.identity
-            || self.chosen.iter().any(|chosen| chosen == candidate)
-            || fs::canonicalize(candidate)
-                .is_ok_and(|path| path.file_name() == Some(OsStr::new(OWN_NAME)))
+        self.is_us(candidate, metadata) || self.chosen.iter().any(|chosen| chosen == candidate)
+    }
+
+    /// The name of a compiler alone where its path is that of one of our links (a build system found it on `PATH`, and has us as a
+    /// launcher, too): it is looked for as the link would.
+    pub fn without_link(&self, program: OsString) -> OsString {
+        let path = Path::new(&program);
+        let is_path = program.as_bytes().contains(&b'/');
+        let is_link = || executable(path).is_some_and(|metadata| self.is_us(path, &metadata));
+        match path.file_name() {
+            Some(name) if is_path && Name::parse(name).is_some() && is_link() => name.to_owned(),
+            _ => program,
+        }
     }
 
     /// The file that running `program` means: a path as it is, a name as the

@@ -55,6 +55,7 @@ impl Invocation {
     pub fn find(command: Vec<OsString>, ourselves: &Ourselves) -> Result<Invocation, (u8, String)> {
         let mut words = command.into_iter();
         let name = words.next().unwrap_or_default();
+        let name = ourselves.without_link(name);
         let mut args: Vec<OsString> = words.collect();
         let not_found = |name: &OsStr, error| {
             let name = name.to_string_lossy();
