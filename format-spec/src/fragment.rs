@@ -272,9 +272,9 @@ impl BodyCheck {
 pub enum TargetKind {
     /// A global or weak symbol, by name. Bound through the compilation.
     Global = 0,
-    /// A local symbol of the translation unit, by name. Bound through the compilation.
+    /// A local symbol of the translation unit, by its [`local_name`]. Bound through the compilation.
     Local = 1,
-    /// Another section of the translation unit, named by the first symbol
+    /// Another section of the translation unit, named by the [`local_name`] of the first symbol
     /// defined in it (or, where no symbol is, by its section name: debug
     /// sections, and sections of an object that was not split). Bound through the
     /// compilation to a section symbol.
@@ -287,6 +287,19 @@ pub enum TargetKind {
     Section = 4,
     /// A mergeable piece: `value` is its [`PieceId`](crate::ids::PieceId).
     Piece = 5,
+}
+
+/// The name by which a fragment knows a local symbol: without the number that compilers put behind a dot to tell symbols of one name apart
+/// (`__func__.7`, `f.constprop.0`), which changes with whatever comes before. The dot stays, so that no other name is meant.
+pub fn local_name(name: &[u8]) -> &[u8] {
+    let digits = (name.iter().rev())
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (start, number) = name.split_at(name.len() - digits);
+    match start {
+        [_, .., b'.'] if !number.is_empty() => start,
+        _ => name,
+    }
 }
 
 /// What fixups of a fragment refer to: a [`TargetKind`] in the low 3 bits, and by kind a [`NameId`], a
@@ -521,6 +534,23 @@ pub const FIXUP_CIE: u32 = 0xff;
 mod tests {
     use super::*;
     use std::mem::offset_of;
+
+    #[test]
+    fn numbers_of_local_names() {
+        for (name, short) in [
+            ("__func__.12", "__func__."),
+            ("f.constprop.0", "f.constprop."),
+            ("a.1.2", "a.1."),
+            ("f.cold", "f.cold"),
+            ("a12", "a12"),
+            ("a.", "a."),
+            (".7", ".7"),
+            ("7", "7"),
+            ("", ""),
+        ] {
+            assert_eq!(local_name(name.as_bytes()), short.as_bytes());
+        }
+    }
 
     #[test]
     fn records_have_the_sizes_and_offsets_of_the_specification() {

@@ -185,3 +185,72 @@ fn with_debug_information_compilations_are_differences_too() {
         assert_eq!(differences, number, "{what}");
     }
 }
+
+/// How many definitions there are.
+fn definitions(scratch: &Scratch) -> usize {
+    let repository = Repository::open_read_only(&scratch.repository()).expect("a repository");
+    let programs = repository.programs().expect("a snapshot");
+    programs
+        .records(format_spec::program::Index::Fragments)
+        .count()
+}
+
+/// A function that says its name (which gcc keeps as `__func__.0`, `__func__.1`, …), counts in a variable of its own, and calls one that
+/// gcc makes anew for it.
+fn speaker(name: &str) -> String {
+    format!(
+        "static __attribute__((noinline)) int of_{name}(int a, int b) {{ return ext(b ? a : -a, \"{name}\"); }}\n\
+         int {name}(int n) {{ static int calls = 7; calls += n; return ext(calls, __func__) + of_{name}(n, 0); }}\n"
+    )
+}
+
+#[test]
+fn numbers_that_compilers_give_to_locals_count_for_nothing() {
+    for family in [Family::Gcc, Family::Clang] {
+        let Some(toolchain) = Toolchain::plain(family) else {
+            continue;
+        };
+        let scratch = Scratch::new();
+        let text = |names: &[&str]| {
+            let speakers: String = names.iter().map(|name| speaker(name)).collect();
+            format!("int ext(int, const char *);\n{speakers}")
+        };
+        let few: Vec<String> = (0..12).map(|number| format!("speaker{number}")).collect();
+        let mut names: Vec<&str> = few.iter().map(String::as_str).collect();
+        let through = toolchain.through_repository(Binaries::get());
+        let compile = |names: &[&str]| {
+            scratch.write("a.c", text(names));
+            let mut command = through.command(&scratch, Language::C);
+            run(command.args(["-O2", "-c", "a.c", "-o", "a.o"])).ok();
+            definitions(&scratch)
+        };
+        let before = compile(&names);
+        names.insert(0, "first");
+        let after = compile(&names);
+        // The functions and variables of the one that was added, and their frame descriptions.
+        assert!(after - before <= 6, "{before}, then {after}");
+        // Each still says its own name, and counts in its own variable.
+        let calls: String = (names.iter())
+            .map(|name| format!("printf(\"%d %d\\n\", {name}(1), {name}(10));"))
+            .collect();
+        let declared: String = names.iter().map(|it| format!("int {it}(int);")).collect();
+        scratch.write(
+            "main.c",
+            format!(
+                "#include <stdio.h>\n{declared}\nint ext(int n, const char *s) {{ printf(\"%s %d\\n\", s, n); return n; }}\n\
+                 int main(void) {{ {calls} return 0; }}\n"
+            ),
+        );
+        let mut plain = toolchain.command(&scratch, Language::C);
+        run(plain.args(["-O2", "main.c", "a.c", "-o", "plain"])).ok();
+        let mut ours = through.command(&scratch, Language::C);
+        ours.arg(format!("-B{}", linker_directory(&scratch).display()));
+        run(ours.args(["-O2", "main.c", "a.o", "-o", "ours"])).ok();
+        let [plain, ours] =
+            ["plain", "ours"].map(|name| run(&mut scratch.command(scratch.join(name))).ok().text());
+        assert_eq!(plain, ours);
+        let mut shown = scratch.command(Binaries::get().path("repo-dump"));
+        let shown = run(shown.args(["fragments", "calls"])).ok().text();
+        assert!(shown.contains("speaker"), "{shown}");
+    }
+}

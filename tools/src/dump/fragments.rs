@@ -7,7 +7,9 @@ use super::model::{Likeness, Model, Usage, best_name, flag_letters, source_name}
 use super::output::{Text, View, grouped, hex, hex_dump};
 use anyhow::{Context, Result, bail};
 use format_spec::digest::Digest;
-use format_spec::fragment::{FIXUP_CIE, SectionKind, SectionRecord, TargetKind, WideFixupRecord};
+use format_spec::fragment::{
+    FIXUP_CIE, SectionKind, SectionRecord, TargetKind, WideFixupRecord, local_name,
+};
 use format_spec::ids::{Address, NameId};
 use format_spec::program::Index;
 use linker::elf::x86_64::reloc;
@@ -346,6 +348,11 @@ fn referrers(
     tickets: &HashMap<Address, Vec<String>>,
 ) -> Result<Vec<Referrer>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut local_names = Vec::with_capacity(names.len());
+    for name in names {
+        let name = model.programs.name(*name)?;
+        local_names.extend(model.programs.find_name(local_name(name))?);
+    }
     // By fragment: whether it does, by a global name or the content, and by a local name.
     let mut known: HashMap<Address, [bool; 2]> = HashMap::new();
     for compilation in model.compilations() {
@@ -359,7 +366,7 @@ fn referrers(
             let [anywhere, here] = match known.get(&member.fragment) {
                 Some(known) => *known,
                 None => {
-                    let does = refers(model, member.fragment, address, names)?;
+                    let does = refers(model, member.fragment, address, [names, &local_names])?;
                     known.insert(member.fragment, does);
                     does
                 }
@@ -388,15 +395,21 @@ fn referrers(
         .collect())
 }
 
-/// Whether a fragment refers to another: by a global name or its content, and by a local name.
-fn refers(model: &Model<'_>, from: Address, to: Address, names: &[NameId]) -> Result<[bool; 2]> {
+/// Whether a fragment refers to another: by a global name or its content, and by a local name. `names` are these, and those by which
+/// fragments know local symbols.
+fn refers(
+    model: &Model<'_>,
+    from: Address,
+    to: Address,
+    names: [&[NameId]; 2],
+) -> Result<[bool; 2]> {
     let view = model.programs.fragment(from)?;
     let mut refers = [false; 2];
     for target in view.targets() {
-        let is_name = || names.contains(&NameId(target.value()));
+        let is_among = |names: &[NameId]| names.contains(&NameId(target.value()));
         match target.kind() {
-            Some(TargetKind::Global) => refers[0] |= is_name(),
-            Some(TargetKind::Local | TargetKind::OwnNamed) => refers[1] |= is_name(),
+            Some(TargetKind::Global) => refers[0] |= is_among(names[0]),
+            Some(TargetKind::Local | TargetKind::OwnNamed) => refers[1] |= is_among(names[1]),
             Some(TargetKind::OwnAnonymous) => {
                 let address = view.anonymous().get(target.value() as usize);
                 refers[0] |= address == Some(&to);

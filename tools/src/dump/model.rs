@@ -53,6 +53,15 @@ impl<'s> Model<'s> {
         })
     }
 
+    /// The name by which a fragment knows a local symbol. For one that had a number a star stands in its place.
+    fn local_name(&self, target: &TargetRecord) -> Result<String> {
+        let mut name = self.name(NameId(target.value()))?;
+        if name.ends_with('.') {
+            name.push('*');
+        }
+        Ok(name)
+    }
+
     /// What a target of a fragment's fixups is, as text; `suffix` as in
     /// [`Model::section_name`].
     pub fn target(
@@ -62,8 +71,9 @@ impl<'s> Model<'s> {
         suffix: Option<NameId>,
     ) -> Result<String> {
         Ok(match target.kind() {
-            Some(TargetKind::Global | TargetKind::Local) => self.name(NameId(target.value()))?,
-            Some(TargetKind::OwnNamed) => format!("({})", self.name(NameId(target.value()))?),
+            Some(TargetKind::Global) => self.name(NameId(target.value()))?,
+            Some(TargetKind::Local) => self.local_name(target)?,
+            Some(TargetKind::OwnNamed) => format!("({})", self.local_name(target)?),
             Some(TargetKind::OwnAnonymous) => {
                 match fragment.anonymous().get(target.value() as usize) {
                     Some(&address) => {

@@ -15,7 +15,9 @@ use super::merge;
 use super::names;
 use super::plan::{Content, EntryRef, NONE, Plan};
 use bumpalo::Bump;
-use format_spec::fragment::{FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
+use format_spec::fragment::{
+    FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, WideFixupRecord, local_name,
+};
 use format_spec::program::{CompilationHeader, SymbolRecord};
 use hashbrown::HashTable;
 use object::LittleEndian as LE;
@@ -221,6 +223,15 @@ impl<'i, 'a> Emitter<'i, 'a> {
         let name = self.name(self.input.symbol(symbol).name);
         self.symbol_names[symbol as usize] = Some(name);
         name
+    }
+
+    /// The name by which a fragment knows a symbol that is local, or the first of a section.
+    fn local_name(&mut self, symbol: u32) -> Name {
+        let name = self.input.symbol(symbol).name;
+        match local_name(name) {
+            short if short.len() < name.len() => self.name(short),
+            _ => self.symbol_name(symbol),
+        }
     }
 
     fn fragment(&mut self, number: u32) -> Result<(), SplitError> {
@@ -555,11 +566,10 @@ impl<'i, 'a> Emitter<'i, 'a> {
         match key {
             Key::Symbol(number) => {
                 let symbol = self.input.symbol(number);
-                let name = self.symbol_name(number);
                 let target = if symbol.is_local() {
-                    Target::Local(name)
+                    Target::Local(self.local_name(number))
                 } else {
-                    Target::Global(name)
+                    Target::Global(self.symbol_name(number))
                 };
                 Some((target, Bound::Symbol(number)))
             }
@@ -573,7 +583,7 @@ impl<'i, 'a> Emitter<'i, 'a> {
                     Target::OwnAnonymous(other)
                 } else {
                     Target::OwnNamed(match self.input.first_symbol[index] {
-                        Some(symbol) => self.symbol_name(symbol),
+                        Some(symbol) => self.local_name(symbol),
                         None => self.name(self.input.section(section).name),
                     })
                 };
