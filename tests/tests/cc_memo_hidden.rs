@@ -336,6 +336,16 @@ fn a_first_header_that_depends() {
             fs::remove_file(it.scratch.join(name)).expect("removed");
         }
         it.hit(&own);
+        // In the working directory, of which gcc says `./` in one place and not in the other.
+        it.scratch.write("here.h", "int here;\n");
+        it.scratch.write(
+            it.source,
+            "#define S(x) <x>\n#if 1\n#include S(here.h)\n#endif\nint *s = &here;\n",
+        );
+        let here = it.words(&["-I."]);
+        it.miss(&here);
+        it.scratch.write("here.h.gch", "");
+        it.never(&here);
         // None at all.
         it.scratch.write(
             it.source,

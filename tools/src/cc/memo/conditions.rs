@@ -481,12 +481,13 @@ impl Finder<'_> {
             _ if !self.question.headers.is_empty() || self.is_plain => None,
             First::Unknown => return Err(PERHAPS_PRECOMPILED),
             First::Nothing => None,
-            First::File(path) => Some(path),
+            First::File(path) => Some(as_in_dependency_files(path)),
         };
         let other = first.filter(|path| !self.seen.contains(*path));
-        let inputs: Vec<Vec<u8>> = self.seen.iter().chain(other).cloned().collect();
+        let mut inputs: Vec<Vec<u8>> = self.seen.iter().cloned().collect();
+        inputs.extend(other.map(<[u8]>::to_vec));
         for path in &inputs {
-            let is_first = Some(path) == first;
+            let is_first = Some(&path[..]) == first;
             let names = (self.question.answer.search.iter())
                 .map(|directory| inside(directory, b""))
                 .chain([Vec::new()])
@@ -730,6 +731,15 @@ fn is_of_system(path: &[u8]) -> bool {
 /// Whether a file may say that it is to be read once only, as far as a glance tells.
 fn may_be_once_quickly(text: &[u8]) -> bool {
     memmem::find(text, b"once").is_some() || memmem::find(text, b"import").is_some()
+}
+
+/// A path as gcc has it in dependency files: without `./` before it.
+fn as_in_dependency_files(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b"./") {
+        let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+        path = &rest[slashes..];
+    }
+    path
 }
 
 /// Whether a macro's text is a name of a header, or another macro.
