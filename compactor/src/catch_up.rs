@@ -9,7 +9,7 @@
 //! ([`Durability::Durable`]) is so in any case.
 
 use crate::brake::{Brake, Hold};
-use crate::copying::copy_compilations;
+use crate::copying::{Parts, copy_compilations};
 use crate::damage::Damaged;
 use crate::new_file::{NewFile, Swapped};
 use crate::observer::{Observer, Silent};
@@ -241,7 +241,8 @@ fn copy_added<'s>(
     trace: &mut Trace,
 ) -> Result<()> {
     let snapshot = programs.snapshot();
-    let mut copier = trace.copier(new, Durability::Lazy)?;
+    let copier = trace.copier(new, Durability::Lazy)?;
+    let parts = Parts::default();
     let (mut compilations, mut files) = (Vec::new(), Vec::new());
     for addition in snapshot.additions_since(seen) {
         let Appended::Record { index, record } = addition? else {
@@ -263,14 +264,9 @@ fn copy_added<'s>(
         }
     }
     let mut damaged = Damaged::default();
-    copy_compilations(
-        programs,
-        &compilations,
-        &mut copier,
-        &mut damaged,
-        &Silent,
-        threads,
-    )?;
+    let work = (&Silent as &dyn Observer, threads);
+    let mut copier =
+        copy_compilations(programs, &compilations, copier, &parts, &mut damaged, work)?;
     if let Some(error) = damaged.into_first() {
         return Err(error.into());
     }
@@ -292,6 +288,6 @@ fn copy_added<'s>(
         trace.carried(record.address, address);
     }
     trace.follow(programs)?;
-    trace.copy(programs, &mut copier)?;
+    let copier = trace.copy(programs, copier, &parts)?;
     trace.committed(copier)
 }

@@ -5,7 +5,7 @@
 
 use crate::budget;
 use crate::catch_up::CatchUp;
-use crate::copying::{copy_compilations, copy_names};
+use crate::copying::{Parts, copy_compilations, copy_names};
 use crate::damage::{self, Damaged};
 use crate::measure::bytes_after;
 use crate::new_file::{Directory, NewFile};
@@ -15,14 +15,17 @@ use crate::report::{Report, StatesGone};
 use crate::roots::{Kept, Survey, Wishes, survey};
 use crate::trace::{Trace, mark_roots};
 use anyhow::{Context, Result, bail};
+use format_spec::file::IndexSlot;
 use format_spec::ids::Address;
-use format_spec::program::{Index, TicketHeader};
+use format_spec::program::{Index, TicketHeader, has_envelopes};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
-use store::engine::{Durability, Linux, OpenOptions, System};
+use store::engine::{Durability, Linux, OpenOptions, Store, System};
 use store::program::{Copier, Programs, Repository, TicketView, remember_prefix};
 use store::states;
 
@@ -142,15 +145,50 @@ fn copy_into(
     observer.begin("looking for tickets", 0);
     let mut survey = survey_for(programs, wishes)?;
     let mut trace = trace(programs, &mut survey)?;
-    let mut copier = trace.copier(new, Durability::Durable)?;
-    let damaged = copy_live(programs, &survey, &mut copier, &mut trace, observer, wishes)?;
-    survey.lose(&damaged);
-    trace.copy(programs, &mut copier)?;
-    let report = Report::new(programs, &survey, &trace, false)?;
-    trace.committed(copier)?;
-    observer.begin("verifying", 0);
-    new.store().verify()?;
+    let report = std::thread::scope(|scope| {
+        // A second thread verifies one transaction while the next one is copied.
+        let (listener, verifier) = match wishes.threads > 1 {
+            true => {
+                let (listener, commits) = sync_channel(1);
+                let verify = move || verify_as_it_grows(new.store(), &commits);
+                (Some(listener), Some(scope.spawn(verify)))
+            }
+            false => (None, None),
+        };
+        let mut parts = Parts::told(listener);
+        let copier = trace.copier(new, Durability::Durable)?;
+        let (copier, damaged) = copy_live(
+            programs,
+            &survey,
+            (copier, &mut parts),
+            &mut trace,
+            observer,
+            wishes,
+        )?;
+        survey.lose(&damaged);
+        let copier = trace.copy(programs, copier, &parts)?;
+        let report = Report::new(programs, &survey, &trace, false)?;
+        trace.committed(copier)?;
+        observer.begin("verifying", 0);
+        // Without anybody to tell it of more, it comes to an end.
+        drop(parts);
+        match verifier.map(ScopedJoinHandle::join) {
+            Some(Ok(verified)) => verified?,
+            Some(Err(_)) => bail!("a thread has ended early"),
+            None => new.store().verify()?,
+        }
+        anyhow::Ok(report)
+    })?;
     Ok((trace, report))
+}
+
+/// Verifies a file to which transactions are added, until nobody is left to tell of more: then all that it has.
+fn verify_as_it_grows(store: &Store, commits: &Receiver<()>) -> store::engine::Result<()> {
+    let mut verification = store.verification()?;
+    while commits.recv().is_ok() {
+        verification.go_on()?;
+    }
+    verification.finish()
 }
 
 /// What is live, and what of it goes for `--max-size`.
@@ -171,14 +209,16 @@ fn copy_found(
 ) -> Result<()> {
     let survey = survey_for(programs, wishes)?;
     mark_roots(programs, &survey, &survey.unused, trace)?;
-    let mut copier = trace.copier(new, Durability::Lazy)?;
+    let copier = trace.copier(new, Durability::Lazy)?;
+    let mut parts = Parts::default();
     // Most of it is there already, and is found by its digest: by one thread, which looks before it reads.
     let wishes = Wishes {
         threads: 1,
         ..wishes.clone()
     };
-    copy_live(programs, &survey, &mut copier, trace, &Silent, &wishes)?;
-    trace.copy(programs, &mut copier)?;
+    let parts_of = (copier, &mut parts);
+    let (copier, _) = copy_live(programs, &survey, parts_of, trace, &Silent, &wishes)?;
+    let copier = trace.copy(programs, copier, &parts)?;
     trace.committed(copier)
 }
 
@@ -221,39 +261,39 @@ fn in_order(programs: &Programs<'_>, survey: &Survey) -> Result<Vec<Address>> {
     Ok(live.filter(|address| seen.insert(*address)).collect())
 }
 
-fn copy_live(
+fn copy_live<'d>(
     programs: &Programs<'_>,
     survey: &Survey,
-    copier: &mut Copier<'_>,
+    (copier, parts): (Copier<'d>, &mut Parts),
     trace: &mut Trace,
     observer: &dyn Observer,
     wishes: &Wishes,
-) -> Result<Damaged> {
+) -> Result<(Copier<'d>, Damaged)> {
     let mut damaged = Damaged::default();
     let order = in_order(programs, survey)?;
-    copy_names(programs, &order, copier)?;
+    for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
+        parts.expect(programs, index, trace.count(index));
+    }
+    let tickets = survey.tickets.len() + survey.found.len();
+    parts.expect(programs, Index::Tickets.slot(), tickets as u64);
+    let copier = copy_names(programs, &order, wishes.threads, copier, parts)?;
     observer.begin("copying", order.len() as u64);
-    copy_compilations(
-        programs,
-        &order,
-        copier,
-        &mut damaged,
-        observer,
-        wishes.threads,
-    )?;
+    let work = (observer, wishes.threads);
+    let mut copier = copy_compilations(programs, &order, copier, parts, &mut damaged, work)?;
     for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
         let record = programs
             .snapshot()
             .get(Index::Tickets.slot(), &ticket.key)?;
         let record = record.context("a ticket's record disappeared")?;
-        let Some(address) = damaged.copy(copier, programs, ticket.compilation)? else {
+        let Some(address) = damaged.copy(&mut copier, programs, ticket.compilation)? else {
             continue;
         };
         let new = copier.ticket(&programs.ticket(&record)?, address)?;
         trace.carried(record.address, new);
+        copier = parts.next(copier)?;
     }
     for (path, compilation) in &survey.found {
-        let Some(address) = damaged.copy(copier, programs, *compilation)? else {
+        let Some(address) = damaged.copy(&mut copier, programs, *compilation)? else {
             continue;
         };
         let header = TicketHeader {
@@ -278,5 +318,5 @@ fn copy_live(
             trace.carried(record.address, new);
         }
     }
-    Ok(damaged)
+    Ok((copier, damaged))
 }

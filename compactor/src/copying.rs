@@ -1,78 +1,177 @@
 //! Copying names and compilations into a new file, whose digests several threads compute meanwhile.
+//!
+//! A transaction remembers of each record where it has put it until it is committed. So what is copied goes into several, each as large as takes
+//! little memory ([`Parts`]). Nobody but these threads has the new file before it takes the old one's place, so nobody sees one without
+//! the next. How many records there will be in all is known, or guessed, before the first is committed, so that the leaves of the
+//! indices are made for them at once.
 
 use crate::damage::{self, Damaged};
+use crate::in_order::{batches, fold};
 use crate::observer::Observer;
-use anyhow::{Context, Result};
-use format_spec::ids::Address;
+use anyhow::Result;
+use format_spec::file::IndexSlot;
+use format_spec::ids::{Address, NameId};
 use format_spec::program::Index;
-use std::sync::mpsc::sync_channel;
-use store::program::{Checker, Copier, ProgramError, Programs};
+use std::ops::Range;
+use std::sync::mpsc::SyncSender;
+use store::addresses::AddressSet;
+use store::program::{Checked, Checker, Copier, ProgramError, Programs};
 
 /// So few compilations are not worth threads.
 const FEW: usize = 16;
 
-/// So many compilations may be ready that are not copied yet, by thread.
-const AHEAD: usize = 4;
+/// A transaction has about so many records: it remembers some 50 bytes of each.
+const PART: usize = 128 << 10;
 
-/// Copies the names of compilations, in their order: links read all of them, and little of what would stand between.
-pub(crate) fn copy_names(
+/// No record takes fewer bytes of a file: whatever a damaged one says, it has not more than this tells.
+const LEAST_RECORD: u64 = 24;
+
+/// The transactions in which something is copied.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// How many records there will be in some indices.
+    expected: Vec<(IndexSlot, u64)>,
+    /// Who wants to know when one is committed.
+    listener: Option<SyncSender<()>>,
+}
+
+impl Parts {
+    /// Those of which `listener` is told.
+    pub fn told(listener: Option<SyncSender<()>>) -> Parts {
+        Parts {
+            expected: Vec::new(),
+            listener,
+        }
+    }
+
+    /// Says that there will be about so many records in an index; no more than there can be in `programs`.
+    pub fn expect(&mut self, programs: &Programs<'_>, index: IndexSlot, records: u64) {
+        let most = programs.snapshot().size() / LEAST_RECORD;
+        self.expected.push((index, records.min(most)));
+    }
+
+    /// Goes on in the next transaction, if this one has become large.
+    ///
+    /// # Errors
+    /// If the new file cannot be written.
+    pub fn next<'d>(&self, mut copier: Copier<'d>) -> Result<Copier<'d>> {
+        if copier.added() < PART {
+            return Ok(copier);
+        }
+        for &(index, records) in &self.expected {
+            copier.expect(index, records);
+        }
+        let copier = copier.commit_and_go_on()?;
+        if let Some(listener) = &self.listener {
+            // If it has not heard of the last one yet, it will find both; if it is gone, it has found an error, which it tells.
+            let _ = listener.try_send(());
+        }
+        Ok(copier)
+    }
+}
+
+/// What compilations mention.
+struct Mentioned {
+    /// Names, each once, in the order in which they are mentioned first.
+    names: Vec<NameId>,
+    /// How many fragments there are.
+    fragments: u64,
+}
+
+/// Finds out what is mentioned by the symbols and members of compilations. What is damaged mentions nothing: it is found again when it is to be copied.
+fn mentioned(programs: &Programs<'_>, order: &[Address], threads: usize) -> Result<Mentioned> {
+    type Found = Result<(Vec<NameId>, Vec<Address>), ProgramError>;
+    let worker = || {
+        |batch: Range<usize>| -> Found {
+            let (mut names, mut fragments) = (Vec::new(), Vec::new());
+            for &address in &order[batch] {
+                let looked = programs.with_compilation(address, |view| {
+                    names.extend(view.symbols().iter().map(|symbol| symbol.name));
+                    fragments.extend(view.members().iter().map(|member| member.fragment));
+                });
+                damage::unless_damaged(looked)?;
+            }
+            Ok((names, fragments))
+        }
+    };
+    let seen = vec![false; programs.name_count() as usize];
+    let state = (Vec::new(), seen, AddressSet::default());
+    let take = |(mut names, mut seen, mut fragments): (Vec<_>, Vec<_>, AddressSet),
+                found: Found| {
+        let (mentioned, members) = found?;
+        for name in mentioned {
+            let is_new = seen.get_mut(name.0 as usize);
+            if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
+                names.push(name);
+            }
+        }
+        fragments.extend(members);
+        Ok((names, seen, fragments))
+    };
+    let (names, _, fragments) = fold(&batches(programs, order), threads, worker, state, take)?;
+    Ok(Mentioned {
+        names,
+        fragments: fragments.len() as u64,
+    })
+}
+
+/// Copies the names of compilations, in their order: links read all of them, and little of what would stand between. Says how much else there will be.
+pub(crate) fn copy_names<'d>(
     programs: &Programs<'_>,
     order: &[Address],
-    copier: &mut Copier<'_>,
-) -> Result<()> {
-    let mut seen = vec![false; programs.name_count() as usize];
-    for &address in order {
-        // What is damaged is found again when the compilation is to be copied.
-        let named = programs.with_compilation(address, |view| {
-            for symbol in view.symbols() {
-                let is_new = seen.get_mut(symbol.name.0 as usize);
-                if is_new.is_some_and(|seen| !std::mem::replace(seen, true)) {
-                    damage::unless_damaged(copier.name(programs, symbol.name))?;
-                }
-            }
-            Ok::<(), ProgramError>(())
-        });
-        damage::unless_damaged(named)?.transpose()?;
+    threads: usize,
+    mut copier: Copier<'d>,
+    parts: &mut Parts,
+) -> Result<Copier<'d>> {
+    let Mentioned { names, fragments } = mentioned(programs, order, threads)?;
+    // There are some more, those of sections and paths, and what is in envelopes.
+    let names_in_all = names.len() as u64 + names.len() as u64 / 64;
+    parts.expect(programs, Index::Names.slot(), names_in_all);
+    parts.expect(programs, Index::Fragments.slot(), fragments);
+    parts.expect(programs, Index::Compilations.slot(), order.len() as u64);
+    // As many of the pieces as of the fragments: to know it, one would have to read them all.
+    let before = programs.snapshot().count(Index::Fragments.slot()).max(1);
+    let pieces = u128::from(programs.piece_count()) * u128::from(fragments) / u128::from(before);
+    parts.expect(programs, Index::Pieces.slot(), pieces as u64);
+    for name in names {
+        damage::unless_damaged(copier.name(programs, name))?;
+        copier = parts.next(copier)?;
     }
-    Ok(())
+    Ok(copier)
 }
 
 /// Copies compilations in this order. What is most of the work, to read them and to check their digests, is done by several
 /// threads, of which each takes its share in turn.
-pub(crate) fn copy_compilations(
+pub(crate) fn copy_compilations<'d>(
     programs: &Programs<'_>,
     order: &[Address],
-    copier: &mut Copier<'_>,
+    mut copier: Copier<'d>,
+    parts: &Parts,
     damaged: &mut Damaged,
-    observer: &dyn Observer,
-    threads: usize,
-) -> Result<()> {
+    (observer, threads): (&dyn Observer, usize),
+) -> Result<Copier<'d>> {
     if threads <= 1 || order.len() < FEW {
         for &address in order {
-            damaged.copy(copier, programs, address)?;
+            damaged.copy(&mut copier, programs, address)?;
+            copier = parts.next(copier)?;
             observer.step();
         }
-        return Ok(());
+        return Ok(copier);
     }
     let verified = &*copier.verified(programs);
-    std::thread::scope(|scope| {
-        let receivers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (sender, receiver) = sync_channel(AHEAD);
-                scope.spawn(move || {
-                    let mut checker = Checker::new(programs, verified);
-                    for &address in order.iter().skip(thread).step_by(threads) {
-                        if sender.send(checker.compilation(address)).is_err() {
-                            // Nobody wants more: there was an error.
-                            break;
-                        }
-                    }
-                });
-                receiver
-            })
-            .collect();
-        for (&address, receiver) in order.iter().zip(receivers.iter().cycle()) {
-            let checked = receiver.recv().context("a thread has ended early")?;
+    type Results<'s> = Vec<(Address, Result<Checked<'s>, ProgramError>)>;
+    let worker = || {
+        let mut checker = Checker::new(programs, verified);
+        move |batch: Range<usize>| -> Results<'_> {
+            let addresses = order[batch].iter();
+            addresses
+                .map(|&address| (address, checker.compilation(address)))
+                .collect()
+        }
+    };
+    let batches = batches(programs, order);
+    fold(&batches, threads, worker, copier, |mut copier, results| {
+        for (address, checked) in results {
             if let Some(checked) = damaged.unless_damaged(address, checked)?
                 && copier
                     .find(Index::Compilations.slot(), &checked.record().key())?
@@ -80,8 +179,9 @@ pub(crate) fn copy_compilations(
             {
                 copier.checked(programs, &checked)?;
             }
+            copier = parts.next(copier)?;
             observer.step();
         }
-        Ok(())
+        Ok(copier)
     })
 }

@@ -34,6 +34,7 @@ mod copying;
 pub mod damage;
 pub mod explain;
 pub mod idle;
+mod in_order;
 pub mod listing;
 pub mod measure;
 pub mod new_file;

@@ -9,6 +9,7 @@
 //! Then what is marked is copied, in the order of addresses: so what a record refers to is there before it.
 //! A record of which that is damaged, or is not as the specification asks, is dropped; so is what cannot be without it.
 
+use crate::copying::Parts;
 use crate::damage;
 use crate::roots::Survey;
 use anyhow::{Result, bail};
@@ -16,7 +17,8 @@ use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{INDEX_SLOTS, IndexSlot, VECTOR_SLOTS, VectorSlot};
 use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes, has_kept_elements, index_in_words};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
+use store::addresses::{AddressMap, AddressSet};
 use store::engine::{Durability, Record};
 use store::program::{Carried, Copier, Programs, Repository};
 
@@ -24,21 +26,21 @@ use store::program::{Carried, Copier, Programs, Repository};
 #[derive(Debug, Default)]
 pub struct Trace {
     /// What is live: compilations, fragments, tickets, images, and records in envelopes.
-    live: HashSet<Address>,
+    live: AddressSet,
     /// What is live on account of something that cannot be without it, or of its age.
-    needed: HashSet<Address>,
+    needed: AddressSet,
     /// What is live and has not been asked yet what it keeps.
     unasked: Vec<Address>,
     /// What is needed and has not been asked yet for its owners.
     unasked_for_owners: Vec<Address>,
     /// What is kept while it is used, and was not.
-    unused: HashSet<Address>,
+    unused: AddressSet,
     /// Attached records that are not live, by an owner that is not.
     waiting: HashMap<Address, Vec<Address>>,
     /// Records in envelopes that are live and not copied yet.
-    uncopied: BTreeSet<Address>,
+    uncopied: AddressSet,
     /// Where tickets, images and records in envelopes are in the new file.
-    carried: HashMap<Address, Address>,
+    carried: AddressMap,
     /// How many records in envelopes are live, by index.
     counts: [u64; INDEX_SLOTS],
     /// How many elements of the vectors have been marked and copied.
@@ -136,7 +138,7 @@ impl Trace {
 
     /// Whether a record is live, as far as it has been [followed](Trace::follow).
     pub fn is_live(&self, address: Address) -> bool {
-        self.live.contains(&address)
+        self.live.contains(address)
     }
 
     /// Remembers where a ticket or an image is in the new file, and marks it.
@@ -190,7 +192,7 @@ impl Trace {
     fn look_at(&mut self, address: Address, envelope: &Envelope<'_>) {
         match envelope.class() {
             Some(Class::Needed) => {}
-            Some(Class::Cached) if self.unused.contains(&address) => {}
+            Some(Class::Cached) if self.unused.contains(address) => {}
             Some(Class::Root | Class::Cached) | None => self.mark(address),
             Some(Class::AttachedToAll) => {
                 match owners(envelope).find(|owner| !self.is_live(*owner)) {
@@ -317,13 +319,19 @@ impl Trace {
     ///
     /// # Errors
     /// If something cannot be read, but for damage, or not be written.
-    pub fn copy(&mut self, programs: &Programs<'_>, copier: &mut Copier<'_>) -> Result<()> {
+    pub(crate) fn copy<'d>(
+        &mut self,
+        programs: &Programs<'_>,
+        mut copier: Copier<'d>,
+        parts: &Parts,
+    ) -> Result<Copier<'d>> {
         let snapshot = programs.snapshot();
         copier.require(snapshot.features());
-        for address in std::mem::take(&mut self.uncopied) {
+        for address in std::mem::take(&mut self.uncopied).iter() {
             let record = snapshot.record_at(address)?;
             let index = record.index();
-            let copied = self.copy_record(programs, copier, &record)?;
+            let copied = self.copy_record(programs, &mut copier, &record)?;
+            copier = parts.next(copier)?;
             match (copied, index) {
                 (Some(new), _) => {
                     self.carried.insert(address, new);
@@ -339,7 +347,7 @@ impl Trace {
                     .vector_get(vector, element as u32)?
                     .unwrap_or_default();
                 let new = match target(programs, address)? {
-                    Some(record) => self.located(programs, copier, &record)?,
+                    Some(record) => self.located(programs, &mut copier, &record)?,
                     None => None,
                 };
                 if new.is_none() && address != Address(0) {
@@ -348,10 +356,11 @@ impl Trace {
                 }
                 // In its place: others may know it by its number.
                 copier.push(vector, new.unwrap_or_default())?;
+                copier = parts.next(copier)?;
             }
             self.copied_elements[place] = snapshot.vector_len(vector);
         }
-        Ok(())
+        Ok(copier)
     }
 
     /// Copies a record in an envelope; `None` if it is dropped.
@@ -418,8 +427,8 @@ impl Trace {
         copier: &mut Copier<'_>,
         record: &Record<'_>,
     ) -> Result<Option<Address>> {
-        if let Some(new) = self.carried.get(&record.address) {
-            return Ok(Some(*new));
+        if let Some(new) = self.carried.get(record.address) {
+            return Ok(Some(new));
         }
         let Some(index) = record.index().filter(|index| is_of_content(*index)) else {
             return Ok(None);

@@ -110,6 +110,7 @@ pub use options::OpenOptions;
 pub use own::Earlier;
 pub use patience::Patience;
 pub use reader::Reader;
+pub use recovery::Verification;
 pub use short_turns::ShortTurns;
 pub use snapshot::{Appended, Snapshot, TrieSize};
 pub use store::Store;

@@ -6,6 +6,7 @@ use super::error::{Error, Fault, Result};
 use super::log::{self, items, next_transaction, trailer_at};
 use super::map::View;
 use super::replay::{Leaves, MadeLeaf};
+use super::snapshot::Snapshot;
 use super::store::Store;
 use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
 use format_spec::trailer::Trailer;
@@ -16,49 +17,25 @@ impl Store {
     /// checksum, the chain, and every word of every leaf against the log.
     /// Writers can go on meanwhile.
     pub fn verify(&self) -> Result<()> {
-        if let Some(_lock) = self.try_lock()?
-            && !self.is_read_only()
-        {
-            self.catch_up()?;
-        }
+        self.verification()?.finish()
+    }
+
+    /// Begins to [verify](Self::verify), for who does so while transactions are added.
+    ///
+    /// # Errors
+    /// If the file's beginning is damaged.
+    pub fn verification(&self) -> Result<Verification<'_>> {
         let newest = self.snapshot()?;
         let view = newest.view();
-        let replay = || -> Result<Leaves<'_>, Fault> {
+        let begin = || {
             self.check_reserved(view)?;
-            let mut leaves = self.replay_all(view)?;
-            while leaves.trailer().offset < newest.trailer().offset {
-                let next = next_transaction(view, leaves.trailer())?;
-                let jump = log::jump_after(view, leaves.trailer())?;
-                if next.jump != jump {
-                    return Err(Fault::new(next.offset, "trailer's links are wrong"));
-                }
-                leaves.apply(view, &next)?;
-                for finished in leaves.finished.drain(..) {
-                    finished.compare(view, None)?;
-                }
-                check_records(view, &next)?;
-            }
-            compare_all(&leaves, view, Some(newest.size()))?;
-            Ok(leaves)
+            self.replay_all(view)
         };
-        let leaves = replay().map_err(|fault| self.error(fault))?;
-
-        // If nobody has written meanwhile, nor was killed while writing, there
-        // must be no word that is not accounted for.
-        let Some(_lock) = self.try_lock()? else {
-            return Ok(());
-        };
-        let head = self.state_offset(offset_of!(FileState, head))?;
-        if head == newest.trailer().offset {
-            let compared = compare_all(&leaves, view, None);
-            compared.map_err(|fault| self.error(fault))?;
-        }
-        let (checkpoint, durable) = self.durable_state()?;
-        for offset in [head, checkpoint, durable] {
-            self.trailer(offset)?;
-        }
-        self.check_sweep(checkpoint)?;
-        self.check_doubt()
+        let leaves = begin().map_err(|fault| self.error(fault))?;
+        Ok(Verification {
+            store: self,
+            leaves,
+        })
     }
 
     fn replay_all<'s>(&self, view: View<'s>) -> Result<Leaves<'s>, Fault> {
@@ -242,6 +219,78 @@ impl Store {
             offset: fault.offset,
             what: fault.what,
         }
+    }
+}
+
+/// How far a file is verified.
+pub struct Verification<'s> {
+    store: &'s Store,
+    /// What the leaves must be.
+    leaves: Leaves<'s>,
+}
+
+impl<'s> Verification<'s> {
+    /// Verifies the transactions that were added since, each by itself: leaves are compared at the [end](Self::finish), but for those
+    /// that are done with.
+    ///
+    /// # Errors
+    /// If one is damaged.
+    pub fn go_on(&mut self) -> Result<()> {
+        let newest = self.store.snapshot()?;
+        let replayed = self.replay(newest);
+        replayed.map_err(|fault| self.store.error(fault))
+    }
+
+    fn replay(&mut self, newest: Snapshot<'s>) -> Result<(), Fault> {
+        let (view, leaves) = (newest.view(), &mut self.leaves);
+        while leaves.trailer().offset < newest.trailer().offset {
+            let next = next_transaction(view, leaves.trailer())?;
+            let jump = log::jump_after(view, leaves.trailer())?;
+            if next.jump != jump {
+                return Err(Fault::new(next.offset, "trailer's links are wrong"));
+            }
+            leaves.apply(view, &next)?;
+            for finished in leaves.finished.drain(..) {
+                finished.compare(view, None)?;
+            }
+            check_records(view, &next)?;
+        }
+        Ok(())
+    }
+
+    /// Verifies all that there is now.
+    ///
+    /// # Errors
+    /// If something is damaged.
+    pub fn finish(mut self) -> Result<()> {
+        let store = self.store;
+        if let Some(_lock) = store.try_lock()?
+            && !store.is_read_only()
+        {
+            store.catch_up()?;
+        }
+        let newest = store.snapshot()?;
+        let view = newest.view();
+        let replayed = self.replay(newest);
+        let compared = replayed.and_then(|()| compare_all(&self.leaves, view, Some(newest.size())));
+        compared.map_err(|fault| store.error(fault))?;
+
+        // If nobody has written meanwhile, nor was killed while writing, there
+        // must be no word that is not accounted for.
+        let Some(_lock) = store.try_lock()? else {
+            return Ok(());
+        };
+        let head = store.state_offset(offset_of!(FileState, head))?;
+        if head == newest.trailer().offset {
+            let compared = compare_all(&self.leaves, view, None);
+            compared.map_err(|fault| store.error(fault))?;
+        }
+        let (checkpoint, durable) = store.durable_state()?;
+        for offset in [head, checkpoint, durable] {
+            store.trailer(offset)?;
+        }
+        store.check_sweep(checkpoint)?;
+        store.check_doubt()
     }
 }
 

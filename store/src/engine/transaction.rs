@@ -92,8 +92,19 @@ pub struct Transaction<'s> {
     /// Those that the snapshot will have beside the base's.
     features: Features,
     fill: Fill,
+    /// How many records each index is to have soon, if it has none yet.
+    expected: [u64; INDEX_SLOTS],
     own: [OwnRecords; INDEX_SLOTS],
     lock: WriteLock<'s>,
+}
+
+/// What a transaction is in the log, now that it is committed.
+struct Committed {
+    revision: u64,
+    /// Where its trailer is.
+    head: u64,
+    start: u64,
+    end: u64,
 }
 
 /// As of this transaction: with what it has added.
@@ -183,6 +194,7 @@ impl<'s> Transaction<'s> {
             logged: [0; VECTOR_SLOTS],
             features: Features::default(),
             fill: Fill::default(),
+            expected: [0; INDEX_SLOTS],
             own,
             lock,
         })
@@ -388,6 +400,42 @@ impl<'s> Transaction<'s> {
         self.fill = Fill::Dense;
     }
 
+    /// Says that an index that has no records yet will have about so many, when this transaction is committed and others that come soon: its leaves
+    /// are made for them at once. Else each would outgrow its leaves several times, and those that are outgrown stay in the log.
+    pub fn expect(&mut self, index: IndexSlot, records: u64) {
+        self.expected[usize::from(index.number())] = records;
+    }
+
+    /// How many records and elements of vectors it has added.
+    pub fn added(&self) -> usize {
+        let records: usize = self.additions.indices.iter().map(Vec::len).sum();
+        let elements: usize = self.additions.vectors.iter().map(Vec::len).sum();
+        records + elements
+    }
+
+    /// Commits what was added, waiting for nothing, and goes on as the next transaction, with all that [`fill_leaves`](Self::fill_leaves),
+    /// [`expect`](Self::expect) and [`require`](Self::require) have said. For who adds more than should be remembered until one commit: other writers are kept waiting all the
+    /// while, and no checkpoint is moved.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub fn commit_and_go_on(mut self) -> Result<Transaction<'s>> {
+        let Some(committed) = self.publish()? else {
+            return Ok(self);
+        };
+        self.store.start_write_back(committed.start, committed.end);
+        let base = self.store.catch_up()?;
+        self.base = base;
+        self.buffer.clear();
+        self.buffer_offset = base.size();
+        self.written = base.size();
+        self.summed = base.size();
+        self.additions = Additions::default();
+        self.logged = [0; VECTOR_SLOTS];
+        self.own = Default::default();
+        Ok(self)
+    }
+
     /// Makes what was added the newest revision, and returns its number. A
     /// transaction that added nothing makes none.
     ///
@@ -424,42 +472,59 @@ impl<'s> Transaction<'s> {
 
     /// Commits; once it is sure to, `then` sees what was added.
     fn commit_then(mut self, then: impl FnOnce(&mut Self)) -> Result<u64> {
-        let added = self.additions.indices.iter().any(|of| !of.is_empty())
-            || self.additions.vectors.iter().any(|of| !of.is_empty());
-        if !added {
+        let Some(committed) = self.publish()? else {
             then(&mut self);
             return Ok(self.base.revision());
-        }
-        self.append_pushes()?;
-        let mut tries = self.base.trailer().tries();
-        let (in_place, replaced) = self.grow_tries(&mut tries)?;
-        let trailer = self.append_trailer(&tries, replaced)?;
-
+        };
         let (store, durability) = (self.store, self.durability);
-        store.write_at(self.unwritten(), self.written)?;
-        let head = trailer.offset;
-        let end = self.buffer_offset + self.buffer.len() as u64;
-        store.write_state(offset_of!(FileState, head), &[head])?;
-        in_place.write(store, head)?;
-        store.write_state(offset_of!(FileState, visible), &[head])?;
         if durability == Durability::Durable {
             self.lock.end_turn();
         }
         then(&mut self);
         drop(self);
 
+        let Committed {
+            revision,
+            head,
+            start,
+            end,
+        } = committed;
         let settled = match durability {
-            Durability::Lazy => store.settle(trailer.start, end),
+            Durability::Lazy => store.settle(start, end),
             Durability::Durable => {
-                (store.wait_for_disk(head)).and_then(|()| store.settle(trailer.start, end))
+                (store.wait_for_disk(head)).and_then(|()| store.settle(start, end))
             }
         };
         settled.map_err(|source| Error::NotDurable {
             path: store.path().to_owned(),
-            revision: trailer.revision,
+            revision,
             source: Box::new(source),
         })?;
-        Ok(trailer.revision)
+        Ok(revision)
+    }
+
+    /// Writes and publishes what was added, if anything was.
+    fn publish(&mut self) -> Result<Option<Committed>> {
+        if self.added() == 0 {
+            return Ok(None);
+        }
+        self.append_pushes()?;
+        let mut tries = self.base.trailer().tries();
+        let (in_place, replaced) = self.grow_tries(&mut tries)?;
+        let trailer = self.append_trailer(&tries, replaced)?;
+
+        let store = self.store;
+        store.write_at(self.unwritten(), self.written)?;
+        let head = trailer.offset;
+        store.write_state(offset_of!(FileState, head), &[head])?;
+        in_place.write(store, head)?;
+        store.write_state(offset_of!(FileState, visible), &[head])?;
+        Ok(Some(Committed {
+            revision: trailer.revision,
+            head,
+            start: trailer.start,
+            end: self.buffer_offset + self.buffer.len() as u64,
+        }))
     }
 
     fn find_own(
@@ -665,7 +730,8 @@ impl<'s> Transaction<'s> {
                 continue;
             }
             let root = &mut tries.indices[slot];
-            root.root = update::index(self, &base, index, entries, &mut in_place)?;
+            let expected = self.expected[slot];
+            root.root = update::index(self, &base, (index, expected), entries, &mut in_place)?;
             root.count += additions.new_keys[slot];
             replaced |= u32::from(has_replacement) << slot;
         }

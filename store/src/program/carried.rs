@@ -1,7 +1,7 @@
 //! Where in the destination of a copy is what has been copied: so names are not hashed again for each compilation that has them,
 //! and fragments are neither read nor looked up.
 //!
-//! Names and pieces have dense ids, so these are arrays; of a fragment it is two addresses.
+//! Names and pieces have dense ids, so these are arrays; of a fragment it is an address.
 
 use super::Result;
 use super::adder::Adder;
@@ -10,11 +10,11 @@ use super::copy_check::Verified;
 use super::encode::{self, Translation};
 use super::fragment_view::{self, Id};
 use super::view::Programs;
+use crate::addresses::AddressMap;
 use crate::engine::Known;
 use format_spec::fragment::FragmentHeader;
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::Index;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// No name and no piece has this id: there is no room for so many.
@@ -28,7 +28,7 @@ pub struct Carried {
     /// By the source's ids.
     names: Vec<NameId>,
     pieces: Vec<PieceId>,
-    fragments: HashMap<Address, Address>,
+    fragments: AddressMap,
     verified: Arc<Verified>,
 }
 
@@ -60,7 +60,7 @@ impl Carried {
 
     /// Where a fragment is, if it has been copied.
     pub(super) fn fragment(&self, address: Address) -> Option<Address> {
-        self.fragments.get(&address).copied()
+        self.fragments.get(address)
     }
 
     /// Copies a name, unless it has been.

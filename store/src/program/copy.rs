@@ -3,7 +3,8 @@
 //!
 //! Addresses and dense ids differ between the two, so these are translated; all else of a record stays as it is recorded. What is there already
 //! is known from its address ([`Carried`]), or found by its digest. All digests are computed again of what is
-//! read ([`Checker`]): damage is found here and never copied. Everything is one transaction.
+//! read ([`Checker`]): damage is found here and never copied. What is copied is one transaction, or several,
+//! as the caller likes ([`Copier::commit_and_go_on`]).
 //!
 //! Records in envelopes are copied without a look into their bodies: what they refer to is in lists, which are translated.
 //! Which of them are live, and where what they refer to is now, is for the caller to know.
@@ -278,6 +279,28 @@ impl<'d> Copier<'d> {
             value.extend_from_slice(bytemuck::bytes_of(&input));
         }
         self.replace(Index::Images, &view.record.key(), &value)
+    }
+
+    /// How much the transaction has that is not committed: records and elements of vectors.
+    pub fn added(&self) -> usize {
+        self.adder.transaction.added()
+    }
+
+    /// Says that there will be about so many records in an index ([`Transaction::expect`](crate::engine::Transaction::expect)).
+    pub fn expect(&mut self, index: IndexSlot, records: u64) {
+        self.adder.transaction.expect(index, records);
+    }
+
+    /// Commits, waiting for nothing, and goes on in the next transaction. Other writers are kept waiting all the while.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn commit_and_go_on(self) -> Result<Copier<'d>> {
+        let transaction = self.adder.transaction.commit_and_go_on()?;
+        Ok(Copier {
+            adder: Adder::new(transaction)?,
+            ..self
+        })
     }
 
     /// Commits. Returns what is copied now, for the next one to [follow](Self::follow).

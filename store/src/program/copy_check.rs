@@ -10,6 +10,7 @@ use super::digester::Digester;
 use super::fragment_view::{self, FragmentView};
 use super::recorded::Fresh;
 use super::view::{COMPILATION, FRAGMENT, Programs};
+use crate::addresses::AddressSet;
 use crate::engine::Record;
 use format_spec::ids::Address;
 use std::collections::HashSet;
@@ -18,7 +19,7 @@ use std::sync::{PoisonError, RwLock};
 /// The fragments of one file that are known to have their digests.
 #[derive(Debug, Default)]
 pub struct Verified {
-    fragments: RwLock<HashSet<Address>>,
+    fragments: RwLock<AddressSet>,
 }
 
 impl Verified {
@@ -27,14 +28,14 @@ impl Verified {
         let known = self.fragments.read();
         let known = known.unwrap_or_else(PoisonError::into_inner);
         addresses
-            .filter(|address| !known.contains(address))
+            .filter(|address| !known.contains(*address))
             .collect()
     }
 
     fn add(&self, addresses: &[Address]) {
         let known = self.fragments.write();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        known.extend(addresses);
+        known.extend(addresses.iter().copied());
     }
 }
 
