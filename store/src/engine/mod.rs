@@ -47,7 +47,7 @@
 //!   them; `file_system`: which will do;
 //!   `map`: the mapping; `sync`: what threads share.
 //! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
-//! * `replay`: what the leaves must be, computed from the log.
+//! * `replay`: what the leaves must be, computed from the log; `follow`: comparing them without that.
 //! * `trust`: opening a file, and whose it is (`distrust`: why not). `create`: making one. `options`, `patience`: what users
 //!   wish of that.
 //! * `store`: the handle: the mapping and the words of the file's state, with what its threads share (`turn`, `spare`). All
@@ -68,6 +68,7 @@ mod doubt;
 mod durable;
 mod error;
 mod file_system;
+mod follow;
 mod holder;
 mod leaf;
 mod lock;

@@ -29,7 +29,7 @@ impl Store {
         let view = newest.view();
         let begin = || {
             self.check_reserved(view)?;
-            self.replay_all(view)
+            Ok(self.replay_all(view)?.following())
         };
         let leaves = begin().map_err(|fault| self.error(fault))?;
         Ok(Verification {
@@ -272,7 +272,7 @@ impl<'s> Verification<'s> {
         let newest = store.snapshot()?;
         let view = newest.view();
         let replayed = self.replay(newest);
-        let compared = replayed.and_then(|()| compare_all(&self.leaves, view, Some(newest.size())));
+        let compared = replayed.and_then(|()| self.leaves.compare(view, Some(newest.size())));
         compared.map_err(|fault| store.error(fault))?;
 
         // If nobody has written meanwhile, nor was killed while writing, there
@@ -282,7 +282,7 @@ impl<'s> Verification<'s> {
         };
         let head = store.state_offset(offset_of!(FileState, head))?;
         if head == newest.trailer().offset {
-            let compared = compare_all(&self.leaves, view, None);
+            let compared = self.leaves.compare(view, None);
             compared.map_err(|fault| store.error(fault))?;
         }
         let (checkpoint, durable) = store.durable_state()?;
@@ -292,11 +292,6 @@ impl<'s> Verification<'s> {
         store.check_sweep(checkpoint)?;
         store.check_doubt()
     }
-}
-
-/// Compares all leaves, see [`MadeLeaf::compare`].
-fn compare_all(leaves: &Leaves<'_>, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
-    leaves.made().try_for_each(|leaf| leaf.compare(view, end))
 }
 
 /// Compares the records of a transaction with their checks.

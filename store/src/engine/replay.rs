@@ -6,10 +6,13 @@
 //! other. Recovery writes the result over the leaves in the file; verification
 //! compares it with them.
 //!
+//! Who only compares need not make those that began empty ([`follow`](super::follow)).
+//!
 //! Only leaves that a replayed transaction changes are in memory. One whose place others
 //! have taken is handed out at once: it never changes again.
 
 use super::error::Fault;
+use super::follow::{self, Followed};
 use super::leaf::{self, Entry};
 use super::log::items;
 use super::map::View;
@@ -120,6 +123,8 @@ pub(super) struct Leaves<'s> {
     base_lengths: [u64; VECTOR_SLOTS],
     /// By address.
     made: BTreeMap<u64, MadeLeaf>,
+    /// Those that are not made, but compared with the log as it goes; `None` if all are made.
+    followed: Option<BTreeMap<u64, Followed>>,
     /// Those whose place others have taken.
     pub finished: Vec<MadeLeaf>,
 }
@@ -135,7 +140,31 @@ impl<'s> Leaves<'s> {
             base_end: trailer.end(),
             base_lengths: tries.vectors.map(|root| root.length),
             made: BTreeMap::new(),
+            followed: None,
             finished: Vec::new(),
+        }
+    }
+
+    /// The same, of which the leaves that begin empty, and those of vectors, are compared with the log as it goes, and not made: who writes
+    /// leaves needs them, who verifies them has [`compare`](Leaves::compare).
+    #[must_use]
+    pub fn following(self) -> Leaves<'s> {
+        Leaves {
+            followed: Some(BTreeMap::new()),
+            ..self
+        }
+    }
+
+    /// Compares all leaves with the file; words of transactions that end after `end` are passed over if there is one.
+    pub fn compare(&self, view: View<'_>, end: Option<u64>) -> Result<(), Fault> {
+        self.made().try_for_each(|leaf| leaf.compare(view, end))?;
+        let Some(followed) = &self.followed else {
+            return Ok(());
+        };
+        (followed.values()).try_for_each(|leaf| leaf.compare(view, end))?;
+        match end {
+            Some(_) => Ok(()),
+            None => (self.tries.vectors.iter()).try_for_each(|root| follow::check_end(view, root)),
         }
     }
 
@@ -162,8 +191,14 @@ impl<'s> Leaves<'s> {
                 self.regrow_index(view, trailer, &tries, slot)?;
             }
             for entry in &mut additions.indices[slot] {
-                let leaf = self.leaf_of(view, &tries, slot, *entry)?;
-                add(view, leaf, *entry)?;
+                let child = leaf_of(view, &tries, slot, entry)?;
+                if let Some(followed) = &mut self.followed
+                    && let Some(leaf) = followed.get_mut(&child.address())
+                {
+                    leaf.check(view, *entry)?;
+                    continue;
+                }
+                add(view, self.made_leaf(view, child)?, *entry)?;
             }
             if new.count != old.count + additions.new_keys[slot] {
                 return Err(wrong("index's count does not agree with the log"));
@@ -175,6 +210,12 @@ impl<'s> Leaves<'s> {
             let elements = &additions.vectors[slot];
             if new.length != old.length + elements.len() as u64 {
                 return Err(wrong("vector's length does not agree with the log"));
+            }
+            if self.followed.is_some() {
+                // For what it says of the nodes.
+                Walk::vector(view, slot as u8, &new, trailer.start)?;
+                follow::check_vector(view, (&old, &new), elements)?;
+                continue;
             }
             if old.root != new.root {
                 self.regrow_vector(view, trailer, &tries, slot)?;
@@ -206,7 +247,10 @@ impl<'s> Leaves<'s> {
         let new = &tries.indices[slot];
         let walk = Walk::index(view, number, new, trailer.start)?;
         for (child, _) in walk.leaves {
-            self.add_leaf(child, false);
+            match &mut self.followed {
+                Some(followed) => drop(followed.insert(child.address(), Followed::new(child))),
+                None => self.add_leaf(child, false),
+            }
         }
         let kept: HashSet<u64> = walk.below.iter().map(|child| child.address()).collect();
         let old = self.tries.indices[slot];
@@ -217,8 +261,8 @@ impl<'s> Leaves<'s> {
             let end = self.trailer.end();
             for mut entry in leaf::entries(&view, child, &finished.words, end, has_replaced)? {
                 entry.bits = entry.bits.with_prefix(path, child.prefix());
-                let leaf = self.leaf_of(view, tries, slot, entry)?;
-                add(view, leaf, entry)?;
+                let child = leaf_of(view, tries, slot, &mut entry)?;
+                add(view, self.made_leaf(view, child)?, entry)?;
             }
             self.finished.push(finished);
         }
@@ -267,27 +311,35 @@ impl<'s> Leaves<'s> {
         self.made.insert(child.address(), leaf);
     }
 
-    /// The leaf for an entry, as these tries have it.
-    fn leaf_of(
-        &mut self,
-        view: View<'_>,
-        tries: &Tries,
-        slot: usize,
-        mut entry: Entry,
-    ) -> Result<&mut MadeLeaf, Fault> {
-        let child = trie::leaf_of_entry(view, &tries.indices[slot], &view, &mut entry)?;
-        if child.is_none() {
-            return Err(Fault::new(
-                entry.address.0,
-                "index has no leaf for a record",
-            ));
-        }
+    /// The leaf at its place, which is made from here on if it was followed.
+    fn made_leaf(&mut self, view: View<'_>, child: Child) -> Result<&mut MadeLeaf, Fault> {
         if !self.made.contains_key(&child.address()) {
-            let loaded = self.load(view, child)?;
-            self.made.insert(child.address(), loaded);
+            let made = match self.take_followed(view, child)? {
+                Some(made) => made,
+                None => self.load(view, child)?,
+            };
+            self.made.insert(child.address(), made);
         }
         let missing = Fault::new(child.address(), "is not a leaf");
         self.made.get_mut(&child.address()).ok_or(missing)
+    }
+
+    /// A leaf that was followed up to here, with its words.
+    fn take_followed(&mut self, view: View<'_>, child: Child) -> Result<Option<MadeLeaf>, Fault> {
+        let followed = self.followed.as_mut();
+        let Some(leaf) = followed.and_then(|followed| followed.remove(&child.address())) else {
+            return Ok(None);
+        };
+        let words = match leaf.count {
+            // What is in the file is those of the transaction that made it, and of later ones.
+            0 => vec![0; 1 << child.log2()],
+            _ => leaf.words(view, self.trailer.end())?,
+        };
+        Ok(Some(MadeLeaf {
+            child,
+            words,
+            is_of_vector: false,
+        }))
     }
 
     fn vector_leaf(
@@ -307,6 +359,9 @@ impl<'s> Leaves<'s> {
     }
 
     fn take_leaf(&mut self, view: View<'_>, child: Child) -> Result<MadeLeaf, Fault> {
+        if let Some(followed) = self.take_followed(view, child)? {
+            return Ok(followed);
+        }
         match self.made.remove(&child.address()) {
             Some(made) => Ok(made),
             None => self.load(view, child),
@@ -410,6 +465,18 @@ impl<'s> Leaves<'s> {
             }
         }
         Ok(cleaned)
+    }
+}
+
+/// The leaf for an entry, as these tries have it.
+fn leaf_of(view: View<'_>, tries: &Tries, slot: usize, entry: &mut Entry) -> Result<Child, Fault> {
+    let child = trie::leaf_of_entry(view, &tries.indices[slot], &view, entry)?;
+    match child.is_none() {
+        true => Err(Fault::new(
+            entry.address.0,
+            "index has no leaf for a record",
+        )),
+        false => Ok(child),
     }
 }
 
