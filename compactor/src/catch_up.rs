@@ -47,6 +47,7 @@ pub(crate) struct CatchUp<'a, 's> {
     /// Up to where the old file's log is copied and on the disk.
     synced: u64,
     threads: usize,
+    part: usize,
     rank: Rank,
     observer: &'a dyn Observer,
     pub(crate) trace: &'a mut Trace,
@@ -88,6 +89,7 @@ impl<'a, 's> CatchUp<'a, 's> {
             seen,
             synced: 0,
             threads: wishes.threads,
+            part: wishes.part,
             rank: wishes.rank,
             observer,
             trace,
@@ -135,7 +137,8 @@ impl<'a, 's> CatchUp<'a, 's> {
 
     fn copy_up_to(&mut self, now: &Programs<'s>) -> Result<()> {
         if now.snapshot().revision() != self.seen.revision() {
-            copy_added(now, &self.seen, self.new, self.threads, self.trace)?;
+            let work = (self.threads, self.part);
+            copy_added(now, &self.seen, self.new, work, self.trace)?;
             self.seen = now.snapshot();
         }
         Ok(())
@@ -237,12 +240,12 @@ fn copy_added<'s>(
     programs: &Programs<'s>,
     seen: &Snapshot<'s>,
     new: &Repository,
-    threads: usize,
+    (threads, part): (usize, usize),
     trace: &mut Trace,
 ) -> Result<()> {
     let snapshot = programs.snapshot();
     let copier = trace.copier(new, Durability::Lazy)?;
-    let parts = Parts::default();
+    let parts = Parts::of(part);
     let (mut compilations, mut files) = (Vec::new(), Vec::new());
     for addition in snapshot.additions_since(seen) {
         let Appended::Record { index, record } = addition? else {

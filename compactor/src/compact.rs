@@ -155,7 +155,7 @@ fn copy_into(
             }
             false => (None, None),
         };
-        let mut parts = Parts::told(listener);
+        let mut parts = Parts::of(wishes.part).telling(listener);
         let copier = trace.copier(new, Durability::Durable)?;
         let (copier, damaged) = copy_live(
             programs,
@@ -210,7 +210,7 @@ fn copy_found(
     let survey = survey_for(programs, wishes)?;
     mark_roots(programs, &survey, &survey.unused, trace)?;
     let copier = trace.copier(new, Durability::Lazy)?;
-    let mut parts = Parts::default();
+    let mut parts = Parts::of(wishes.part);
     // Most of it is there already, and is found by its digest: by one thread, which looks before it reads.
     let wishes = Wishes {
         threads: 1,

@@ -20,15 +20,13 @@ use store::program::{Checked, Checker, Copier, ProgramError, Programs};
 /// So few compilations are not worth threads.
 const FEW: usize = 16;
 
-/// A transaction has about so many records: it remembers some 50 bytes of each.
-const PART: usize = 128 << 10;
-
 /// No record takes fewer bytes of a file: whatever a damaged one says, it has not more than this tells.
 const LEAST_RECORD: u64 = 24;
 
 /// The transactions in which something is copied.
-#[derive(Default)]
 pub(crate) struct Parts {
+    /// Each has about so many records.
+    records: usize,
     /// How many records there will be in some indices.
     expected: Vec<(IndexSlot, u64)>,
     /// Who wants to know when one is committed.
@@ -36,12 +34,18 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Those of which `listener` is told.
-    pub fn told(listener: Option<SyncSender<()>>) -> Parts {
+    /// Those of about so many records.
+    pub fn of(records: usize) -> Parts {
         Parts {
+            records,
             expected: Vec::new(),
-            listener,
+            listener: None,
         }
+    }
+
+    /// The same, and who is told of each that is committed.
+    pub fn telling(self, listener: Option<SyncSender<()>>) -> Parts {
+        Parts { listener, ..self }
     }
 
     /// Says that there will be about so many records in an index; no more than there can be in `programs`.
@@ -55,7 +59,7 @@ impl Parts {
     /// # Errors
     /// If the new file cannot be written.
     pub fn next<'d>(&self, mut copier: Copier<'d>) -> Result<Copier<'d>> {
-        if copier.added() < PART {
+        if copier.added() < self.records {
             return Ok(copier);
         }
         for &(index, records) in &self.expected {

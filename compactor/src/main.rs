@@ -10,7 +10,7 @@ use compactor::listing::Listing;
 use compactor::observer::Observer;
 use compactor::priority::Rank;
 use compactor::report::Report;
-use compactor::roots::{HOLDS, Wishes};
+use compactor::roots::{HOLDS, PART, Wishes};
 use compactor::timer;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -175,6 +175,7 @@ fn with_repository(
         unused: u64::try_from(cli.unused.as_nanos()).unwrap_or(u64::MAX),
         max_size: cli.max_size,
         holds: HOLDS,
+        part: PART,
         threads: threads(cli.paced),
         rank: match cli.idle {
             true => Rank::Last,

@@ -36,6 +36,9 @@ use tickets::file::{TicketFile, look_at};
 /// For how long what was found out usually holds: builds that put old tickets back do it through `repo-cc`, which says so.
 pub const HOLDS: Duration = Duration::from_secs(600);
 
+/// For how many records there is memory in any case.
+pub const PART: usize = 128 << 10;
+
 /// What the survey is told.
 #[derive(Clone, Debug)]
 pub struct Wishes {
@@ -49,6 +52,8 @@ pub struct Wishes {
     pub max_size: Option<u64>,
     /// What was found out holds for so long: if the copying took longer (`--idle` may stop it for hours), files are looked at again.
     pub holds: Duration,
+    /// A transaction of the new file has about so many records: it remembers some 50 bytes of each.
+    pub part: usize,
     /// So many threads may read and check what is copied.
     pub threads: usize,
     /// How far behind others this work is.
@@ -710,6 +715,7 @@ mod tests {
             unused: 0,
             max_size: None,
             holds: HOLDS,
+            part: PART,
             threads: 2,
             rank: Rank::Behind,
             roots: Vec::new(),

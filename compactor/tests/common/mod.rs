@@ -171,6 +171,8 @@ pub fn wishes(grace: u64) -> Wishes {
         unused: u64::MAX,
         max_size: None,
         holds: HOLDS,
+        // What these tests copy is several transactions.
+        part: 5,
         threads: 2,
         rank: Rank::Behind,
         roots: Vec::new(),

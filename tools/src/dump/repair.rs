@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use compactor::compact::compact;
 use compactor::observer::Silent;
 use compactor::priority::Rank;
-use compactor::roots::{HOLDS, Wishes};
+use compactor::roots::{HOLDS, PART, Wishes};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::program::Repository;
@@ -68,6 +68,7 @@ pub fn repair(repository: &Repository) -> Result<Report> {
         unused: u64::MAX,
         max_size: None,
         holds: HOLDS,
+        part: PART,
         threads: 1,
         rank: Rank::Behind,
         roots: Vec::new(),

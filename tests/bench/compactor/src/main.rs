@@ -16,7 +16,7 @@ use commands::Measured;
 use compactor::compact::compact;
 use compactor::observer::Observer;
 use compactor::priority::Rank;
-use compactor::roots::{HOLDS, Wishes};
+use compactor::roots::{HOLDS, PART, Wishes};
 use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
 use memmap2::MmapRaw;
@@ -355,6 +355,7 @@ fn compact_once(path: &Path) -> Result<()> {
         unused: 0,
         max_size: None,
         holds: HOLDS,
+        part: PART,
         threads: std::thread::available_parallelism()?.get(),
         rank: Rank::Behind,
         roots: Vec::new(),
