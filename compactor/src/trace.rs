@@ -53,7 +53,7 @@ pub struct Trace {
     /// The record that is being asked what it keeps; no address while roots are marked.
     asked: Address,
     /// What copiers know of what is copied.
-    known: Carried,
+    known: Option<Carried>,
     /// What was dropped, for the user.
     pub warnings: Vec<String>,
 }
@@ -85,7 +85,9 @@ impl Trace {
         durability: Durability,
     ) -> Result<Copier<'d>> {
         let mut copier = Copier::new(new, durability)?;
-        copier.follow(std::mem::take(&mut self.known));
+        if let Some(known) = self.known.take() {
+            copier.follow(known);
+        }
         Ok(copier)
     }
 
@@ -94,7 +96,7 @@ impl Trace {
     /// # Errors
     /// If it cannot be written.
     pub fn committed(&mut self, copier: Copier<'_>) -> Result<()> {
-        self.known = copier.commit()?;
+        self.known = Some(copier.commit()?);
         Ok(())
     }
 

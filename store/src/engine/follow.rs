@@ -9,10 +9,13 @@ use super::error::Fault;
 use super::leaf::{self, Entry};
 use super::map::View;
 use super::trie;
+use crate::prefetch::prefetch;
+use format_spec::file::LEAF_ALIGN;
 use format_spec::ids::Address;
-use format_spec::leaf::{address, word};
+use format_spec::leaf::{LINE_WORDS, address, word};
 use format_spec::trailer::VectorRoot;
 use format_spec::trie::{Child, VECTOR_LEAF_BITS, element_word};
+use hashbrown::HashTable;
 use std::sync::atomic::Ordering;
 
 const DISAGREES: &str = "leaf does not agree with the log";
@@ -25,10 +28,53 @@ pub(super) struct Followed {
     pub count: u64,
 }
 
+/// Leaves that are followed, by their addresses.
+#[derive(Default)]
+pub(super) struct FollowedLeaves(HashTable<Followed>);
+
+/// Leaves lie at multiples of so many bytes.
+fn hash(address: u64) -> u64 {
+    (address / LEAF_ALIGN).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl FollowedLeaves {
+    /// Begins to follow a leaf that is empty.
+    pub fn insert(&mut self, child: Child) {
+        let rehash = |leaf: &Followed| hash(leaf.child.address());
+        let new = Followed { child, count: 0 };
+        (self.0).insert_unique(hash(child.address()), new, rehash);
+    }
+
+    /// The one at an address.
+    pub fn get_mut(&mut self, address: u64) -> Option<&mut Followed> {
+        let is_it = |leaf: &Followed| leaf.child.address() == address;
+        self.0.find_mut(hash(address), is_it)
+    }
+
+    /// The one at an address, which is followed no longer.
+    pub fn remove(&mut self, address: u64) -> Option<Followed> {
+        let is_it = |leaf: &Followed| leaf.child.address() == address;
+        let entry = self.0.find_entry(hash(address), is_it).ok()?;
+        Some(entry.remove().0)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Followed> {
+        self.0.iter()
+    }
+}
+
 impl Followed {
-    /// One of which nothing has been compared.
-    pub fn new(child: Child) -> Followed {
-        Followed { child, count: 0 }
+    /// Has the processor fetch what checking the entry will read.
+    pub fn prefetch(&self, view: View<'_>, entry: &Entry) {
+        let found = leaf::shape(self.child).ok();
+        let home = found.and_then(|shape| shape.home_and_tag(&entry.bits));
+        if let Some((home, _)) = home
+            && let Ok(words) = leaf::words(view, self.child)
+            && let Some(first) = words.get((home * LINE_WORDS) as usize)
+        {
+            prefetch(first);
+        }
     }
 
     /// Checks that the word of the next record is where it must be.

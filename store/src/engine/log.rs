@@ -331,6 +331,9 @@ pub(super) fn trailer_size_at(view: View<'_>, offset: u64) -> Result<u64, Fault>
     size.ok_or(fault("is not a trailer"))
 }
 
+/// See [`next_transaction`].
+const HASHED_AT_ONCE: u64 = 32 << 10;
+
 /// Reads the transaction that follows `previous` and checks it as a whole: the
 /// chain and the CRC. An error says why there is no (further) transaction.
 pub(super) fn next_transaction<'s>(
@@ -342,6 +345,11 @@ pub(super) fn next_transaction<'s>(
     let mut hashed = start;
     for item in items(view, start, view.end()) {
         let item = item?;
+        // Now and then, while what was gone through is still in the nearest cache.
+        if item.offset - hashed >= HASHED_AT_ONCE {
+            crc.update(view.bytes(hashed, item.offset - hashed)?);
+            hashed = item.offset;
+        }
         if item.kind() == Some(ItemKind::Trailer) {
             crc.update(view.bytes(hashed, item.offset - hashed)?);
             let trailer = trailer_at(view, item.offset)?;

@@ -3,13 +3,12 @@
 
 use super::create::first_trailer;
 use super::error::{Error, Fault, Result};
-use super::log::{self, items, next_transaction, trailer_at};
+use super::log::{self, next_transaction, trailer_at};
 use super::map::View;
 use super::replay::{Leaves, MadeLeaf};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use format_spec::file::{FileHeader, FileState, LOG_OFFSET, STATE_OFFSET};
-use format_spec::trailer::Trailer;
 use std::mem::offset_of;
 
 impl Store {
@@ -253,7 +252,6 @@ impl<'s> Verification<'s> {
             for finished in leaves.finished.drain(..) {
                 finished.compare(view, None)?;
             }
-            check_records(view, &next)?;
         }
         Ok(())
     }
@@ -292,16 +290,4 @@ impl<'s> Verification<'s> {
         store.check_sweep(checkpoint)?;
         store.check_doubt()
     }
-}
-
-/// Compares the records of a transaction with their checks.
-fn check_records(view: View<'_>, trailer: &Trailer<'_>) -> Result<(), Fault> {
-    for item in items(view, trailer.start, trailer.offset) {
-        if let Some(record) = item?.record()?
-            && !record.is_whole()
-        {
-            return Err(Fault::new(record.address.0, "record's check is wrong"));
-        }
-    }
-    Ok(())
 }

@@ -11,10 +11,11 @@
 //! Only leaves that a replayed transaction changes are in memory. One whose place others
 //! have taken is handed out at once: it never changes again.
 
+use super::batch::GROUP;
 use super::error::Fault;
-use super::follow::{self, Followed};
+use super::follow::{self, FollowedLeaves};
 use super::leaf::{self, Entry};
-use super::log::items;
+use super::log::{Record, items};
 use super::map::View;
 use super::trie::{self, Walk};
 use format_spec::file::{INDEX_SLOTS, ItemKind, VECTOR_SLOTS};
@@ -40,11 +41,28 @@ pub(super) struct Additions {
 impl Additions {
     /// Reads them from the transaction of `trailer`.
     pub fn read(view: View<'_>, trailer: &Trailer<'_>) -> Result<Additions, Fault> {
+        Additions::read_each(view, trailer, |_| Ok(()))
+    }
+
+    /// Likewise, and compares the records with their checks.
+    fn read_checked(view: View<'_>, trailer: &Trailer<'_>) -> Result<Additions, Fault> {
+        Additions::read_each(view, trailer, |record| match record.is_whole() {
+            true => Ok(()),
+            false => Err(Fault::new(record.address.0, "record's check is wrong")),
+        })
+    }
+
+    fn read_each(
+        view: View<'_>,
+        trailer: &Trailer<'_>,
+        check: impl Fn(&Record<'_>) -> Result<(), Fault>,
+    ) -> Result<Additions, Fault> {
         let mut additions = Additions::default();
         for item in items(view, trailer.start, trailer.offset) {
             let item = item?;
             let no_slot = Fault::new(item.offset, "item's slot is out of range");
             if let Some(record) = item.record()? {
+                check(&record)?;
                 let slot = usize::from(record.index().ok_or(no_slot)?.number());
                 additions.indices[slot].push(Entry {
                     address: record.address,
@@ -124,7 +142,7 @@ pub(super) struct Leaves<'s> {
     /// By address.
     made: BTreeMap<u64, MadeLeaf>,
     /// Those that are not made, but compared with the log as it goes; `None` if all are made.
-    followed: Option<BTreeMap<u64, Followed>>,
+    followed: Option<FollowedLeaves>,
     /// Those whose place others have taken.
     pub finished: Vec<MadeLeaf>,
 }
@@ -145,12 +163,12 @@ impl<'s> Leaves<'s> {
         }
     }
 
-    /// The same, of which the leaves that begin empty, and those of vectors, are compared with the log as it goes, and not made: who writes
+    /// The same for who verifies: records are compared with their checks. The leaves that begin empty, and those of vectors, are compared with the log as it goes, and not made: who writes
     /// leaves needs them, who verifies them has [`compare`](Leaves::compare).
     #[must_use]
     pub fn following(self) -> Leaves<'s> {
         Leaves {
-            followed: Some(BTreeMap::new()),
+            followed: Some(FollowedLeaves::default()),
             ..self
         }
     }
@@ -161,7 +179,9 @@ impl<'s> Leaves<'s> {
         let Some(followed) = &self.followed else {
             return Ok(());
         };
-        (followed.values()).try_for_each(|leaf| leaf.compare(view, end))?;
+        followed
+            .iter()
+            .try_for_each(|leaf| leaf.compare(view, end))?;
         match end {
             Some(_) => Ok(()),
             None => (self.tries.vectors.iter()).try_for_each(|root| follow::check_end(view, root)),
@@ -182,7 +202,10 @@ impl<'s> Leaves<'s> {
     pub fn apply(&mut self, view: View<'_>, trailer: &Trailer<'s>) -> Result<(), Fault> {
         let view = view.up_to(trailer.end());
         let tries = trailer.tries();
-        let mut additions = Additions::read(view, trailer)?;
+        let mut additions = match self.followed {
+            Some(_) => Additions::read_checked(view, trailer)?,
+            None => Additions::read(view, trailer)?,
+        };
         let wrong = |what| Fault::new(trailer.offset, what);
         let mut replaced = self.trailer.replaced;
         for slot in 0..INDEX_SLOTS {
@@ -190,15 +213,8 @@ impl<'s> Leaves<'s> {
             if old.root != new.root {
                 self.regrow_index(view, trailer, &tries, slot)?;
             }
-            for entry in &mut additions.indices[slot] {
-                let child = leaf_of(view, &tries, slot, entry)?;
-                if let Some(followed) = &mut self.followed
-                    && let Some(leaf) = followed.get_mut(&child.address())
-                {
-                    leaf.check(view, *entry)?;
-                    continue;
-                }
-                add(view, self.made_leaf(view, child)?, *entry)?;
+            for entries in additions.indices[slot].chunks_mut(GROUP) {
+                self.apply_to_index(view, &tries, slot, entries)?;
             }
             if new.count != old.count + additions.new_keys[slot] {
                 return Err(wrong("index's count does not agree with the log"));
@@ -235,6 +251,32 @@ impl<'s> Leaves<'s> {
         Ok(())
     }
 
+    /// Adds records to the leaves of an index, or compares these with them. They are few enough that all that is read for that is fetched at once.
+    fn apply_to_index(
+        &mut self,
+        view: View<'_>,
+        tries: &Tries,
+        slot: usize,
+        entries: &mut [Entry],
+    ) -> Result<(), Fault> {
+        let mut children = [Child::NONE; GROUP];
+        for (child, entry) in children.iter_mut().zip(entries.iter_mut()) {
+            *child = leaf_of(view, tries, slot, entry)?;
+            let followed = self.followed.as_mut();
+            if let Some(leaf) = followed.and_then(|all| all.get_mut(child.address())) {
+                leaf.prefetch(view, entry);
+            }
+        }
+        for (child, entry) in children.into_iter().zip(entries) {
+            let followed = self.followed.as_mut();
+            match followed.and_then(|all| all.get_mut(child.address())) {
+                Some(leaf) => leaf.check(view, *entry)?,
+                None => add(view, self.made_leaf(view, child)?, *entry)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the index's leaves that are new in `trailer` out of those whose place they take.
     fn regrow_index(
         &mut self,
@@ -248,7 +290,7 @@ impl<'s> Leaves<'s> {
         let walk = Walk::index(view, number, new, trailer.start)?;
         for (child, _) in walk.leaves {
             match &mut self.followed {
-                Some(followed) => drop(followed.insert(child.address(), Followed::new(child))),
+                Some(followed) => followed.insert(child),
                 None => self.add_leaf(child, false),
             }
         }
@@ -327,7 +369,7 @@ impl<'s> Leaves<'s> {
     /// A leaf that was followed up to here, with its words.
     fn take_followed(&mut self, view: View<'_>, child: Child) -> Result<Option<MadeLeaf>, Fault> {
         let followed = self.followed.as_mut();
-        let Some(leaf) = followed.and_then(|followed| followed.remove(&child.address())) else {
+        let Some(leaf) = followed.and_then(|followed| followed.remove(child.address())) else {
             return Ok(None);
         };
         let words = match leaf.count {

@@ -267,6 +267,11 @@ impl<'s> Snapshot<'s> {
         }
     }
 
+    /// Whether a record of an index has ever taken the place of another one. If not, there is one of each key.
+    pub fn has_replaced(&self, index: IndexSlot) -> bool {
+        self.trailer.has_replaced(index.number())
+    }
+
     /// Number of keys in `index`.
     pub fn count(&self, index: IndexSlot) -> u64 {
         self.index_root(index).count

@@ -59,6 +59,9 @@ pub enum Known {
     /// That there is no such record in the transaction's base, or in that of the first of those that it [follows](Transaction::follow):
     /// [`Snapshot::find_or_check`] has said so of that revision. Only what the transactions have added themselves is looked through.
     NotInBase,
+    /// That there is no such record, neither in the base nor among what the transactions have added: for who fills an empty file from another one, of
+    /// which it remembers what it has copied. It is not looked up at all.
+    Nowhere,
 }
 
 /// Items are written when so many bytes of them have gathered: up to a multiple of [`HUGE_PAGE`]. What is written
@@ -295,6 +298,7 @@ impl<'s> Transaction<'s> {
         match known {
             Known::Nothing => self.find(index, key, is_it),
             Known::NotInBase => self.find_own(index, key, &is_it),
+            Known::Nowhere => Ok(None),
         }
     }
 

@@ -358,8 +358,13 @@ impl<'s> Adder<'s> {
 
     /// The id of a name, which is added if it is not there.
     pub(super) fn name(&mut self, bytes: &[u8]) -> Result<NameId> {
+        self.name_if(bytes, Known::Nothing)
+    }
+
+    /// The same, of which this is known.
+    pub(super) fn name_if(&mut self, bytes: &[u8], known: Known) -> Result<NameId> {
         let key = name_key(&self.uuid(), bytes);
-        Ok(self.intern(bytes, &key, Known::Nothing)?.0)
+        Ok(self.intern(bytes, &key, known)?.0)
     }
 
     /// Goes on adding a compilation; `None` if the budget is spent before all of it is there, or its value must be made first.

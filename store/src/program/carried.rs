@@ -25,6 +25,8 @@ const NONE: u32 = u32::MAX;
 pub struct Carried {
     /// Device and inode number of the file that all this is about.
     source: Option<(u64, u64)>,
+    /// The destination was empty before, so that it has no names and fragments but these.
+    is_all: bool,
     /// By the source's ids.
     names: Vec<NameId>,
     pieces: Vec<PieceId>,
@@ -33,12 +35,29 @@ pub struct Carried {
 }
 
 impl Carried {
+    /// What is in an empty destination.
+    pub(super) fn empty() -> Carried {
+        Carried {
+            is_all: true,
+            ..Carried::default()
+        }
+    }
+
+    /// What is known of a record of an index of the source that has not been copied: where the source has one of each key, it is not there.
+    fn known(&self, source: &Programs<'_>, index: Index) -> Known {
+        match self.is_all && !source.snapshot().has_replaced(index.slot()) {
+            true => Known::Nowhere,
+            false => Known::Nothing,
+        }
+    }
+
     /// Forgets all, if it is of another file than this.
     pub(super) fn of(&mut self, source: &Programs<'_>) {
         let identity = source.snapshot().store().identity();
         if self.source != Some(identity) {
             *self = Carried {
                 source: Some(identity),
+                is_all: self.is_all && self.source.is_none(),
                 ..Carried::default()
             };
         }
@@ -74,7 +93,13 @@ impl Carried {
         if let Some(known) = self.names.get(at).filter(|known| known.0 != NONE) {
             return Ok(*known);
         }
-        let name = adder.name(source.name(id)?)?;
+        let bytes = source.name(id)?;
+        let known = match bytes {
+            // It is in every file from the beginning.
+            [] => Known::Nothing,
+            _ => self.known(source, Index::Names),
+        };
+        let name = adder.name_if(bytes, known)?;
         if self.names.len() <= at {
             self.names.resize(at + 1, NameId(NONE));
         }
@@ -133,7 +158,8 @@ impl Carried {
             others.iter().map(|other| self.fragment(*other)).collect();
         let others = others.ok_or_else(|| source.damaged(address, "refers to a later fragment"))?;
         let translation = self.translation(&others);
-        let (new, _) = adder.insert(Index::Fragments, &record.key(), Known::Nothing, |out| {
+        let known = self.known(source, Index::Fragments);
+        let (new, _) = adder.insert(Index::Fragments, &record.key(), known, |out| {
             let start = out.len();
             out.extend_from_slice(record.value);
             number_anonymous(&mut out[start..]);

@@ -43,12 +43,14 @@ impl<'d> Copier<'d> {
     /// If the destination cannot be written or is damaged.
     pub fn new(destination: &'d Repository, durability: Durability) -> Result<Copier<'d>> {
         let mut transaction = destination.store().begin(durability)?;
+        let mut carried = Carried::default();
         if transaction.base().revision() == 0 {
             transaction.fill_leaves();
+            carried = Carried::empty();
         }
         Ok(Copier {
             adder: Adder::new(transaction)?,
-            carried: Carried::default(),
+            carried,
             value: Vec::new(),
         })
     }
