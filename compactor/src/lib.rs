@@ -10,7 +10,8 @@
 //!    [`budget`] lets some of what is only remembered go, where the user has named a size; [`explain`] says what keeps a record.
 //! 2. [`compact`](compact::compact) copies that: names first, then compilation by compilation in the
 //!    order of the images' inputs, or else of the tickets' paths: so what one link reads stands together. Every digest
-//!    is computed again on the way.
+//!    is computed again on the way. It commits each time when much has gathered, so that little is remembered of each record (`copying`), and
+//!    another thread verifies what is committed meanwhile.
 //! 3. [`catch_up`] copies what writers committed meanwhile; the last of it, and the
 //!    renaming, under the old file's write lock, which is held for some milliseconds at once, and for longer only where that is
 //!    not enough: while it is copied, [`brake`] slows down writers who would else add more.

@@ -10,6 +10,9 @@
 //!    sees to it that it gets there some time, if it is this transaction's turn
 //!    ([`durable`](super::durable)).
 //!
+//! Who adds more than is to be remembered until one commit goes on in the next transaction without giving up the right to write
+//! ([`Transaction::commit_and_go_on`]).
+//!
 //! Killed before 2, a writer leaves bytes beyond the head that the next one
 //! overwrites. Killed between 2 and 4, it leaves it to the next one to repeat
 //! 3, which is the same however much of it was done. So no leaf ever has a

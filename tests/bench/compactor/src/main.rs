@@ -4,7 +4,7 @@
 //!
 //! A repository is filled with so many megabytes, of which half is live, as the input of an image whose output is there. It is
 //! compacted twice, each time by a process of its own: alone, and while so many processes write and one reads. Measured are the
-//! speed beside that of copying a file of the size of the new one to the same disk (`fsync` at the end), the memory that is no
+//! speed beside that of copying a file to the same disk (the old one before, the new one after; `fsync` at the end), the memory that is no
 //! file's, the size beside what the records take, and the longest times in which a writer's `add` and a reader's look did
 //! not return (each pauses so long after it, as a compiler would; without a pause, they write more than can be copied); these also without a compaction, as other processes of the machine hold them up as well.
 
@@ -18,7 +18,7 @@ use compactor::observer::Observer;
 use compactor::priority::Rank;
 use compactor::roots::{HOLDS, PART, Wishes};
 use format_spec::digest::Digest;
-use format_spec::file::IndexSlot;
+use format_spec::file::{IndexSlot, VectorSlot};
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::io::Write;
@@ -166,6 +166,8 @@ fn fill(path: &Path, bytes: u64) -> Result<()> {
 }
 
 fn alone(path: &Path) -> Result<()> {
+    // Where a virtual machine has to get the memory for the kernel's pages from its host, who comes first pays for both.
+    let copied_before = copy_speed(path)?;
     let mut child = ourselves(&["compact", &path.display().to_string()])?;
     let begun = Instant::now();
     let mut anonymous = 0;
@@ -180,17 +182,25 @@ fn alone(path: &Path) -> Result<()> {
     let copied = copy_speed(path)?;
     let speed = after as f64 / took.as_secs_f64();
     println!(
-        "alone: {} in {:.2} s, {}/s; the disk copies {}/s: ratio {:.2}",
+        "alone: {} in {:.2} s, {}/s; the disk copies {}/s before and {}/s after: ratios {:.2} and {:.2}",
         in_megabytes(after),
         took.as_secs_f64(),
         in_megabytes(speed as u64),
+        in_megabytes(copied_before as u64),
         in_megabytes(copied as u64),
+        speed / copied_before,
         speed / copied
     );
-    let (records, fragments) = live_bytes(&repository)?;
+    let LiveBytes {
+        records,
+        words,
+        fragments,
+    } = live_bytes(&repository)?;
     println!(
-        "size: {after} bytes, of which records {records}: {:.3} times",
-        after as f64 / records as f64
+        "size: {after} bytes, of which records {records}: {:.3} times; with a word for each in indices and vectors {}: {:.3} times",
+        after as f64 / records as f64,
+        records + words,
+        after as f64 / (records + words) as f64
     );
     println!(
         "memory: {} that are no file's, for {fragments} fragments: 100 MB and {:.0} bytes each",
@@ -553,18 +563,33 @@ fn copy_speed(path: &Path) -> Result<f64> {
     Ok(size as f64 / took.as_secs_f64())
 }
 
-/// Bytes of all records, and how many fragments there are.
-fn live_bytes(repository: &Repository) -> Result<(u64, u64)> {
+/// What a repository cannot be without.
+struct LiveBytes {
+    /// Those of records.
+    records: u64,
+    /// Those of a word for each record and each element.
+    words: u64,
+    fragments: u64,
+}
+
+fn live_bytes(repository: &Repository) -> Result<LiveBytes> {
     let programs = repository.programs()?;
     let snapshot = programs.snapshot();
-    let mut bytes = 0;
+    let (mut records, mut words) = (0, 0);
     for index in IndexSlot::all() {
+        words += 8 * snapshot.count(index);
         for record in snapshot.iter(index) {
-            bytes += record?.size().next_multiple_of(8);
+            records += record?.size();
         }
     }
-    let fragments = snapshot.count(format_spec::program::Index::Fragments.slot());
-    Ok((bytes, fragments))
+    for vector in VectorSlot::all() {
+        words += 8 * snapshot.vector_len(vector);
+    }
+    Ok(LiveBytes {
+        records,
+        words,
+        fragments: snapshot.count(format_spec::program::Index::Fragments.slot()),
+    })
 }
 
 fn in_megabytes(bytes: u64) -> String {
