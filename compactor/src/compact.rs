@@ -274,7 +274,8 @@ fn copy_live<'d>(
     for index in IndexSlot::all().filter(|index| has_envelopes(*index)) {
         parts.expect(programs, index, trace.count(index));
     }
-    let tickets = survey.tickets.len() + survey.found.len();
+    let kept = survey.tickets.iter().filter(|ticket| ticket.gone.is_none());
+    let tickets = kept.count() + survey.found.len();
     parts.expect(programs, Index::Tickets.slot(), tickets as u64);
     let copier = copy_names(programs, &order, wishes.threads, copier, parts)?;
     observer.begin("copying", order.len() as u64);

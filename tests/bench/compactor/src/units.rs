@@ -60,7 +60,7 @@ impl Text {
         let mut unit = Compilation {
             machine: 62,
             names,
-            symbols: vec![null.clone()],
+            symbols: vec![null],
             first_global: 1,
             ..Compilation::default()
         };
@@ -93,7 +93,7 @@ impl Text {
                 place: Place::Section(number),
                 size: code.len() as u64,
                 info: 0x12,
-                ..null.clone()
+                ..null
             });
         }
         Prepared::new(unit)
