@@ -842,6 +842,28 @@ fn what_is_known_changes_no_ticket() {
     }
 }
 
+/// Assemblers fill up the last frame description of an object, and which one that is depends on what was left out.
+#[test]
+fn what_fills_up_the_last_frame_changes_no_ticket() {
+    const SHARED: &str = "
+        __attribute__((noinline)) inline int leaf(int x) { return x * 77 + 1; }
+        __attribute__((noinline)) inline int other(int x) { return x * 78 + 1; }
+    ";
+    let compilation = |machine: &Machine| {
+        let ticket = std::fs::read(machine.scratch.join("two.cc.o")).expect("a ticket");
+        let ticket = tickets::Ticket::parse(&ticket).expect("sound");
+        ticket.expect("a ticket").compilation
+    };
+    let (alone, behind) = (machine!(), machine!());
+    let one = format!("{SHARED}int one(int x) {{ return leaf(x) + other(x); }}\n");
+    let two = format!("{SHARED}int two(int x) {{ return leaf(x) * 3 + x; }}\n");
+    alone.verified("two.cc", &two, &["-O2"]);
+    behind.verified("one.cc", &one, &["-O2"]);
+    let said = behind.verified("two.cc", &two, &["-O2"]);
+    assert!(state(&said, "_Z4leafi").starts_with("known"), "{said}");
+    assert_eq!(compilation(&alone), compilation(&behind));
+}
+
 /// Static functions have other names only while they are compiled: tickets and programs are the same wherever they were built.
 #[test]
 fn a_program_has_the_names_of_its_source() {

@@ -244,7 +244,40 @@ impl<'c, 'a> Joiner<'c, 'a> {
         for number in fdes {
             self.append_frames(&from.sections[number as usize], number);
         }
+        self.fill_frames();
         Ok(())
+    }
+
+    /// Fills the common `.eh_frame` up to its alignment as assemblers do, in its last record: zeros behind it would end the list.
+    fn fill_frames(&mut self) {
+        let frames = &mut self.sections[self.frames as usize];
+        let size = frames.bytes.len();
+        let filling =
+            size.next_multiple_of(usize::try_from(frames.align).unwrap_or(1).clamp(1, 8)) - size;
+        if self.frames == 0 || filling == 0 || filling % 4 != 0 {
+            return;
+        }
+        let word = |bytes: &[u8], at: usize| -> Option<usize> {
+            let word = bytes.get(at..)?.first_chunk::<4>()?;
+            Some(u32::from_le_bytes(*word) as usize)
+        };
+        let bytes = frames.bytes.to_mut();
+        // Where the last record is; it is not the list's end.
+        let mut last = 0;
+        loop {
+            let Some(length) = word(bytes, last).filter(|length| *length > 0) else {
+                return;
+            };
+            match last + 4 + length {
+                next if next < size => last = next,
+                next if next == size => break,
+                _ => return,
+            }
+        }
+        let length = word(bytes, last).unwrap_or_default() + filling;
+        bytes[last..last + 4].copy_from_slice(&(length as u32).to_le_bytes());
+        bytes.resize(size + filling, 0);
+        frames.size = bytes.len() as u64;
     }
 
     /// Appends CIEs or FDEs to the common `.eh_frame`.

@@ -351,6 +351,9 @@ impl<'i, 'a> Emitter<'i, 'a> {
             let length = parts.bytes.len();
             let to = &mut bytes[at..at + length];
             to.copy_from_slice(&input.data[section][parts.bytes.clone()]);
+            if parts.filling > 0 {
+                to[..4].copy_from_slice(&(length as u32 - 4).to_le_bytes());
+            }
             if bits == 0 {
                 to[CIE_POINTER..CIE_POINTER + 4].fill(0);
                 let cie = plan.cie_of[entry.frame as usize][entry.entry as usize];

@@ -4,7 +4,11 @@
 //! Only what splitting needs is looked at: lengths, the CIE pointer, and the
 //! relocation at `pc_begin`, which says to which section an FDE belongs. The
 //! instructions are bytes that the linker carries along.
+//!
+//! But for those at the end: assemblers fill FDEs up with `DW_CFA_nop` to a multiple of 4 bytes, and the last one of a section to one of 8. So the same function
+//! would have another description where it is the last one of its unit. What is more than a multiple of 4 needs is left out.
 
+use gimli::{BaseAddresses, CallFrameInstruction, EhFrame, LittleEndian, UnwindSection as _};
 use object::LittleEndian as LE;
 use object::elf::Rela64;
 use std::ops::Range;
@@ -14,6 +18,8 @@ use std::ops::Range;
 pub struct Entry {
     /// Its bytes, length field included.
     pub bytes: Range<usize>,
+    /// How many bytes behind these its length field counts as well: they fill the section up.
+    pub filling: usize,
     /// Its relocations, by index.
     pub relocations: Range<usize>,
     /// What it is.
@@ -59,6 +65,7 @@ pub fn parse(data: &[u8], relocations: &[Rela64<LE>]) -> Result<Vec<Entry>, &'st
             }
             entries.push(Entry {
                 bytes: at..at + 4,
+                filling: 0,
                 relocations: relocation..relocation,
                 kind: EntryKind::Terminator,
             });
@@ -103,6 +110,7 @@ pub fn parse(data: &[u8], relocations: &[Rela64<LE>]) -> Result<Vec<Entry>, &'st
         };
         entries.push(Entry {
             bytes: at..end,
+            filling: 0,
             relocations: relocated,
             kind,
         });
@@ -111,7 +119,49 @@ pub fn parse(data: &[u8], relocations: &[Rela64<LE>]) -> Result<Vec<Entry>, &'st
     if relocation != relocations.len() {
         return Err("a relocation is beyond the last entry");
     }
+    for entry in &mut entries {
+        entry.filling = filling(data, entry, relocations);
+        entry.bytes.end -= entry.filling;
+    }
     Ok(entries)
+}
+
+/// What records are filled up to a multiple of.
+const UNIT: usize = 4;
+
+/// How many bytes at the end of an FDE are instructions that do nothing and fill up more than a multiple of [`UNIT`].
+fn filling(data: &[u8], entry: &Entry, relocations: &[Rela64<LE>]) -> usize {
+    let Range { start, end } = entry.bytes;
+    let is_fde = matches!(entry.kind, EntryKind::Fde { .. });
+    // A first look, which is enough for nearly all.
+    if !is_fde || (end - start) % UNIT != 0 || !data[start..end].ends_with(&[0; UNIT]) {
+        return 0;
+    }
+    // Zeros may be operands as well.
+    let nops_at_end = || -> gimli::Result<usize> {
+        let mut frames = EhFrame::new(data, LittleEndian);
+        frames.set_address_size(8);
+        let bases = BaseAddresses::default().set_eh_frame(0);
+        let fde = frames.fde_from_offset(&bases, start.into(), EhFrame::cie_from_offset)?;
+        let mut instructions = fde.instructions(&frames, &bases);
+        let mut nops = 0;
+        while let Some(instruction) = instructions.next()? {
+            nops = match instruction {
+                CallFrameInstruction::Nop => nops + 1,
+                _ => 0,
+            };
+        }
+        Ok(nops)
+    };
+    let filling = nops_at_end().unwrap_or(0) / UNIT * UNIT;
+    let is_relocated = |entry: &Rela64<LE>| entry.r_offset.get(LE) + 8 > (end - filling) as u64;
+    match relocations[entry.relocations.clone()]
+        .iter()
+        .any(is_relocated)
+    {
+        true => 0,
+        false => filling,
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +194,48 @@ mod tests {
         assert_eq!(entries[1].kind, EntryKind::Fde { cie: 0 });
         assert_eq!(entries[1].bytes, 16..32);
         assert_eq!(entries[1].relocations, 0..1);
+    }
+
+    /// A CIE as compilers write it, and FDEs with these instructions, filled up to these sizes.
+    fn frames(fdes: &[(&[u8], usize)]) -> (Vec<u8>, Vec<Rela64<LE>>) {
+        let cie = [
+            0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1,
+            0, 0,
+        ];
+        let (mut data, mut relocations) = (cie.to_vec(), Vec::new());
+        for (instructions, size) in fdes {
+            let start = data.len();
+            data.extend_from_slice(&(*size as u32 - 4).to_le_bytes());
+            data.extend_from_slice(&(start as u32 + 4).to_le_bytes());
+            relocations.push(relocation(start as u64 + 8));
+            // (Address, length, and no augmentation.)
+            data.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 0]);
+            data.extend_from_slice(instructions);
+            data.resize(start + size, 0);
+        }
+        (data, relocations)
+    }
+
+    #[test]
+    fn what_fills_up_is_no_part_of_a_record() {
+        let filled = |fdes: &[(&[u8], usize)]| -> Vec<(usize, usize)> {
+            let (data, relocations) = frames(fdes);
+            let entries = parse(&data, &relocations).unwrap();
+            let fdes = entries.iter().skip(1);
+            fdes.map(|entry| (entry.bytes.len(), entry.filling))
+                .collect()
+        };
+        // DW_CFA_advance_loc 1, DW_CFA_def_cfa_offset 16: 20 bytes.
+        let push: &[u8] = &[0x41, 0x0e, 0x10];
+        assert_eq!(filled(&[(push, 20), (push, 20)]), [(20, 0), (20, 0)]);
+        assert_eq!(filled(&[(push, 20), (push, 24)]), [(20, 0), (20, 4)]);
+        assert_eq!(filled(&[(push, 28), (push, 20)]), [(20, 8), (20, 0)]);
+        // Nothing else, and seven of them.
+        assert_eq!(filled(&[(&[], 24)]), [(20, 4)]);
+        // DW_CFA_advance_loc4, whose operand is all of the zeros.
+        let advance: &[u8] = &[0x41, 0x0e, 0x10, 0x04, 0, 0, 0, 0];
+        assert_eq!(filled(&[(&advance[..7], 24)]), [(24, 0)]);
+        assert_eq!(filled(&[(advance, 32)]), [(28, 4)]);
     }
 
     #[test]
