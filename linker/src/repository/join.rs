@@ -254,7 +254,7 @@ impl<'c, 'a> Joiner<'c, 'a> {
         let size = frames.bytes.len();
         let filling =
             size.next_multiple_of(usize::try_from(frames.align).unwrap_or(1).clamp(1, 8)) - size;
-        if self.frames == 0 || filling == 0 || filling % 4 != 0 {
+        if self.frames == 0 || filling == 0 || !filling.is_multiple_of(4) {
             return;
         }
         let word = |bytes: &[u8], at: usize| -> Option<usize> {

@@ -134,7 +134,7 @@ fn filling(data: &[u8], entry: &Entry, relocations: &[Rela64<LE>]) -> usize {
     let Range { start, end } = entry.bytes;
     let is_fde = matches!(entry.kind, EntryKind::Fde { .. });
     // A first look, which is enough for nearly all.
-    if !is_fde || (end - start) % UNIT != 0 || !data[start..end].ends_with(&[0; UNIT]) {
+    if !is_fde || !(end - start).is_multiple_of(UNIT) || !data[start..end].ends_with(&[0; UNIT]) {
         return 0;
     }
     // Zeros may be operands as well.
