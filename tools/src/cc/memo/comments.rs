@@ -8,7 +8,7 @@
 //! rather than something wrong. Comments that compilers heed stay as they are: those that say of a `case` that the one before falls into it, those
 //! in which another one seems to begin, and those that are not ASCII.
 
-use super::text::is_part;
+use super::text::{is_blank, is_part};
 use format_spec::digest::Digest;
 use memchr::{memchr, memmem};
 
@@ -90,10 +90,6 @@ struct Reader<'t> {
     goes_on: bool,
     /// Whether more than blanks and comments was read of it, and of those that go on in it.
     has_tokens: bool,
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
 }
 
 /// The end of a line that goes on in the next one at the start of this text, which is behind a backslash: how many bytes it has, blanks before it included.

@@ -56,9 +56,7 @@ pub struct Question<'a> {
     /// Whether the preprocessor has said that no date is put together.
     pub is_dateless: bool,
     /// What of the sources may be another one.
-    pub care: Care,
-    /// What is to be known of who asks for lines.
-    pub lines: &'a dyn Fn() -> Lines,
+    pub care: &'a Care,
 }
 
 /// A source of which comments may be others.
@@ -67,7 +65,8 @@ struct Source {
     digest: Digest,
     metadata: Metadata,
     bytes: Vec<u8>,
-    number: TextNumber,
+    /// Where who asks for lines matters.
+    number: Option<TextNumber>,
 }
 
 /// What a source includes first: in its place gcc takes a precompiled header, and does not say so.
@@ -107,8 +106,8 @@ struct Finder<'q> {
     by_macro: Vec<(Vec<u8>, Vec<u8>)>,
     /// What macros may put together.
     pastes: Pastes,
-    /// Who asks for lines.
-    lines: Lines,
+    /// Who asks for lines, where that matters.
+    lines: Option<Lines>,
     /// Sources that are read without their comments.
     sources: Vec<Source>,
     /// Device and inode of inputs that may say that they are to be read once, by what is in them but comments.
@@ -142,7 +141,10 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
-        lines: (question.lines)(),
+        lines: match question.care {
+            Care::Order(lines) => Some(lines.clone()),
+            Care::Places | Care::Bytes => None,
+        },
         sources: Vec::new(),
         once: HashMap::new(),
         is_plain: false,
@@ -172,7 +174,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         }
         // Between the name and the value there is a `=`; a definition has a blank there.
         let text = [b"#define ", &text[..]].concat();
-        finder.lines.begin(&text, false);
+        if let Some(lines) = &mut finder.lines {
+            lines.begin(&text, false);
+        }
         finder.text(b"", &text, false)?;
     }
     let mut at_macro = 0;
@@ -265,9 +269,10 @@ impl Finder<'_> {
             .read(place, &metadata)
             .ok_or(UNREADABLE)?;
         let id = (metadata.dev(), metadata.ino());
-        let is_source_text = self.question.care != Care::Bytes && !is_of_system(path);
-        let number = self.lines.begin(&text, is_source_text);
-        if self.question.care != Care::Bytes && may_be_once_quickly(&text) {
+        let may_differ = !matches!(self.question.care, Care::Bytes);
+        let is_source_text = may_differ && !is_of_system(path);
+        let number = (self.lines.as_mut()).map(|lines| lines.begin(&text, is_source_text));
+        if may_differ && tokens::mentions_once(&text) {
             let rest = self.rest(&metadata, &text, Keeps::Order);
             self.once
                 .entry(rest.unwrap_or(digest))
@@ -313,15 +318,14 @@ impl Finder<'_> {
 
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
     fn texts_of_sources(&mut self) {
-        let matter = self.lines.matter();
+        let keep = self.lines.as_ref().map(Lines::keep).unwrap_or_default();
         for source in &self.sources {
-            let keeps = match self.question.care {
-                Care::Order => matter(source.number),
-                Care::Places | Care::Bytes => Keeps::Places,
-            };
+            let keeps = source
+                .number
+                .map_or(Keeps::Places, |number| keep[number.index()]);
             // With other comments it could become equal to one that says the same.
             let rest = |keeps| self.rest(&source.metadata, &source.bytes, keeps);
-            let may_become_another = may_be_once_quickly(&source.bytes)
+            let may_become_another = tokens::mentions_once(&source.bytes)
                 && rest(Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
@@ -374,7 +378,11 @@ impl Finder<'_> {
             self.look_up(directory, lookup, is_source)?;
         }
         self.questions.extend(found.questions);
-        self.pastes.read(text, |line| self.lines.read(line));
+        self.pastes.read(text, |line| {
+            if let Some(lines) = &mut self.lines {
+                lines.read(line);
+            }
+        });
         let names = found.by_macro.into_iter();
         self.by_macro
             .extend(names.map(|name| (directory.to_vec(), name)));
@@ -726,11 +734,6 @@ fn is_of_system(path: &[u8]) -> bool {
         b"/opt/",
     ];
     installed.iter().any(|start| path.starts_with(start))
-}
-
-/// Whether a file may say that it is to be read once only, as far as a glance tells.
-fn may_be_once_quickly(text: &[u8]) -> bool {
-    memmem::find(text, b"once").is_some() || memmem::find(text, b"import").is_some()
 }
 
 /// A path as gcc has it in dependency files: without `./` before it.

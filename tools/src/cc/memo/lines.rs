@@ -13,7 +13,7 @@
 use super::comments::Keeps;
 use super::rows::{Operand, rows};
 use super::text::is_part;
-use super::tokens::Token;
+use super::tokens::{self, Token};
 use crate::cc::classify::{Language, Word};
 use crate::cc::compiler::Family;
 use crate::cc::options::Meaning;
@@ -25,14 +25,14 @@ use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 
 /// What the options leave of a source that may be another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Care {
     /// Nothing: its bytes matter.
     Bytes,
     /// Comments, if all the rest keeps its place.
     Places,
-    /// Comments and blank lines, as far as the texts do not ask for their lines.
-    Order,
+    /// Comments and blank lines, as far as the texts, which are to be read for that, do not ask for their lines.
+    Order(Lines),
 }
 
 /// Beginnings of options that say nothing of lines for either compiler.
@@ -77,7 +77,7 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
     if !matches!(language, Language::C | Language::Cxx) {
         return Care::Bytes;
     }
-    let mut care = Care::Order;
+    let mut has_lines = false;
     for word in words {
         let Some(text) = word.option.to_str() else {
             return Care::Bytes;
@@ -97,7 +97,7 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
             Meaning::Code if text == "-g0" => true,
             // In clang's there is a digest of each source.
             Meaning::Code if text.starts_with("-g") && family == Family::Gcc => {
-                care = Care::Places;
+                has_lines = true;
                 !text.contains("split")
             }
             Meaning::Code => {
@@ -113,7 +113,10 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
             return Care::Bytes;
         }
     }
-    care
+    match has_lines {
+        true => Care::Places,
+        false => Care::Order(Lines::new(words, family, language)),
+    }
 }
 
 /// Whether with this option a compiler looks into comments, or takes none that begin with `//`.
@@ -161,7 +164,7 @@ fn hash(word: &[u8]) -> u64 {
 }
 
 /// A definition of a macro, of which there may be several.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Macro {
     name: Vec<u8>,
     words: Vec<u64>,
@@ -174,7 +177,7 @@ struct Macro {
 }
 
 /// What is known of a text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Used {
     /// Words outside of definitions, and what would have to be undefined for them to count.
     words: FxHashSet<(u64, Option<u64>)>,
@@ -182,7 +185,7 @@ struct Used {
 }
 
 /// A conditional in which a text is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     /// By what definition this part of it is left out.
     left_out_by: Option<u64>,
@@ -191,7 +194,7 @@ struct Group {
 }
 
 /// The texts of a compile, as far as they ask for lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lines {
     /// What the command line defines, and nothing undefines there.
     defined: FxHashSet<u64>,
@@ -214,6 +217,13 @@ pub struct Lines {
 /// A text that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct TextNumber(usize);
+
+impl TextNumber {
+    /// Its place in [`Lines::keep`].
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
 
 impl Lines {
     /// Of a compile with these options.
@@ -370,8 +380,8 @@ impl Lines {
         }
     }
 
-    /// For each text whether its lines matter; all have been read. To be asked once.
-    pub fn matter(&self) -> impl Fn(TextNumber) -> Keeps + use<> {
+    /// What each text must keep, of all that have been read.
+    pub fn keep(&self) -> Vec<Keeps> {
         let counts = |unless: Option<u64>| unless.is_none_or(|it| self.undefined.contains(&it));
         let macros: Vec<&Macro> = (self.macros.iter())
             .filter(|it| counts(it.unless))
@@ -388,11 +398,11 @@ impl Lines {
             };
             self.of_calls || text.has_nameless || uses(&of_lines) || uses(&of_nameless)
         };
-        let found: Vec<bool> = self.texts.iter().map(matters).collect();
-        move |TextNumber(number)| match found.get(number) {
-            Some(false) => Keeps::Order,
-            _ => Keeps::Places,
-        }
+        let keeps = |text| match matters(text) {
+            true => Keeps::Places,
+            false => Keeps::Order,
+        };
+        self.texts.iter().map(keeps).collect()
     }
 }
 
@@ -453,11 +463,9 @@ fn asks_for<'t>(asked: &[Token<'t>]) -> Option<&'t [u8]> {
     }
 }
 
+/// The identifiers among tokens.
 fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + use<'l, 't> {
-    tokens.iter().filter_map(|token| match token {
-        Token::Word(word) if !word[0].is_ascii_digit() => Some(*word),
-        _ => None,
-    })
+    tokens::words(tokens).filter(|word| !word[0].is_ascii_digit())
 }
 
 fn words_are_of_calls(tokens: &[Token<'_>]) -> bool {
@@ -530,12 +538,13 @@ mod tests {
             "-O2 -pipe -fno-strict-aliasing -std=gnu11 -march=x86-64-v3 -isystem x -c a.c",
             "-Os -ffile-prefix-map=/a=. -fstack-protector-strong -D_FORTIFY_SOURCE=2 -c a.c",
         ] {
-            assert_eq!(care(Family::Gcc, line), Care::Order, "{line}");
-            assert_eq!(care(Family::Clang, line), Care::Order, "{line}");
+            for family in [Family::Gcc, Family::Clang] {
+                assert!(matches!(care(family, line), Care::Order(_)), "{line}");
+            }
         }
         for line in ["-g -c a.c", "-O2 -ggdb3 -gdwarf-4 -c a.c"] {
-            assert_eq!(care(Family::Gcc, line), Care::Places, "{line}");
-            assert_eq!(care(Family::Clang, line), Care::Bytes, "{line}");
+            assert!(matches!(care(Family::Gcc, line), Care::Places), "{line}");
+            assert!(matches!(care(Family::Clang, line), Care::Bytes), "{line}");
         }
         for line in [
             "-fsanitize=address -c a.c",
@@ -549,8 +558,9 @@ mod tests {
             "-finstrument-functions -c a.c",
             "-fparse-all-comments -c a.c",
         ] {
-            assert_eq!(care(Family::Gcc, line), Care::Bytes, "{line}");
-            assert_eq!(care(Family::Clang, line), Care::Bytes, "{line}");
+            for family in [Family::Gcc, Family::Clang] {
+                assert!(matches!(care(family, line), Care::Bytes), "{line}");
+            }
         }
     }
 
@@ -567,7 +577,7 @@ mod tests {
                 lines.read(&line);
             }
         }
-        lines.matter()(last.expect("a text")) == Keeps::Places
+        lines.keep()[last.expect("a text").index()] == Keeps::Places
     }
 
     #[test]

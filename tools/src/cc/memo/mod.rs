@@ -61,7 +61,7 @@ use counts::Counts;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
-use lines::{Care, Lines};
+use lines::Care;
 use place::Place;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -547,6 +547,11 @@ impl<'a> Memo<'a> {
             }
             None => None,
         };
+        // What is said has lines, too.
+        let care = match diagnostics.is_empty() {
+            true => lines::care(&words, compiler.family, self.language),
+            false => Care::Bytes,
+        };
         let mut question = conditions::Question {
             takes_precompiled: compiler.family == Family::Gcc,
             first: conditions::First::Unknown,
@@ -565,12 +570,7 @@ impl<'a> Memo<'a> {
             macros: &macros,
             closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
-            // What is said has lines, too.
-            care: match diagnostics.is_empty() {
-                true => lines::care(&words, compiler.family, self.language),
-                false => Care::Bytes,
-            },
-            lines: &|| Lines::new(&words, compiler.family, self.language),
+            care: &care,
         };
         let named = named.into_iter().chain(graph.into_iter().flatten());
         let named: Vec<_> = named.map(OsString::into_vec).collect();

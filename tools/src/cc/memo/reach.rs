@@ -4,7 +4,7 @@
 //! whose name starts and ends as the row of operands does.
 
 use super::rows::{Operand, rows};
-use super::tokens::{Lexer, Token};
+use super::tokens::{Lexer, Token, words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A macro, by all of its definitions.
@@ -90,13 +90,6 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
         words: used.into_iter().map(<[u8]>::to_vec).collect(),
         rows: made.map(|(row, _)| row.clone()).collect(),
     }
-}
-
-fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + use<'l, 't> {
-    tokens.iter().filter_map(|token| match token {
-        Token::Word(word) => Some(*word),
-        _ => None,
-    })
 }
 
 /// Whether a row of operands may become this name: a parameter is nothing, or some of these words one behind the other.

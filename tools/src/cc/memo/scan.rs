@@ -5,7 +5,7 @@
 //! too little, and too much costs a compile that was not needed.
 
 use super::questions;
-use super::text::{Cursor, Form, Lookup, is_in_definition, is_part, is_word, literal};
+use super::text::{Cursor, Form, Lookup, is_blank, is_in_definition, is_part, is_word, literal};
 use memchr::memmem;
 
 /// What was found in a text.
@@ -246,14 +246,10 @@ fn begins_line(before: &[u8]) -> bool {
         || before == b"\xef\xbb\xbf"
 }
 
-const BLANKS: [u8; 5] = [b' ', b'\t', b'\r', 0x0b, 0x0c];
-
 /// Where the backslash is by which the line that ends at `end` goes on in the next one: compilers take it for one also with blanks
 /// behind it.
 fn splice(text: &[u8], end: usize) -> Option<usize> {
-    let last = text[..end]
-        .iter()
-        .rposition(|byte| !BLANKS.contains(byte))?;
+    let last = text[..end].iter().rposition(|byte| !is_blank(*byte))?;
     (text[last] == b'\\').then_some(last)
 }
 
@@ -265,7 +261,7 @@ fn splices_words(text: &[u8]) -> bool {
             return false;
         };
         let is_tight =
-            |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'\n' && !BLANKS.contains(byte));
+            |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'\n' && !is_blank(*byte));
         let before = backslash.checked_sub(1).map(|before| &text[before]);
         let has_blanks = !matches!(text[backslash + 1..end], [] | [b'\r']);
         has_blanks || (is_tight(before) && is_tight(text.get(end + 1)))

@@ -89,6 +89,11 @@ impl<'t> Cursor<'t> {
     }
 }
 
+/// Whether a byte is a blank, and ends no line.
+pub fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
+}
+
 /// Of each byte, whether it can be part of an identifier: texts are read byte by byte.
 const IS_PART: [bool; 256] = {
     let mut table = [false; 256];

@@ -172,10 +172,24 @@ impl<'t> Lexer<'t> {
     }
 }
 
+/// Whether a file may say that it is to be read once only, as far as a glance tells.
+pub fn mentions_once(text: &[u8]) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(text, word).is_some();
+    has(b"once") || has(b"import")
+}
+
+/// The words among tokens.
+pub fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + use<'l, 't> {
+    tokens.iter().filter_map(|token| match token {
+        Token::Word(word) => Some(*word),
+        _ => None,
+    })
+}
+
 /// Whether a file may say that it is to be read once only: by a word of its own, or in a text that becomes one.
 pub fn may_be_once(text: &[u8]) -> bool {
     let has = |text: &[u8], word: &[u8]| memchr::memmem::find(text, word).is_some();
-    if !has(text, b"once") && !has(text, b"import") {
+    if !mentions_once(text) {
         return false;
     }
     let mut lexer = Lexer::new(text);
