@@ -8,7 +8,7 @@
 //! resolution takes one. Resolution, which is exact, then sees the same files in the same order as if all had been opened,
 //! without those that it would not have linked.
 //!
-//! Names are compared by some 30 bits of their hashes: that may make a member a candidate in vain, and nothing worse.
+//! Names are compared by 32 bits of their hashes: that may make a member a candidate in vain, and nothing worse.
 //!
 //! An index can be wrong: a member was replaced and `ranlib` not run. GNU ld goes by the index, and so do we; but a link that
 //! fails is done again with all members ([`link`](crate::link::link)). For large inputs, where most members are needed, this
@@ -28,10 +28,6 @@ use tickets::archive::{Archive, ArchiveError, Symbols};
 
 /// With more names in all indexes together, these are not used.
 const MOST_NAMES: usize = 1 << 15;
-
-/// The half of a hash that a word of the table holds; in the other is the number of a member.
-const UPPER: u32 = 0xffff_0000;
-const _: () = assert!(MOST_NAMES < 0xffff);
 
 /// With more bytes of inputs, as [`Input::work`] counts them, indexes are not used.
 const MOST_WORK: u64 = 16 << 20;
@@ -149,9 +145,11 @@ struct Place {
 struct Indexes<'a> {
     libraries: Vec<Indexed<'a>>,
     members: Vec<Member>,
-    /// Open addressing by the lower bits of a name's hash: in the upper half of a word the upper half of the hash, in the lower
-    /// half the number of a member that defines the name, plus one. A name has as many words as members.
-    table: Vec<u32>,
+    /// Names, one for each member that defines it. A name that all members of an archive define, as tickets do, is there as often:
+    /// so names whose hashes have equal lower bits are chained, and to add one never takes longer.
+    names: Vec<Name>,
+    /// By the lower bits of a hash: the number of the last such name, plus one; 0 if there is none.
+    chains: Vec<u32>,
     /// The headers of the members that are candidates already.
     taken: FxHashSet<(u32, u64)>,
 }
@@ -160,6 +158,15 @@ struct Indexed<'a> {
     input: u32,
     library: Library<'a>,
     archive: Archive<'a>,
+}
+
+/// A name as an index has it.
+struct Name {
+    hash: u32,
+    /// The number of a member that defines it.
+    member: u32,
+    /// The next one of its chain, as in [`Indexes::chains`].
+    next: u32,
 }
 
 /// A member as an index has it.
@@ -175,8 +182,8 @@ impl<'a> Indexes<'a> {
         Indexes {
             libraries: Vec::new(),
             members: Vec::new(),
-            // At most half of the words are in use.
-            table: vec![0; (2 * names.max(1)).next_power_of_two()],
+            names: Vec::with_capacity(names),
+            chains: vec![0; names.max(1).next_power_of_two()],
             taken: FxHashSet::default(),
         }
     }
@@ -204,7 +211,7 @@ impl<'a> Indexes<'a> {
             if self.members.len() == before || self.members.last() != Some(&member) {
                 self.members.push(member);
             }
-            self.insert(hash(name), self.members.len() as u32);
+            self.insert(hash(name), self.members.len() as u32 - 1);
         }
         self.libraries.push(Indexed {
             input,
@@ -215,25 +222,21 @@ impl<'a> Indexes<'a> {
     }
 
     fn insert(&mut self, hash: u32, member: u32) {
-        let mask = self.table.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.table[at] != 0 {
-            at = (at + 1) & mask;
-        }
-        self.table[at] = hash & UPPER | member;
+        let chain = hash as usize & (self.chains.len() - 1);
+        let next = self.chains[chain];
+        self.names.push(Name { hash, member, next });
+        self.chains[chain] = self.names.len() as u32;
     }
 
     /// Adds to `found` the members that define a name.
     fn want(&self, name: &[u8], found: &mut Vec<Member>) {
         let hash = hash(name);
-        let mask = self.table.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.table[at] != 0 {
-            let word = self.table[at];
-            if word & UPPER == hash & UPPER {
-                found.push(self.members[(word & !UPPER) as usize - 1]);
+        let mut next = self.chains[hash as usize & (self.chains.len() - 1)];
+        while let Some(name) = self.names.get((next as usize).wrapping_sub(1)) {
+            if name.hash == hash {
+                found.push(self.members[name.member as usize]);
             }
-            at = (at + 1) & mask;
+            next = name.next;
         }
     }
 
