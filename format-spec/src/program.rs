@@ -288,7 +288,7 @@ impl DifferenceHeader {
     }
 }
 
-/// Head of the value of a compilation that is recorded compressed: SPEC.md, section 19, "Compressed". One LZ4 block follows.
+/// Head of the value of a compilation that is recorded compressed: SPEC.md, section 19, "Compressed". Planes follow, and the uses.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct CompressedCompilation {
@@ -298,6 +298,8 @@ pub struct CompressedCompilation {
     pub reserved: u32,
     /// How the value begins.
     pub compilation: CompilationHeader,
+    /// Which planes follow: a bit for each, the lowest of the first byte for the first. The others are all zeros.
+    pub planes: [u8; 16],
 }
 
 impl CompressedCompilation {

@@ -68,11 +68,18 @@ pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize) -> bo
 fn section_is_compressible(section: &Section<'_>) -> bool {
     let from = match section.kind {
         SectionKind::Text => 2 * COMPRESSED_FROM,
+        // Small tables of addresses are many: to decompress them takes links longer than what they save of the disk is worth.
+        SectionKind::Data | SectionKind::ReadOnly if has_fixups(section) => 8 * COMPRESSED_FROM,
         _ => COMPRESSED_FROM,
     };
     SectionKind::may_be_compressed(section.kind as u8)
         && matches!(section.fixups, Fixups::Narrow(_))
         && section.bytes.len() >= from
+}
+
+fn has_fixups(section: &Section<'_>) -> bool {
+    let (Fixups::Narrow(range) | Fixups::Wide(range)) = &section.fixups;
+    !range.is_empty()
 }
 
 /// Appends a fragment's value in the plain form to `out`, which must have a multiple of 8 bytes: the head, then the body, that is

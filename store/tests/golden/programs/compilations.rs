@@ -289,12 +289,19 @@ impl Programs {
             (sections, 4, all),
             (pieces, 1, all),
         ];
-        let size = bindings
-            + lists
-                .iter()
-                .map(|(count, width, _)| 4 * count * width)
-                .sum::<usize>();
-        let planes = lz4(cursor.rest(), size);
+        let bits = cursor.bytes(16);
+        let mut planes = Vec::new();
+        let mut number = 0;
+        for (count, width, _) in lists {
+            for _ in 0..4 * width {
+                match bits[number / 8] >> (number % 8) & 1 {
+                    0 => planes.resize(planes.len() + count, 0),
+                    _ => planes.extend_from_slice(cursor.bytes(count)),
+                }
+                number += 1;
+            }
+        }
+        planes.extend_from_slice(cursor.rest());
         let mut planes = Cursor::new(&planes);
         for (number, (count, width, differences)) in lists.into_iter().enumerate() {
             whole.resize(whole.len().next_multiple_of(8), 0);
