@@ -303,8 +303,8 @@ pub struct CompressedCompilation {
 }
 
 impl CompressedCompilation {
-    /// No compilation has so many members.
-    pub const MARKER: u32 = u32::MAX - 1;
+    /// No compilation has so many members. (One less was the marker of another form, which is not read any more.)
+    pub const MARKER: u32 = u32::MAX - 2;
 }
 
 /// One fragment as part of a compilation. Members stand in the order of their
@@ -502,7 +502,8 @@ mod tests {
 
         assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(size_of::<DifferenceHeader>(), 80);
-        assert_eq!(size_of::<CompressedCompilation>(), 64);
+        assert_eq!(size_of::<CompressedCompilation>(), 80);
+        assert_eq!(offset_of!(CompressedCompilation, planes), 64);
         assert_eq!(offset_of!(CompressedCompilation, compilation), 8);
         assert_eq!(offset_of!(DifferenceHeader, base), 8);
         assert_eq!(offset_of!(DifferenceHeader, check), 16);

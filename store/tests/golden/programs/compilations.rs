@@ -268,7 +268,7 @@ impl Programs {
         let mut cursor = Cursor::new(value);
         let marker = cursor.u32();
         assert_ne!(marker, u32::MAX, "the base is a difference");
-        if marker != u32::MAX - 1 {
+        if marker != u32::MAX - 2 {
             return value.to_vec();
         }
         cursor.zeros(4);
