@@ -303,7 +303,7 @@ pub struct CompressedCompilation {
 }
 
 impl CompressedCompilation {
-    /// No compilation has so many members. (One less was the marker of another form, which is not read any more.)
+    /// No compilation has so many members. (`u32::MAX - 1` was the marker of another form, which is not read any more.)
     pub const MARKER: u32 = u32::MAX - 2;
 }
 

@@ -53,15 +53,29 @@ pub(super) fn take_planes(
     differences: u32,
     words: &mut [u32],
 ) -> Option<()> {
+    take_columns(planes, width, differences, words, |count| count)
+}
+
+/// Takes the planes of a list from the front of `planes`, of each as many bytes as `size` says of the number of elements: all, or
+/// none if they are zeros; and puts into `words` those words of which there is a plane.
+fn take_columns(
+    planes: &mut &[u8],
+    width: usize,
+    differences: u32,
+    words: &mut [u32],
+    mut size: impl FnMut(usize) -> usize,
+) -> Option<()> {
     let count = words.len() / width;
     for column in 0..width {
         let mut next = || {
-            let (plane, rest) = planes.split_at_checked(count)?;
+            let (plane, rest) = planes.split_at_checked(size(count))?;
             *planes = rest;
             Some(plane)
         };
         let column_planes = [next()?, next()?, next()?, next()?];
-        put_column(column_planes, width, column, differences, words);
+        if column_planes.iter().any(|plane| !plane.is_empty()) {
+            put_column(column_planes, width, column, differences, words);
+        }
     }
     Some(())
 }
@@ -111,21 +125,11 @@ impl UsedPlanes {
         differences: u32,
         words: &mut [u32],
     ) -> Option<()> {
-        let count = words.len() / width;
-        for column in 0..width {
-            let mut next = || {
-                let is_used = self.bits >> self.next & 1 != 0;
-                self.next += 1;
-                let (plane, rest) = planes.split_at_checked(if is_used { count } else { 0 })?;
-                *planes = rest;
-                Some(plane)
-            };
-            let column_planes = [next()?, next()?, next()?, next()?];
-            if column_planes.iter().any(|plane| !plane.is_empty()) {
-                put_column(column_planes, width, column, differences, words);
-            }
-        }
-        Some(())
+        take_columns(planes, width, differences, words, |count| {
+            let is_used = self.bits >> self.next & 1 != 0;
+            self.next += 1;
+            if is_used { count } else { 0 }
+        })
     }
 }
 

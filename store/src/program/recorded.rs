@@ -255,3 +255,92 @@ impl<'s> Programs<'s> {
         Some((record.address, self.own_value(&record).ok()?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+    use proptest::prelude::*;
+
+    /// A value whose lists have `counts` elements, of `words` and zeros; bindings are short as far as `symbol_count` lets them.
+    fn value(counts: [u32; LISTS], symbol_count: u32, words: &[u32]) -> Vec<u8> {
+        let header = CompilationHeader {
+            member_count: counts[0],
+            symbol_count,
+            group_count: counts[2],
+            binding_count: counts[3],
+            wide_count: counts[4],
+            shape_count: counts[5],
+            section_count: counts[6],
+            piece_count: counts[7],
+            ..CompilationHeader::zeroed()
+        };
+        let size = difference::value_size(&header).expect("counts are small");
+        let mut value = bytemuck::bytes_of(&header).to_vec();
+        let mut words = words.iter().copied().cycle();
+        for (number, list) in lists(&header).iter().enumerate() {
+            value.resize(value.len().next_multiple_of(8), 0);
+            let mut next = || words.next().unwrap_or(0);
+            if number == BINDINGS && header.has_short_bindings() {
+                let short = (0..list.count).map(|_| next() as u16);
+                value.extend(short.flat_map(u16::to_le_bytes));
+            } else {
+                let wide = (0..list.count * list.width).map(|_| next());
+                value.extend(wide.flat_map(u32::to_le_bytes));
+            }
+        }
+        value.resize(value.len().next_multiple_of(8), 0);
+        value.extend((0..header.binding_count).map(|n| n as u8));
+        assert_eq!(value.len(), size);
+        value
+    }
+
+    fn plain(recorded: &[u8]) -> Option<Vec<u8>> {
+        let (words, size) = decompressed(recorded)?;
+        Some(bytemuck::cast_slice::<u64, u8>(&words)[..size].to_vec())
+    }
+
+    fn any_value() -> impl Strategy<Value = Vec<u8>> {
+        let counts = proptest::array::uniform8(0u32..20);
+        let symbols = prop_oneof![9 => 0u32..20, 1 => Just((1 << 16) + 1)];
+        // Small numbers, as most are: else nothing would become smaller.
+        let words = proptest::collection::vec(0u32..700, 0..50);
+        (counts, symbols, words).prop_map(|(counts, symbols, words)| value(counts, symbols, &words))
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back(value in any_value(), cut: prop::sample::Index) {
+            let Some(recorded) = compressed(&value) else {
+                return Ok(());
+            };
+            prop_assert!(recorded.len() < value.len() && is_made(&recorded));
+            prop_assert_eq!(plain(&recorded), Some(value));
+            prop_assert_eq!(plain(&recorded[..cut.index(recorded.len())]), None);
+            prop_assert_eq!(plain(&[&recorded[..], &[0]].concat()), None);
+        }
+
+        #[test]
+        fn damage_is_no_panic(value in any_value(), at: prop::sample::Index, bit in 0u32..8) {
+            if let Some(mut recorded) = compressed(&value) {
+                let at = at.index(recorded.len());
+                recorded[at] ^= 1u8 << bit;
+                let _ = plain(&recorded);
+            }
+        }
+    }
+
+    #[test]
+    fn other_forms_are_not_taken_for_it() {
+        let mut recorded =
+            compressed(&value([9; LISTS], 9, &[1, 2, 3])).expect("it becomes smaller");
+        assert!(compressed_header(&recorded).is_some());
+        let reserved = std::mem::offset_of!(CompressedCompilation, reserved);
+        recorded[reserved] = 1;
+        assert_eq!(plain(&recorded), None);
+        recorded[reserved] = 0;
+        recorded[..4].copy_from_slice(&(CompressedCompilation::MARKER + 1).to_le_bytes());
+        assert_eq!(plain(&recorded), None);
+        assert!(compressed_header(&recorded).is_none());
+    }
+}

@@ -302,3 +302,33 @@ impl Wanted {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_makes_all_that_define_it_candidates() {
+        let member = |offset| Member { library: 0, offset };
+        // Fewer chains than names, so that different names are in one chain.
+        let mut indexes = Indexes::with_room_for(4);
+        let names: Vec<String> = (0..50).map(|n| format!("own_{n}")).collect();
+        for (name, number) in names.iter().zip(0..) {
+            indexes.members.push(member(u64::from(number)));
+            indexes.insert(hash(b"all"), number);
+            indexes.insert(hash(name.as_bytes()), number);
+        }
+        let wanted = |name: &str| {
+            let mut found = Vec::new();
+            indexes.want(name.as_bytes(), &mut found);
+            found.sort_unstable_by_key(|member| member.offset);
+            found.iter().map(|m| m.offset).collect::<Vec<_>>()
+        };
+        assert_eq!(wanted("all"), (0..50).collect::<Vec<_>>());
+        assert_eq!(wanted("all@@V1"), wanted("all"));
+        for (name, number) in names.iter().zip(0..) {
+            assert_eq!(wanted(name), [number]);
+        }
+        assert_eq!(wanted("none"), [0; 0]);
+    }
+}
