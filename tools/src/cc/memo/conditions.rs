@@ -7,7 +7,7 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
-use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
+use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at, leads_nowhere};
 use super::comments::Keeps;
 use super::inputs::{self, Inputs, Listing};
 use super::lines::{Care, Lines, TextNumber};
@@ -88,12 +88,16 @@ struct Finder<'q> {
     question: &'q Question<'q>,
     conditions: BTreeSet<Vec<u8>>,
     /// Inputs that are still to be read.
-    todo: Vec<Vec<u8>>,
+    todo: Vec<(Vec<u8>, Metadata)>,
     /// Device and inode of the inputs.
     known: HashSet<(u64, u64)>,
     /// Paths of the inputs.
     seen: HashSet<Vec<u8>>,
     done: HashSet<(Vec<u8>, Lookup)>,
+    /// Device and inode of the file at each place that was looked at, if there is one.
+    places: HashMap<Vec<u8>, Option<(u64, u64)>>,
+    /// Whether there is a directory, or anything else: of those in which a place was looked at.
+    directories: HashMap<Vec<u8>, bool>,
     /// Links and directories on the way to inputs that were found unchanged.
     ways: HashSet<PathBuf>,
     /// By what is in them: device and inode of inputs.
@@ -135,6 +139,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         known: HashSet::new(),
         seen: HashSet::new(),
         done: HashSet::new(),
+        places: HashMap::new(),
+        directories: HashMap::new(),
         ways: HashSet::new(),
         contents: HashMap::new(),
         texts: Vec::new(),
@@ -182,8 +188,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
     let mut at_macro = 0;
     let mut followed = HashSet::new();
     loop {
-        while let Some(path) = finder.todo.pop() {
-            finder.read(&path)?;
+        while let Some((path, metadata)) = finder.todo.pop() {
+            finder.read(&path, &metadata)?;
         }
         let Some((directory, name)) = finder.by_macro.get(at_macro).cloned() else {
             break;
@@ -225,9 +231,11 @@ impl Finder<'_> {
         if !metadata.is_file() || path.first() == Some(&1) {
             return Err(UNREADABLE);
         }
-        self.known.insert((metadata.dev(), metadata.ino()));
+        let id = (metadata.dev(), metadata.ino());
+        self.known.insert(id);
+        self.places.insert(path.clone(), Some(id));
         self.seen.insert(path.clone());
-        self.todo.push(path);
+        self.todo.push((path, metadata));
         Ok(())
     }
 
@@ -256,24 +264,23 @@ impl Finder<'_> {
         Ok(())
     }
 
-    fn read(&mut self, path: &[u8]) -> Result<(), &'static str> {
+    fn read(&mut self, path: &[u8], metadata: &Metadata) -> Result<(), &'static str> {
         let place = inputs::path(path);
-        let metadata = fs::metadata(place).map_err(|_| UNREADABLE)?;
-        if inputs::changed(&metadata) >= self.question.start {
+        if inputs::changed(metadata) >= self.question.start {
             return Err(CHANGED);
         }
         self.way_to(place, 0)?;
         let (digest, text) = self
             .question
             .inputs
-            .read(place, &metadata)
+            .read(place, metadata)
             .ok_or(UNREADABLE)?;
         let id = (metadata.dev(), metadata.ino());
         let may_differ = !matches!(self.question.care, Care::Bytes);
         let is_source_text = may_differ && !is_of_system(path);
         let number = (self.lines.as_mut()).map(|lines| lines.begin(&text, is_source_text));
         if may_differ && tokens::mentions_once(&text) {
-            let rest = self.rest(&metadata, &text, Keeps::Order);
+            let rest = self.rest(metadata, &text, Keeps::Order);
             self.once
                 .entry(rest.unwrap_or(digest))
                 .or_default()
@@ -555,7 +562,12 @@ impl Finder<'_> {
         lookup: &Lookup,
         is_first: bool,
     ) -> Result<(), &'static str> {
-        let key = (includer.to_vec(), lookup.clone());
+        // In angle brackets a name means the same everywhere.
+        let beside = match lookup.form {
+            Form::Angled => &[][..],
+            Form::Quoted | Form::Next => includer,
+        };
+        let key = (beside.to_vec(), lookup.clone());
         // What a source asks for may be asked for by a header beside it, too.
         if self.done.contains(&key) && !is_first {
             return Ok(());
@@ -659,6 +671,29 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// Device and inode of the file at a path; `None` if there is none. Each place is looked at once, and of most names below a
+    /// directory (`bits/types.h`) it is enough to know that it is not there.
+    fn file_at(&mut self, path: &[u8]) -> Result<Option<(u64, u64)>, &'static str> {
+        if let Some(known) = self.places.get(path) {
+            return Ok(*known);
+        }
+        let directory = memchr::memrchr(b'/', path).map_or(&[][..], |end| &path[..end]);
+        let is_there = match self.directories.get(directory) {
+            Some(is_there) => *is_there,
+            None => {
+                let is_there = directory.is_empty() || !leads_nowhere(directory);
+                self.directories.insert(directory.to_vec(), is_there);
+                is_there
+            }
+        };
+        let found = match is_there {
+            true => file_at(path)?.map(|metadata| (metadata.dev(), metadata.ino())),
+            false => None,
+        };
+        self.places.insert(path.to_vec(), found);
+        Ok(found)
+    }
+
     /// Whether there is a file at a place where one is looked for.
     fn place(
         &mut self,
@@ -669,13 +704,12 @@ impl Finder<'_> {
         if is_first {
             self.no_precompiled(path)?;
         }
-        let Some(metadata) = file_at(path)? else {
+        let Some(id) = self.file_at(path)? else {
             if lookup.only_asks && !self.is_settled(path) {
                 return Err("a directory was changed just now");
             }
             return Ok(false);
         };
-        let id = (metadata.dev(), metadata.ino());
         if self.known.contains(&id) {
             return Ok(true);
         }

@@ -160,10 +160,15 @@ impl Inputs {
         let before = now();
         let state = State::of(metadata);
         let mut file = File::open(path).ok()?;
-        let mut bytes = Vec::with_capacity(metadata.size() as usize + 1);
-        file.read_to_end(&mut bytes).ok()?;
-        if State::of(&file.metadata().ok()?) != state || bytes.len() as u64 != metadata.size() {
+        let mut bytes = vec![0; usize::try_from(metadata.size()).ok()?];
+        file.read_exact(&mut bytes).ok()?;
+        // Files that the kernel makes up have more bytes than they say.
+        let is_all = file.read(&mut [0]).is_ok_and(|more| more == 0);
+        if !is_all || State::of(&file.metadata().ok()?) != state {
             return None;
+        }
+        if let Some(known) = self.known(&state) {
+            return Some((known, bytes));
         }
         let digest = Digest::of(&bytes);
         if state.0[4].saturating_add(SETTLED) < before {
@@ -346,6 +351,13 @@ mod tests {
         assert_eq!(other.known(&state), None);
         let nowhere = Inputs::open(None);
         assert_eq!(nowhere.file(&file, &metadata), Some(Digest::of(b"one")));
+        // A file that has more bytes than its size says.
+        let (made_up, size) = (Path::new("/proc/version"), |it: &Metadata| it.size());
+        let metadata = fs::metadata(made_up).expect("there");
+        assert_eq!(
+            (size(&metadata), nowhere.file(made_up, &metadata)),
+            (0, None)
+        );
         // A file that is another one by now.
         fs::write(&file, "longer").expect("written");
         assert_eq!(nowhere.file(&file, &metadata), None);
