@@ -19,7 +19,8 @@ use super::tokens;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
 use memchr::memmem;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -90,18 +91,18 @@ struct Finder<'q> {
     /// Inputs that are still to be read.
     todo: Vec<(Vec<u8>, Metadata)>,
     /// Device and inode of the inputs.
-    known: HashSet<(u64, u64)>,
+    known: FxHashSet<(u64, u64)>,
     /// Paths of the inputs.
-    seen: HashSet<Vec<u8>>,
-    done: HashSet<(Vec<u8>, Lookup)>,
+    seen: FxHashSet<Vec<u8>>,
+    done: FxHashSet<(Vec<u8>, Lookup)>,
     /// Device and inode of the file at each place that was looked at, if there is one.
-    places: HashMap<Vec<u8>, Option<(u64, u64)>>,
+    places: FxHashMap<Vec<u8>, Option<(u64, u64)>>,
     /// Whether there is a directory, or anything else: of those in which a place was looked at.
-    directories: HashMap<Vec<u8>, bool>,
+    directories: FxHashMap<Vec<u8>, bool>,
     /// Links and directories on the way to inputs that were found unchanged.
-    ways: HashSet<PathBuf>,
+    ways: FxHashSet<PathBuf>,
     /// By what is in them: device and inode of inputs.
-    contents: HashMap<Digest, (u64, u64)>,
+    contents: FxHashMap<Digest, (u64, u64)>,
     /// The texts of the inputs, with their directories.
     texts: Vec<(Vec<u8>, Vec<u8>)>,
     /// Other names of `__has_include`.
@@ -115,7 +116,7 @@ struct Finder<'q> {
     /// Sources that are read without their comments.
     sources: Vec<Source>,
     /// Device and inode of inputs that may say that they are to be read once, by what is in them but comments.
-    once: HashMap<Digest, BTreeSet<(u64, u64)>>,
+    once: FxHashMap<Digest, BTreeSet<(u64, u64)>>,
     /// Whether what the source includes first is named there.
     is_plain: bool,
 }
@@ -136,13 +137,13 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         question,
         conditions: BTreeSet::new(),
         todo: Vec::new(),
-        known: HashSet::new(),
-        seen: HashSet::new(),
-        done: HashSet::new(),
-        places: HashMap::new(),
-        directories: HashMap::new(),
-        ways: HashSet::new(),
-        contents: HashMap::new(),
+        known: FxHashSet::default(),
+        seen: FxHashSet::default(),
+        done: FxHashSet::default(),
+        places: FxHashMap::default(),
+        directories: FxHashMap::default(),
+        ways: FxHashSet::default(),
+        contents: FxHashMap::default(),
         texts: Vec::new(),
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
@@ -152,7 +153,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
             Care::Places | Care::Bytes => None,
         },
         sources: Vec::new(),
-        once: HashMap::new(),
+        once: FxHashMap::default(),
         is_plain: false,
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
@@ -186,7 +187,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         finder.text(b"", &text, false)?;
     }
     let mut at_macro = 0;
-    let mut followed = HashSet::new();
+    let mut followed = FxHashSet::default();
     loop {
         while let Some((path, metadata)) = finder.todo.pop() {
             finder.read(&path, &metadata)?;
@@ -481,7 +482,10 @@ impl Finder<'_> {
 
     /// What is included by macros of which the text is not a name. What the compiler found of these is among the inputs, so under each
     /// name that may lead there from such a place it is looked for.
-    fn opaque_names(&mut self, followed: &HashSet<(Vec<u8>, Vec<u8>)>) -> Result<(), &'static str> {
+    fn opaque_names(
+        &mut self,
+        followed: &FxHashSet<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), &'static str> {
         let opaque = followed.iter().filter(|(_, name)| self.is_opaque(name));
         let places: BTreeSet<Vec<u8>> = opaque.map(|(directory, _)| directory.clone()).collect();
         if places.is_empty() {
@@ -626,7 +630,7 @@ impl Finder<'_> {
     /// Says of what is not there for want of the directories above it only that these are not there. (A header that is included by a
     /// path is looked for beside each header that includes it: in all these places nothing is but the includer.)
     fn below_nothing(&mut self) {
-        let mut is_nothing: HashMap<Vec<u8>, bool> = HashMap::new();
+        let mut is_nothing: FxHashMap<Vec<u8>, bool> = FxHashMap::default();
         let mut first_missing = |path: &[u8]| {
             let mut directories = memchr::memchr_iter(b'/', path)
                 .map(|end| &path[..end])

@@ -69,6 +69,9 @@ pub struct Pastes {
     depth: usize,
     /// All parts of the secrets' names: each word of each text is looked for.
     parts: FxHashSet<Vec<u8>>,
+    /// By their first bytes: the last bytes that such parts have, a bit for each of 64 (several bytes share one). Most words are
+    /// none by these two.
+    ends: [u64; 256],
 }
 
 impl Default for Pastes {
@@ -97,9 +100,16 @@ impl Pastes {
                 parts.extend(name.windows(size).map(<[u8]>::to_vec));
             }
         }
+        let mut ends = [0; 256];
+        for part in &parts {
+            if let ([first, ..], [.., last]) = (&part[..], &part[..]) {
+                ends[usize::from(*first)] |= 1 << (last % 64);
+            }
+        }
         Pastes {
             secrets,
             parts,
+            ends,
             words: BTreeSet::new(),
             plain: BTreeSet::new(),
             rows: BTreeSet::new(),
@@ -108,7 +118,10 @@ impl Pastes {
     }
 
     fn is_part_of_name(&self, word: &[u8]) -> bool {
-        self.parts.contains(word)
+        let ([first, ..], [.., last]) = (word, word) else {
+            return false;
+        };
+        self.ends[usize::from(*first)] >> (last % 64) & 1 != 0 && self.parts.contains(word)
     }
 
     /// Reads a text; `each` is given its lines, too, as reading them takes most of the time.
