@@ -153,6 +153,18 @@ fn cmake_with_a_launcher_and_with_a_compiler_of_two_words() {
             says(&scratch, &format!("{directory}/{program}"), "42\n");
         }
     }
+    // As CMake is told of ccache: links are by the compiler's own linker, which gets objects.
+    let mut command = scratch.command(&cmake);
+    command.args(["-S", ".", "-B", "compiles", "-G", "Unix Makefiles"]);
+    run(command.args([&*launchers[0], &*compiler])).ok();
+    run(scratch.command(&cmake).args(["--build", "compiles", "-j4"])).ok();
+    let object = scratch.join("compiles/CMakeFiles/hello.dir/hello.c.o");
+    let mut dump = scratch.command(Binaries::get().path("repo-dump"));
+    let shown = run(dump.arg(&object)).ok().stdout;
+    assert!(String::from_utf8_lossy(&shown).contains("fat"));
+    for program in ["hello", "hello2"] {
+        says(&scratch, &format!("compiles/{program}"), "42\n");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! `CC=repo-gcc cargo build` reaches the compiles of C and C++, but no link: rustc calls `cc`, or a linker of its own, which refuse
 //! tickets. So where nobody has said that rustc is to link through us, build scripts get fat objects, which every linker takes.
 
-use super::compiler::{NotFound, Ourselves};
+use super::compiler::Ourselves;
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +29,7 @@ pub fn links_by_another(ourselves: &Ourselves) -> bool {
     let (by_flag, asks_for_ours) = wishes(flags.as_bytes());
     let told = env::var_os(LINKER);
     let linker = (by_flag.map(OsStr::from_bytes)).or(told.as_deref());
-    !asks_for_ours && !leads_to_us(ourselves, linker.unwrap_or(OsStr::new(DEFAULT)))
+    !asks_for_ours && !ourselves.is_found_by(linker.unwrap_or(OsStr::new(DEFAULT)))
 }
 
 /// The linker that these flags name last, and whether they ask for `repo-ld` whichever it is.
@@ -55,15 +55,6 @@ fn wishes(flags: &[u8]) -> (Option<&[u8]>, bool) {
         asks_for_ours |= option.starts_with(b"link-arg") && names.into_iter().any(is_ours);
     }
     (linker, asks_for_ours)
-}
-
-/// Whether a program of this name is `repo-cc`, or finds it first.
-fn leads_to_us(ourselves: &Ourselves, name: &OsStr) -> bool {
-    match ourselves.find(name) {
-        Ok((_, passed_over)) => passed_over,
-        Err(NotFound::OnlyOurselves) => true,
-        Err(NotFound::Missing) => false,
-    }
 }
 
 #[cfg(test)]

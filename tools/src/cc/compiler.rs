@@ -248,6 +248,15 @@ impl Ourselves {
             NotFound::Missing
         })
     }
+
+    /// Whether a program of this name is `repo-cc` or one of its links, or these are found before it.
+    pub fn is_found_by(&self, program: &OsStr) -> bool {
+        match self.find(program) {
+            Ok((_, passed_over)) => passed_over,
+            Err(NotFound::OnlyOurselves) => true,
+            Err(NotFound::Missing) => false,
+        }
+    }
 }
 
 /// The metadata of an executable regular file.

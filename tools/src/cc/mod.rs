@@ -18,6 +18,7 @@ mod archiver;
 mod cargo;
 mod classify;
 pub mod cli;
+mod cmake;
 mod compile;
 mod compiler;
 mod editor;
@@ -109,7 +110,7 @@ pub fn main() -> ExitCode {
     let asked = Asked {
         repo: options.repo.as_deref(),
         command: &command,
-        fat: options.fat || wants_fat(&ourselves),
+        fat: options.fat || wants_fat(&ourselves, &command),
         is_temporary: options.temporary,
         pruning: Wish::read(options.verify, options.explain),
         log: &log,
@@ -124,10 +125,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Whether objects are to be fat without an option: the variable says so, or it does not, and another linker will get them.
-fn wants_fat(ourselves: &Ourselves) -> bool {
+fn wants_fat(ourselves: &Ourselves, command: &[OsString]) -> bool {
     match env::var_os(FAT_VARIABLE) {
         Some(_) => switches::is_set(FAT_VARIABLE),
-        None => cargo::links_by_another(ourselves),
+        None => cargo::links_by_another(ourselves) || cmake::links_by_another(ourselves, command),
     }
 }
 
