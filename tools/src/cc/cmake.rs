@@ -6,7 +6,6 @@
 
 use super::compiler::Ourselves;
 use memchr::memmem;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +21,7 @@ pub fn links_by_another(ourselves: &Ourselves, command: &[OsString]) -> bool {
         return false;
     }
     // Compiles run there, or in a directory below it.
-    let Ok(here) = env::current_dir() else {
+    let Ok(here) = fs::canonicalize(".") else {
         return false;
     };
     let read = |directory: &std::path::Path| fs::read(directory.join(CACHE)).ok();
