@@ -4,6 +4,7 @@
 //! tickets. So where nobody has said that rustc is to link through us, build scripts get fat objects, which every linker takes.
 
 use super::compiler::Ourselves;
+use super::linker_dir;
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -50,9 +51,7 @@ fn wishes(flags: &[u8]) -> (Option<&[u8]>, bool) {
         if let Some(name) = option.strip_prefix(b"linker=") {
             linker = Some(name);
         }
-        let is_ours = |name: &[u8]| memchr::memmem::find(option, name).is_some();
-        let names: [&[u8]; 3] = [b"-fuse-ld=repo", b"repo-ld", b"program-repository"];
-        asks_for_ours |= option.starts_with(b"link-arg") && names.into_iter().any(is_ours);
+        asks_for_ours |= option.starts_with(b"link-arg") && linker_dir::is_asked_for(option);
     }
     (linker, asks_for_ours)
 }

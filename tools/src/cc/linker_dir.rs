@@ -108,6 +108,17 @@ fn short_hash(path: &OsStr) -> String {
     digest.to_hex().as_str().chars().take(16).collect()
 }
 
+/// Whether an option of a compiler asks it for `repo-ld`: by its name, or by a directory whose `ld` leads there.
+pub fn is_asked_for(option: &[u8]) -> bool {
+    let names: [&[u8]; 3] = [b"-fuse-ld=repo", b"repo-ld", b"program-repository"];
+    let is_named = |name: &[u8]| memchr::memmem::find(option, name).is_some();
+    let leads_there = |directory: &[u8]| {
+        let linker = Path::new(OsStr::from_bytes(directory)).join("ld");
+        fs::canonicalize(linker).is_ok_and(|file| file.ends_with("repo-ld"))
+    };
+    names.into_iter().any(is_named) || option.strip_prefix(b"-B").is_some_and(leads_there)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

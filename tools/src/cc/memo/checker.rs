@@ -39,12 +39,6 @@ pub fn is_nothing_at(path: &[u8]) -> bool {
     found.is_err_and(|error| is_absence(&error))
 }
 
-/// Whether a path leads to nothing, so that there is nothing below it either.
-pub fn leads_nowhere(path: &[u8]) -> bool {
-    let found = fs::metadata(inputs::path(path));
-    found.is_err_and(|error| is_absence(&error))
-}
-
 /// Looks conditions up.
 pub struct Checker<'a> {
     inputs: &'a Inputs,

@@ -7,7 +7,7 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
-use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at, leads_nowhere};
+use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::Keeps;
 use super::inputs::{self, Inputs, Listing};
 use super::lines::{Care, Lines, TextNumber};
@@ -97,8 +97,8 @@ struct Finder<'q> {
     done: FxHashSet<(Vec<u8>, Lookup)>,
     /// Device and inode of the file at each place that was looked at, if there is one.
     places: FxHashMap<Vec<u8>, Option<(u64, u64)>>,
-    /// Whether there is a directory, or anything else: of those in which a place was looked at.
-    directories: FxHashMap<Vec<u8>, bool>,
+    /// Whether there is nothing at the path of a directory that something was looked for in.
+    nothing: FxHashMap<Vec<u8>, bool>,
     /// Links and directories on the way to inputs that were found unchanged.
     ways: FxHashSet<PathBuf>,
     /// By what is in them: device and inode of inputs.
@@ -141,7 +141,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         seen: FxHashSet::default(),
         done: FxHashSet::default(),
         places: FxHashMap::default(),
-        directories: FxHashMap::default(),
+        nothing: FxHashMap::default(),
         ways: FxHashSet::default(),
         contents: FxHashMap::default(),
         texts: Vec::new(),
@@ -630,22 +630,14 @@ impl Finder<'_> {
     /// Says of what is not there for want of the directories above it only that these are not there. (A header that is included by a
     /// path is looked for beside each header that includes it: in all these places nothing is but the includer.)
     fn below_nothing(&mut self) {
-        let mut is_nothing: FxHashMap<Vec<u8>, bool> = FxHashMap::default();
+        let conditions = std::mem::take(&mut self.conditions).into_iter();
         let mut first_missing = |path: &[u8]| {
             let mut directories = memchr::memchr_iter(b'/', path)
                 .map(|end| &path[..end])
                 .filter(|directory| !directory.is_empty());
-            let missing = directories.find(|directory| {
-                if let Some(known) = is_nothing.get(*directory) {
-                    return *known;
-                }
-                let is_missing = is_nothing_at(directory);
-                is_nothing.insert(directory.to_vec(), is_missing);
-                is_missing
-            });
+            let missing = directories.find(|directory| self.is_nothing(directory));
             missing.map(<[u8]>::to_vec)
         };
-        let conditions = std::mem::take(&mut self.conditions).into_iter();
         self.conditions = conditions
             .map(|condition| {
                 let missing = match Condition::parse(&condition) {
@@ -682,20 +674,23 @@ impl Finder<'_> {
             return Ok(*known);
         }
         let directory = memchr::memrchr(b'/', path).map_or(&[][..], |end| &path[..end]);
-        let is_there = match self.directories.get(directory) {
-            Some(is_there) => *is_there,
-            None => {
-                let is_there = directory.is_empty() || !leads_nowhere(directory);
-                self.directories.insert(directory.to_vec(), is_there);
-                is_there
-            }
-        };
+        let is_there = directory.is_empty() || !self.is_nothing(directory);
         let found = match is_there {
             true => file_at(path)?.map(|metadata| (metadata.dev(), metadata.ino())),
             false => None,
         };
         self.places.insert(path.to_vec(), found);
         Ok(found)
+    }
+
+    /// Whether there is nothing at the path of a directory: found out once for each.
+    fn is_nothing(&mut self, directory: &[u8]) -> bool {
+        if let Some(known) = self.nothing.get(directory) {
+            return *known;
+        }
+        let is_nothing = is_nothing_at(directory);
+        self.nothing.insert(directory.to_vec(), is_nothing);
+        is_nothing
     }
 
     /// Whether there is a file at a place where one is looked for.
