@@ -718,7 +718,12 @@ mod tests {
     fn a_running_executable_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cat");
-        fs::copy("/bin/cat", &path).unwrap();
+        // Copied by another process: of a file that this one had open for writing another test's child may have a copy of the
+        // descriptor, until it runs its program, and what is open for writing cannot be run.
+        let copied = std::process::Command::new("cp")
+            .args([Path::new("/bin/cat"), &path])
+            .status();
+        assert!(copied.unwrap().success());
         let mut child = std::process::Command::new(&path)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
