@@ -3,6 +3,8 @@
 //! Owns no state of a link and knows no format.
 
 pub(crate) mod atomic_min;
+#[cfg(test)]
+pub(crate) mod children;
 pub(crate) mod edit_distance;
 pub(crate) mod glob;
 pub(crate) mod ids;

@@ -192,12 +192,15 @@ fn compiled_program() {
     )
     .unwrap();
     for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let child = crate::base::children::start();
         let mut compile = Command::new("gcc");
         compile
             .args(["-O0", "-ggnu-pubnames", version, "-o"])
             .arg(&output)
             .arg(&source);
-        match compile.status() {
+        let status = compile.status();
+        drop(child);
+        match status {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 eprintln!("not tested: no compiler (gcc)");
                 return;

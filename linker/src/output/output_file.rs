@@ -467,6 +467,7 @@ fn populate(map: &MmapMut) {
 #[cfg(test)]
 mod tests {
     use super::{Image, OutputFile, Use, is_cached};
+    use crate::base::children;
     use std::fs;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -481,6 +482,7 @@ mod tests {
 
     #[test]
     fn an_executable_is_reused_a_shared_object_is_not() {
+        let _alone = children::none();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         write(&path, 1, 10_000, Use::Executable);
@@ -498,6 +500,7 @@ mod tests {
 
     #[test]
     fn an_old_output_that_would_be_read_from_the_disk_is_replaced() {
+        let _alone = children::none();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         write(&path, 1, 5_000_000, Use::Executable);
@@ -551,6 +554,7 @@ mod tests {
 
     #[test]
     fn only_a_file_like_a_new_one_is_written_over() {
+        let _alone = children::none();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let inode = || fs::metadata(&path).unwrap().ino();
@@ -718,8 +722,9 @@ mod tests {
     fn a_running_executable_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cat");
-        // Copied by another process: of a file that this one had open for writing another test's child may have a copy of the
-        // descriptor, until it runs its program, and what is open for writing cannot be run.
+        // Copied by another process: of a file that this one has open for writing a child may have a copy of the descriptor, and what
+        // is open for writing cannot be run.
+        let start = children::start();
         let copied = std::process::Command::new("cp")
             .args([Path::new("/bin/cat"), &path])
             .status();
@@ -729,6 +734,7 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
+        drop(start);
         write(&path, 7, 100, Use::Executable);
         use std::io::{Read, Write};
         child
@@ -750,6 +756,7 @@ mod tests {
 
     #[test]
     fn a_link_that_is_given_up_leaves_nothing() {
+        let _alone = children::none();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         write(&path, 1, 100, Use::Executable);

@@ -19,12 +19,14 @@ fn run(source: &str, section: &str, may_fail: bool) -> Option<Assembled> {
     let directory = tempfile::tempdir().unwrap();
     let (input, output) = (directory.path().join("a.s"), directory.path().join("a.o"));
     std::fs::write(&input, format!("{source}\n")).unwrap();
+    let child = crate::base::children::start();
     let result = Command::new("as")
         .arg("--64")
         .arg("-o")
         .arg(&output)
         .arg(&input)
         .output();
+    drop(child);
     let result = match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             eprintln!("not tested: no assembler (as)");

@@ -798,6 +798,7 @@ mod tests {
     use std::process::Command;
 
     fn gcc_plugin() -> Option<PathBuf> {
+        let _child = crate::base::children::start();
         let output = Command::new("gcc")
             .arg("-print-file-name=liblto_plugin.so")
             .output()
@@ -825,10 +826,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (source, object) = (dir.path().join("x.c"), dir.path().join("x.o"));
         std::fs::write(&source, "int b(void); int a(void) { return b(); }").unwrap();
+        let child = crate::base::children::start();
         let status = Command::new("gcc")
             .args(["-flto", "-O1", "-c", "-o"])
             .args([&object, &source])
             .status();
+        drop(child);
         assert!(status.unwrap().success());
         let mut plugin = Plugin::load(&path, &[], Output::Pie, Path::new("a.out")).unwrap();
         let size = std::fs::metadata(&object).unwrap().len();
