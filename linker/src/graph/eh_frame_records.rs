@@ -9,8 +9,8 @@ use crate::elf;
 use crate::elf::eh_frame::{self, EhFrameError, Record, RecordKind};
 use crate::input::file::Files;
 use crate::input::object::{Fixups, Object};
+use crate::input::parts::is_cie_pointer;
 use crate::input::parts::{Target, Unwind};
-use crate::input::ticket_object::is_cie_pointer;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state};
 use crate::resolve::room::Room;
@@ -163,12 +163,9 @@ impl Frames {
     }
 }
 
-/// Adds a section that is one FDE by a ticket's outline, without opening it.
+/// Adds a section that is known to be one FDE, without opening it.
 fn push_known_fde(object: &Object, number: u32, frames: &mut FileFrames) -> bool {
-    let Object::Ticket(ticket) = object else {
-        return false;
-    };
-    let Some(fde) = ticket.one_fde(number) else {
+    let Some(fde) = object.one_fde(number) else {
         return false;
     };
     let cie = frames.cies.iter().position(|cie| cie.section == fde.cie);

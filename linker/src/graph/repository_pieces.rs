@@ -11,9 +11,8 @@ use crate::base::ids::{FileId, PartId};
 use crate::elf::c;
 use crate::graph::merge::{Contents, MergeInput, Merged, Source};
 use crate::input::file::{File, Files};
-use crate::input::object::Object;
-use crate::input::parts::Section;
-use crate::input::ticket_object::{RepositoryId, TicketObject};
+use crate::input::object::Repository;
+use crate::input::parts::{Piece, RepositoryId, Section};
 use crate::resolve::input_sections::merge_part;
 use crate::resolve::output_sections::{MergeKind, Outputs};
 use format_spec::ids::{Address, NameId, PieceId};
@@ -37,13 +36,14 @@ impl<'a> UsedPieces<'a> {
         let mut members = 0u32;
         for (_, file) in files.iter() {
             used.first_member.push(members);
-            let Some(Object::Ticket(ticket)) = file.object() else {
+            let Some(object) = file.object() else {
                 continue;
             };
-            members = members.saturating_add(ticket.member_count());
+            members = members.saturating_add(object.member_count());
             // Repositories are numbered in the order of the files that name them first.
-            if ticket.repository.0 as usize == used.repositories.len() {
-                let programs = ticket.programs();
+            if let Some(Repository { id, programs }) = object.repository()
+                && id.0 as usize == used.repositories.len()
+            {
                 let count = usize::try_from(programs.piece_count()).unwrap_or(usize::MAX);
                 used.repositories.push((programs, Least32::new(count)));
             }
@@ -56,12 +56,12 @@ impl<'a> UsedPieces<'a> {
         self.repositories.is_empty()
     }
 
-    /// Marks a piece as used by a member of a ticket, which is `file`. `false` if there is none of that id.
+    /// Marks a piece as used by a member of a file. `false` if there is none of that id.
     #[inline]
-    pub fn mark(&self, ticket: &TicketObject, id: u32, file: FileId, member: u32) -> bool {
-        let marks = self.repositories.get(ticket.repository.0 as usize);
+    pub fn mark(&self, piece: Piece, file: FileId, member: u32) -> bool {
+        let marks = self.repositories.get(piece.repository.0 as usize);
         let member = self.first_member[file.index()].saturating_add(member);
-        marks.is_some_and(|(_, marks)| marks.lower(id, member))
+        marks.is_some_and(|(_, marks)| marks.lower(piece.id, member))
     }
 }
 
@@ -89,6 +89,7 @@ type KnownKind = (RepositoryId, Kind, Option<(PartId, MergeKind)>);
 /// Pieces that a file may be the first to use.
 struct Share<'a> {
     file: FileId,
+    repository: Repository<'a>,
     /// What each member of a row of them uses, or a part of it.
     uses: Vec<(u32, &'a [PieceId])>,
 }
@@ -119,18 +120,17 @@ impl PieceInputs {
         let groups: Vec<Vec<Group<'a>>> = shares
             .par_iter()
             .with_max_len(1)
-            .map(|share| first_uses(files, used, share))
+            .map(|share| first_uses(used, share))
             .collect::<Result<_, _>>()?;
         let mut all = PieceInputs::default();
         all.repositories
             .resize_with(used.repositories.len(), Vec::new);
         let mut parts: Vec<KnownKind> = Vec::new();
         for (share, groups) in shares.iter().zip(groups) {
-            let Some(Object::Ticket(ticket)) = files.get(share.file).object() else {
-                continue;
-            };
-            let repository = ticket.repository;
-            let programs = ticket.programs();
+            let Repository {
+                id: repository,
+                programs,
+            } = share.repository;
             for group in groups {
                 let known = parts
                     .iter()
@@ -204,16 +204,23 @@ impl PieceInputs {
 fn shares<'a>(files: &Files<'a>) -> Vec<Share<'a>> {
     let of_file = |(number, input): (usize, &File<'a>)| {
         let mut shares = Vec::new();
-        let Some(Object::Ticket(ticket)) = input.object() else {
+        let Some(object) = input.object() else {
+            return shares;
+        };
+        let Some(repository) = object.repository() else {
             return shares;
         };
         let file = FileId(number as u32);
         let mut room = 0;
-        for member in 0..ticket.member_count() {
-            for uses in ticket.pieces_of(member).chunks(SHARE) {
+        for member in 0..object.member_count() {
+            for uses in object.pieces_of(member).chunks(SHARE) {
                 if uses.len() > room {
                     let uses = Vec::new();
-                    shares.push(Share { file, uses });
+                    shares.push(Share {
+                        file,
+                        repository,
+                        uses,
+                    });
                     room = SHARE;
                 }
                 room -= uses.len();
@@ -231,15 +238,12 @@ fn shares<'a>(files: &Files<'a>) -> Vec<Share<'a>> {
 
 /// Those pieces of a share that no earlier member uses, in the order of the members.
 fn first_uses<'a>(
-    files: &Files<'a>,
     used: &UsedPieces<'a>,
     share: &Share<'a>,
 ) -> Result<Vec<Group<'a>>, ProgramError> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    let Some(Object::Ticket(ticket)) = files.get(share.file).object() else {
-        return Ok(groups);
-    };
-    let Some((programs, marks)) = used.repositories.get(ticket.repository.0 as usize) else {
+    let programs = share.repository.programs;
+    let Some((_, marks)) = used.repositories.get(share.repository.id.0 as usize) else {
         return Ok(groups);
     };
     let first_member = used.first_member[share.file.index()];
@@ -289,8 +293,8 @@ impl PiecePlaces {
 
     /// Part of a piece, and its offset among the part's merged pieces.
     #[inline]
-    pub fn of(&self, repository: RepositoryId, id: u32) -> Option<(PartId, u64)> {
-        self.of_repository(repository).of(id)
+    pub fn of(&self, piece: Piece) -> Option<(PartId, u64)> {
+        self.of_repository(piece.repository).of(piece.id)
     }
 }
 

@@ -21,13 +21,13 @@ use crate::elf::c;
 use crate::elf::shf;
 use crate::elf::x86_64::relax::NextReloc;
 use crate::elf::x86_64::reloc::{self, Class, Field};
+use crate::elf::x86_64::uses::fixup_use;
 use crate::graph::eh_frame_records::{Cie, Frames, cie_fixups, fde_fixups};
 use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
 use crate::graph::repository_pieces::UsedPieces;
 use crate::input::file::{File, Files};
-use crate::input::object::{Fixups, Missing, Object, Referent};
-use crate::input::parts::{Fixup, Place, Target, describe_missing};
-use crate::input::ticket_object::{PlainMember, TicketObject};
+use crate::input::object::{Fixups, Missing, Object, Referent, Repository};
+use crate::input::parts::{Fixup, Piece, Place, PlainMember, Target, Unwind, describe_missing};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state, why_discarded};
 use crate::resolve::resolution::Definitions;
@@ -228,13 +228,16 @@ impl Tracer<'_, '_> {
             return;
         }
         self.files.0.par_iter().enumerate().for_each(|(i, file)| {
-            let Some(object @ Object::Ticket(ticket)) = file.object() else {
+            let Some(object) = file.object() else {
+                return;
+            };
+            let Some(Repository { id: repository, .. }) = object.repository() else {
                 return;
             };
             let file = FileId(i as u32);
-            for member in 0..ticket.member_count() {
+            for member in 0..object.member_count() {
                 let with_fixups = || {
-                    let ids = ticket.sections_of(member);
+                    let ids = object.sections_of(member);
                     ids.filter_map(|number| self.sections.get(file, number))
                         .filter(|id| self.sections.relocations[id.index()] != 0)
                 };
@@ -245,9 +248,9 @@ impl Tracer<'_, '_> {
                     continue;
                 }
                 // If all of a member is linked, so is all that it refers to, and nobody need look at the fixups.
-                let mark = |piece: u32| self.pieces.mark(ticket, piece, file, member);
+                let mark = |id: u32| self.pieces.mark(Piece { repository, id }, file, member);
                 if with_fixups().all(|id| self.sections.is_alive(id))
-                    && ticket.pieces_of(member).iter().all(|piece| mark(piece.0))
+                    && object.pieces_of(member).iter().all(|piece| mark(piece.0))
                 {
                     continue;
                 }
@@ -304,9 +307,8 @@ impl Tracer<'_, '_> {
         let section = self.sections.at(self.files, id);
         let (file, number, object) = (section.file, section.number, section.object);
         let bits = self.sections.state(id);
-        if let Object::Ticket(ticket) = object
-            && let Some(member) = ticket.plain(number)
-            && self.visit_plain(id, ticket, &member, needs, found)
+        if let Some(member) = object.plain(number)
+            && self.visit_plain(section, &member, needs, found)
         {
             return;
         }
@@ -337,23 +339,59 @@ impl Tracer<'_, '_> {
         }
     }
 
-    /// Visits a definition of a ticket by its outline, with all that is its own, if what
+    /// What a symbol that is used so ([`usage`]) must have, `NEEDS_*` flags, if the use is an ordinary one: of what is defined in the
+    /// output and nothing special, or of what a shared object has if only calls and slots ask for it. `None` if it is another,
+    /// of which only the fixup can tell, or the word for an address that moves. `bits` are the symbol's flags.
+    ///
+    /// By this an outline is believed; the most frequent sort of fixups is looked at in the same way.
+    #[inline(always)]
+    fn ordinary(&self, uses: u8, bits: u32) -> Option<u32> {
+        if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {
+            return None;
+        }
+        let (from_slot, from_call) = match bits & (SPECIAL | flag::UNDEFINED) {
+            0 => (usage::SLOT, 0),
+            flag::IMPORTED if uses & (usage::DISTANCE | usage::ABSOLUTE) == 0 => {
+                (usage::SLOT | usage::ADDRESS_FROM_SLOT, usage::CALL)
+            }
+            _ => return None,
+        };
+        let mut needed = 0;
+        if uses & from_slot != 0 {
+            needed |= flag::NEEDS_GOT;
+        }
+        if uses & from_call != 0 {
+            needed |= flag::NEEDS_PLT;
+        }
+        Some(needed)
+    }
+
+    /// Whether an outline would have led to the same flags as the fixup itself did.
+    fn is_as_outlined(&self, bytes: &[u8], fixup: &Fixup, bits: u32, needed: u32) -> bool {
+        let uses = fixup_use(bytes, fixup.offset, fixup.r_type, fixup.addend);
+        let uses = uses.filter(|uses| *uses != 0 && uses & usage::ABSOLUTE == 0);
+        let ordinary = uses.and_then(|uses| self.ordinary(uses, bits));
+        ordinary.is_none_or(|ordinary| ordinary == needed)
+    }
+
+    /// Visits a definition by its outline, with all that is its own, if what
     /// it refers to turned out to be ordinary: `false` if not, and then its fixups must be scanned.
     fn visit_plain(
         &self,
-        id: SectionId,
-        ticket: &TicketObject,
+        section: SectionRef,
         member: &PlainMember,
         needs: &Needs,
         found: &mut Found,
     ) -> bool {
-        let section = self.sections.at(self.files, id);
-        let (file, number, object) = (section.file, section.number, section.object);
+        let (id, file, number, object) = (section.id, section.file, section.number, section.object);
         let bits = self.sections.state(id);
         // Exception tables are needed by frame descriptions; a linker script may have thrown these away.
         if !member.rest.is_empty()
             && bits & state::HAS_FDE == 0
-            && ticket.has_frames(member.rest.clone())
+            && member
+                .rest
+                .clone()
+                .any(|number| object.unwind(number) == Unwind::Fdes)
         {
             return false;
         }
@@ -372,11 +410,11 @@ impl Tracer<'_, '_> {
             if *uses == 0 {
                 continue;
             }
-            if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {
-                return false;
-            }
             if n < first_global {
-                let place = ticket
+                let Some(needed) = self.ordinary(*uses, 0) else {
+                    return false;
+                };
+                let place = object
                     .symbol(n)
                     .filter(|symbol| !matches!(symbol.kind(), c::STT_TLS | c::STT_GNU_IFUNC));
                 let Some(Place::Section(number)) = place.map(|symbol| symbol.place) else {
@@ -388,11 +426,11 @@ impl Tracer<'_, '_> {
                     }
                     _ => return false,
                 }
-                if uses & usage::SLOT != 0 {
+                if needed != 0 {
                     found.locals.push(LocalNeed {
                         file,
                         index: n,
-                        needs: flag::NEEDS_GOT,
+                        needs: needed,
                     });
                 }
                 continue;
@@ -401,24 +439,20 @@ impl Tracer<'_, '_> {
             if symbol == SymbolId::NONE || n >= symbol_count {
                 return false;
             }
-            let special = self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED);
-            let from_slot = match special {
-                0 => usage::SLOT,
-                flag::IMPORTED if uses & (usage::DISTANCE | usage::ABSOLUTE) == 0 => {
-                    usage::SLOT | usage::ADDRESS_FROM_SLOT
-                }
-                _ => return false,
+            let Some(needed) = self.ordinary(*uses, self.symbols.flags(symbol)) else {
+                return false;
             };
-            if uses & from_slot != 0 {
-                self.symbols.add_flags(symbol, flag::NEEDS_GOT);
-            }
-            if special == flag::IMPORTED && uses & usage::CALL != 0 {
-                self.symbols.add_flags(symbol, flag::NEEDS_PLT);
+            if needed != 0 {
+                self.symbols.add_flags(symbol, needed);
             }
             self.reach_symbol(symbol, &mut found.queue);
         }
-        for piece in member.pieces {
-            if !self.pieces.mark(ticket, piece.0, file, member.member) {
+        if let Some(Repository { id: repository, .. }) = object.repository() {
+            let mark = |id: u32| {
+                self.pieces
+                    .mark(Piece { repository, id }, file, member.member)
+            };
+            if !member.pieces.iter().all(|piece| mark(piece.0)) {
                 return false;
             }
         }
@@ -479,7 +513,7 @@ impl Tracer<'_, '_> {
             {
                 let symbol = self.symbols.at(slot_base, first_global, n);
                 if symbol != SymbolId::NONE
-                    && self.symbols.flags(symbol) & (SPECIAL | flag::UNDEFINED) == 0
+                    && self.ordinary(usage::DISTANCE, self.symbols.flags(symbol)) == Some(0)
                 {
                     self.reach_symbol(symbol, &mut found.queue);
                     return;
@@ -541,6 +575,7 @@ impl Tracer<'_, '_> {
                 }
                 _ => {
                     let want = self.want(id, &fixup, symbol, bits, plan, needs);
+                    debug_assert!(self.is_as_outlined(bytes, &fixup, bits, want.flags));
                     if self.report_relative && want.relative != 0 {
                         found.relative.push((id, fixup.offset, symbol));
                     }
@@ -619,10 +654,14 @@ impl Tracer<'_, '_> {
                 let reached = self.local_section(section.id, file, fixup, number)?;
                 (flag::of_kind(kind), reached)
             }
-            Referent::Piece(ticket, piece) => {
-                let member = ticket.member_of(section.number);
-                if !member.is_some_and(|member| self.pieces.mark(ticket, piece, file, member)) {
-                    self.complain(section.id, fixup, format_args!("{}", Missing::Piece(piece)));
+            Referent::Piece(piece) => {
+                let member = object.member_of(section.number);
+                if !member.is_some_and(|member| self.pieces.mark(piece, file, member)) {
+                    self.complain(
+                        section.id,
+                        fixup,
+                        format_args!("{}", Missing::Piece(piece.id)),
+                    );
                     return None;
                 }
                 (0, SectionId::NONE)

@@ -4,6 +4,7 @@
 use crate::elf::crel::{self, CrelError};
 use crate::elf::debug_compress::{Compressed, plain_name};
 use crate::elf::{self, Chdr, Ehdr, Rela, Shdr, Sym, c};
+use crate::repository::split::SHT_LLVM_ADDRSIG;
 use std::borrow::Cow;
 use store::prefetch::prefetch;
 
@@ -92,6 +93,28 @@ pub const NAMES_AHEAD: usize = 12;
 
 /// LLVM's bitcode beside machine code (`-ffat-lto-objects`).
 const SHT_LLVM_LTO: u32 = 0x6fff_4c0c;
+
+/// Numbers in LEB128 (DWARF 5, 7.6).
+fn indices(mut bytes: &[u8]) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    while !bytes.is_empty() {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let (&byte, rest) = bytes.split_first()?;
+            bytes = rest;
+            if shift > 28 {
+                return None;
+            }
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        numbers.push(u32::try_from(number).ok()?);
+    }
+    Some(numbers)
+}
 
 /// Whether the file is LLVM's bitcode, plain or in its wrapper ("LLVM Bitcode File Format").
 pub fn is_bitcode(data: &[u8]) -> bool {
@@ -372,6 +395,22 @@ impl<'a> ElfObject<'a> {
         .unwrap_or(&[])
     }
 
+    /// The symbols that `.llvm_addrsig` lists (LLVM's extensions to ELF). `None` if there is none, or if it is not to be
+    /// believed: its link to the symbol table is gone when a program has rewritten the table without it.
+    pub fn address_significant(&self) -> Option<Vec<u32>> {
+        let mut list = None;
+        for (number, shdr) in (0..).zip(self.shdrs) {
+            if { shdr.sh_type } != SHT_LLVM_ADDRSIG {
+                continue;
+            }
+            if shdr.sh_link == 0 {
+                return None;
+            }
+            list = Some(indices(self.section_bytes(number))?);
+        }
+        list
+    }
+
     /// The section index of a symbol whose `st_shndx` is `SHN_XINDEX`.
     pub fn extended_index(&self, symbol: u32) -> u32 {
         self.xindex
@@ -492,4 +531,16 @@ pub fn section_headers<'a>(data: &'a [u8], ehdr: &Ehdr) -> Result<(&'a [Shdr], u
         });
     }
     Ok((shdrs, strndx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_symbols() {
+        assert_eq!(indices(b"\x01\x80\x01\x7f"), Some(vec![1, 128, 127]));
+        assert_eq!(indices(b"\x01\x80"), None);
+        assert_eq!(indices(b"\xff\xff\xff\xff\xff\x01"), None);
+    }
 }

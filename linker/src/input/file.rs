@@ -5,7 +5,7 @@ use crate::base::key::{Key, rank};
 use crate::elf::c;
 use crate::elf::x86_64::reloc;
 use crate::input::mapped_bytes::MappedBytes;
-use crate::input::object::Object;
+use crate::input::object::{Object, Source};
 use crate::input::parts::{Fixup, Place};
 use crate::input::shared_object::Shared;
 use std::fmt;
@@ -58,6 +58,15 @@ impl<'a> File<'a> {
     pub fn release(&self, part: &[u8]) {
         if let Some(mapped) = self.mapped {
             mapped.release(part);
+        }
+    }
+
+    /// The same of a section's bytes and of its relocations, which section `relocations` has. What a repository holds may
+    /// be needed again: others refer to it.
+    pub fn release_section(&self, number: u32, relocations: u32) {
+        if let Body::Object(Object(Source::Elf(elf))) = &self.body {
+            self.release(elf.section_bytes(number));
+            self.release(elf.section_bytes(relocations));
         }
     }
 

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn bytes_become_an_object() {
         let bytes = of_bytes(b"dir/a-file.bin", b"hello");
-        let object = Object::Elf(ElfObject::parse(&bytes).unwrap());
+        let object = Object::from(ElfObject::parse(&bytes).unwrap());
         assert_eq!(object.section_bytes(1), b"hello");
         let symbols: Vec<_> = (1..object.symbol_count())
             .map(|index| {
@@ -182,7 +182,7 @@ mod tests {
         );
         // Its symbols alone: numbers.
         let again = of_symbols(&bytes).unwrap();
-        let again = Object::Elf(ElfObject::parse(&again).unwrap());
+        let again = Object::from(ElfObject::parse(&again).unwrap());
         assert_eq!(again.symbol(2).unwrap().place, Place::Absolute);
         assert_eq!(again.symbol(2).unwrap().value, 5);
         assert!(of_symbols(b"no ELF file").is_err());

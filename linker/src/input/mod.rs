@@ -19,5 +19,5 @@ pub mod shared_object;
 pub(crate) mod stamp;
 pub(crate) mod standard_sections;
 pub(crate) mod temporary_name;
-pub(crate) mod ticket_object;
+mod ticket_object;
 pub(crate) mod unseekable;

@@ -15,7 +15,6 @@ use crate::input::host::Host;
 use crate::input::library_search::Search;
 use crate::input::made_objects;
 use crate::input::mapped_bytes::MappedBytes;
-use crate::input::object::Object;
 use crate::input::remap::Remaps;
 use crate::input::scripts;
 use crate::input::scripts::{Includes, Scripts};
@@ -168,10 +167,7 @@ pub fn open<'a>(
     let intermediate = files
         .iter()
         .enumerate()
-        .filter_map(|(n, file)| match file.object()? {
-            Object::Elf(elf) if elf.intermediate => Some((FileId(n as u32), elf.data)),
-            _ => None,
-        });
+        .filter_map(|(n, file)| Some((FileId(n as u32), file.object()?.intermediate_code()?)));
     let intermediate = locate(arena, &opened, intermediate.collect());
     Opened {
         files: Files(files),

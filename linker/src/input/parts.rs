@@ -2,7 +2,10 @@
 //! fixups, groups.
 
 use crate::elf::{Rela, c};
-use format_spec::ids::NameId;
+use format_spec::fragment::FIXUP_CIE;
+use format_spec::ids::{NameId, PieceId};
+use std::ops::Range;
+use store::program::Bindings;
 
 /// Where a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,19 @@ pub struct Section<'a> {
     pub link: u32,
 }
 
+/// The number of a repository among those that the link reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RepositoryId(pub u32);
+
+/// A mergeable piece of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The repository.
+    pub repository: RepositoryId,
+    /// The piece's dense id there.
+    pub id: u32,
+}
+
 /// What a fixup refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -96,6 +112,50 @@ pub enum Target {
     Section(u32),
     /// The mergeable piece of this id in the input's repository.
     Piece(u32),
+}
+
+/// What is done with the fixups of a section, in order. Each form of fixups has its own loop, of which every instruction
+/// counts: these are methods because, unlike closures, they can be asked to be inlined into all of them.
+pub trait FixupLoop {
+    /// Called some fixups before [`FixupLoop::each`] with what that one refers to, if it is worth being fetched.
+    fn ahead(&mut self, target: Target);
+    /// Called with each.
+    fn each(&mut self, fixup: Fixup);
+}
+
+/// Whether a fixup is the CIE pointer of an FDE.
+pub fn is_cie_pointer(fixup: &Fixup) -> bool {
+    fixup.r_type == FIXUP_CIE
+}
+
+/// A section that is one FDE about the first section of its fragment.
+pub struct OneFde {
+    /// The section that it is about.
+    pub describes: u32,
+    /// The section with its CIE.
+    pub cie: u32,
+    /// Its size in bytes, which is the section's.
+    pub size: u32,
+    /// Number of its fixups: the CIE pointer, the code's address, perhaps the exception table's.
+    pub fixups: u32,
+}
+
+/// All that the fixups of a definition, and of what is its own, ask for.
+pub struct PlainMember<'a> {
+    /// Its index.
+    pub member: u32,
+    /// The symbols that they refer to.
+    pub bindings: Bindings<'a>,
+    /// How each of them is used: [`usage`](format_spec::outline::usage).
+    pub uses: &'a [u8],
+    /// The pieces that they refer to.
+    pub pieces: &'a [PieceId],
+    /// How many fixups of the definition are addresses in words of 64 bits.
+    pub words: u32,
+    /// Some other fixups are absolute addresses.
+    pub has_absolute: bool,
+    /// The sections that come after the definition.
+    pub rest: Range<u32>,
 }
 
 /// What a section with frame descriptions holds.

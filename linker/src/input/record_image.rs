@@ -4,7 +4,7 @@
 
 use crate::args::Args;
 use crate::input::file::Files;
-use crate::input::object::Object;
+use crate::input::object::{Object, Source};
 use crate::input::temporary_name::lasting;
 use format_spec::digest::Digest;
 use std::collections::{BTreeMap, HashSet};
@@ -32,7 +32,7 @@ impl<'f> Images<'f> {
     pub fn collect(files: &'f Files, linked: &[bool]) -> Images<'f> {
         let mut stores: BTreeMap<[u8; 16], &Store> = BTreeMap::new();
         for ((_, file), linked) in files.iter().zip(linked) {
-            if let (Some(Object::Ticket(ticket)), true) = (file.object(), *linked) {
+            if let (Some(Object(Source::Ticket(ticket))), true) = (file.object(), *linked) {
                 stores.insert(ticket.store().uuid(), ticket.store());
             }
         }
@@ -43,7 +43,7 @@ impl<'f> Images<'f> {
                 let compilation = match file.object() {
                     None if file.shared().is_none() => continue,
                     Some(_) if !linked => continue,
-                    Some(Object::Ticket(ticket)) if ticket.store().uuid() == uuid => {
+                    Some(Object(Source::Ticket(ticket))) if ticket.store().uuid() == uuid => {
                         Some(ticket.digest())
                     }
                     _ => None,
@@ -106,7 +106,7 @@ fn archives(files: &Files, store: &Store) -> Vec<SeenArchive> {
     let mut archives = Vec::new();
     for (_, file) in files.iter() {
         // Members of an archive follow each other, and there are few archives.
-        if let (Some(Object::Ticket(ticket)), Some(_)) = (file.object(), file.member)
+        if let (Some(Object(Source::Ticket(ticket))), Some(_)) = (file.object(), file.member)
             && ticket.store().uuid() == store.uuid()
             && seen.insert(file.path)
             && let Ok(path) = std::fs::canonicalize(file.path)

@@ -9,11 +9,14 @@
 
 use crate::elf::{c, shf};
 use crate::input::elf_object::Malformed;
-use crate::input::parts::{Fixup, Group, Place, Section, Signature, Symbol, Target, Unwind};
+use crate::input::parts::{
+    Fixup, FixupLoop, Group, OneFde, Place, PlainMember, RepositoryId, Section, Signature, Symbol,
+    Target, Unwind,
+};
 use crate::repository::join;
 use format_spec::digest::Digest;
 use format_spec::fragment::{
-    FIXUP_CIE, FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,
+    FixupRecord, SectionKind, SectionRecord, TargetKind, TargetRecord, WideFixupRecord,
 };
 use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
@@ -27,10 +30,6 @@ use store::program::{
     Bindings, CompilationView, FixupsView, FragmentSection, PackedFixups, ProgramError, Programs,
     SectionView,
 };
-
-/// The number of a repository among those that the link reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RepositoryId(pub u32);
 
 /// A compilation, opened.
 ///
@@ -199,14 +198,12 @@ impl<'a> TicketObject<'a> {
         record.map(|record| record.name)
     }
 
-    /// The dense ids, in the repository, of the names of the symbols that are not local.
-    pub fn global_names(&self) -> impl Iterator<Item = NameId> {
-        self.compilation
-            .symbols()
+    /// The records of the symbols that are not local.
+    pub fn globals(&self) -> &'a [SymbolRecord] {
+        let symbols = self.compilation.symbols();
+        symbols
             .get(self.first_global() as usize..)
             .unwrap_or_default()
-            .iter()
-            .map(|record| record.name)
     }
 
     /// Number of sections, a null section counted.
@@ -605,11 +602,6 @@ impl<'a> TicketObject<'a> {
         })
     }
 
-    /// Whether some of these sections have frame descriptions.
-    pub fn has_frames(&self, mut numbers: Range<u32>) -> bool {
-        numbers.any(|number| self.unwind(number) == Unwind::Fdes)
-    }
-
     /// Index of the member that a section belongs to.
     #[inline]
     pub fn member_of(&self, number: u32) -> Option<u32> {
@@ -677,48 +669,10 @@ impl<'a> TicketObject<'a> {
             .collect()
     }
 
-    /// The bytes of an interned name of the repository.
-    ///
-    /// # Errors
-    /// If the repository is damaged.
-    pub fn name(&self, id: NameId) -> Result<&'a [u8], ProgramError> {
-        self.programs.name(id)
-    }
-
     /// The repository's programs.
     pub fn programs(&self) -> Programs<'a> {
         self.programs
     }
-}
-
-/// A section that is one FDE about the first section of its fragment.
-pub struct OneFde {
-    /// The section that it is about.
-    pub describes: u32,
-    /// The section with its CIE.
-    pub cie: u32,
-    /// Its size in bytes, which is the section's.
-    pub size: u32,
-    /// Number of its fixups: the CIE pointer, the code's address, perhaps the exception table's.
-    pub fixups: u32,
-}
-
-/// All that the fixups of a definition, and of what is its own, ask for.
-pub struct PlainMember<'a> {
-    /// Its index.
-    pub member: u32,
-    /// The symbols that they refer to.
-    pub bindings: Bindings<'a>,
-    /// How each of them is used: [`usage`](format_spec::outline::usage).
-    pub uses: &'a [u8],
-    /// The pieces that they refer to.
-    pub pieces: &'a [PieceId],
-    /// How many fixups of the definition are addresses in words of 64 bits.
-    pub words: u32,
-    /// Some other fixups are absolute addresses.
-    pub has_absolute: bool,
-    /// The sections that come after the definition.
-    pub rest: Range<u32>,
 }
 
 /// A section as it is stored.
@@ -863,36 +817,23 @@ impl TicketFixups<'_> {
         }
     }
 
-    /// Calls `f` with each, in order, and `later`, `distance` before, with the target. That is for loops of which every
-    /// instruction counts: if the fixups are of a usual sort, which says the result; else, nothing is done.
+    /// Gives each to `all`, in order, and its target, `distance` before, if the fixups are of a usual sort.
     #[inline(always)]
-    pub fn for_each_narrow(
-        &self,
-        distance: usize,
-        later: impl FnMut(Target),
-        f: impl FnMut(Fixup),
-    ) -> bool {
+    pub fn for_each_ahead(&self, distance: usize, all: &mut impl FixupLoop) {
         match self.fixups {
-            FixupsView::Packed(fixups) => self.each_with(fixups, distance, later, f),
-            FixupsView::Narrow(fixups) => self.each_with(fixups, distance, later, f),
-            FixupsView::Wide(_) => return false,
+            FixupsView::Packed(fixups) => self.each_ahead(fixups, distance, all),
+            FixupsView::Narrow(fixups) => self.each_ahead(fixups, distance, all),
+            FixupsView::Wide(_) => self.for_each(|fixup| all.each(fixup)),
         }
-        true
     }
 
     #[inline(always)]
-    fn each_with(
-        &self,
-        fixups: impl NarrowFixups,
-        distance: usize,
-        mut later: impl FnMut(Target),
-        mut f: impl FnMut(Fixup),
-    ) {
+    fn each_ahead(&self, fixups: impl NarrowFixups, distance: usize, all: &mut impl FixupLoop) {
         for index in 0..fixups.count() {
             if index + distance < fixups.count() {
-                later(self.targets.narrow(fixups.at(index + distance)).target);
+                all.ahead(self.targets.narrow(fixups.at(index + distance)).target);
             }
-            f(self.targets.narrow(fixups.at(index)));
+            all.each(self.targets.narrow(fixups.at(index)));
         }
     }
 
@@ -1029,9 +970,4 @@ impl NarrowFixups for PackedFixups<'_> {
     fn at(self, index: usize) -> FixupRecord {
         self.unpack(self.records[index])
     }
-}
-
-/// Whether a fixup is the CIE pointer of an FDE.
-pub fn is_cie_pointer(fixup: &Fixup) -> bool {
-    fixup.r_type == FIXUP_CIE
 }

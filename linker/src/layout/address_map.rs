@@ -10,8 +10,8 @@ use crate::graph::merge::Merged;
 use crate::graph::repository_pieces::PiecePlaces;
 use crate::input::file::Files;
 use crate::input::object::Object;
+use crate::input::parts::Piece;
 use crate::input::parts::Place;
-use crate::input::ticket_object::RepositoryId;
 use crate::layout::got::{Got, NONE, Owner, Slots};
 use crate::layout::placement::{PartExtent, Placement};
 use crate::layout::program_headers::Segments;
@@ -242,14 +242,14 @@ impl Places<'_, '_> {
 
     /// Address of a mergeable piece of a repository.
     #[inline]
-    pub fn piece(&self, repository: RepositoryId, id: u32) -> Option<u64> {
-        let (part, offset) = self.pieces.of(repository, id)?;
+    pub fn piece(&self, piece: Piece) -> Option<u64> {
+        let (part, offset) = self.pieces.of(piece)?;
         Some(self.part(part) + offset)
     }
 
     /// The part that a mergeable piece of a repository is in.
-    pub fn piece_part(&self, repository: RepositoryId, id: u32) -> Option<PartId> {
-        Some(self.pieces.of(repository, id)?.0)
+    pub fn piece_part(&self, piece: Piece) -> Option<PartId> {
+        Some(self.pieces.of(piece)?.0)
     }
 
     /// Address of the first byte of a part.

@@ -231,9 +231,9 @@ fn publish(
 fn count_objects(files: &Files, linked: &[bool]) -> (usize, usize) {
     let linked = files.iter().zip(linked).filter(|(_, linked)| **linked);
     linked.fold((0, 0), |(tickets, objects), ((_, file), _)| {
-        match file.object() {
-            Some(Object::Ticket(_)) => (tickets + 1, objects),
-            Some(Object::Elf(_)) => (tickets, objects + 1),
+        match file.object().map(Object::is_ticket) {
+            Some(true) => (tickets + 1, objects),
+            Some(false) => (tickets, objects + 1),
             None => (tickets, objects),
         }
     })

@@ -125,9 +125,7 @@ fn too_large(diag: &Diagnostics, what: &str) -> Failed {
 /// Reports what was found, by accessors that cannot, to be wrong with repositories.
 fn report_damage(files: &Files, diag: &Diagnostics) {
     for (_, file) in files.iter() {
-        if let Some(Object::Ticket(ticket)) = file.object()
-            && let Some(why) = ticket.damage()
-        {
+        if let Some(why) = file.object().and_then(Object::damage) {
             diag.error(format!("{file}: {why}"));
         }
     }

@@ -3,9 +3,7 @@
 use super::{Failed, check};
 use crate::args::Args;
 use crate::base::ids::{FileId, SymbolId};
-use crate::input::elf_object::Malformed;
 use crate::input::file::{Body, Files};
-use crate::input::object::Object;
 use crate::input::scripts::Scripts;
 use crate::layout::scripting::{self};
 use crate::messages::diag::Diagnostics;
@@ -81,10 +79,7 @@ pub(crate) fn complete(files: &mut Files, linked: &[bool], lost: &LostGroups, di
         .filter(|(_, (_, linked))| **linked)
         .for_each(|(i, (file, _))| {
             let result = match &mut file.body {
-                Body::Object(Object::Elf(elf)) => elf.expand(),
-                Body::Object(Object::Ticket(ticket)) => ticket
-                    .load(lost.of(FileId(i as u32)))
-                    .map_err(Malformed::from),
+                Body::Object(object) => object.complete(lost.of(FileId(i as u32))),
                 _ => Ok(()),
             };
             if let Err(why) = result {

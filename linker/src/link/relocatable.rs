@@ -34,7 +34,6 @@ use crate::base::ids::FileId;
 use crate::elf::build_id;
 use crate::input::elf_object::{ElfObject, Malformed};
 use crate::input::file::{Body, Files};
-use crate::input::object::Object;
 use crate::input::open::InputArena;
 use crate::layout::notes::{build_id_style, properties};
 use crate::layout::scripting::Arrangement;
@@ -234,17 +233,14 @@ fn materialize<'a>(
         .0
         .par_iter()
         .enumerate()
-        .filter_map(|(i, file)| match &file.body {
-            Body::Object(Object::Ticket(ticket)) => Some((FileId(i as u32), ticket.join())),
-            _ => None,
-        })
+        .filter_map(|(i, file)| Some((FileId(i as u32), file.object()?.materialize()?)))
         .collect();
     let mut tickets = Vec::with_capacity(joined.len());
     for (id, joined) in joined {
         let file = &mut files.0[id.index()];
         let parsed = joined.and_then(|bytes| ElfObject::parse(arena.bytes(bytes)));
         match parsed {
-            Ok(elf) => file.body = Body::Object(Object::Elf(elf)),
+            Ok(elf) => file.body = Body::Object(elf.into()),
             Err(why) => diag.error(format!("{file}: {why}")),
         }
         tickets.push(id);

@@ -21,8 +21,8 @@ use crate::elf::x86_64::reloc;
 use crate::elf::{Rela, Sym, c};
 use crate::graph::eh_frame_records::{FrameLayout, Frames, cie_fixups, fde_fixups};
 use crate::input::file::Files;
-use crate::input::object::{Fixups, Object};
-use crate::input::parts::{Fixup, Place, Symbol, Target};
+use crate::input::object::Fixups;
+use crate::input::parts::{Fixup, Piece, Place, Symbol, Target};
 use crate::layout::address_map::Places;
 use crate::layout::placement::Placement;
 use crate::layout::section_index::SectionIndex;
@@ -437,11 +437,12 @@ impl Writer<'_, '_> {
                 return self.section(places.sections.get(file, number)?, fixup.addend as u64);
             }
             Target::Piece(id) => {
-                let Object::Ticket(ticket) = object else {
-                    return None;
+                let piece = Piece {
+                    repository: object.repository()?.id,
+                    id,
                 };
-                let part = places.piece_part(ticket.repository, id)?;
-                let address = places.piece(ticket.repository, id)?;
+                let part = places.piece_part(piece)?;
+                let address = places.piece(piece)?;
                 return self.inside(
                     places.outputs.parts[part.index()].output,
                     address,

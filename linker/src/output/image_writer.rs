@@ -21,7 +21,7 @@ use crate::graph::eh_frame_records::{FrameLayout, Frames, cie_fixups, fde_fields
 use crate::graph::icf::thunks;
 use crate::graph::relocation_action;
 use crate::graph::trace::{DynamicCounts, Needs};
-use crate::input::object::{Fixups, Object, Stored};
+use crate::input::object::{Object, Soon, Stored};
 use crate::input::parts::Target;
 use crate::layout::address_map::Places;
 use crate::layout::placement::MergeClasses;
@@ -718,7 +718,7 @@ impl Writer<'_, '_> {
                 stored,
                 relocations,
             } = section;
-            let (bytes, mut fixups) = (stored.bytes, stored.fixups);
+            let mut fixups = stored.fixups;
             written = Some(number);
             let part = places.sections.part[id.index()];
             let bits = places.sections.state(id);
@@ -787,11 +787,7 @@ impl Writer<'_, '_> {
                 self.relocator
                     .unloaded(&site, out, fixups, self.tombstone(&section.name));
                 // That was all that is to be read of them.
-                if let Object::Elf(elf) = object {
-                    let input = places.files.get(file);
-                    input.release(bytes);
-                    input.release(elf.section_bytes(relocations));
-                }
+                places.files.get(file).release_section(number, relocations);
             }
         }
         for ((n, out), end) in chunks.iter_mut().zip(ends) {
@@ -813,11 +809,10 @@ impl Writer<'_, '_> {
     fn open<'f>(&self, file: FileId, object: &'f Object, id: SectionId) -> Option<Opened<'f>> {
         let places = self.places;
         let range = places.sections.of_file(file);
-        if let Object::Ticket(ticket) = object {
-            // Fragments are scattered over the repository.
+        if object.is_scattered() {
             let ahead = SectionId((id.0 + PREFETCHED).min(range.end - 1));
             if places.sections.is_alive(ahead) {
-                ticket.prefetch(ahead.0 - range.start);
+                object.fetch(ahead.0 - range.start, Soon::Contents);
             }
         }
         let part = places.sections.part[id.index()];
@@ -830,16 +825,11 @@ impl Writer<'_, '_> {
         let number = id.0 - range.start;
         let relocations = places.sections.relocations[id.index()];
         let stored = object.stored(number, relocations);
-        if let Fixups::Ticket(fixups) = stored.fixups {
-            let input = places.files.get(file);
-            let first_global = object.first_global();
-            (0..relocate::FETCHED)
-                .map_while(|index| fixups.target(index))
-                .for_each(|target| {
-                    self.relocator
-                        .fetch(file, input, object, first_global, target);
-                });
-        }
+        let (input, first_global) = (places.files.get(file), object.first_global());
+        stored.fixups.first_targets(relocate::FETCHED, |target| {
+            self.relocator
+                .fetch(file, input, object, first_global, target);
+        });
         Some(Opened {
             id,
             number,
@@ -881,13 +871,13 @@ impl Writer<'_, '_> {
         let mut row = 0;
         let fdes = &self.frames.of(file).fdes;
         for (index, fde) in fdes.iter().enumerate() {
-            if let Object::Ticket(ticket) = object
+            if object.is_scattered()
                 && let Some(later) = fdes.get(index + PREFETCHED as usize)
                 && places
                     .sections
                     .is_alive(places.sections.id(file, later.describes))
             {
-                ticket.prefetch(later.section);
+                object.fetch(later.section, Soon::Contents);
             }
             let described = places.sections.id(file, fde.describes);
             if !places.sections.is_alive(described) {
@@ -905,9 +895,7 @@ impl Writer<'_, '_> {
             };
             let out = &mut out[at..at + size];
             out.copy_from_slice(bytes);
-            if let Fixups::Ticket(fixups) = fixups {
-                fixups.clear_places(fde.offset.into(), out);
-            }
+            fixups.clear_places(fde.offset.into(), out);
             let address = base + file_offset + at as u64;
             let mut fixups = fixups.slice(fde.relocations.0 as usize, fde.relocations.1 as usize);
             let jump = places.folds.jump_size(described, object, fde.describes);

@@ -10,7 +10,7 @@ use crate::elf::{Rela, c};
 use crate::graph::relocation_action::{self, Mode, Plan, is_distance, plan};
 use crate::input::file::File;
 use crate::input::object::{Fixups, Object, Referent};
-use crate::input::parts::{Fixup, Target};
+use crate::input::parts::{Fixup, FixupLoop, Target};
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{NONE, Slots};
 use crate::messages::diag::Diagnostics;
@@ -126,16 +126,53 @@ struct Step {
     place: u64,
 }
 
-/// How far the fixups of a section are applied.
-struct Progress<'f> {
+/// The fixups of a section on their way into its bytes.
+struct Applying<'s, 'r, 'd, 'l, 'a, 'b> {
+    relocator: &'s Relocator<'l, 'a>,
+    site: &'s Site<'r, 'b>,
+    bytes: &'s mut [u8],
+    dynamic: &'s mut DynamicSlots<'d>,
     /// All of them.
-    fixups: Fixups<'f>,
+    fixups: Fixups<'s>,
     /// See [`Object::first_global`].
     first_global: u32,
     /// Of the next one.
     index: usize,
     /// It was used up by the last one.
     skip: bool,
+}
+
+impl FixupLoop for Applying<'_, '_, '_, '_, '_, '_> {
+    #[inline(always)]
+    fn ahead(&mut self, target: Target) {
+        let site = self.site;
+        let relocator = self.relocator;
+        relocator.fetch(
+            site.file_id,
+            site.file,
+            site.object,
+            self.first_global,
+            target,
+        );
+    }
+
+    /// Applies the next fixup, or passes over it. The frequent sorts need no call.
+    #[inline(always)]
+    fn each(&mut self, fixup: Fixup) {
+        let (relocator, site, first_global) = (self.relocator, self.site, self.first_global);
+        self.index += 1;
+        if self.skip {
+            self.skip = false;
+            return;
+        }
+        let is_done = site.reversed.is_none()
+            && (relocator.distance(site, first_global, self.bytes, &fixup)
+                || relocator.word(site, first_global, self.bytes, &fixup, self.dynamic));
+        if !is_done {
+            let next = || self.fixups.get(self.index);
+            self.skip = relocator.apply(site, self.bytes, &fixup, next, self.dynamic);
+        }
+    }
 }
 
 impl Relocator<'_, '_> {
@@ -181,8 +218,8 @@ impl Relocator<'_, '_> {
                 offset,
                 kind,
             } => (section, offset, kind),
-            Referent::Piece(ticket, id) => {
-                found.address = self.places.piece(ticket.repository, id)?;
+            Referent::Piece(piece) => {
+                found.address = self.places.piece(piece)?;
                 return Some(found);
             }
             Referent::Null => {
@@ -262,8 +299,8 @@ impl Relocator<'_, '_> {
                 }
             }
             Target::Piece(piece) => {
-                if let Object::Ticket(ticket) = object {
-                    let pieces = self.places.pieces.of_repository(ticket.repository);
+                if let Some(repository) = object.repository() {
+                    let pieces = self.places.pieces.of_repository(repository.id);
                     pieces.fetch(piece);
                 }
             }
@@ -278,58 +315,19 @@ impl Relocator<'_, '_> {
         fixups: Fixups,
         dynamic: &mut DynamicSlots,
     ) {
-        let first_global = site.object.first_global();
-        let mut progress = Progress {
-            fixups,
-            first_global,
-            index: 0,
-            skip: false,
-        };
-        match fixups {
-            // What ELF's relocations refer to is found in fewer steps: there the processor is ahead by itself, and
-            // fetching costs time.
-            Fixups::Elf(relas) => {
-                for rela in relas {
-                    self.step(site, bytes, &rela.into(), dynamic, &mut progress);
-                }
-            }
-            Fixups::Ticket(narrow) => {
-                let later = |target| {
-                    self.fetch(site.file_id, site.file, site.object, first_global, target);
-                };
-                let mut step = |fixup| {
-                    self.step(site, bytes, &fixup, dynamic, &mut progress);
-                };
-                if !narrow.for_each_narrow(FETCHED, later, &mut step) {
-                    fixups.for_each(step);
-                }
-            }
-        }
-    }
-
-    /// Applies the next fixup, or passes over it. Inlined into each loop, so that the frequent sorts need no call.
-    #[inline(always)]
-    fn step(
-        &self,
-        site: &Site,
-        bytes: &mut [u8],
-        fixup: &Fixup,
-        dynamic: &mut DynamicSlots,
-        progress: &mut Progress,
-    ) {
-        let first_global = progress.first_global;
-        progress.index += 1;
-        if progress.skip {
-            progress.skip = false;
-            return;
-        }
-        let is_done = site.reversed.is_none()
-            && (self.distance(site, first_global, bytes, fixup)
-                || self.word(site, first_global, bytes, fixup, dynamic));
-        if !is_done {
-            let next = || progress.fixups.get(progress.index);
-            progress.skip = self.apply(site, bytes, fixup, next, dynamic);
-        }
+        fixups.for_each_ahead(
+            FETCHED,
+            &mut Applying {
+                relocator: self,
+                site,
+                bytes,
+                dynamic,
+                fixups,
+                first_global: site.object.first_global(),
+                index: 0,
+                skip: false,
+            },
+        );
     }
 
     /// Applies a fixup of any sort. Returns whether the next one is used up by that.
@@ -342,9 +340,9 @@ impl Relocator<'_, '_> {
         next: impl FnOnce() -> Option<Fixup>,
         dynamic: &mut DynamicSlots,
     ) -> bool {
-        // What has no target was reported by the scan; but it does not look at what the outline of a repository tells.
+        // What has no target was reported by the scan; but it does not look at what an outline tells.
         let Some(target) = self.resolve(site, fixup) else {
-            if matches!(site.object, Object::Ticket(_)) {
+            if site.object.is_outlined() {
                 self.complain(site, fixup, format_args!("its target does not exist"));
             }
             return false;
@@ -521,7 +519,7 @@ impl Relocator<'_, '_> {
                 offset,
                 kind,
             } if flag::of_kind(kind) == 0 => (section, offset),
-            Referent::Piece(ticket, id) => return self.places.piece(ticket.repository, id),
+            Referent::Piece(piece) => return self.places.piece(piece),
             _ => return None,
         };
         let section = self.places.sections.get(site.file_id, number)?;
@@ -555,9 +553,9 @@ impl Relocator<'_, '_> {
         let value = address.wrapping_add(addend);
         let slot = |pick: fn(&Slots) -> u32| match slots.map(pick) {
             Some(number) if number != NONE => places.slot(number),
-            // The scan has asked for it, or for nothing where nothing is; but the outline of a repository may lie.
+            // The scan has asked for it, or for nothing where nothing is; but an outline may lie.
             _ => {
-                if matches!(site.object, Object::Ticket(_)) && !is(flag::UNDEFINED_WEAK) {
+                if site.object.is_outlined() && !is(flag::UNDEFINED_WEAK) {
                     self.complain(
                         site,
                         fixup,

@@ -9,7 +9,6 @@ use crate::base::ids::FileId;
 use crate::elf::x86_64::reloc::{R_X86_64_32, R_X86_64_32S, R_X86_64_64};
 use crate::input::object::Object;
 use crate::input::parts::Place;
-use crate::input::ticket_object::TicketObject;
 use crate::resolve::input_sections::Sections;
 use gimli::{EndianSlice, LittleEndian};
 use object::read::elf::{ElfFile64, ElfSection64};
@@ -31,8 +30,8 @@ pub fn find(
     number: u32,
     offset: u64,
 ) -> Option<String> {
-    if let Object::Ticket(ticket) = object {
-        return find_in_ticket(ticket, number, offset);
+    if let Some(joined) = object.materialize() {
+        return find_in_joined(object, &joined.ok()?, number, offset);
     }
     let contents = |id: gimli::SectionId| -> Result<Cow<[u8]>, gimli::Error> {
         let found = (1..object.section_count()).find(|number| {
@@ -70,21 +69,20 @@ fn find_line(
 
 /// The same for a place in a compilation. Its debug information is only whole in the object that it is joined to, in which
 /// the place is as far behind the symbol before it as here.
-fn find_in_ticket(ticket: &TicketObject, number: u32, offset: u64) -> Option<String> {
+fn find_in_joined(object: &Object, joined: &[u8], number: u32, offset: u64) -> Option<String> {
     let before = |index: &u32| {
-        let symbol = ticket.symbol(*index);
+        let symbol = object.symbol(*index);
         let is_before = symbol
             .is_some_and(|symbol| symbol.place == Place::Section(number) && symbol.value <= offset);
-        is_before && !ticket.symbol_name(*index).is_empty()
+        is_before && !object.symbol_name(*index).is_empty()
     };
-    let anchor = (1..ticket.symbol_count())
+    let anchor = (1..object.symbol_count())
         .filter(before)
-        .max_by_key(|index| ticket.symbol(*index).map(|symbol| symbol.value))?;
-    let behind = offset - ticket.symbol(anchor)?.value;
-    let joined = ticket.join().ok()?;
-    let file = ElfFile64::<object::Endianness>::parse(&*joined).ok()?;
+        .max_by_key(|index| object.symbol(*index).map(|symbol| symbol.value))?;
+    let behind = offset - object.symbol(anchor)?.value;
+    let file = ElfFile64::<object::Endianness>::parse(joined).ok()?;
     let mut named = file.symbols().filter(|symbol| {
-        symbol.is_definition() && symbol.name_bytes() == Ok(ticket.symbol_name(anchor))
+        symbol.is_definition() && symbol.name_bytes() == Ok(object.symbol_name(anchor))
     });
     let symbol = named.next()?;
     // Of several local ones of this name nobody knows which.

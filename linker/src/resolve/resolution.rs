@@ -294,10 +294,11 @@ fn group_key<'a>(
         // The symbol's slot saves the search by name.
         (Signature::Symbol(index), _) => GroupKey::Symbol(symbols.of(file, index)),
         (Signature::Text(text), _) => by_text(text),
-        (Signature::Name(name), Some(Object::Ticket(ticket))) => {
-            match symbols.of_name(ticket.repository, name) {
+        (Signature::Name(name), Some(object)) => {
+            let repository = object.repository()?;
+            match symbols.of_name(repository.id, name) {
                 Some(symbol) => GroupKey::Symbol(symbol),
-                None => match ticket.name(name) {
+                None => match repository.programs.name(name) {
                     Ok(text) => by_text(text),
                     Err(why) => {
                         diag.error(format!("{file}: {why}"));

@@ -26,8 +26,8 @@ use crate::base::interner::Distinct;
 use crate::base::interner::hash_name;
 use crate::base::key::Key;
 use crate::input::file::{Body, File, Files};
-use crate::input::object::Object;
-use crate::input::ticket_object::{RepositoryId, TicketObject};
+use crate::input::object::{Object, Repository};
+use crate::input::parts::RepositoryId;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::lazy_shared_names;
 use crate::resolve::name_buckets::{Mention, Names, bucket_of};
@@ -207,7 +207,7 @@ impl<'a> SymbolTable<'a> {
                     .iter()
                     .map(|file| {
                         (file.symbol_count() - file.first_global()) as usize
-                            / if ticket(file).is_some() { 8 } else { 1 }
+                            / if by_id(file).is_some() { 8 } else { 1 }
                     })
                     .sum();
                 let capacity = names / bucket_count + names / bucket_count / 4 + 4;
@@ -273,9 +273,11 @@ impl<'a> SymbolTable<'a> {
             }
         }
         files.0.par_iter().for_each(|file| {
-            let Some(ticket) = ticket(file) else { return };
-            let names = &repositories[ticket.repository.0 as usize];
-            for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+            let Some((repository, globals)) = by_id(file) else {
+                return;
+            };
+            let names = &repositories[repository.id.0 as usize];
+            for (slot, name) in globals {
                 slots[slot as usize].store(names.get(name.0), Relaxed);
             }
         });
@@ -469,30 +471,35 @@ fn runs<'f, 'a>(files: &'f [File<'a>], total: usize) -> Vec<&'f [File<'a>]> {
     runs
 }
 
-fn ticket<'f, 'a>(file: &'f File<'a>) -> Option<&'f TicketObject<'a>> {
-    match file.object() {
-        Some(Object::Ticket(ticket)) => Some(ticket),
-        _ => None,
-    }
+/// The dense ids, in its repository, of a file's global names, and the slot of each; `None` if it has names itself.
+fn by_id<'f, 'a>(
+    file: &'f File<'a>,
+) -> Option<(Repository<'a>, impl Iterator<Item = (u32, NameId)> + 'f)> {
+    let object = file.object()?;
+    let repository = object.repository()?;
+    Some((repository, (file.slot_base..).zip(object.global_names())))
 }
 
 /// Finds the least slot of each name of the repositories.
 fn first_mentions(files: &Files, diag: &Diagnostics) -> Vec<RepositoryNames> {
     let mut repositories: Vec<RepositoryNames> = Vec::new();
-    for ticket in files.0.iter().filter_map(ticket) {
-        let index = ticket.repository.0 as usize;
+    let all = files.0.iter().filter_map(File::object);
+    for Repository { id, programs } in all.filter_map(Object::repository) {
+        let index = id.0 as usize;
         if index >= repositories.len() {
             repositories.resize_with(index + 1, || Least32::new(0));
         }
         if repositories[index].len() == 0 {
-            let count = usize::try_from(ticket.programs().name_count()).unwrap_or(usize::MAX);
+            let count = usize::try_from(programs.name_count()).unwrap_or(usize::MAX);
             repositories[index] = Least32::new(count);
         }
     }
     files.0.par_iter().for_each(|file| {
-        let Some(ticket) = ticket(file) else { return };
-        let names = &repositories[ticket.repository.0 as usize];
-        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+        let Some((repository, globals)) = by_id(file) else {
+            return;
+        };
+        let names = &repositories[repository.id.0 as usize];
+        for (slot, name) in globals {
             if !names.lower(name.0, slot) {
                 diag.error(format!(
                     "{file}: the repository has no name {}, which a symbol should have",
@@ -507,10 +514,9 @@ fn first_mentions(files: &Files, diag: &Diagnostics) -> Vec<RepositoryNames> {
 /// The names of a repository that any ticket mentions, by the least slot of each, which is in `names`.
 fn firsts(files: &Files, repository: RepositoryId, names: &RepositoryNames) -> Vec<u32> {
     let of_file = |file: &File| {
-        let ticket = ticket(file).filter(|ticket| ticket.repository == repository);
-        let globals = ticket.into_iter().flat_map(TicketObject::global_names);
-        let first = (file.slot_base..).zip(globals);
-        let first = first.filter(|(slot, name)| names.get(name.0) == *slot);
+        let of_it = by_id(file).filter(|(its, _)| its.id == repository);
+        let globals = of_it.into_iter().flat_map(|(_, globals)| globals);
+        let first = globals.filter(|(slot, name)| names.get(name.0) == *slot);
         first.map(|(_, name)| name.0).collect::<Vec<u32>>()
     };
     files.0.par_iter().flat_map_iter(of_file).collect()
@@ -523,9 +529,11 @@ fn all_mentions(files: &Files, repositories: &[RepositoryNames], slots: &mut Vec
     }
     let first: HashSet<u32> = slots.iter().copied().collect();
     for file in &files.0 {
-        let Some(ticket) = ticket(file) else { continue };
-        let names = &repositories[ticket.repository.0 as usize];
-        for (slot, name) in (file.slot_base..).zip(ticket.global_names()) {
+        let Some((repository, globals)) = by_id(file) else {
+            continue;
+        };
+        let names = &repositories[repository.id.0 as usize];
+        for (slot, name) in globals {
             let least = names.get(name.0);
             if least != slot && first.contains(&least) {
                 slots.push(slot);
@@ -545,11 +553,11 @@ fn mention<'a>(
     mut f: impl FnMut(&'a [u8], bool, u32),
 ) {
     let first = file.first_global();
-    if let Some(ticket) = ticket(file) {
-        let names = &repositories[ticket.repository.0 as usize];
-        for (slot, id) in (file.slot_base..).zip(ticket.global_names()) {
+    if let Some((repository, globals)) = by_id(file) {
+        let names = &repositories[repository.id.0 as usize];
+        for (slot, id) in globals {
             if names.get(id.0) == slot {
-                match ticket.name(id) {
+                match repository.programs.name(id) {
                     Ok(name) => {
                         let (name, has_version) = known_as(name);
                         f(name, has_version, slot);

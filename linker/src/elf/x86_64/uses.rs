@@ -9,6 +9,7 @@ use object::elf::{
 };
 
 /// The [`usage`] of a fixup, if it has one; 0 for the CIE pointer of a frame description. `bytes` are those of the section.
+#[inline]
 pub fn fixup_use(bytes: &[u8], offset: u64, fixup_type: u32, addend: i64) -> Option<u8> {
     match fixup_type {
         R_X86_64_NONE | R_X86_64_PC32 | R_X86_64_PC64 => Some(usage::DISTANCE),

@@ -197,18 +197,15 @@ impl<'l> Former<'_, 'l, '_> {
                     None => self.local(form, file, index, addend),
                 }
             }
-            Referent::Piece(ticket, piece) => {
-                let place = self.link.pieces.of(ticket.repository, piece);
-                match place {
-                    Some((part, offset)) => {
-                        form.word(addend);
-                        form.word(kind::MERGED);
-                        form.word(u64::from(part.0));
-                        form.word(offset);
-                    }
-                    None => self.local(form, file, piece, addend),
+            Referent::Piece(piece) => match self.link.pieces.of(piece) {
+                Some((part, offset)) => {
+                    form.word(addend);
+                    form.word(kind::MERGED);
+                    form.word(u64::from(part.0));
+                    form.word(offset);
                 }
-            }
+                None => self.local(form, file, piece.id, addend),
+            },
         }
     }
 

@@ -16,7 +16,6 @@ use crate::elf::x86_64::reloc::{
 use crate::input::file::File;
 use crate::input::object::{Object, Referent};
 use crate::input::parts::{Fixup, Target};
-use crate::repository::split::SHT_LLVM_ADDRSIG;
 use crate::resolve::input_sections::state;
 use crate::resolve::symbol_table::flag;
 use rayon::prelude::*;
@@ -38,7 +37,7 @@ impl Significance {
                 let Some(object) = input.object() else {
                     return;
                 };
-                match listed(object) {
+                match object.address_significant() {
                     Some(symbols) => symbols.into_iter().for_each(|index| {
                         let target = Target::Symbol(index);
                         significance.mark(place_of(link, input, file, object, target).0);
@@ -140,50 +139,6 @@ fn is_virtual_table(section: &[u8]) -> bool {
     })
 }
 
-/// The symbols that `.llvm_addrsig` lists. `None` if there is none, or if it is not to be believed: its link to the
-/// symbol table is gone when a program has rewritten the table without it.
-fn listed(object: &Object) -> Option<Vec<u32>> {
-    if let Object::Ticket(_) = object {
-        return None;
-    }
-    let mut list = None;
-    for number in 1..object.section_count() {
-        let Some(section) = object
-            .section(number)
-            .filter(|s| s.sh_type == SHT_LLVM_ADDRSIG)
-        else {
-            continue;
-        };
-        if section.link == 0 {
-            return None;
-        }
-        list = Some(indices(object.section_bytes(number))?);
-    }
-    list
-}
-
-/// Numbers in LEB128 (DWARF 5, 7.6).
-fn indices(mut bytes: &[u8]) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    while !bytes.is_empty() {
-        let (mut number, mut shift) = (0u64, 0);
-        loop {
-            let (&byte, rest) = bytes.split_first()?;
-            bytes = rest;
-            if shift > 28 {
-                return None;
-            }
-            number |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        numbers.push(u32::try_from(number).ok()?);
-    }
-    Some(numbers)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,13 +165,6 @@ mod tests {
         assert!(is_transfer(Some(call), &fixup(R_X86_64_GOTPCRELX, 2)));
         assert!(!is_transfer(Some(load), &fixup(R_X86_64_REX_GOTPCRELX, 3)));
         assert!(!is_transfer(Some(call), &fixup(R_X86_64_GOTPCRELX, 0)));
-    }
-
-    #[test]
-    fn lists_of_symbols() {
-        assert_eq!(indices(b"\x01\x80\x01\x7f"), Some(vec![1, 128, 127]));
-        assert_eq!(indices(b"\x01\x80"), None);
-        assert_eq!(indices(b"\xff\xff\xff\xff\xff\x01"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::{Found, Needs, Tracer};
 use crate::base::ids::{FileId, PartId, SectionId, SymbolId};
-use crate::input::object::Object;
+use crate::input::object::{Object, Soon};
 use crate::resolve::input_sections::state;
 use rayon::Scope;
 use rayon::prelude::*;
@@ -116,15 +116,17 @@ impl Tracer<'_, '_> {
             return;
         }
         let (file, number) = self.sections.origin(id);
-        if let Object::Ticket(ticket) = self.files.object(file) {
-            match step {
-                1 => {
-                    ticket.fetch_section(number);
-                    self.frames.of(file).fetch(number);
-                }
-                2 => ticket.fetch_member(number),
-                _ => ticket.fetch_references(number),
+        let object = self.files.object(file);
+        if !object.is_scattered() {
+            return;
+        }
+        match step {
+            1 => {
+                object.fetch(number, Soon::Section);
+                self.frames.of(file).fetch(number);
             }
+            2 => object.fetch(number, Soon::Member),
+            _ => object.fetch(number, Soon::References),
         }
     }
 

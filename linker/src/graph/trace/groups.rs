@@ -3,7 +3,6 @@
 
 use crate::base::ids::{FileId, SectionId};
 use crate::input::file::Files;
-use crate::input::object::{Object, words};
 use crate::resolve::input_sections::{Sections, state};
 use rayon::prelude::*;
 
@@ -56,16 +55,16 @@ fn of_file(
     sections: &Sections,
 ) -> (Vec<u32>, Vec<(SectionId, SectionId)>) {
     let (mut next, mut unloaded) = (Vec::new(), Vec::new());
-    let elf = match files.get(file).object() {
-        Some(Object::Elf(elf)) if sections.is_linked(file) => elf,
+    let object = match files.get(file).object() {
+        Some(object) if sections.is_linked(file) => object,
         _ => return (next, unloaded),
     };
     let bits = state::ALIVE | state::ALLOC | state::DISCARDED | state::EH_FRAME;
     let mut members = Vec::new();
-    for group in &elf.groups {
+    for group in object.whole_groups() {
         members.clear();
         // What is wrong with them was said when they were looked at for the first time.
-        for number in words(elf.section_bytes(*group)).skip(1) {
+        for number in object.sections_of_groups(&[*group]) {
             let id = sections.get(file, number);
             members.extend(id.map(|id| (number, id, sections.state(id) & bits)));
         }
@@ -77,7 +76,7 @@ fn of_file(
         // Most have one function and nothing else.
         let mut last = *first;
         for (number, _, _) in loaded {
-            next.resize(elf.shdrs.len(), 0);
+            next.resize(object.section_count() as usize, 0);
             next[last as usize] = *number;
             last = *number;
         }

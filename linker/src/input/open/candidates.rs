@@ -20,8 +20,8 @@ use super::{Input, Library};
 use crate::args::{Args, OutputKind};
 use crate::input::elf_object::is_bitcode;
 use crate::input::file::File;
-use crate::input::object::Object;
-use crate::input::ticket_object::RepositoryId;
+use crate::input::object::{Object, Source};
+use crate::input::parts::RepositoryId;
 use format_spec::ids::NameId;
 use rustc_hash::FxHashSet;
 use tickets::archive::{Archive, ArchiveError, Symbols};
@@ -131,7 +131,8 @@ pub(super) fn parse<'a>(
 }
 
 fn is_intermediate(file: &File) -> bool {
-    matches!(file.object(), Some(Object::Elf(elf)) if elf.intermediate)
+    let code = file.object().and_then(Object::intermediate_code);
+    code.is_some()
 }
 
 /// Where a file is among all: the number of the input, and where in the archive.
@@ -292,7 +293,7 @@ struct Wanted {
 impl Wanted {
     fn by_file(&mut self, file: &File, indexes: &Indexes) {
         file.for_wanted(|index, _| {
-            if let Some(Object::Ticket(ticket)) = file.object()
+            if let Some(Object(Source::Ticket(ticket))) = file.object()
                 && let Some(name) = ticket.name_id(index)
                 && !self.seen.insert((ticket.repository, name))
             {

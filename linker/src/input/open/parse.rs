@@ -8,9 +8,9 @@ use crate::args::{Args, OutputKind};
 use crate::elf::{self, Ehdr, c};
 use crate::input::elf_object::{ElfObject, Malformed, is_bitcode};
 use crate::input::file::{Body, File};
-use crate::input::object::Object;
+use crate::input::parts::RepositoryId;
 use crate::input::shared_object::Shared;
-use crate::input::ticket_object::{RepositoryId, TicketObject};
+use crate::input::ticket_object::TicketObject;
 use crate::messages::diag::Diagnostics;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -225,7 +225,7 @@ impl<'a, 'l> Opening<'a, 'l> {
             let known = repositories.iter().find(|known| known.is_of(&ticket, args));
             let why = match known.map(|known| known.object(found.data, &ticket)) {
                 Some(Ok(object)) => {
-                    let file = found.file(Body::Object(Object::Ticket(object)));
+                    let file = found.file(Body::Object(object.into()));
                     *parsed = Some(Parsed::File(file));
                     return None;
                 }
@@ -344,14 +344,14 @@ fn parse_file<'a>(found: Found<'a>, args: &Args, diag: &Diagnostics) -> Option<P
     let body = match header.map(|header| header.e_type) {
         _ if is_bitcode(found.data) => {
             let object = ElfObject::of_bitcode(found.data);
-            Ok(Body::Object(Object::Elf(object)))
+            Ok(Body::Object(object.into()))
         }
         Some(c::ET_DYN) => {
             let name = found.path.file_name().filter(|_| !found.by_path);
             let given = name.unwrap_or(found.path.as_os_str()).as_bytes();
             Shared::parse(found.data, given).map(Body::Shared)
         }
-        _ => ElfObject::parse(found.data).map(|elf| Body::Object(Object::Elf(elf))),
+        _ => ElfObject::parse(found.data).map(|elf| Body::Object(elf.into())),
     };
     match body {
         Ok(Body::Shared(_)) if args.kind.is_static() || args.kind == OutputKind::Relocatable => {

@@ -163,8 +163,8 @@ fn output_of_target(
         Referent::Place { section, .. } => {
             output_of_section(places, places.sections.get(file, section)?)
         }
-        Referent::Piece(ticket, piece) => {
-            let part = places.piece_part(ticket.repository, piece)?;
+        Referent::Piece(piece) => {
+            let part = places.piece_part(piece)?;
             Some(places.outputs.parts[part.index()].output)
         }
         Referent::Global(index) => {

@@ -150,9 +150,9 @@ fn facts(link: &Finished) -> Facts {
     ];
     let (mut tickets, mut objects) = (0, 0);
     for ((_, file), _) in linked(resolved) {
-        match file.object() {
-            Some(Object::Ticket(_)) => tickets += 1,
-            Some(Object::Elf(_)) => objects += 1,
+        match file.object().map(Object::is_ticket) {
+            Some(true) => tickets += 1,
+            Some(false) => objects += 1,
             None => {}
         }
     }
@@ -436,10 +436,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         let is_alone = inputs.place(id.0, &mut record);
         let bits = [
             (is_linked, file::LINKED),
-            (
-                matches!(input.object(), Some(Object::Ticket(_))),
-                file::TICKET,
-            ),
+            (input.object().is_some_and(Object::is_ticket), file::TICKET),
             (
                 is_linked && is_alone && !special.contains(&id) && !marks_frames(resolved, id),
                 file::ALONE,
@@ -650,7 +647,7 @@ pub(super) fn signature<'a>(
     match (signature, file.object()) {
         (Signature::Symbol(index), _) => Some(symbols.name(symbols.of(file, index))),
         (Signature::Text(text), _) => Some(text),
-        (Signature::Name(name), Some(Object::Ticket(ticket))) => ticket.name(name).ok(),
+        (Signature::Name(name), Some(object)) => object.repository()?.programs.name(name).ok(),
         (Signature::Name(_), _) => None,
     }
 }

@@ -7,7 +7,6 @@ use super::reason::Reason;
 use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
 use crate::input::file::Files;
-use crate::input::object::Object;
 use crate::input::open::{self, InputArena, Known};
 use crate::link::names::{self as link_names, Names};
 use crate::resolve::input_sections::{SectionFacts, Sections, Unloaded};
@@ -105,7 +104,7 @@ fn check_kinds(files: &Files, records: &[FileRecord]) -> Result<(), Reason> {
     }
     for (_, file) in files.iter().skip(1) {
         match file.object() {
-            Some(Object::Elf(elf)) if elf.intermediate => {
+            Some(object) if object.intermediate_code().is_some() => {
                 return Err(format!("{file} holds intermediate code").into());
             }
             Some(_) => {}
@@ -178,7 +177,7 @@ fn check_facts(
         });
         let said = [
             (is_executable, file::EXECUTABLE_STACK),
-            (matches!(files.object(own), Object::Ticket(_)), file::TICKET),
+            (files.object(own).is_ticket(), file::TICKET),
         ];
         let is_as_before = match new.contains(id) {
             // Others say what it said.

@@ -94,7 +94,7 @@ pub(super) fn readdress(
 }
 
 fn is_ticket(file: &File) -> bool {
-    matches!(file.object(), Some(Object::Ticket(_)))
+    file.object().is_some_and(Object::is_ticket)
 }
 
 /// What is looked for, and where.
@@ -148,12 +148,8 @@ impl Looking<'_> {
         }
         let (mut fields, mut places) = (Vec::new(), None);
         for number in 0..object.section_count() {
-            let (section, relocations) = match object {
-                Object::Ticket(_) => (number, 0),
-                Object::Elf(_) => match object.relocation_section(number).ok()? {
-                    Some(section) => (section, number),
-                    None => continue,
-                },
+            let Some((section, relocations)) = object.fixups_in(number).ok()? else {
+                continue;
             };
             let mut named = Vec::new();
             object.fixups(section, relocations).for_each(|fixup| {

@@ -25,7 +25,6 @@ use crate::base::ids::FileId;
 use crate::base::key::Key;
 use crate::input::elf_object::{ElfObject, is_bitcode};
 use crate::input::file::{Body, Files};
-use crate::input::object::Object;
 use crate::input::open::Produced;
 use crate::input::open::{InputArena, Intermediate, open_produced};
 use crate::input::scripts::Scripts;
@@ -134,7 +133,7 @@ pub fn compile<'a>(
     for Taken { input, claimed } in &taken {
         match stand_in::object(&claimed.symbols) {
             Some(bytes) => match ElfObject::parse(arena.bytes(bytes)) {
-                Ok(object) => files.0[input.file.index()].body = Body::Object(Object::Elf(object)),
+                Ok(object) => files.0[input.file.index()].body = Body::Object(object.into()),
                 Err(why) => diag.error(format!("{}: {why}", files.get(input.file))),
             },
             None => diag.error(format!("{}: too many symbols", files.get(input.file))),
@@ -296,8 +295,8 @@ fn resolve(
     tickets
         .filter(|(_, linked)| **linked)
         .for_each(|(file, _)| {
-            if let Body::Object(Object::Ticket(ticket)) = &mut file.body
-                && let Err(why) = ticket.load(&[])
+            if let Body::Object(object) = &mut file.body
+                && let Err(why) = object.complete_sections()
             {
                 diag.error(format!("{file}: {why}"));
             }
@@ -356,7 +355,7 @@ fn restore<'a>(files: &mut Files<'a>, input: &Intermediate<'a>) {
             .filter(|object| !is_slim(object))
             .unwrap_or_else(|| ElfObject::of_bitcode(input.data)),
     };
-    *body = Body::Object(Object::Elf(object));
+    *body = Body::Object(object.into());
 }
 
 /// gcc marks objects without machine code by a symbol.

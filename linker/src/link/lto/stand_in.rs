@@ -179,7 +179,7 @@ mod tests {
             symbol("e", SymbolKind::Defined, Some("key")),
         ];
         let bytes = object(&symbols).unwrap();
-        let object = Object::Elf(ElfObject::parse(&bytes).unwrap());
+        let object = Object::from(ElfObject::parse(&bytes).unwrap());
         let first = object.first_global();
         let places: Vec<Place> = (first..object.symbol_count())
             .map(|index| object.symbol(index).unwrap().place)
@@ -215,7 +215,7 @@ mod tests {
             })
             .collect();
         let bytes = object(&symbols).unwrap();
-        let object = Object::Elf(ElfObject::parse(&bytes).unwrap());
+        let object = Object::from(ElfObject::parse(&bytes).unwrap());
         let last = object.symbol_count() - 1;
         assert_eq!(object.symbol_name(last), b"f39999");
         let Place::Section(number) = object.symbol(last).unwrap().place else {

@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn parsed(bytes: &[u8], relas: &[Rela]) -> Result<FrameSection, String> {
-        parse(bytes, Fixups::Elf(relas), |target| match target {
+        parse(bytes, Fixups::of_elf(relas), |target| match target {
             Target::Symbol(index) => Some(SectionId(index)),
             _ => None,
         })

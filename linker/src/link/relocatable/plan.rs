@@ -260,17 +260,12 @@ impl<'a> Planner<'_, 'a> {
     /// Makes a group of each that has a member left; says to which each section belongs, counted from 1.
     fn groups(&mut self, group_of: &mut [u32]) {
         for (file, input) in self.files.iter() {
-            let (Some(object @ Object::Elf(elf)), true) =
-                (input.object(), self.sections.is_linked(file))
-            else {
+            let (Some(object), true) = (input.object(), self.sections.is_linked(file)) else {
                 continue;
             };
-            let headers = (0u32..)
-                .zip(elf.shdrs)
-                .filter(|(_, shdr)| { shdr.sh_type } == c::SHT_GROUP);
             // What is wrong with a group was said when duplicates were looked for.
             let groups = object.groups().unwrap_or_default();
-            for ((number, shdr), group) in headers.zip(groups) {
+            for group in groups {
                 let members: Vec<SectionId> = object
                     .sections_of_groups(&[group.index])
                     .iter()
@@ -286,10 +281,10 @@ impl<'a> Planner<'_, 'a> {
                     entsize: 4,
                     ..empty(b".group")
                 });
-                self.plan.out[self.sections.id(file, number).index()] = section.0;
+                self.plan.out[self.sections.id(file, group.index).index()] = section.0;
                 self.plan.groups.push(OutGroup {
                     file,
-                    signature: shdr.sh_info,
+                    signature: object.group_symbol(group.index),
                     flags: if group.comdat { c::GRP_COMDAT } else { 0 },
                 });
                 for member in members {

@@ -8,7 +8,7 @@
 use super::plan::Plan;
 use super::sections::{OutGroup, OutId};
 use crate::args::{Args, DiscardLocals, StripMode};
-use crate::base::ids::{FileId, SectionId, SymbolId};
+use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::rank;
 use crate::elf::string_table::StringTable;
 use crate::elf::{Sym, c};
@@ -268,7 +268,7 @@ impl<'a> Builder<'_, 'a> {
                 Some((sym, None))
             }
             Place::Section(number) => {
-                let Some(section) = self.section(file, object, index, number) else {
+                let Some(section) = self.referrer.sections.get(file, number) else {
                     let name = String::from_utf8_lossy(object.symbol_name(index));
                     let place = match object.section(number) {
                         Some(_) => {
@@ -286,17 +286,6 @@ impl<'a> Builder<'_, 'a> {
                 Some((sym, Some(out)))
             }
         }
-    }
-
-    /// The section of a symbol, if its number is one, and not one of those that mean something else.
-    fn section(&self, file: FileId, object: &Object, index: u32, number: u32) -> Option<SectionId> {
-        if let Object::Elf(elf) = object
-            && let Some(raw) = elf.syms.get(index as usize)
-            && (c::SHN_LORESERVE..c::SHN_XINDEX).contains(&{ raw.st_shndx })
-        {
-            return None;
-        }
-        self.referrer.sections.get(file, number)
     }
 
     fn globals(&self, table: &mut Symtab<'a>) -> Result<(), TooLong> {

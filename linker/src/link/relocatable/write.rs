@@ -14,7 +14,6 @@ use crate::elf::string_table::StringTable;
 use crate::elf::x86_64::reloc;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, c};
 use crate::input::file::Files;
-use crate::input::object::Object;
 use crate::input::parts::Fixup;
 use crate::layout::section_index::{SectionIndex, TableFields};
 use crate::link::relocatable::references::{Needed, Reference, Referrer};
@@ -525,7 +524,8 @@ pub fn build_id_offset(layout: &Layout, plan: &Plan) -> Option<u64> {
 /// The output's `EI_OSABI`: that of GNU systems if some input says so, as what it has only they know.
 pub fn os_abi(files: &Files, linked: &[bool]) -> u8 {
     let gnu = files.iter().zip(linked).any(|((_, file), linked)| {
-        matches!(file.object(), Some(Object::Elf(elf)) if *linked && elf.data.get(7) == Some(&c::ELFOSABI_GNU))
+        let object = file.object().filter(|_| *linked);
+        object.is_some_and(|object| object.os_abi() == c::ELFOSABI_GNU)
     });
     if gnu { c::ELFOSABI_GNU } else { 0 }
 }

@@ -11,7 +11,7 @@ use crate::base::key;
 use crate::elf::c;
 use crate::elf::x86_64::reloc;
 use crate::graph::merge::PlacedPieces;
-use crate::input::object::{Fixups, Object, Referent};
+use crate::input::object::{Fixups, Referent};
 use crate::input::parts::{Fixup, Place, Target};
 use crate::layout::address_map::Places;
 use crate::resolve::input_sections::state;
@@ -236,10 +236,10 @@ impl Relocator<'_, '_> {
                 self.failed(site, &fixup, &target, why);
             }
         };
-        let (Fixups::Ticket(fixups), Object::Ticket(ticket)) = (fixups, site.object) else {
+        let Some(repository) = site.object.repository() else {
             return fixups.for_each(|fixup| rest(bytes, fixup));
         };
-        let pieces = self.places.pieces.of_repository(ticket.repository);
+        let pieces = self.places.pieces.of_repository(repository.id);
         let first_global = site.object.first_global();
         let later = |target| match target {
             Target::Piece(id) => pieces.fetch(id),

@@ -13,7 +13,6 @@ use crate::input::elf_object::NAMES_AHEAD;
 use crate::input::file::File;
 use crate::input::object::Object;
 use crate::input::parts::Section;
-use crate::input::ticket_object::TicketObject;
 use crate::messages::diag::Diagnostics;
 use crate::repository::split::piece_section_name;
 use crate::resolve::output_sections::{
@@ -175,10 +174,10 @@ pub(super) fn is_unloaded_debug(section: &Section) -> bool {
     section.flags & shf::ALLOC == 0 && is_debug(section.name)
 }
 
-/// The shapes of a ticket's sections that have been classified already: what was found for the first section of a shape
-/// holds for the others.
+/// The shapes of sections that have been classified already: what was found for the first section of a shape holds for the
+/// others.
 struct KnownShapes<'f, 'a> {
-    ticket: Option<&'f TicketObject<'a>>,
+    object: &'f Object<'a>,
     /// By shape: the first section that was classified, or 0.
     first: Vec<u32>,
 }
@@ -186,22 +185,21 @@ struct KnownShapes<'f, 'a> {
 impl<'f, 'a> KnownShapes<'f, 'a> {
     /// `differ`: sections may differ by more than their shape.
     fn new(object: &'f Object<'a>, differ: bool) -> Self {
-        let ticket = match object {
-            Object::Ticket(ticket) if !differ => Some(ticket),
-            _ => None,
-        };
+        let count = if differ { 0 } else { object.shape_count() };
         KnownShapes {
-            ticket,
-            first: vec![0; ticket.map_or(0, TicketObject::shape_count)],
+            object,
+            first: vec![0; count],
         }
     }
 
     /// A section that was classified and is like this one, and the size of this one.
     #[inline]
     fn like(&self, number: u32) -> Option<(u32, u64)> {
-        let ticket = self.ticket?;
-        let first = *self.first.get(ticket.shape(number)?)?;
-        let (size, align) = ticket.extent(number)?;
+        if self.first.is_empty() {
+            return None;
+        }
+        let first = *self.first.get(self.object.shape(number)?)?;
+        let (size, align) = self.object.extent(number)?;
         (first != 0 && align <= LARGEST_ALIGNMENT).then_some((first, size))
     }
 
@@ -211,7 +209,10 @@ impl<'f, 'a> KnownShapes<'f, 'a> {
         if section.flags & (shf::MERGE | shf::LINK_ORDER) != 0 {
             return;
         }
-        let shape = self.ticket.and_then(|ticket| ticket.shape(number));
+        if self.first.is_empty() {
+            return;
+        }
+        let shape = self.object.shape(number);
         if let Some(first) = shape.and_then(|shape| self.first.get_mut(shape)) {
             *first = number;
         }
