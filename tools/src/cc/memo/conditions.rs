@@ -14,12 +14,14 @@ use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
 use super::questions;
 use super::scan;
+use super::summaries::{Context, Look, Summaries, Summary};
 use super::text::{Form, Lookup, literal};
 use super::tokens;
 use format_spec::digest::Digest;
 use format_spec::kinds::Condition;
 use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -34,6 +36,8 @@ pub type Listings = BTreeMap<PathBuf, Option<Listing>>;
 pub struct Question<'a> {
     pub answer: &'a Answer,
     pub inputs: &'a Inputs,
+    /// What texts say, as other compiles have found.
+    pub summaries: &'a Summaries,
     /// When the compile began.
     pub start: u64,
     /// What was in the directories then.
@@ -60,14 +64,47 @@ pub struct Question<'a> {
     pub care: &'a Care,
 }
 
+/// What was read, or remembered, of an input.
+struct Read {
+    digest: Digest,
+    summary: Summary,
+    /// [`Text::joined`], if it was read.
+    joined: OnceCell<Vec<u8>>,
+}
+
 /// A source of which comments may be others.
 struct Source {
     path: Vec<u8>,
     digest: Digest,
     metadata: Metadata,
-    bytes: Vec<u8>,
+    mentions_once: bool,
     /// Where who asks for lines matters.
     number: Option<TextNumber>,
+}
+
+/// An input's text, which is read when somebody asks for it: of most that is never.
+struct Text {
+    /// The directory that it is in, with the slash.
+    directory: Vec<u8>,
+    path: Vec<u8>,
+    metadata: Metadata,
+    digest: Digest,
+    /// Without words that go on in the next line.
+    joined: OnceCell<Vec<u8>>,
+}
+
+impl Text {
+    fn get(&self, inputs: &Inputs) -> Result<&[u8], &'static str> {
+        if let Some(known) = self.joined.get() {
+            return Ok(known);
+        }
+        let (_, text) = inputs
+            .read(inputs::path(&self.path), &self.metadata)
+            .filter(|(digest, _)| *digest == self.digest)
+            .ok_or(UNREADABLE)?;
+        let joined = scan::joined(text)?;
+        Ok(self.joined.get_or_init(|| joined))
+    }
 }
 
 /// What a source includes first: in its place gcc takes a precompiled header, and does not say so.
@@ -103,8 +140,11 @@ struct Finder<'q> {
     ways: FxHashSet<PathBuf>,
     /// By what is in them: device and inode of inputs.
     contents: FxHashMap<Digest, (u64, u64)>,
-    /// The texts of the inputs, with their directories.
-    texts: Vec<(Vec<u8>, Vec<u8>)>,
+    texts: Vec<Text>,
+    /// A text could not be read where there was no way to say so.
+    is_unreadable: Cell<bool>,
+    /// In which summaries of texts are looked for.
+    context: Context,
     /// Other names of `__has_include`.
     questions: BTreeSet<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
@@ -145,6 +185,11 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         ways: FxHashSet::default(),
         contents: FxHashMap::default(),
         texts: Vec::new(),
+        is_unreadable: Cell::new(false),
+        context: match question.care {
+            Care::Order(lines) => Context::new(question.assembly, Some(lines)),
+            Care::Places | Care::Bytes => Context::new(question.assembly, None),
+        },
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
@@ -181,10 +226,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         }
         // Between the name and the value there is a `=`; a definition has a blank there.
         let text = [b"#define ", &text[..]].concat();
-        if let Some(lines) = &mut finder.lines {
-            lines.begin(&text, false);
-        }
-        finder.text(b"", &text, false)?;
+        let read = finder.look_through(Digest::of(&text), text, false)?;
+        finder.take(b"", read.summary, false)?;
     }
     let mut at_macro = 0;
     let mut followed = FxHashSet::default();
@@ -206,6 +249,9 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
     finder.check_assembled()?;
     finder.texts_of_sources();
     finder.below_nothing();
+    if finder.is_unreadable.get() {
+        return Err(UNREADABLE);
+    }
     if finder.conditions.len() > MOST_CONDITIONS {
         return Err("too many headers");
     }
@@ -271,28 +317,47 @@ impl Finder<'_> {
             return Err(CHANGED);
         }
         self.way_to(place, 0)?;
-        let (digest, text) = self
-            .question
-            .inputs
-            .read(place, metadata)
-            .ok_or(UNREADABLE)?;
         let id = (metadata.dev(), metadata.ino());
         let may_differ = !matches!(self.question.care, Care::Bytes);
         let is_source_text = may_differ && !is_of_system(path);
-        let number = (self.lines.as_mut()).map(|lines| lines.begin(&text, is_source_text));
-        if may_differ && tokens::mentions_once(&text) {
-            let rest = self.rest(metadata, &text, Keeps::Order);
+        let is_source = path == self.question.source;
+        let Read {
+            digest,
+            summary,
+            joined,
+        } = match is_source {
+            // Others do not include it.
+            true => self.look_at(place, metadata, is_source_text)?,
+            false => self.recall(place, metadata, is_source_text)?,
+        };
+        if may_differ && summary.mentions_once {
+            let rest = self.question.inputs.rest(place, metadata, Keeps::Order);
             self.once
                 .entry(rest.unwrap_or(digest))
                 .or_default()
                 .insert(id);
         }
+        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
+        // One file under two names is one to both.
+        let is_other = *self.contents.entry(digest).or_insert(id) != id;
+        if is_other && summary.may_be_once {
+            return Err("two equal inputs that are to be read once");
+        }
+        let directory = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => path[..=slash].to_vec(),
+            None => Vec::new(),
+        };
+        if is_source && let Some(text) = joined.get() {
+            self.is_plain |= tokens::includes_plainly(text);
+        }
+        let mentions_once = summary.mentions_once;
+        let number = self.take(&directory, summary, is_source)?;
         match is_source_text {
             true => self.sources.push(Source {
                 path: path.to_vec(),
                 digest,
                 metadata: metadata.clone(),
-                bytes: text.clone(),
+                mentions_once,
                 number,
             }),
             false => {
@@ -300,28 +365,118 @@ impl Finder<'_> {
                     .insert(Condition::File(digest, path).encode());
             }
         }
-        let text = scan::joined(text)?;
-        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
-        // One file under two names is one to both.
-        let is_other = *self.contents.entry(digest).or_insert(id) != id;
-        if is_other && tokens::may_be_once(&text) {
-            return Err("two equal inputs that are to be read once");
-        }
-        let directory = match path.iter().rposition(|byte| *byte == b'/') {
-            Some(slash) => path[..=slash].to_vec(),
-            None => Vec::new(),
-        };
-        let is_source = path == self.question.source;
-        self.is_plain |= is_source && tokens::includes_plainly(&text);
-        self.text(&directory, &text, is_source)?;
-        self.texts.push((directory, text));
+        self.texts.push(Text {
+            directory,
+            path: path.to_vec(),
+            metadata: metadata.clone(),
+            digest,
+            joined,
+        });
         Ok(())
     }
 
-    /// The digest of an input's text without comments, if it has one. `text` are its bytes.
-    fn rest(&self, metadata: &Metadata, text: &[u8], keeps: Keeps) -> Option<Digest> {
-        let Question { inputs, start, .. } = *self.question;
-        inputs.rest_of(metadata, text, keeps, start)
+    /// What an input says, as another compile has found if it can be.
+    fn recall(
+        &mut self,
+        place: &Path,
+        metadata: &Metadata,
+        counts: bool,
+    ) -> Result<Read, &'static str> {
+        let Question {
+            inputs, summaries, ..
+        } = *self.question;
+        let (digest, text) = match inputs.remembered(metadata) {
+            Some(digest) => (digest, None),
+            None => {
+                let (digest, text) = inputs.read(place, metadata).ok_or(UNREADABLE)?;
+                (digest, Some(text))
+            }
+        };
+        if let Some(summary) = summaries.get(&digest, &self.context, counts) {
+            debug_assert_eq!(
+                self.look_at(place, metadata, counts).map(|it| it.summary),
+                Ok(summary.clone())
+            );
+            return Ok(Read {
+                digest,
+                summary,
+                joined: OnceCell::new(),
+            });
+        }
+        let read = match text {
+            Some(text) => self.look_through(digest, text, counts)?,
+            None => self.look_at(place, metadata, counts)?,
+        };
+        summaries.remember(&read.digest, &self.context, counts, &read.summary);
+        Ok(read)
+    }
+
+    /// Reads an input, and looks through it.
+    fn look_at(
+        &mut self,
+        place: &Path,
+        metadata: &Metadata,
+        counts: bool,
+    ) -> Result<Read, &'static str> {
+        let (digest, text) = (self.question.inputs)
+            .read(place, metadata)
+            .ok_or(UNREADABLE)?;
+        self.look_through(digest, text, counts)
+    }
+
+    /// Looks through a text.
+    fn look_through(
+        &mut self,
+        digest: Digest,
+        text: Vec<u8>,
+        counts: bool,
+    ) -> Result<Read, &'static str> {
+        let look = Look {
+            assembly: self.question.assembly,
+            counts,
+        };
+        let (lines, pastes) = (self.lines.as_ref(), &mut self.pastes);
+        let (summary, joined) = match scan::is_joined(&text)? {
+            true => (Summary::of(&text, &text, look, lines, pastes)?, text),
+            false => {
+                let joined = scan::joined(text.clone())?;
+                (Summary::of(&text, &joined, look, lines, pastes)?, joined)
+            }
+        };
+        Ok(Read {
+            digest,
+            summary,
+            joined: OnceCell::from(joined),
+        })
+    }
+
+    /// Takes up what a text in this directory says.
+    fn take(
+        &mut self,
+        directory: &[u8],
+        summary: Summary,
+        is_source: bool,
+    ) -> Result<Option<TextNumber>, &'static str> {
+        for lookup in &summary.lookups {
+            self.look_up(directory, lookup, is_source)?;
+        }
+        self.questions.extend(summary.questions);
+        self.pastes.add(summary.parts);
+        let names = summary.by_macro.into_iter();
+        self.by_macro
+            .extend(names.map(|name| (directory.to_vec(), name)));
+        let lines = self.lines.as_mut().zip(summary.lines);
+        Ok(lines.map(|(lines, found)| lines.add(found)))
+    }
+
+    /// The texts of the inputs.
+    fn all_texts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.texts.iter().map(|text| {
+            text.get(self.question.inputs).unwrap_or_else(|_| {
+                self.is_unreadable.set(true);
+                b""
+            })
+        })
     }
 
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
@@ -332,8 +487,9 @@ impl Finder<'_> {
                 .number
                 .map_or(Keeps::Places, |number| keep[number.index()]);
             // With other comments it could become equal to one that says the same.
-            let rest = |keeps| self.rest(&source.metadata, &source.bytes, keeps);
-            let may_become_another = tokens::mentions_once(&source.bytes)
+            let inputs = self.question.inputs;
+            let rest = |keeps| inputs.rest(inputs::path(&source.path), &source.metadata, keeps);
+            let may_become_another = source.mentions_once
                 && rest(Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
@@ -373,30 +529,6 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// What a text looks for that is in a file of this directory.
-    fn text(&mut self, directory: &[u8], text: &[u8], is_source: bool) -> Result<(), &'static str> {
-        let found = scan::scan(text);
-        if let Some(reason) = found.beyond.or_else(|| self.question.assembly.doubt(text)) {
-            return Err(reason);
-        }
-        if found.has_date {
-            return Err("__DATE__ or __TIME__ in an input");
-        }
-        for lookup in &found.lookups {
-            self.look_up(directory, lookup, is_source)?;
-        }
-        self.questions.extend(found.questions);
-        self.pastes.read(text, |line| {
-            if let Some(lines) = &mut self.lines {
-                lines.read(line);
-            }
-        });
-        let names = found.by_macro.into_iter();
-        self.by_macro
-            .extend(names.map(|name| (directory.to_vec(), name)));
-        Ok(())
-    }
-
     /// What is asked by other names of `__has_include`.
     fn questions_by_other_names(&mut self) -> Result<(), &'static str> {
         let mut todo: Vec<Vec<u8>> = self.questions.iter().cloned().collect();
@@ -406,10 +538,10 @@ impl Finder<'_> {
             if self.question.macros.iter().any(is_in_option) {
                 return Err(questions::BY_ANOTHER_NAME);
             }
-            for (directory, text) in &texts {
-                let found = questions::by_name(text, &name)?;
+            for text in &texts {
+                let found = questions::by_name(text.get(self.question.inputs)?, &name)?;
                 for lookup in &found.lookups {
-                    self.look_up(directory, lookup, false)?;
+                    self.look_up(&text.directory, lookup, false)?;
                 }
                 let new = (found.names.into_iter()).filter(|it| self.questions.insert(it.clone()));
                 todo.extend(new);
@@ -431,17 +563,19 @@ impl Finder<'_> {
                 line
             })
             .collect();
-        let texts = || (self.texts.iter().map(|(_, text)| text)).chain(&macros);
         if !self.questions.is_empty() {
-            self.pastes = Pastes::new(&self.questions);
-            texts().for_each(|text| self.pastes.read(text, |_| {}));
+            let mut pastes = Pastes::new(&self.questions);
+            let texts = self.all_texts().chain(macros.iter().map(Vec::as_slice));
+            texts.for_each(|text| pastes.read(text, |_| {}));
+            self.pastes = pastes;
         }
+        let texts = self.all_texts().chain(macros.iter().map(Vec::as_slice));
         let Question {
             assembly,
             is_dateless,
             ..
         } = *self.question;
-        match (self.pastes).reason(assembly, is_dateless, texts().map(Vec::as_slice)) {
+        match self.pastes.reason(assembly, is_dateless, texts) {
             Some(reason) => Err(reason),
             None => Ok(()),
         }
@@ -449,8 +583,8 @@ impl Finder<'_> {
 
     /// All that a macro may be.
     fn definitions(&self, name: &[u8]) -> Vec<Option<Vec<u8>>> {
-        let mut found: Vec<Option<Vec<u8>>> = (self.texts.iter())
-            .flat_map(|(_, text)| scan::definitions(text, name))
+        let mut found: Vec<Option<Vec<u8>>> = (self.all_texts())
+            .flat_map(|text| scan::definitions(text, name))
             .map(|text| text.map(<[u8]>::to_vec))
             .collect();
         for text in self.question.macros {

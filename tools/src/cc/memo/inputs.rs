@@ -142,6 +142,11 @@ impl Inputs {
         }
     }
 
+    /// The digest of a file's bytes, if it is remembered. `metadata` is the file's.
+    pub fn remembered(&self, metadata: &Metadata) -> Option<Digest> {
+        self.known(&State::of(metadata))
+    }
+
     /// The digest of a file's bytes; `None` if it cannot be read. `metadata` is the file's.
     pub fn file(&self, path: &Path, metadata: &Metadata) -> Option<Digest> {
         let state = State::of(metadata);

@@ -20,6 +20,7 @@ use crate::cc::options::Meaning;
 use crate::cc::pruning::eligible;
 use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
@@ -164,7 +165,7 @@ fn hash(word: &[u8]) -> u64 {
 }
 
 /// A definition of a macro, of which there may be several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Macro {
     name: Vec<u8>,
     words: Vec<u64>,
@@ -176,11 +177,14 @@ struct Macro {
     unless: Option<u64>,
 }
 
-/// What is known of a text.
-#[derive(Clone, Debug, Default)]
-struct Used {
+/// What a text says of lines, under what the command line defines ([`Lines::context`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextLines {
+    macros: Vec<Macro>,
+    undefined: BTreeSet<u64>,
+    of_calls: bool,
     /// Words outside of definitions, and what would have to be undefined for them to count.
-    words: FxHashSet<(u64, Option<u64>)>,
+    words: BTreeSet<(u64, Option<u64>)>,
     has_nameless: bool,
 }
 
@@ -196,15 +200,24 @@ struct Group {
 /// The texts of a compile, as far as they ask for lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What the command line defines, and nothing undefines there.
-    defined: FxHashSet<u64>,
+    given: Given,
+    texts: Vec<TextLines>,
+}
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+struct Given {
+    /// What it defines, and nothing undefines there.
+    defined: BTreeSet<u64>,
     /// Lambdas and types without names are named by their places.
     names_places: bool,
-    macros: Vec<Macro>,
-    undefined: FxHashSet<u64>,
-    of_calls: bool,
-    texts: Vec<Used>,
-    /// Of the text that is read.
+}
+
+/// A text that is read.
+#[derive(Debug)]
+pub struct Reading<'l> {
+    given: &'l Given,
+    found: TextLines,
     groups: Vec<Group>,
     /// Whether its conditionals are understood.
     is_plain: bool,
@@ -228,7 +241,7 @@ impl TextNumber {
 impl Lines {
     /// Of a compile with these options.
     pub fn new(words: &[Word], family: Family, language: Language) -> Lines {
-        let mut defined = FxHashSet::default();
+        let mut defined = BTreeSet::new();
         for word in words.iter().filter(|word| word.meaning == Meaning::Macro) {
             let option = word.option.as_bytes();
             let text = match word.arguments.first() {
@@ -244,29 +257,76 @@ impl Lines {
             }
         }
         Lines {
-            defined,
-            names_places: family == Family::Clang && language == Language::Cxx,
-            macros: Vec::new(),
-            undefined: FxHashSet::default(),
-            of_calls: false,
+            given: Given {
+                defined,
+                names_places: family == Family::Clang && language == Language::Cxx,
+            },
             texts: Vec::new(),
+        }
+    }
+
+    /// All that decides, beside a text itself, what is found in it.
+    pub fn context(&self) -> Vec<u64> {
+        let names_places = u64::from(self.given.names_places);
+        let defined = self.given.defined.iter().copied();
+        std::iter::once(names_places).chain(defined).collect()
+    }
+
+    /// Begins to read a text. `counts`: it may be one whose lines do not matter.
+    pub fn begin(&self, text: &[u8], counts: bool) -> Reading<'_> {
+        // Where compilers may see other literals than are seen here, directives may be none.
+        let is_in = |what: &[u8]| memmem::find(text, what).is_some();
+        Reading {
+            given: &self.given,
+            found: TextLines::default(),
             groups: Vec::new(),
-            is_plain: true,
-            counts: false,
+            is_plain: ![&b"R\""[..], b"??"].into_iter().any(is_in),
+            counts,
             last: Vec::new(),
         }
     }
 
-    /// A text of which the lines follow. `counts`: it may be one whose lines do not matter.
-    pub fn begin(&mut self, text: &[u8], counts: bool) -> TextNumber {
-        self.groups.clear();
-        self.last.clear();
-        self.counts = counts;
-        // Where compilers may see other literals than are seen here, directives may be none.
-        let is_in = |what: &[u8]| memmem::find(text, what).is_some();
-        self.is_plain = ![&b"R\""[..], b"??"].into_iter().any(is_in);
-        self.texts.push(Used::default());
+    /// Adds what was found in a text.
+    pub fn add(&mut self, found: TextLines) -> TextNumber {
+        self.texts.push(found);
         TextNumber(self.texts.len() - 1)
+    }
+
+    /// What each text must keep, of all that have been added.
+    pub fn keep(&self) -> Vec<Keeps> {
+        let undefined: FxHashSet<u64> = (self.texts.iter())
+            .flat_map(|text| text.undefined.iter().copied())
+            .collect();
+        let is_of_calls = self.texts.iter().any(|text| text.of_calls);
+        let counts = |unless: Option<u64>| unless.is_none_or(|it| undefined.contains(&it));
+        let macros: Vec<&Macro> = (self.texts.iter())
+            .flat_map(|text| &text.macros)
+            .filter(|it| counts(it.unless))
+            .collect();
+        let of_lines = leading(&macros, &[LINE], |_| false);
+        let of_nameless = match self.given.names_places {
+            true => leading(&macros, &[], |it| it.has_nameless),
+            false => FxHashSet::default(),
+        };
+        let matters = |text: &TextLines| {
+            let uses = |set: &FxHashSet<u64>| {
+                let mut words = text.words.iter();
+                words.any(|(word, unless)| set.contains(word) && counts(*unless))
+            };
+            is_of_calls || text.has_nameless || uses(&of_lines) || uses(&of_nameless)
+        };
+        let keeps = |text| match matters(text) {
+            true => Keeps::Places,
+            false => Keeps::Order,
+        };
+        self.texts.iter().map(keeps).collect()
+    }
+}
+
+impl Reading<'_> {
+    /// What was found, when all lines have been read.
+    pub fn end(self) -> TextLines {
+        self.found
     }
 
     /// A line of the text.
@@ -287,7 +347,7 @@ impl Lines {
                 Token::Word(name),
                 ..,
             ] => {
-                self.undefined.insert(hash(name));
+                self.found.undefined.insert(hash(name));
             }
             [Token::Other(b'#'), Token::Word(name), rest @ ..] => {
                 self.conditional(name, rest);
@@ -296,11 +356,8 @@ impl Lines {
             }
             _ => {
                 self.use_words(line, unless);
-                if self.counts && self.names_places {
-                    let has_nameless = has_nameless(&self.last, line);
-                    if let Some(text) = self.texts.last_mut() {
-                        text.has_nameless |= has_nameless;
-                    }
+                if self.counts && self.given.names_places {
+                    self.found.has_nameless |= has_nameless(&self.last, line);
                     self.last = match line.last() {
                         Some(Token::Word(word)) => word.to_vec(),
                         Some(Token::Other(byte)) => vec![*byte],
@@ -313,7 +370,7 @@ impl Lines {
 
     fn is_defined(&self, name: &[u8]) -> Option<u64> {
         let name = hash(name);
-        (self.is_plain && self.defined.contains(&name)).then_some(name)
+        (self.is_plain && self.given.defined.contains(&name)).then_some(name)
     }
 
     fn conditional(&mut self, directive: &[u8], rest: &[Token<'_>]) {
@@ -351,7 +408,7 @@ impl Lines {
     fn define(&mut self, name: &[u8], from_name: &[Token<'_>], unless: Option<u64>) {
         let body = &from_name[1..];
         let words: Vec<u64> = words(body).map(hash).collect();
-        self.of_calls |= words_are_of_calls(body);
+        self.found.of_calls |= words_are_of_calls(body);
         let rows = match body.contains(&Token::Paste) {
             true => rows(from_name)
                 .into_iter()
@@ -362,47 +419,20 @@ impl Lines {
                 .collect(),
             false => Vec::new(),
         };
-        self.macros.push(Macro {
+        self.found.macros.push(Macro {
             name: name.to_vec(),
             words,
             rows,
-            has_nameless: self.names_places && has_nameless(b"", body),
+            has_nameless: self.given.names_places && has_nameless(b"", body),
             unless,
         });
     }
 
     fn use_words(&mut self, line: &[Token<'_>], unless: Option<u64>) {
-        self.of_calls |= words_are_of_calls(line);
-        if self.counts
-            && let Some(text) = self.texts.last_mut()
-        {
-            (text.words).extend(words(line).map(|word| (hash(word), unless)));
+        self.found.of_calls |= words_are_of_calls(line);
+        if self.counts {
+            (self.found.words).extend(words(line).map(|word| (hash(word), unless)));
         }
-    }
-
-    /// What each text must keep, of all that have been read.
-    pub fn keep(&self) -> Vec<Keeps> {
-        let counts = |unless: Option<u64>| unless.is_none_or(|it| self.undefined.contains(&it));
-        let macros: Vec<&Macro> = (self.macros.iter())
-            .filter(|it| counts(it.unless))
-            .collect();
-        let of_lines = leading(&macros, &[LINE], |_| false);
-        let of_nameless = match self.names_places {
-            true => leading(&macros, &[], |it| it.has_nameless),
-            false => FxHashSet::default(),
-        };
-        let matters = |text: &Used| {
-            let uses = |set: &FxHashSet<u64>| {
-                let mut words = text.words.iter();
-                words.any(|(word, unless)| set.contains(word) && counts(*unless))
-            };
-            self.of_calls || text.has_nameless || uses(&of_lines) || uses(&of_nameless)
-        };
-        let keeps = |text| match matters(text) {
-            true => Keeps::Places,
-            false => Keeps::Order,
-        };
-        self.texts.iter().map(keeps).collect()
     }
 }
 
@@ -570,12 +600,14 @@ mod tests {
         let mut lines = Lines::new(&words, family, Language::Cxx);
         let mut last = None;
         for text in texts {
-            last = Some(lines.begin(text.as_bytes(), true));
+            let mut reading = lines.begin(text.as_bytes(), true);
             let mut lexer = Lexer::new(text.as_bytes());
             let mut line = Vec::new();
             while lexer.line(&mut line) {
-                lines.read(&line);
+                reading.read(&line);
             }
+            let found = reading.end();
+            last = Some(lines.add(found));
         }
         lines.keep()[last.expect("a text").index()] == Keeps::Places
     }

@@ -37,6 +37,7 @@ mod rows;
 mod scan;
 pub mod shared;
 mod statistics;
+mod summaries;
 mod text;
 mod tokens;
 
@@ -71,6 +72,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use store::program::manifest::{ManifestView, record_result, record_use};
 use store::program::{Programs, Repository};
+use summaries::Summaries;
 use tickets::make_fat;
 
 /// Whether all that a compilation consists of is there, with the bytes that were written.
@@ -563,6 +565,7 @@ impl<'a> Memo<'a> {
             assembled: &assembled,
             answer: &self.answer,
             inputs: &self.inputs,
+            summaries: &Summaries::open(Some(&self.own)),
             start: self.start,
             before: &self.before,
             source: self.source(),

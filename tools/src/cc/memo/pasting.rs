@@ -10,6 +10,7 @@ use super::reach;
 use super::rows::{Operand, rows};
 use super::tokens::{Lexer, Token};
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// In which sources something must not be made.
@@ -57,14 +58,20 @@ struct Secret {
     place: Where,
 }
 
-/// What was found in the texts of a compile.
-#[derive(Debug)]
-pub struct Pastes {
-    secrets: Vec<Secret>,
+/// What may be put together of a text, or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
     words: BTreeSet<Vec<u8>>,
     /// Those that are so short that they are everywhere, and never an argument.
     plain: BTreeSet<Vec<u8>>,
     rows: BTreeSet<Vec<Operand>>,
+}
+
+/// What was found in the texts of a compile.
+#[derive(Debug)]
+pub struct Pastes {
+    secrets: Vec<Secret>,
+    found: Parts,
     /// How many parentheses are open at the start of a line.
     depth: usize,
     /// All parts of the secrets' names: each word of each text is looked for.
@@ -110,9 +117,7 @@ impl Pastes {
             secrets,
             parts,
             ends,
-            words: BTreeSet::new(),
-            plain: BTreeSet::new(),
-            rows: BTreeSet::new(),
+            found: Parts::default(),
             depth: 0,
         }
     }
@@ -124,7 +129,21 @@ impl Pastes {
         self.ends[usize::from(*first)] >> (last % 64) & 1 != 0 && self.parts.contains(word)
     }
 
-    /// Reads a text; `each` is given its lines, too, as reading them takes most of the time.
+    /// What is found in a text; `each` is given its lines, too, as reading them takes most of the time.
+    pub fn parts(&mut self, text: &[u8], each: impl FnMut(&[Token<'_>])) -> Parts {
+        let others = std::mem::take(&mut self.found);
+        self.read(text, each);
+        std::mem::replace(&mut self.found, others)
+    }
+
+    /// Adds what was found in a text by others of no [questions](Pastes::new), or of the same.
+    pub fn add(&mut self, parts: Parts) {
+        self.found.words.extend(parts.words);
+        self.found.plain.extend(parts.plain);
+        self.found.rows.extend(parts.rows);
+    }
+
+    /// Reads a text, as [`Pastes::parts`] does.
     pub fn read(&mut self, text: &[u8], mut each: impl FnMut(&[Token<'_>])) {
         self.depth = 0;
         let mut lexer = Lexer::new(text);
@@ -204,8 +223,8 @@ impl Pastes {
             let is_argument = matches!(before, Some(Token::Other(b'(' | b',')))
                 && matches!(behind, Some(Token::Other(b')' | b',')));
             let words = match is_plain && !is_argument {
-                true => &mut self.plain,
-                false => &mut self.words,
+                true => &mut self.found.plain,
+                false => &mut self.found.words,
             };
             if !words.contains(*word) {
                 words.insert(word.to_vec());
@@ -220,7 +239,7 @@ impl Pastes {
                 (operand.as_ref()).is_none_or(|word| self.is_part_of_name(word))
             };
             if row.operands.iter().all(can_fit) && !row.is_type {
-                self.rows.insert(row.operands);
+                self.found.rows.insert(row.operands);
             }
         }
     }
@@ -240,7 +259,8 @@ impl Pastes {
         };
         let literals = texts.clone();
         let mut has_reading = None;
-        let all = self.words.union(&self.plain).cloned().collect();
+        let Parts { words, plain, rows } = &self.found;
+        let all = words.union(plain).cloned().collect();
         let mut texts = Some(texts);
         let mut in_directives = None;
         let can_be = |it: &&Secret| {
@@ -249,10 +269,10 @@ impl Pastes {
             }
             // A macro may stand for a plain word. What is only for assembly has nobody to be asked afterwards.
             let words = match it.reason {
-                ASSEMBLY => &self.words,
+                ASSEMBLY => words,
                 _ => &all,
             };
-            if !can_make(&it.name, words, &self.rows) {
+            if !can_make(&it.name, words, rows) {
                 return false;
             }
             if it.reason == KEYWORD {

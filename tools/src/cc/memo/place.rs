@@ -1,5 +1,10 @@
 //! Where a compile runs: whether its directory has kept its name meanwhile. Compilers write the name into debug information, each when
-//! it starts; of a name that was another one in between nothing tells afterwards.
+//! it starts; of a name that was another one in between no path tells afterwards.
+//!
+//! Who renames a directory changes the times of it and of the one above. Where one of the two has old times, it kept its name.
+//! Of a directory in which files come and go, in another where that is so, too, the kernel must be asked to tell. That is
+//! right everywhere, but the kernel makes whoever has asked wait for some milliseconds at the end; so it is only done where two
+//! such directories were changed just before.
 
 use super::{inputs, key};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -8,6 +13,7 @@ use std::env;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A directory that is watched while a compile runs.
@@ -15,25 +21,61 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     directory: PathBuf,
     logical: Vec<u8>,
-    watch: Option<OwnedFd>,
+    watched: Watched,
+}
+
+/// How it is known whether directories are renamed.
+#[derive(Debug)]
+enum Watched {
+    /// By their times: device and inode of the directory and of those above.
+    Times(Vec<(u64, u64)>),
+    /// The kernel tells.
+    Kernel(OwnedFd),
+    /// Not at all.
+    No,
+}
+
+/// A directory that was changed less than this before, in nanoseconds, may be changed again at any time.
+const QUIET: u64 = 1_000_000_000;
+
+/// Device and inode of a directory and of those above.
+fn identities(directory: &Path) -> Option<Vec<(u64, u64)>> {
+    let identity = |place: &Path| {
+        let found = fs::metadata(place).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    directory.ancestors().map(identity).collect()
+}
+
+/// Asks the kernel to tell when the working directory, or one above it, is renamed.
+fn ask_kernel(directory: &Path) -> Result<OwnedFd, Errno> {
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let events = WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF;
+    inotify::add_watch(&watch, ".", events)?;
+    for above in directory.ancestors() {
+        inotify::add_watch(&watch, above, events)?;
+    }
+    Ok(watch)
 }
 
 impl Place {
     /// The working directory, of which the name is taken to be `directory`.
     pub fn watch(directory: &Path) -> Place {
-        let watch = || -> Result<OwnedFd, Errno> {
-            let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            let events = WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF;
-            inotify::add_watch(&watch, ".", events)?;
-            for above in directory.ancestors() {
-                inotify::add_watch(&watch, above, events)?;
-            }
-            Ok(watch)
+        let now = inputs::now();
+        let is_busy = |place: &Path| {
+            let found = fs::metadata(place);
+            found.map_or(true, |it| inputs::changed(&it).saturating_add(QUIET) >= now)
+        };
+        let are_busy: Vec<bool> = directory.ancestors().map(is_busy).collect();
+        let is_quiet = !are_busy.windows(2).any(|pair| pair == [true, true]);
+        let watched = match is_quiet {
+            true => identities(directory).map(Watched::Times),
+            false => ask_kernel(directory).ok().map(Watched::Kernel),
         };
         Place {
             directory: directory.to_owned(),
             logical: key::logical_directory(),
-            watch: watch().ok(),
+            watched: watched.unwrap_or(Watched::No),
         }
     }
 
@@ -43,14 +85,8 @@ impl Place {
     /// In words, why that is not so, or not known.
     pub fn check(&self, start: u64) -> Result<(), &'static str> {
         const RENAMED: &str = "the working directory was renamed just now";
-        let watch = self.watch.as_ref();
-        let watch = watch.ok_or("the working directory cannot be watched")?;
-        let mut buffer = [MaybeUninit::uninit(); 1024];
-        let mut events = inotify::Reader::new(watch, &mut buffer);
-        // Each event is one of those that were asked for, or says that there were too many.
-        match events.next() {
-            Err(Errno::AGAIN) => {}
-            _ => return Err(RENAMED),
+        if self.is_renamed(start)? {
+            return Err(RENAMED);
         }
         let is_same = env::current_dir().is_ok_and(|now| now == self.directory)
             && key::logical_directory() == self.logical;
@@ -68,5 +104,96 @@ impl Place {
             true => Err(RENAMED),
             false => Ok(()),
         }
+    }
+
+    /// Whether it was renamed since `start`, or one above it was.
+    fn is_renamed(&self, start: u64) -> Result<bool, &'static str> {
+        Ok(match &self.watched {
+            Watched::Times(before) => {
+                let times = |place: &Path| {
+                    let found = fs::metadata(place).ok();
+                    found.map_or(u64::MAX, |found| inputs::changed(&found))
+                };
+                let changed: Vec<u64> = self.directory.ancestors().map(times).collect();
+                let are_new = |pair: &[u64]| pair.iter().all(|changed| *changed >= start);
+                identities(&self.directory).as_ref() != Some(before)
+                    || changed.windows(2).any(are_new)
+            }
+            Watched::Kernel(watch) => {
+                let mut buffer = [MaybeUninit::uninit(); 1024];
+                let mut events = inotify::Reader::new(watch, &mut buffer);
+                // Each event is one of those that were asked for, or says that there were too many.
+                !matches!(events.next(), Err(Errno::AGAIN))
+            }
+            Watched::No => return Err("the working directory cannot be watched"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_times(directory: &Path) -> Place {
+        Place {
+            directory: directory.to_owned(),
+            logical: Vec::new(),
+            watched: identities(directory).map_or(Watched::No, Watched::Times),
+        }
+    }
+
+    /// A time that all changes of now on have passed.
+    fn passed() -> u64 {
+        let start = inputs::now();
+        while inputs::now() == start {
+            std::thread::yield_now();
+        }
+        inputs::now()
+    }
+
+    #[test]
+    fn renamed_directories_are_seen_by_their_times() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (inner, above) = (dir.path().join("a/b"), dir.path().join("a"));
+        let other = dir.path().join("c");
+        fs::create_dir_all(&inner).expect("made");
+        let start = passed();
+        let place = by_times(&inner);
+        assert_eq!(place.is_renamed(start), Ok(false));
+        // What is built changes the directory, not the one above.
+        fs::write(inner.join("x.o"), "").expect("written");
+        assert_eq!(place.is_renamed(start), Ok(false));
+        for renamed in [&inner, &above] {
+            let start = passed();
+            fs::rename(renamed, &other).expect("renamed");
+            assert_eq!(place.is_renamed(start), Ok(true));
+            fs::rename(&other, renamed).expect("renamed");
+            assert_eq!(place.is_renamed(start), Ok(true));
+            assert_eq!(place.is_renamed(passed()), Ok(false));
+        }
+        // Another one in its place.
+        let start = passed();
+        fs::rename(&inner, &other).expect("renamed");
+        fs::create_dir(&inner).expect("made");
+        assert_eq!(place.is_renamed(passed()), Ok(true));
+        assert_eq!(place.is_renamed(start), Ok(true));
+    }
+
+    #[test]
+    fn the_kernel_tells_of_the_working_directory() {
+        let directory = env::current_dir().expect("there");
+        let place = Place {
+            directory: directory.clone(),
+            logical: key::logical_directory(),
+            watched: ask_kernel(&directory).map_or(Watched::No, Watched::Kernel),
+        };
+        assert_eq!(place.check(0), Ok(()));
+        // By times: what has changed since long ago may have been renamed.
+        let place = Place {
+            watched: identities(&directory).map_or(Watched::No, Watched::Times),
+            ..place
+        };
+        assert!(place.check(0).is_err());
+        assert_eq!(place.check(u64::MAX), Ok(()));
     }
 }

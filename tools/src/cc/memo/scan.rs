@@ -281,17 +281,27 @@ fn without_splices(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether no word goes on in the next line.
+///
+/// # Errors
+/// As [`joined`].
+pub fn is_joined(text: &[u8]) -> Result<bool, &'static str> {
+    match memmem::find(text, b"??/") {
+        Some(_) => Err(TRIGRAPH),
+        None => Ok(!splices_words(text)),
+    }
+}
+
+const TRIGRAPH: &str = "a trigraph in an input";
+
 /// A text in which no word goes on in the next line.
 ///
 /// # Errors
 /// If it has a trigraph for a backslash, which may end a line or begin an escape, or not.
 pub fn joined(text: Vec<u8>) -> Result<Vec<u8>, &'static str> {
-    if memmem::find(&text, b"??/").is_some() {
-        return Err("a trigraph in an input");
-    }
-    Ok(match splices_words(&text) {
-        true => without_splices(&text),
-        false => text,
+    Ok(match is_joined(&text)? {
+        true => text,
+        false => without_splices(&text),
     })
 }
 

@@ -1,10 +1,11 @@
 //! Words, blanks and names of files in the text of a source.
 
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// How a name is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Form {
     /// `"name"`: first where the file is that includes it.
     Quoted,
@@ -15,7 +16,7 @@ pub enum Form {
 }
 
 /// A name that is looked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lookup {
     /// How.
     pub form: Form,

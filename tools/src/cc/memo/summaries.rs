@@ -1,0 +1,340 @@
+//! What texts say, remembered from one compile to the next.
+//!
+//! To find out what a compile depends on, all its inputs are looked through, and most of these are headers that other compiles have
+//! included just before. What is found in a text follows from its bytes and from what the command line says, which is the *context*: its
+//! digest also tells programs apart that look differently. So it is kept in a file of all compiles of this user, by the digests of
+//! text and context, and of a header that is known so not a byte is read.
+//!
+//! The file is a ring: what is new overwrites what is oldest. Nothing is locked. A summary has a check over all its bytes, with
+//! both digests among them: what was overwritten, or is half written, is as good as not there. Texts about which there is something
+//! that cannot be followed are not kept; of these the compile is not, either.
+
+use super::assembly::Assembly;
+use super::inputs::State;
+use super::lines::{Lines, TextLines};
+use super::pasting::{Parts, Pastes};
+use super::scan;
+use super::shared::{Words, hash};
+use super::text::Lookup;
+use super::tokens;
+use format_spec::digest::Digest;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const FILE_NAME: &str = "texts-1";
+/// Words of an entry: what it is of, where that is, check.
+const ENTRY: usize = 3;
+/// Entries of one bucket.
+const WAYS: usize = 4;
+const BUCKETS: usize = 1 << 13;
+const INDEX: usize = BUCKETS * WAYS * ENTRY;
+/// Words of the ring: 16 MiB.
+const RING: usize = 2 << 20;
+/// No summary has more words.
+const LARGEST: usize = RING / 8;
+/// Words before a summary's own: the digests, and how many bytes follow.
+const HEAD: usize = 9;
+
+/// What a text says, as far as it matters for what a compile depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The names that are looked for.
+    pub lookups: Vec<Lookup>,
+    /// Macros that are to be the name.
+    pub by_macro: Vec<Vec<u8>>,
+    /// Macros that are other names of `__has_include`.
+    pub questions: Vec<Vec<u8>>,
+    /// What macros may put together of it.
+    pub parts: Parts,
+    /// Who asks for lines, where that matters.
+    pub lines: Option<TextLines>,
+    /// It may say that it is to be read once only, as far as a glance tells.
+    pub mentions_once: bool,
+    /// The same by its tokens.
+    pub may_be_once: bool,
+}
+
+/// How a text is looked at, beside what the command line defines.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// How it is known what assembly reads.
+    pub assembly: Assembly,
+    /// It may be one whose lines do not matter.
+    pub counts: bool,
+}
+
+impl Summary {
+    /// Looks through a text. `joined` is the same in which no word goes on in the next line.
+    ///
+    /// # Errors
+    /// In words, what cannot be followed.
+    pub fn of(
+        text: &[u8],
+        joined: &[u8],
+        look: Look,
+        lines: Option<&Lines>,
+        pastes: &mut Pastes,
+    ) -> Result<Summary, &'static str> {
+        let found = scan::scan(joined);
+        if let Some(reason) = found.beyond.or_else(|| look.assembly.doubt(joined)) {
+            return Err(reason);
+        }
+        if found.has_date {
+            return Err("__DATE__ or __TIME__ in an input");
+        }
+        let mut reading = lines.map(|lines| lines.begin(text, look.counts));
+        let parts = pastes.parts(joined, |line| {
+            if let Some(reading) = &mut reading {
+                reading.read(line);
+            }
+        });
+        Ok(Summary {
+            lookups: found.lookups,
+            by_macro: found.by_macro,
+            questions: found.questions,
+            parts,
+            lines: reading.map(|reading| reading.end()),
+            mentions_once: tokens::mentions_once(text),
+            may_be_once: tokens::may_be_once(joined),
+        })
+    }
+}
+
+/// The contexts of one compile, each for texts that count and for those that do not.
+#[derive(Clone, Debug)]
+pub struct Context([Digest; 2]);
+
+impl Context {
+    /// Of a compile.
+    pub fn new(assembly: Assembly, lines: Option<&Lines>) -> Context {
+        let mut hasher = blake3::Hasher::new();
+        // Another program may find something else.
+        if let Ok(program) = fs::metadata("/proc/self/exe") {
+            hasher.update(bytemuck::bytes_of(&State::of(&program).words()));
+        }
+        hasher.update(&[assembly as u8, u8::from(lines.is_some())]);
+        for word in lines.map(Lines::context).unwrap_or_default() {
+            hasher.update(&word.to_le_bytes());
+        }
+        Context([0, 1].map(|counts| {
+            let mut hasher = hasher.clone();
+            hasher.update(&[counts]);
+            Digest(*hasher.finalize().as_bytes())
+        }))
+    }
+
+    fn of(&self, counts: bool) -> &Digest {
+        &self.0[usize::from(counts)]
+    }
+}
+
+/// The memory.
+pub struct Summaries {
+    words: Option<Words>,
+}
+
+impl Summaries {
+    /// Opens the memory in `directory`. Where there can be none, every text is looked through.
+    pub fn open(directory: Option<&Path>) -> Summaries {
+        let open = |directory: &Path| Words::open(directory, FILE_NAME, 1 + INDEX + RING).ok();
+        Summaries {
+            words: directory.and_then(open),
+        }
+    }
+
+    /// The place in the ring that is written next, the index, and the ring.
+    fn parts(&self) -> Option<(&AtomicU64, &[AtomicU64], &[AtomicU64])> {
+        let (next, rest) = self.words.as_ref()?.words().split_first()?;
+        let (index, ring) = rest.split_at_checked(INDEX)?;
+        Some((next, index, ring))
+    }
+
+    /// What is remembered of a text.
+    pub fn get(&self, text: &Digest, context: &Context, counts: bool) -> Option<Summary> {
+        let digests = digests(text, context.of(counts));
+        let (_, index, ring) = self.parts()?;
+        let name = name_of(&digests);
+        bucket(index, name).chunks_exact(ENTRY).find_map(|entry| {
+            if entry[0].load(Relaxed) != name {
+                return None;
+            }
+            let (start, count) = place(entry[1].load(Relaxed));
+            if count < HEAD {
+                return None;
+            }
+            let words = ring.get(start..start.checked_add(count)?)?;
+            let words: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+            let (head, body) = words.split_at(HEAD);
+            let bytes = bytemuck::cast_slice(body);
+            let bytes = bytes.get(..usize::try_from(head[8]).ok()?)?;
+            let is_whole = head[..8] == digests && entry[2].load(Relaxed) == check(&words);
+            is_whole.then(|| postcard::from_bytes(bytes).ok()).flatten()
+        })
+    }
+
+    /// Remembers it, if it is not too large.
+    pub fn remember(&self, text: &Digest, context: &Context, counts: bool, summary: &Summary) {
+        let (Some((next, index, ring)), Ok(mut bytes)) =
+            (self.parts(), postcard::to_stdvec(summary))
+        else {
+            return;
+        };
+        let digests = digests(text, context.of(counts));
+        let size = bytes.len() as u64;
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let mut words = digests.to_vec();
+        words.push(size);
+        words.extend(bytemuck::pod_collect_to_vec::<u8, u64>(&bytes));
+        if words.len() > LARGEST {
+            return;
+        }
+        let count = words.len();
+        // What would reach beyond the end begins at the start; two that do so at once may damage each other.
+        let taken = next.fetch_add(count as u64, Relaxed) as usize % RING;
+        let start = match taken + count <= RING {
+            true => taken,
+            false => {
+                next.store(count as u64, Relaxed);
+                0
+            }
+        };
+        for (to, word) in ring[start..start + count].iter().zip(&words) {
+            to.store(*word, Relaxed);
+        }
+        let name = name_of(&digests);
+        let entries = || bucket(index, name).chunks_exact(ENTRY);
+        let has = |what: u64| move |entry: &&[AtomicU64]| entry[0].load(Relaxed) == what;
+        let entry = entries()
+            .find(has(name))
+            .or_else(|| entries().find(has(0)))
+            .or_else(|| entries().nth(start % WAYS));
+        if let Some(entry) = entry {
+            entry[0].store(name, Relaxed);
+            entry[1].store((start as u64) << 32 | count as u64, Relaxed);
+            entry[2].store(check(&words), Relaxed);
+        }
+    }
+}
+
+fn digests(text: &Digest, context: &Digest) -> [u64; 8] {
+    bytemuck::cast([text.0, context.0])
+}
+
+/// By what an entry is found. Zero is one that was never written.
+fn name_of(digests: &[u64; 8]) -> u64 {
+    hash(bytemuck::bytes_of(digests)) | 1
+}
+
+fn bucket(index: &[AtomicU64], name: u64) -> &[AtomicU64] {
+    let at = (name >> 1) as usize % BUCKETS * WAYS * ENTRY;
+    &index[at..at + WAYS * ENTRY]
+}
+
+/// The first word of a summary in the ring, and the number of its words.
+fn place(word: u64) -> (usize, usize) {
+    ((word >> 32) as usize, word as u32 as usize)
+}
+
+fn check(words: &[u64]) -> u64 {
+    hash(bytemuck::cast_slice(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(text: &[u8]) -> Summary {
+        let look = Look {
+            assembly: Assembly::Written,
+            counts: true,
+        };
+        Summary::of(text, text, look, None, &mut Pastes::default()).expect("nothing beyond")
+    }
+
+    fn digest(number: u32) -> Digest {
+        Digest::of(&number.to_le_bytes())
+    }
+
+    #[test]
+    fn summaries_come_back_to_everybody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let summaries = Summaries::open(Some(dir.path()));
+        let context = Context::new(Assembly::Written, None);
+        let text = b"#include <a.h>\n#pragma once\n#define D(x) __DA##x\n";
+        let found = summary(text);
+        assert_eq!(found.lookups.len(), 1);
+        assert!(found.mentions_once && found.may_be_once);
+        assert_eq!(summaries.get(&Digest::of(text), &context, true), None);
+        summaries.remember(&Digest::of(text), &context, true, &found);
+        let other = Summaries::open(Some(dir.path()));
+        assert_eq!(
+            other.get(&Digest::of(text), &context, true),
+            Some(found.clone())
+        );
+        assert_eq!(other.get(&Digest::of(text), &context, false), None);
+        assert_eq!(other.get(&digest(1), &context, true), None);
+        let another = Context::new(Assembly::Alone, None);
+        assert_eq!(other.get(&Digest::of(text), &another, true), None);
+        let nowhere = Summaries::open(None);
+        nowhere.remember(&Digest::of(text), &context, true, &found);
+        assert_eq!(nowhere.get(&Digest::of(text), &context, true), None);
+    }
+
+    #[test]
+    fn the_ring_forgets_and_never_mixes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let summaries = Summaries::open(Some(dir.path()));
+        let context = Context::new(Assembly::Written, None);
+        let of = |number: u32| Summary {
+            by_macro: vec![vec![number as u8; 5000 + number as usize % 777]; 3],
+            ..Summary::default()
+        };
+        let count = 3000;
+        for number in 0..count {
+            summaries.remember(&digest(number), &context, false, &of(number));
+            let found = summaries.get(&digest(number), &context, false);
+            assert_eq!(found, Some(of(number)));
+        }
+        let mut known = 0;
+        for number in 0..count {
+            if let Some(found) = summaries.get(&digest(number), &context, false) {
+                assert_eq!(found, of(number));
+                known += 1;
+            }
+        }
+        assert!((500..2000).contains(&known), "{known}");
+        // What does not fit is not kept.
+        let large = Summary {
+            by_macro: vec![vec![1; LARGEST * 8]],
+            ..Summary::default()
+        };
+        summaries.remember(&digest(count), &context, false, &large);
+        assert_eq!(summaries.get(&digest(count), &context, false), None);
+    }
+
+    #[test]
+    fn damage_is_as_good_as_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let summaries = Summaries::open(Some(dir.path()));
+        let context = Context::new(Assembly::Written, None);
+        let found = summary(b"#include <a.h>\n");
+        summaries.remember(&digest(0), &context, true, &found);
+        let (_, index, ring) = summaries.parts().expect("mapped");
+        let entry = bucket(index, name_of(&digests(&digest(0), context.of(true))));
+        let count = place(entry[1].load(Relaxed)).1;
+        for word in ring[..count].iter().chain(&entry[..ENTRY]) {
+            let was = word.load(Relaxed);
+            for bit in [0, 13, 40, 63] {
+                word.store(was ^ 1 << bit, Relaxed);
+                let read = summaries.get(&digest(0), &context, true);
+                assert_eq!(read, None);
+            }
+            word.store(u64::MAX, Relaxed);
+            assert_eq!(summaries.get(&digest(0), &context, true), None);
+            word.store(was, Relaxed);
+        }
+        assert_eq!(summaries.get(&digest(0), &context, true), Some(found));
+    }
+}
