@@ -73,6 +73,11 @@ const CODE: &str = r#"
 void _start(void) { __asm__ volatile("mov $60,%eax; xor %edi,%edi; syscall"); }
 "#;
 
+const PLAIN: &str = r#"
+int plain_data = 3; int plain_zeros[10];
+void _start(void) { plain_zeros[1] = plain_data; __asm__ volatile("mov $60,%eax; xor %edi,%edi; syscall"); }
+"#;
+
 const DATA: &str = "int only_data = 3; const int only_constant = 5;";
 
 const LARGE: &str = r#"
@@ -91,6 +96,7 @@ fn bench() -> Option<Bench> {
         ("user.c", USER, "-O2"),
         ("bare.c", BARE, "-O2"),
         ("code.c", CODE, "-O2"),
+        ("plain.c", PLAIN, "-O2 -fno-pic"),
         ("data.c", DATA, "-O2"),
         ("large.s", LARGE, ""),
     ];
@@ -98,7 +104,7 @@ fn bench() -> Option<Bench> {
         bench.scratch.write(name, text);
         let (stem, kind) = name.split_once('.').unwrap();
         let driver = if kind == "cc" { "g++" } else { "gcc" };
-        let line = format!("-c {options} -fPIC -ffunction-sections -g {name} -o {stem}.o");
+        let line = format!("-c -fPIC {options} -ffunction-sections -g {name} -o {stem}.o");
         bench.driver(Linker::Reference, driver, &line).ok();
     }
     let line = "-shared -Wl,-soname,libuser.so library.o -o libuser.so";
@@ -148,6 +154,11 @@ fn programs_without_a_library() {
         for object in ["bare.o", "code.o"] {
             same_bytes(&bench, "gcc", &format!("-nostdlib {object} {options}"));
         }
+    }
+    // Nothing is read-only after relocation, so that the data goes on where it would without that.
+    for options in ["", "-Wl,-z,norelro", "-Wl,-z,max-page-size=65536"] {
+        let line = format!("-nostdlib -static plain.o -Wl,--build-id=none {options}");
+        same_bytes(&bench, "gcc", &line);
     }
 }
 

@@ -897,8 +897,11 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         };
         let page = segment.common_page.max(1);
         match segment.relro_end {
-            // It need not be moved if nobody else is on its last page.
-            Some(relro_end) if self.args.z.relro && self.is_alone(relro_end, page) => {
+            // It need not be moved if nobody else is on its last page, or if there is nothing in it.
+            Some(relro_end)
+                if self.args.z.relro
+                    && (self.is_alone(relro_end, page) || !self.has_sections(base, relro_end)) =>
+            {
                 return false;
             }
             Some(relro_end) if self.args.z.relro => {
@@ -946,6 +949,12 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         }
         self.data_segment.set(segment);
         true
+    }
+
+    /// Whether something is placed from one address to another.
+    fn has_sections(&self, start: u64, end: u64) -> bool {
+        let mut placed = self.placed.iter();
+        placed.any(|it| it.alloc && it.size > 0 && it.address >= start && it.address < end)
     }
 
     /// Whether what ends here has the rest of its last page for itself.
