@@ -434,6 +434,33 @@ fn another() -> Compilation<'static> {
     it.made
 }
 
+/// Functions that call each other in a circle, so many that the compilation is recorded compressed; and the same with a byte of one
+/// changed, which is recorded as a difference.
+fn circle(changed: u8) -> Compilation<'static> {
+    let mut it = Builder::new();
+    for (number, name) in GLOBALS.into_iter().enumerate() {
+        let next = (number + 1) % GLOBALS.len();
+        let called = it.name(GLOBALS[next]);
+        let last = if number == 20 { changed } else { 0xc3 };
+        let code = vec![0x68, number as u8, 0, 0, 0, 0xe8, 0, 0, 0, 0, last];
+        let mut text = it.section(b".text", SectionKind::Text, 6, code, &[(6, 4, Some(0), -4)]);
+        text.bits = SectionRecord::SUFFIXED;
+        let plain = Some(Plain {
+            is_absolute: false,
+            words: 0,
+        });
+        let binding = [(next as u32 + 1, 2)];
+        it.member(name, &[Target::Global(called)], &binding, plain, [text]);
+    }
+    it.made.digest_order = (0..GLOBALS.len() as u32).collect();
+    it.symbol(b"", Place::Undefined, 0, 0, 0);
+    for (number, name) in GLOBALS.into_iter().enumerate() {
+        it.symbol(name, Place::Section(number as u32), 0, 11, 0x12);
+    }
+    it.made.first_global = 1;
+    it.made
+}
+
 const OUTPUT: &str = "/build/program";
 const PATHS: [&str; 3] = ["a.o", "/lib/libc.so.6", "lib.a(b.o)"];
 
@@ -444,6 +471,13 @@ fn write(path: &Path) {
     let units = [everything(), another()].map(|unit| Prepared::new(unit).unwrap());
     for (prepared, ticket) in units.iter().zip(["/build/a.o", "/build/b.o"]) {
         let ticket = Some(Path::new(ticket));
+        repository.add(&[Addition { prepared, ticket }]).unwrap();
+    }
+    for changed in [0xc3, 0xcb] {
+        let mut prepared = Prepared::new(circle(changed)).unwrap();
+        prepared.compress();
+        let prepared = &prepared;
+        let ticket = Some(Path::new("/build/circle.o"));
         repository.add(&[Addition { prepared, ticket }]).unwrap();
     }
     let compilations = [Some(units[0].digest), None, Some(units[1].digest)];
@@ -703,15 +737,17 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
         compressed: 0,
         names: 74,
         pieces: 2,
-        fragments: 9,
-        packed: 6,
+        fragments: 46,
+        packed: 43,
         narrow: 1,
         wide: 1,
-        compilations: 2,
-        members: 11,
-        plain: 7,
+        compilations: 4,
+        in_planes: 1,
+        differences: 1,
+        members: 83,
+        plain: 79,
         one_fde: 1,
-        tickets: 2,
+        tickets: 3,
         images: 1,
         envelopes: 17,
     };

@@ -36,6 +36,10 @@ pub struct Summary {
     pub narrow: u64,
     pub wide: u64,
     pub compilations: u64,
+    /// Of these, those that are recorded in planes.
+    pub in_planes: u64,
+    /// And those that are recorded as differences.
+    pub differences: u64,
     pub members: u64,
     pub plain: u64,
     pub one_fde: u64,
@@ -165,6 +169,10 @@ impl Programs {
                     assert_eq!(self.compilation_digest(&compilation), key, "{address:#x}");
                     self.check_outline(&compilation, &mut summary);
                     summary.compilations += 1;
+                    let marker = self.value(address, 3)[..4].try_into().unwrap();
+                    let marker = u32::from_le_bytes(marker);
+                    summary.in_planes += u64::from(marker == u32::MAX - 2);
+                    summary.differences += u64::from(marker == u32::MAX);
                     summary.members += compilation.members.len() as u64;
                 }
                 4 => {

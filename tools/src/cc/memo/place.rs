@@ -36,7 +36,7 @@ enum Watched {
 }
 
 /// A directory that was changed less than this before, in nanoseconds, may be changed again at any time.
-const QUIET: u64 = 1_000_000_000;
+const QUIET: u64 = 10_000_000_000;
 
 /// Device and inode of a directory and of those above.
 fn identities(directory: &Path) -> Option<Vec<(u64, u64)>> {

@@ -315,6 +315,40 @@ mod tests {
     }
 
     #[test]
+    fn those_who_write_at_once_never_mix() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let context = Context::new(Assembly::Written, None);
+        let of = |number: u32| Summary {
+            by_macro: vec![vec![number as u8; 9000 + number as usize]; 20],
+            ..Summary::default()
+        };
+        // More than the ring has room for, of few texts, so that all meet in the same places.
+        let run = |thread: u32| {
+            let summaries = Summaries::open(Some(dir.path()));
+            let mut found = 0;
+            for round in 0..60 {
+                let number = (round * 7 + thread) % 31;
+                summaries.remember(&digest(number), &context, false, &of(number));
+                for number in 0..31 {
+                    if let Some(it) = summaries.get(&digest(number), &context, false) {
+                        assert_eq!(it, of(number));
+                        found += 1;
+                    }
+                }
+            }
+            found
+        };
+        let found: u32 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| scope.spawn(move || run(thread)))
+                .collect();
+            let all = threads.into_iter().map(|it| it.join().expect("no panic"));
+            all.sum()
+        });
+        assert!(found > 0);
+    }
+
+    #[test]
     fn damage_is_as_good_as_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
         let summaries = Summaries::open(Some(dir.path()));
