@@ -78,6 +78,13 @@ int plain_data = 3; int plain_zeros[10];
 void _start(void) { plain_zeros[1] = plain_data; __asm__ volatile("mov $60,%eax; xor %edi,%edi; syscall"); }
 "#;
 
+const ZERO_TLS: &str = r#"
+__thread int thread_zeros[16] __attribute__((aligned(64)));
+const char constant[37] = "constant";
+int thread_data = 3; int thread_other[10];
+void _start(void) { thread_other[1] = thread_data; __asm__ volatile("mov $60,%eax; xor %edi,%edi; syscall"); }
+"#;
+
 const DATA: &str = "int only_data = 3; const int only_constant = 5;";
 
 const LARGE: &str = r#"
@@ -97,6 +104,7 @@ fn bench() -> Option<Bench> {
         ("bare.c", BARE, "-O2"),
         ("code.c", CODE, "-O2"),
         ("plain.c", PLAIN, "-O2 -fno-pic"),
+        ("zero_tls.c", ZERO_TLS, "-O2 -fno-pic"),
         ("data.c", DATA, "-O2"),
         ("large.s", LARGE, ""),
     ];
@@ -157,8 +165,10 @@ fn programs_without_a_library() {
     }
     // Nothing is read-only after relocation, so that the data goes on where it would without that.
     for options in ["", "-Wl,-z,norelro", "-Wl,-z,max-page-size=65536"] {
-        let line = format!("-nostdlib -static plain.o -Wl,--build-id=none {options}");
-        same_bytes(&bench, "gcc", &line);
+        for object in ["plain.o", "zero_tls.o"] {
+            let line = format!("-nostdlib -static {object} -Wl,--build-id=none {options}");
+            same_bytes(&bench, "gcc", &line);
+        }
     }
 }
 

@@ -340,10 +340,10 @@ impl Tracer<'_, '_> {
     }
 
     /// What a symbol that is used so ([`usage`]) must have, `NEEDS_*` flags, if the use is an ordinary one: of what is defined in the
-    /// output and nothing special, or of what a shared object has if only calls and slots ask for it. `None` if it is another,
-    /// of which only the fixup can tell, or the word for an address that moves. `bits` are the symbol's flags.
+    /// output and nothing special, or of what a shared object has if only calls and slots ask for it. `None` if only the fixup
+    /// itself can tell. `bits` are the symbol's flags.
     ///
-    /// By this an outline is believed; the most frequent sort of fixups is looked at in the same way.
+    /// Dynamic relocations for words that hold addresses are not counted here, but by [`Tracer::visit_plain`] and [`Tracer::scan`].
     #[inline(always)]
     fn ordinary(&self, uses: u8, bits: u32) -> Option<u32> {
         if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {

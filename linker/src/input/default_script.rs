@@ -218,11 +218,10 @@ fn begin_segment(out: &mut String, args: &Args, segments: &[&[Std]], number: usi
         }
         (Rights { relro: true, .. }, Rights { relro: false, .. }) => {
             let _ = writeln!(out, "  . = DATA_SEGMENT_RELRO_END (0, .);");
-            let _ = writeln!(
-                out,
-                "  . = {} ? {step} : .;",
-                is_there(segments[before], args)
-            );
+            // What threads have that is zero at first takes no room here.
+            let mut taking_space = segments[before].to_vec();
+            taking_space.retain(|std| *std != Std::Tbss);
+            let _ = writeln!(out, "  . = {} ? {step} : .;", is_there(&taking_space, args));
         }
         _ => {}
     }

@@ -951,10 +951,13 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
         true
     }
 
-    /// Whether something is placed from one address to another.
+    /// Whether something takes space from one address to another, as the variables of threads that are zero at first do not.
     fn has_sections(&self, start: u64, end: u64) -> bool {
-        let mut placed = self.placed.iter();
-        placed.any(|it| it.alloc && it.size > 0 && it.address >= start && it.address < end)
+        let mut placed = self.placed.iter().zip(&self.content.kinds);
+        placed.any(|(it, kind)| {
+            let takes_space = it.bits || kind.flags & shf::TLS == 0;
+            it.alloc && it.size > 0 && takes_space && it.address >= start && it.address < end
+        })
     }
 
     /// Whether what ends here has the rest of its last page for itself.
@@ -981,7 +984,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             true => end.checked_next_multiple_of(page).unwrap_or(end),
             false => end,
         };
-        (start < end).then_some(Protected {
+        (start < end && self.has_sections(start, end)).then_some(Protected {
             start,
             end,
             protected_end,

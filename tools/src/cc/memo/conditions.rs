@@ -9,7 +9,7 @@ use super::ask::Answer;
 use super::assembly::Assembly;
 use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::Keeps;
-use super::inputs::{self, Inputs, Listing};
+use super::inputs::{self, Inputs, Listing, State};
 use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
 use super::questions;
@@ -144,7 +144,7 @@ struct Finder<'q> {
     /// A text could not be read where there was no way to say so.
     is_unreadable: Cell<bool>,
     /// In which summaries of texts are looked for.
-    context: Context,
+    context: Option<Context>,
     /// Other names of `__has_include`.
     questions: BTreeSet<Vec<u8>>,
     /// Directory of the includer, and the macro that is to be the name.
@@ -332,6 +332,14 @@ impl Finder<'_> {
         };
         if may_differ && summary.mentions_once {
             let rest = self.question.inputs.rest(place, metadata, Keeps::Order);
+            // It has none, and is not merely another file by now.
+            let is_same = || {
+                let now = fs::metadata(place);
+                now.is_ok_and(|now| State::of(&now) == State::of(metadata))
+            };
+            if rest.is_none() && !is_same() {
+                return Err(CHANGED);
+            }
             self.once
                 .entry(rest.unwrap_or(digest))
                 .or_default()
@@ -392,22 +400,30 @@ impl Finder<'_> {
                 (digest, Some(text))
             }
         };
-        if let Some(summary) = summaries.get(&digest, &self.context, counts) {
-            debug_assert_eq!(
-                self.look_at(place, metadata, counts).map(|it| it.summary),
-                Ok(summary.clone())
-            );
+        let context = self.context.clone();
+        let known = (context.as_ref()).and_then(|context| summaries.get(&digest, context, counts));
+        if let Some(summary) = known {
+            // (Who has replaced the file since is seen elsewhere.)
+            #[cfg(debug_assertions)]
+            if let Ok(read) = self.look_at(place, metadata, counts) {
+                assert_eq!(read.summary, summary);
+            }
             return Ok(Read {
                 digest,
                 summary,
                 joined: OnceCell::new(),
             });
         }
-        let read = match text {
-            Some(text) => self.look_through(digest, text, counts)?,
-            None => self.look_at(place, metadata, counts)?,
+        let text = match text {
+            Some(text) => text,
+            None => inputs.read(place, metadata).ok_or(UNREADABLE)?.1,
         };
-        summaries.remember(&read.digest, &self.context, counts, &read.summary);
+        // What is remembered of a file's state may be wrong, if somebody writes to it by a mapping. Others have other files of this digest.
+        let is_right = Digest::of(&text) == digest;
+        let read = self.look_through(digest, text, counts)?;
+        if let Some(context) = context.filter(|_| is_right) {
+            summaries.remember(&digest, &context, counts, &read.summary);
+        }
         Ok(read)
     }
 

@@ -1,10 +1,10 @@
 //! Where a compile runs: whether its directory has kept its name meanwhile. Compilers write the name into debug information, each when
 //! it starts; of a name that was another one in between no path tells afterwards.
 //!
-//! Who renames a directory changes the times of it and of the one above. Where one of the two has old times, it kept its name.
-//! Of a directory in which files come and go, in another where that is so, too, the kernel must be asked to tell. That is
-//! right everywhere, but the kernel makes whoever has asked wait for some milliseconds at the end; so it is only done where two
-//! such directories were changed just before.
+//! Who renames a directory changes the one above it. Where those above have old times, it kept its name. Of directories below one in
+//! which files come and go the kernel must be asked to tell. That is right everywhere, but the kernel makes whoever has asked wait
+//! for some milliseconds at the end; so it is only done below directories that were changed shortly before, and below that for temporary files,
+//! where compilers have some of their own.
 
 use super::{inputs, key};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -27,7 +27,7 @@ pub struct Place {
 /// How it is known whether directories are renamed.
 #[derive(Debug)]
 enum Watched {
-    /// By their times: device and inode of the directory and of those above.
+    /// By the times of those above: device and inode of the directory and of these.
     Times(Vec<(u64, u64)>),
     /// The kernel tells.
     Kernel(OwnedFd),
@@ -37,6 +37,22 @@ enum Watched {
 
 /// A directory that was changed less than this before, in nanoseconds, may be changed again at any time.
 const QUIET: u64 = 10_000_000_000;
+
+/// The directories above one.
+fn above(directory: &Path) -> impl Iterator<Item = &Path> {
+    directory.ancestors().skip(1)
+}
+
+/// Whether a directory was changed the last time before `time`.
+fn is_older(directory: &Path, time: u64) -> bool {
+    fs::metadata(directory).is_ok_and(|found| inputs::changed(&found) < time)
+}
+
+/// Whether, as it seems at the time `now`, nobody will change the directories above one soon.
+fn is_quiet_above(directory: &Path, now: u64) -> bool {
+    let temporary = env::temp_dir();
+    above(directory).all(|it| it != temporary && is_older(it, now.saturating_sub(QUIET)))
+}
 
 /// Device and inode of a directory and of those above.
 fn identities(directory: &Path) -> Option<Vec<(u64, u64)>> {
@@ -61,14 +77,7 @@ fn ask_kernel(directory: &Path) -> Result<OwnedFd, Errno> {
 impl Place {
     /// The working directory, of which the name is taken to be `directory`.
     pub fn watch(directory: &Path) -> Place {
-        let now = inputs::now();
-        let is_busy = |place: &Path| {
-            let found = fs::metadata(place);
-            found.map_or(true, |it| inputs::changed(&it).saturating_add(QUIET) >= now)
-        };
-        let are_busy: Vec<bool> = directory.ancestors().map(is_busy).collect();
-        let is_quiet = !are_busy.windows(2).any(|pair| pair == [true, true]);
-        let watched = match is_quiet {
+        let watched = match is_quiet_above(directory, inputs::now()) {
             true => identities(directory).map(Watched::Times),
             false => ask_kernel(directory).ok().map(Watched::Kernel),
         };
@@ -110,14 +119,8 @@ impl Place {
     fn is_renamed(&self, start: u64) -> Result<bool, &'static str> {
         Ok(match &self.watched {
             Watched::Times(before) => {
-                let times = |place: &Path| {
-                    let found = fs::metadata(place).ok();
-                    found.map_or(u64::MAX, |found| inputs::changed(&found))
-                };
-                let changed: Vec<u64> = self.directory.ancestors().map(times).collect();
-                let are_new = |pair: &[u64]| pair.iter().all(|changed| *changed >= start);
                 identities(&self.directory).as_ref() != Some(before)
-                    || changed.windows(2).any(are_new)
+                    || !above(&self.directory).all(|it| is_older(it, start))
             }
             Watched::Kernel(watch) => {
                 let mut buffer = [MaybeUninit::uninit(); 1024];
@@ -154,29 +157,38 @@ mod tests {
     #[test]
     fn renamed_directories_are_seen_by_their_times() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (inner, above) = (dir.path().join("a/b"), dir.path().join("a"));
+        let (inner, outer) = (dir.path().join("a/b"), dir.path().join("a"));
         let other = dir.path().join("c");
         fs::create_dir_all(&inner).expect("made");
         let start = passed();
         let place = by_times(&inner);
-        assert_eq!(place.is_renamed(start), Ok(false));
-        // What is built changes the directory, not the one above.
+        // What is built changes the directory, not the one above. (Further up others change what they like.)
         fs::write(inner.join("x.o"), "").expect("written");
-        assert_eq!(place.is_renamed(start), Ok(false));
-        for renamed in [&inner, &above] {
-            let start = passed();
-            fs::rename(renamed, &other).expect("renamed");
-            assert_eq!(place.is_renamed(start), Ok(true));
-            fs::rename(&other, renamed).expect("renamed");
-            assert_eq!(place.is_renamed(start), Ok(true));
-            assert_eq!(place.is_renamed(passed()), Ok(false));
-        }
+        assert!(is_older(&outer, start) && !is_older(&inner, start));
+        fs::rename(&inner, &other).expect("renamed");
+        assert_eq!(place.is_renamed(start), Ok(true));
+        fs::rename(&other, &inner).expect("renamed");
+        assert!(!is_older(&outer, start));
+        assert_eq!(place.is_renamed(start), Ok(true));
+        assert!(is_older(&outer, passed()));
         // Another one in its place.
         let start = passed();
         fs::rename(&inner, &other).expect("renamed");
         fs::create_dir(&inner).expect("made");
         assert_eq!(place.is_renamed(passed()), Ok(true));
         assert_eq!(place.is_renamed(start), Ok(true));
+    }
+
+    #[test]
+    fn times_are_trusted_where_it_is_quiet() {
+        let far = u64::MAX / 2;
+        let (library, temporary) = (Path::new("/usr/lib"), env::temp_dir().join("x"));
+        assert!(is_quiet_above(library, far));
+        assert!(!is_quiet_above(library, 0));
+        // There compilers make files of their own, and remove them.
+        assert!(!is_quiet_above(&temporary, far));
+        assert!(!is_quiet_above(&temporary.join("y"), far));
+        assert!(!is_quiet_above(Path::new("/not/there"), far));
     }
 
     #[test]

@@ -97,7 +97,8 @@ fn check(file: &File, size: u64) -> io::Result<()> {
         return Err(io::Error::other("not a file of this user alone"));
     }
     match metadata.size() {
-        0 => allocate(file, size),
+        // Who made it did not come to the end.
+        less if less < size => allocate(file, size),
         same if same == size && metadata.blocks() * 512 >= size => Ok(()),
         same if same == size => allocate(file, size),
         _ => Err(io::Error::other("of another size")),

@@ -107,22 +107,20 @@ impl Summary {
 pub struct Context([Digest; 2]);
 
 impl Context {
-    /// Of a compile.
-    pub fn new(assembly: Assembly, lines: Option<&Lines>) -> Context {
+    /// Of a compile; `None` if it cannot be told which program this is: another one may find something else.
+    pub fn new(assembly: Assembly, lines: Option<&Lines>) -> Option<Context> {
         let mut hasher = blake3::Hasher::new();
-        // Another program may find something else.
-        if let Ok(program) = fs::metadata("/proc/self/exe") {
-            hasher.update(bytemuck::bytes_of(&State::of(&program).words()));
-        }
+        let program = fs::metadata("/proc/self/exe").ok()?;
+        hasher.update(bytemuck::bytes_of(&State::of(&program).words()));
         hasher.update(&[assembly as u8, u8::from(lines.is_some())]);
         for word in lines.map(Lines::context).unwrap_or_default() {
             hasher.update(&word.to_le_bytes());
         }
-        Context([0, 1].map(|counts| {
+        Some(Context([0, 1].map(|counts| {
             let mut hasher = hasher.clone();
             hasher.update(&[counts]);
             Digest(*hasher.finalize().as_bytes())
-        }))
+        })))
     }
 
     fn of(&self, counts: bool) -> &Digest {
@@ -244,6 +242,9 @@ fn check(words: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::classify::{Action, Language, classify};
+    use crate::cc::compiler::Family;
+    use std::ffi::OsString;
 
     fn summary(text: &[u8]) -> Summary {
         let look = Look {
@@ -251,6 +252,53 @@ mod tests {
             counts: true,
         };
         Summary::of(text, text, look, None, &mut Pastes::default()).expect("nothing beyond")
+    }
+
+    fn in_context(assembly: Assembly, lines: Option<&Lines>) -> Context {
+        Context::new(assembly, lines).expect("a program")
+    }
+
+    /// What the command line says of lines.
+    fn lines(options: &str, family: Family, language: Language) -> Lines {
+        let args: Vec<OsString> = options.split(' ').map(OsString::from).collect();
+        match classify(family, &args) {
+            Action::Compile(compile) => Lines::new(&compile.words, family, language),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_decides_beside_the_text_is_in_the_context() {
+        let text = b"#ifndef NDEBUG\n#define L __LINE__\n#endif\nauto f = [] { return L; };\n";
+        let gcc = |options: &str| lines(options, Family::Gcc, Language::Cxx);
+        let all = [
+            gcc("-c a.cc"),
+            gcc("-DNDEBUG -c a.cc"),
+            lines("-c a.cc", Family::Clang, Language::Cxx),
+        ];
+        let look = |counts| Look {
+            assembly: Assembly::Written,
+            counts,
+        };
+        let mut found: Vec<(Digest, Summary)> = Vec::new();
+        for lines in &all {
+            let context = in_context(Assembly::Written, Some(lines));
+            for counts in [false, true] {
+                let pastes = &mut Pastes::default();
+                let summary = Summary::of(text, text, look(counts), Some(lines), pastes);
+                found.push((*context.of(counts), summary.expect("nothing beyond")));
+            }
+        }
+        for (at, (context, _)) in found.iter().enumerate() {
+            assert!(found[..at].iter().all(|(other, _)| other != context));
+        }
+        // Of the text that counts something else is found in each.
+        let [gcc_alone, without_debug, clang] = [1, 3, 5].map(|at| &found[at].1);
+        assert!(gcc_alone != without_debug && without_debug != clang && clang != gcc_alone);
+        // What says the same of lines, does so for all.
+        let same = gcc("-DNDEBUG=1 -O2 -Ix -c b.cc");
+        let same = in_context(Assembly::Written, Some(&same));
+        assert_eq!(*same.of(true), found[3].0);
     }
 
     fn digest(number: u32) -> Digest {
@@ -261,7 +309,7 @@ mod tests {
     fn summaries_come_back_to_everybody() {
         let dir = tempfile::tempdir().expect("a directory");
         let summaries = Summaries::open(Some(dir.path()));
-        let context = Context::new(Assembly::Written, None);
+        let context = in_context(Assembly::Written, None);
         let text = b"#include <a.h>\n#pragma once\n#define D(x) __DA##x\n";
         let found = summary(text);
         assert_eq!(found.lookups.len(), 1);
@@ -275,7 +323,7 @@ mod tests {
         );
         assert_eq!(other.get(&Digest::of(text), &context, false), None);
         assert_eq!(other.get(&digest(1), &context, true), None);
-        let another = Context::new(Assembly::Alone, None);
+        let another = in_context(Assembly::Alone, None);
         assert_eq!(other.get(&Digest::of(text), &another, true), None);
         let nowhere = Summaries::open(None);
         nowhere.remember(&Digest::of(text), &context, true, &found);
@@ -286,7 +334,7 @@ mod tests {
     fn the_ring_forgets_and_never_mixes() {
         let dir = tempfile::tempdir().expect("a directory");
         let summaries = Summaries::open(Some(dir.path()));
-        let context = Context::new(Assembly::Written, None);
+        let context = in_context(Assembly::Written, None);
         let of = |number: u32| Summary {
             by_macro: vec![vec![number as u8; 5000 + number as usize % 777]; 3],
             ..Summary::default()
@@ -317,7 +365,7 @@ mod tests {
     #[test]
     fn those_who_write_at_once_never_mix() {
         let dir = tempfile::tempdir().expect("a directory");
-        let context = Context::new(Assembly::Written, None);
+        let context = in_context(Assembly::Written, None);
         let of = |number: u32| Summary {
             by_macro: vec![vec![number as u8; 9000 + number as usize]; 20],
             ..Summary::default()
@@ -352,7 +400,7 @@ mod tests {
     fn damage_is_as_good_as_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
         let summaries = Summaries::open(Some(dir.path()));
-        let context = Context::new(Assembly::Written, None);
+        let context = in_context(Assembly::Written, None);
         let found = summary(b"#include <a.h>\n");
         summaries.remember(&digest(0), &context, true, &found);
         let (_, index, ring) = summaries.parts().expect("mapped");
