@@ -900,7 +900,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             // It need not be moved if nobody else is on its last page, or if there is nothing in it.
             Some(relro_end)
                 if self.args.z.relro
-                    && (self.is_alone(relro_end, page) || !self.has_sections(base, relro_end)) =>
+                    && (self.is_alone(relro_end, page) || !self.is_used(base, relro_end)) =>
             {
                 return false;
             }
@@ -952,26 +952,21 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
     }
 
     /// Whether something takes space from one address to another, as the variables of threads that are zero at first do not.
-    fn has_sections(&self, start: u64, end: u64) -> bool {
+    fn is_used(&self, start: u64, end: u64) -> bool {
         let mut placed = self.placed.iter().zip(&self.content.kinds);
-        placed.any(|(it, kind)| {
-            let takes_space = it.bits || kind.flags & shf::TLS == 0;
-            it.alloc && it.size > 0 && takes_space && it.address >= start && it.address < end
+        placed.any(|(placed, kind)| {
+            let takes_space = placed.bits || kind.flags & shf::TLS == 0;
+            placed.alloc
+                && placed.size > 0
+                && takes_space
+                && placed.address < end
+                && placed.address.saturating_add(placed.size) > start
         })
     }
 
     /// Whether what ends here has the rest of its last page for itself.
     fn is_alone(&self, end: u64, page: u64) -> bool {
-        let page_end = end.checked_next_multiple_of(page).unwrap_or(end);
-        let mut placed = self.placed.iter().zip(&self.content.kinds);
-        !placed.any(|(placed, kind)| {
-            let takes_space = placed.bits || kind.flags & shf::TLS == 0;
-            placed.alloc
-                && placed.size > 0
-                && takes_space
-                && placed.address < page_end
-                && placed.address.saturating_add(placed.size) > end
-        })
+        !self.is_used(end, end.checked_next_multiple_of(page).unwrap_or(end))
     }
 
     /// What becomes read-only after relocation.
@@ -984,7 +979,7 @@ impl<'m, 'l, 'a, 's> Machine<'m, 'l, 'a, 's> {
             true => end.checked_next_multiple_of(page).unwrap_or(end),
             false => end,
         };
-        (start < end && self.has_sections(start, end)).then_some(Protected {
+        (start < end && self.is_used(start, end)).then_some(Protected {
             start,
             end,
             protected_end,

@@ -35,6 +35,10 @@ enum Watched {
     No,
 }
 
+const RENAMED: &str = "the working directory was renamed just now";
+/// Whoever did that may have renamed it.
+const PERHAPS_RENAMED: &str = "a directory above the working directory was changed just now";
+
 /// A directory that was changed less than this before, in nanoseconds, may be changed again at any time.
 const QUIET: u64 = 10_000_000_000;
 
@@ -93,10 +97,7 @@ impl Place {
     /// # Errors
     /// In words, why that is not so, or not known.
     pub fn check(&self, start: u64) -> Result<(), &'static str> {
-        const RENAMED: &str = "the working directory was renamed just now";
-        if self.is_renamed(start)? {
-            return Err(RENAMED);
-        }
+        self.check_renames(start)?;
         let is_same = env::current_dir().is_ok_and(|now| now == self.directory)
             && key::logical_directory() == self.logical;
         if !is_same {
@@ -115,21 +116,27 @@ impl Place {
         }
     }
 
-    /// Whether it was renamed since `start`, or one above it was.
-    fn is_renamed(&self, start: u64) -> Result<bool, &'static str> {
-        Ok(match &self.watched {
-            Watched::Times(before) => {
-                identities(&self.directory).as_ref() != Some(before)
-                    || !above(&self.directory).all(|it| is_older(it, start))
+    /// The same without what its name is now.
+    fn check_renames(&self, start: u64) -> Result<(), &'static str> {
+        match &self.watched {
+            Watched::Times(before) if identities(&self.directory).as_ref() != Some(before) => {
+                Err(RENAMED)
             }
+            Watched::Times(_) => match above(&self.directory).all(|it| is_older(it, start)) {
+                true => Ok(()),
+                false => Err(PERHAPS_RENAMED),
+            },
             Watched::Kernel(watch) => {
                 let mut buffer = [MaybeUninit::uninit(); 1024];
                 let mut events = inotify::Reader::new(watch, &mut buffer);
                 // Each event is one of those that were asked for, or says that there were too many.
-                !matches!(events.next(), Err(Errno::AGAIN))
+                match events.next() {
+                    Err(Errno::AGAIN) => Ok(()),
+                    _ => Err(RENAMED),
+                }
             }
-            Watched::No => return Err("the working directory cannot be watched"),
-        })
+            Watched::No => Err("the working directory cannot be watched"),
+        }
     }
 }
 
@@ -166,17 +173,15 @@ mod tests {
         fs::write(inner.join("x.o"), "").expect("written");
         assert!(is_older(&outer, start) && !is_older(&inner, start));
         fs::rename(&inner, &other).expect("renamed");
-        assert_eq!(place.is_renamed(start), Ok(true));
+        assert_eq!(place.check_renames(start), Err(RENAMED));
         fs::rename(&other, &inner).expect("renamed");
         assert!(!is_older(&outer, start));
-        assert_eq!(place.is_renamed(start), Ok(true));
+        assert_eq!(place.check_renames(start), Err(PERHAPS_RENAMED));
         assert!(is_older(&outer, passed()));
         // Another one in its place.
-        let start = passed();
         fs::rename(&inner, &other).expect("renamed");
         fs::create_dir(&inner).expect("made");
-        assert_eq!(place.is_renamed(passed()), Ok(true));
-        assert_eq!(place.is_renamed(start), Ok(true));
+        assert_eq!(place.check_renames(passed()), Err(RENAMED));
     }
 
     #[test]
@@ -199,13 +204,13 @@ mod tests {
             logical: key::logical_directory(),
             watched: ask_kernel(&directory).map_or(Watched::No, Watched::Kernel),
         };
-        assert_eq!(place.check(0), Ok(()));
+        assert_eq!(place.check(u64::MAX), Ok(()));
         // By times: what has changed since long ago may have been renamed.
         let place = Place {
             watched: identities(&directory).map_or(Watched::No, Watched::Times),
             ..place
         };
-        assert!(place.check(0).is_err());
+        assert_eq!(place.check(0), Err(PERHAPS_RENAMED));
         assert_eq!(place.check(u64::MAX), Ok(()));
     }
 }
