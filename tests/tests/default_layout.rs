@@ -78,6 +78,14 @@ int plain_data = 3; int plain_zeros[10];
 void _start(void) { plain_zeros[1] = plain_data; __asm__ volatile("mov $60,%eax; xor %edi,%edi; syscall"); }
 "#;
 
+/// What is read-only after relocation ends with thread-local zeros that begin on a page of their own.
+const TLS_PAGES: &str = r#"
+__thread int one __attribute__((used)) = 1;
+__thread char zeros[64] __attribute__((aligned(4096), used));
+int counter = 3;
+void _start(void) { counter++; for (;;); }
+"#;
+
 const ZERO_TLS: &str = r#"
 __thread int thread_zeros[16] __attribute__((aligned(64)));
 const char constant[37] = "constant";
@@ -105,6 +113,7 @@ fn bench() -> Option<Bench> {
         ("code.c", CODE, "-O2"),
         ("plain.c", PLAIN, "-O2 -fno-pic"),
         ("zero_tls.c", ZERO_TLS, "-O2 -fno-pic"),
+        ("tls_pages.c", TLS_PAGES, "-O2 -fno-pic"),
         ("data.c", DATA, "-O2"),
         ("large.s", LARGE, ""),
     ];
@@ -165,7 +174,7 @@ fn programs_without_a_library() {
     }
     // Nothing is read-only after relocation, so that the data goes on where it would without that.
     for options in ["", "-Wl,-z,norelro", "-Wl,-z,max-page-size=65536"] {
-        for object in ["plain.o", "zero_tls.o"] {
+        for object in ["plain.o", "zero_tls.o", "tls_pages.o"] {
             let line = format!("-nostdlib -static {object} -Wl,--build-id=none {options}");
             same_bytes(&bench, "gcc", &line);
         }

@@ -2,7 +2,7 @@
 //!
 //! The scan needs to know it, to reserve slots and dynamic relocations, and the
 //! writer needs to know it, to compute the value. Both call [`plan`], so they
-//! cannot disagree. It looks at the fixup, the symbol's [`flag`]s and the
+//! cannot disagree. It looks at the fixup, the symbol's [`SymbolFacts`] and the
 //! instruction's bytes only, nothing that the scan itself finds out.
 
 use crate::elf::x86_64::relax::{
@@ -12,7 +12,7 @@ use crate::elf::x86_64::reloc::{self, Class, Field, Howto, howto};
 use crate::input::object::Object;
 use crate::resolve::input_sections::state;
 use crate::resolve::output_sections::runs_backwards;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, SymbolFacts};
 
 /// An image that is smaller than this can be reached from everywhere in it by a signed 32-bit distance, gaps included.
 pub const NEAR: u64 = 0x7800_0000;
@@ -129,7 +129,7 @@ pub fn plan(
     offset: u64,
     r_type: u32,
     addend: i64,
-    symbol: u32,
+    symbol: SymbolFacts,
     next: impl FnOnce() -> Option<NextReloc>,
 ) -> Plan {
     let Howto { class, field } = howto(r_type);
@@ -153,20 +153,20 @@ fn got_slot(
     offset: u64,
     r_type: u32,
     addend: i64,
-    symbol: u32,
+    symbol: SymbolFacts,
     field: Field,
 ) -> Plan {
     let keeps_slot = Plan::GotSlot(field);
-    if !mode.relax || symbol & (flag::IMPORTED | flag::IFUNC) != 0 {
+    if !mode.relax || symbol.has(Bound::IMPORTED | Defined::IFUNC) {
         return keeps_slot;
     }
     let Some(load) = relax::got_load(bytes, offset, r_type, addend) else {
         return keeps_slot;
     };
-    let fixed = symbol & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) != 0;
+    let fixed = symbol.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK);
     // The distance to a number is known only if the place does not move; and zero is near enough to be loaded as such.
     if fixed {
-        return match symbol & flag::UNDEFINED_WEAK != 0 && load.can_be_immediate() {
+        return match symbol.has(Bound::UNDEFINED_WEAK) && load.can_be_immediate() {
             true => Plan::GotToImmediate(load),
             false => keeps_slot,
         };
@@ -185,12 +185,12 @@ fn got_slot(
 fn rare(
     mode: Mode,
     place: (&[u8], u64, u32, i64),
-    symbol: u32,
+    symbol: SymbolFacts,
     (class, field): (Class, Field),
     next: Option<NextReloc>,
 ) -> Plan {
     let (bytes, offset, r_type, addend) = place;
-    let imported = symbol & flag::IMPORTED != 0;
+    let imported = symbol.has(Bound::IMPORTED);
     // An executable has no use for the general models, and a static one no `__tls_get_addr`: `--no-relax` does not
     // concern them.
     let may_relax = !mode.shared;

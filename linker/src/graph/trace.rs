@@ -31,15 +31,25 @@ use crate::input::parts::{Fixup, Piece, Place, PlainMember, Target, Unwind, desc
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state, why_discarded};
 use crate::resolve::resolution::Definitions;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use format_spec::outline::usage;
 use groups::Groups;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// What a symbol must not be for a plain reference to it to need nothing.
-const SPECIAL: u32 =
-    flag::IMPORTED | flag::IFUNC | flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::TLS;
+const SPECIAL: SymbolFacts = SymbolFacts::NONE
+    .and(Bound::IMPORTED.and(Bound::UNDEFINED_WEAK).facts())
+    .and(
+        Defined::IFUNC
+            .and(Defined::ABSOLUTE)
+            .and(Defined::TLS)
+            .facts(),
+    );
+
+/// The facts of what a shared object has.
+const IMPORTED: SymbolFacts = Bound::IMPORTED.facts();
 
 /// Numbers of dynamic relocations that the sections of a file need.
 #[derive(Default)]
@@ -72,8 +82,8 @@ pub struct LocalNeed {
     pub file: FileId,
     /// Its index there.
     pub index: u32,
-    /// [`flag`]s `NEEDS_*`.
-    pub needs: u32,
+    /// What it needs.
+    pub needs: Demand,
 }
 
 /// What the scan found beside the symbols' flags.
@@ -288,7 +298,7 @@ impl Tracer<'_, '_> {
     fn reach_symbol(&self, symbol: SymbolId, queue: &mut Vec<SectionId>) {
         match self.definitions.section(symbol) {
             // What has no section can be a common block, which is collected as sections are.
-            SectionId::NONE if self.gc => self.symbols.add_flags(symbol, flag::REACHED),
+            SectionId::NONE if self.gc => self.symbols.add(symbol, Demand::REACHED),
             section => self.reach(section, queue),
         }
     }
@@ -296,7 +306,7 @@ impl Tracer<'_, '_> {
     /// Makes common blocks that nothing refers to, of what is linked, into what nobody defines.
     fn drop_commons(&self) {
         for common in &self.definitions.commons {
-            if self.symbols.flags(common.symbol) & flag::REACHED == 0 {
+            if !self.symbols.facts(common.symbol).has(Demand::REACHED) {
                 self.symbols.set_key(common.symbol, Key::NONE);
             }
         }
@@ -341,33 +351,39 @@ impl Tracer<'_, '_> {
 
     /// What a symbol that is used so ([`usage`]) must have, `NEEDS_*` flags, if the use is an ordinary one: of what is defined in the
     /// output and nothing special, or of what a shared object has if only calls and slots ask for it. `None` if only the fixup
-    /// itself can tell. `bits` are the symbol's flags.
+    /// itself can tell. `bits` say what is known of the symbol.
     ///
     /// Dynamic relocations for words that hold addresses are not counted here, but by [`Tracer::visit_plain`] and [`Tracer::scan`].
     #[inline(always)]
-    fn ordinary(&self, uses: u8, bits: u32) -> Option<u32> {
+    fn ordinary(&self, uses: u8, bits: SymbolFacts) -> Option<Demand> {
         if uses & usage::ADDRESS_FROM_SLOT != 0 && !self.mode.relax {
             return None;
         }
-        let (from_slot, from_call) = match bits & (SPECIAL | flag::UNDEFINED) {
-            0 => (usage::SLOT, 0),
-            flag::IMPORTED if uses & (usage::DISTANCE | usage::ABSOLUTE) == 0 => {
+        let (from_slot, from_call) = match bits.among(SPECIAL | Bound::UNDEFINED) {
+            SymbolFacts::NONE => (usage::SLOT, 0),
+            IMPORTED if uses & (usage::DISTANCE | usage::ABSOLUTE) == 0 => {
                 (usage::SLOT | usage::ADDRESS_FROM_SLOT, usage::CALL)
             }
             _ => return None,
         };
-        let mut needed = 0;
+        let mut needed = Demand::NONE;
         if uses & from_slot != 0 {
-            needed |= flag::NEEDS_GOT;
+            needed |= Demand::GOT;
         }
         if uses & from_call != 0 {
-            needed |= flag::NEEDS_PLT;
+            needed |= Demand::PLT;
         }
         Some(needed)
     }
 
     /// Whether an outline would have led to the same flags as the fixup itself did.
-    fn is_as_outlined(&self, bytes: &[u8], fixup: &Fixup, bits: u32, needed: u32) -> bool {
+    fn is_as_outlined(
+        &self,
+        bytes: &[u8],
+        fixup: &Fixup,
+        bits: SymbolFacts,
+        needed: Demand,
+    ) -> bool {
         let uses = fixup_use(bytes, fixup.offset, fixup.r_type, fixup.addend);
         let uses = uses.filter(|uses| *uses != 0 && uses & usage::ABSOLUTE == 0);
         let ordinary = uses.and_then(|uses| self.ordinary(uses, bits));
@@ -411,7 +427,7 @@ impl Tracer<'_, '_> {
                 continue;
             }
             if n < first_global {
-                let Some(needed) = self.ordinary(*uses, 0) else {
+                let Some(needed) = self.ordinary(*uses, SymbolFacts::NONE) else {
                     return false;
                 };
                 let place = object
@@ -426,7 +442,7 @@ impl Tracer<'_, '_> {
                     }
                     _ => return false,
                 }
-                if needed != 0 {
+                if !needed.is_empty() {
                     found.locals.push(LocalNeed {
                         file,
                         index: n,
@@ -439,11 +455,11 @@ impl Tracer<'_, '_> {
             if symbol == SymbolId::NONE || n >= symbol_count {
                 return false;
             }
-            let Some(needed) = self.ordinary(*uses, self.symbols.flags(symbol)) else {
+            let Some(needed) = self.ordinary(*uses, self.symbols.facts(symbol)) else {
                 return false;
             };
-            if needed != 0 {
-                self.symbols.add_flags(symbol, needed);
+            if !needed.is_empty() {
+                self.symbols.add(symbol, needed);
             }
             self.reach_symbol(symbol, &mut found.queue);
         }
@@ -513,7 +529,8 @@ impl Tracer<'_, '_> {
             {
                 let symbol = self.symbols.at(slot_base, first_global, n);
                 if symbol != SymbolId::NONE
-                    && self.ordinary(usage::DISTANCE, self.symbols.flags(symbol)) == Some(0)
+                    && self.ordinary(usage::DISTANCE, self.symbols.facts(symbol))
+                        == Some(Demand::NONE)
                 {
                     self.reach_symbol(symbol, &mut found.queue);
                     return;
@@ -526,7 +543,7 @@ impl Tracer<'_, '_> {
                 Some(symbol) => self.reach_symbol(symbol, &mut found.queue),
                 None => self.reach(reached, &mut found.queue),
             }
-            if bits & flag::UNDEFINED != 0
+            if bits.has(Bound::UNDEFINED)
                 && let Some(symbol) = symbol
             {
                 found.undefined.push(UndefinedReference {
@@ -536,7 +553,7 @@ impl Tracer<'_, '_> {
                     r_type: fixup.r_type,
                 });
                 // Where that is no error the dynamic linker may look for it.
-                if bits & flag::IMPORTED == 0 {
+                if !bits.has(Bound::IMPORTED) {
                     return;
                 }
             }
@@ -557,7 +574,7 @@ impl Tracer<'_, '_> {
             );
             skip = plan.takes_next();
             // Most fixups need nothing.
-            let simple = bits & SPECIAL == 0;
+            let simple = !bits.has(SPECIAL);
             match plan {
                 Plan::PcRelative(_) | Plan::Plt(_) | Plan::None | Plan::GotToPc(_) if simple => {}
                 Plan::Absolute(Field::Word64) if simple => {
@@ -575,7 +592,7 @@ impl Tracer<'_, '_> {
                 }
                 _ => {
                     let want = self.want(id, &fixup, symbol, bits, plan, needs);
-                    debug_assert!(self.is_as_outlined(bytes, &fixup, bits, want.flags));
+                    debug_assert!(self.is_as_outlined(bytes, &fixup, bits, want.needs));
                     if self.report_relative && want.relative != 0 {
                         found.relative.push((id, fixup.offset, symbol));
                     }
@@ -586,13 +603,13 @@ impl Tracer<'_, '_> {
                     }
                     symbolic += want.symbolic;
                     irelative += want.irelative;
-                    if want.flags != 0 {
+                    if !want.needs.is_empty() {
                         match (symbol, fixup.target) {
-                            (Some(symbol), _) => self.symbols.add_flags(symbol, want.flags),
+                            (Some(symbol), _) => self.symbols.add(symbol, want.needs),
                             (None, Target::Symbol(index)) => found.locals.push(LocalNeed {
                                 file,
                                 index,
-                                needs: want.flags,
+                                needs: want.needs,
                             }),
                             (None, Target::Section(_) | Target::Piece(_)) => {
                                 self.complain(
@@ -632,7 +649,7 @@ impl Tracer<'_, '_> {
         section: SectionRef,
         slot_base: u32,
         fixup: &Fixup,
-    ) -> Option<(Option<SymbolId>, u32, SectionId)> {
+    ) -> Option<(Option<SymbolId>, SymbolFacts, SectionId)> {
         let SectionRef { file, object, .. } = section;
         let first_global = object.first_global();
         let (bits, reached) = match object.referent(fixup.target) {
@@ -643,7 +660,7 @@ impl Tracer<'_, '_> {
                     return None;
                 }
                 let (bits, reached) =
-                    (self.symbols.flags(symbol), self.definitions.section(symbol));
+                    (self.symbols.facts(symbol), self.definitions.section(symbol));
                 return Some((Some(symbol), bits, reached));
             }
             Referent::Place {
@@ -652,7 +669,7 @@ impl Tracer<'_, '_> {
                 ..
             } => {
                 let reached = self.local_section(section.id, file, fixup, number)?;
-                (flag::of_kind(kind), reached)
+                (Defined::of_kind(kind).facts(), reached)
             }
             Referent::Piece(piece) => {
                 let member = object.member_of(section.number);
@@ -664,13 +681,14 @@ impl Tracer<'_, '_> {
                     );
                     return None;
                 }
-                (0, SectionId::NONE)
+                (SymbolFacts::NONE, SectionId::NONE)
             }
-            Referent::Absolute { kind, .. } => {
-                (flag::of_kind(kind) | flag::ABSOLUTE, SectionId::NONE)
-            }
+            Referent::Absolute { kind, .. } => (
+                (Defined::of_kind(kind) | Defined::ABSOLUTE).facts(),
+                SectionId::NONE,
+            ),
             // The address is the addend.
-            Referent::Null => (flag::ABSOLUTE, SectionId::NONE),
+            Referent::Null => (Defined::ABSOLUTE.facts(), SectionId::NONE),
             Referent::Missing(why) => {
                 self.complain(section.id, fixup, format_args!("{why}"));
                 return None;
@@ -802,13 +820,12 @@ impl Tracer<'_, '_> {
         id: SectionId,
         fixup: &Fixup,
         symbol: Option<SymbolId>,
-        bits: u32,
+        bits: SymbolFacts,
         plan: Plan,
         needs: &Needs,
     ) -> Want {
         let mut want = Want::default();
-        let is = |mask: u32| bits & mask != 0;
-        let imported = is(flag::IMPORTED);
+        let imported = bits.has(Bound::IMPORTED);
         match plan {
             Plan::None
             | Plan::GotToPc(_)
@@ -821,11 +838,11 @@ impl Tracer<'_, '_> {
             // Somebody else's variable may have grown since.
             Plan::Size(_) => {
                 if imported
-                    && !is(flag::UNDEFINED_WEAK)
+                    && !bits.has(Bound::UNDEFINED_WEAK)
                     && self.sections.state(id) & state::ALLOC != 0
                 {
                     want.symbolic = 1;
-                    want.flags |= flag::NEEDS_DYNSYM;
+                    want.needs |= Demand::DYNSYM;
                     self.check_writable(id, fixup, symbol, needs);
                 }
             }
@@ -834,7 +851,7 @@ impl Tracer<'_, '_> {
                 let elsewhere = symbol.is_some_and(|symbol| !self.is_here(symbol));
                 if imported
                     && elsewhere
-                    && !is(flag::UNDEFINED_WEAK)
+                    && !bits.has(Bound::UNDEFINED_WEAK)
                     && self.sections.state(id) & state::ALLOC != 0
                 {
                     self.complain(
@@ -848,18 +865,19 @@ impl Tracer<'_, '_> {
                 }
             }
             // What may be missing is nothing to a program that stays where it is linked.
-            Plan::Absolute(_) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {}
+            Plan::Absolute(_) if bits.has(Bound::UNDEFINED_WEAK) && !self.mode.pic => {}
             Plan::Absolute(Field::Word64) => {
                 self.want_word(id, fixup, symbol, bits, needs, &mut want)
             }
             Plan::Absolute(_) => {
-                let known = is(flag::ABSOLUTE) || is(flag::UNDEFINED_WEAK) && !imported;
+                let known =
+                    bits.has(Defined::ABSOLUTE) || bits.has(Bound::UNDEFINED_WEAK) && !imported;
                 if self.mode.pic && !known {
                     self.needs_pic(id, fixup, symbol);
                 } else if imported {
-                    want.flags |= self.direct(id, fixup, symbol, bits);
-                } else if is(flag::IFUNC) {
-                    want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
+                    want.needs |= self.direct(id, fixup, symbol, bits);
+                } else if bits.has(Defined::IFUNC) {
+                    want.needs |= Demand::PLT | Demand::CANONICAL_PLT;
                 }
             }
             Plan::PcRelative(_) | Plan::GotRelative(_) => {
@@ -868,18 +886,16 @@ impl Tracer<'_, '_> {
                 }
                 // Nothing takes the place of a hidden weak symbol, and how far address zero is only the loader knows.
                 let nowhere =
-                    is(flag::UNDEFINED_WEAK) && self.sections.state(id) & state::WRITE == 0;
+                    bits.has(Bound::UNDEFINED_WEAK) && self.sections.state(id) & state::WRITE == 0;
                 if self.mode.shared && (imported || nowhere) {
                     self.needs_pic(id, fixup, symbol);
                 } else if imported {
-                    want.flags |= self.direct(id, fixup, symbol, bits);
-                } else if is(flag::IFUNC) {
-                    want.flags |= flag::NEEDS_PLT
-                        | if self.mode.pic {
-                            0
-                        } else {
-                            flag::CANONICAL_PLT
-                        };
+                    want.needs |= self.direct(id, fixup, symbol, bits);
+                } else if bits.has(Defined::IFUNC) {
+                    want.needs |= match self.mode.pic {
+                        true => Demand::PLT,
+                        false => Demand::PLT | Demand::CANONICAL_PLT,
+                    };
                 } else {
                     self.check_distance(id, fixup, symbol, bits);
                 }
@@ -888,8 +904,8 @@ impl Tracer<'_, '_> {
                 if matches!(plan, Plan::PltGot(_)) {
                     needs.got_base.store(true, Relaxed);
                 }
-                if imported || is(flag::IFUNC) {
-                    want.flags |= flag::NEEDS_PLT;
+                if imported || bits.has(Defined::IFUNC) {
+                    want.needs |= Demand::PLT;
                 } else {
                     self.check_distance(id, fixup, symbol, bits);
                 }
@@ -900,12 +916,12 @@ impl Tracer<'_, '_> {
                     matches!(plan, Plan::GotOffset(_)) || needs.got_base.load(Relaxed),
                     Relaxed,
                 );
-                want.flags |= flag::NEEDS_GOT;
+                want.needs |= Demand::GOT;
             }
-            Plan::TlsPair(_) => want.flags |= flag::NEEDS_TLSGD,
+            Plan::TlsPair(_) => want.needs |= Demand::TLSGD,
             Plan::TlsModule(_) => needs.tls_module.store(true, Relaxed),
             Plan::TlsPairToInitial(_) | Plan::TlsSlot(_) | Plan::DescriptorToInitial(_) => {
-                want.flags |= flag::NEEDS_TPOFF;
+                want.needs |= Demand::TPOFF;
                 if self.mode.shared {
                     needs.static_tls.store(true, Relaxed);
                 }
@@ -913,7 +929,7 @@ impl Tracer<'_, '_> {
             Plan::TlsOffset(_) => {
                 if self.mode.shared {
                     self.needs_pic(id, fixup, symbol);
-                } else if imported && !is(flag::UNDEFINED_WEAK) {
+                } else if imported && !bits.has(Bound::UNDEFINED_WEAK) {
                     self.complain(
                         id,
                         fixup,
@@ -924,7 +940,7 @@ impl Tracer<'_, '_> {
                     );
                 }
             }
-            Plan::TlsDescriptor(_) => want.flags |= flag::NEEDS_TLSDESC,
+            Plan::TlsDescriptor(_) => want.needs |= Demand::TLSDESC,
             Plan::Impossible(why) => self.complain(id, fixup, format_args!("{why}")),
         }
         self.check_kind(id, fixup, symbol, bits, plan);
@@ -937,12 +953,11 @@ impl Tracer<'_, '_> {
         id: SectionId,
         fixup: &Fixup,
         symbol: Option<SymbolId>,
-        bits: u32,
+        bits: SymbolFacts,
         needs: &Needs,
         want: &mut Want,
     ) {
-        let is = |mask: u32| bits & mask != 0;
-        if is(flag::IMPORTED) {
+        if bits.has(Bound::IMPORTED) {
             let writable = self.sections.state(id) & state::WRITE != 0;
             // Without copies, a word in a section that is only read can still be filled in before that.
             let patched = !self.allow_copies
@@ -950,22 +965,22 @@ impl Tracer<'_, '_> {
                 && !symbol.is_some_and(|id| self.is_function(self.symbols.key(id), bits));
             if self.mode.pic || writable || patched {
                 want.symbolic = 1;
-                want.flags |= flag::NEEDS_DYNSYM;
+                want.needs |= Demand::DYNSYM;
                 self.check_writable(id, fixup, symbol, needs);
             } else {
-                want.flags |= self.direct(id, fixup, symbol, bits);
+                want.needs |= self.direct(id, fixup, symbol, bits);
             }
-        } else if is(flag::IFUNC) {
+        } else if bits.has(Defined::IFUNC) {
             if !self.mode.pic {
-                want.flags |= flag::NEEDS_PLT | flag::CANONICAL_PLT;
-            } else if is(flag::CANONICAL_PLT) {
+                want.needs |= Demand::PLT | Demand::CANONICAL_PLT;
+            } else if bits.has(Demand::CANONICAL_PLT) {
                 want.relative = 1;
                 self.check_writable(id, fixup, symbol, needs);
             } else {
                 want.irelative = 1;
                 self.check_writable(id, fixup, symbol, needs);
             }
-        } else if self.mode.pic && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK) {
+        } else if self.mode.pic && !bits.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK) {
             want.relative = 1;
             self.check_writable(id, fixup, symbol, needs);
         }
@@ -977,18 +992,18 @@ impl Tracer<'_, '_> {
         id: SectionId,
         fixup: &Fixup,
         symbol: Option<SymbolId>,
-        bits: u32,
+        bits: SymbolFacts,
         plan: Plan,
     ) {
-        let is = |mask: u32| bits & mask != 0;
         let tls = reloc::howto(fixup.r_type).class.is_tls();
         let wrong = match tls {
             true => {
-                !is(flag::TLS | flag::IMPORTED | flag::UNDEFINED_WEAK)
+                !bits.has(Defined::TLS | Bound::IMPORTED | Bound::UNDEFINED_WEAK)
                     && !self.is_tls_section_symbol(id, fixup)
             }
             false => {
-                is(flag::TLS) && !matches!(plan, Plan::Size(_) | Plan::None | Plan::Impossible(_))
+                bits.has(Defined::TLS)
+                    && !matches!(plan, Plan::Size(_) | Plan::None | Plan::Impossible(_))
             }
         };
         if wrong {
@@ -1032,12 +1047,18 @@ impl Tracer<'_, '_> {
 
     /// Reports a reference by distance to what does not move with an output that does. What a script or `--defsym` makes
     /// a number may be meant as a place from the output's beginning.
-    fn check_distance(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) {
+    fn check_distance(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        bits: SymbolFacts,
+    ) {
         let scripted = symbol.is_some_and(|id| {
             let key = self.symbols.key(id);
             key.rank() == rank::LINKER || key == Key::MADE_BEFORE
         });
-        if bits & flag::ABSOLUTE != 0
+        if bits.has(Defined::ABSOLUTE)
             && self.mode.pic
             && !scripted
             && fixup.target != Target::Symbol(0)
@@ -1055,15 +1076,23 @@ impl Tracer<'_, '_> {
 
     /// A symbol of a shared object is used as if it were in the executable: data is copied there, a function
     /// gets its PLT entry as address.
-    fn direct(&self, id: SectionId, fixup: &Fixup, symbol: Option<SymbolId>, bits: u32) -> u32 {
-        let Some(symbol) = symbol else { return 0 };
+    fn direct(
+        &self,
+        id: SectionId,
+        fixup: &Fixup,
+        symbol: Option<SymbolId>,
+        bits: SymbolFacts,
+    ) -> Demand {
+        let Some(symbol) = symbol else {
+            return Demand::NONE;
+        };
         let key = self.symbols.key(symbol);
         if key.rank() != rank::SHARED {
             // Undefined and weak, or ignored: the address is zero, and how far that is from here only the loader knows.
             if self.mode.pic {
                 self.needs_pic(id, fixup, Some(symbol));
             }
-            return 0;
+            return Demand::NONE;
         }
         let shared = self.files.get(key.file());
         let object = shared.shared();
@@ -1080,10 +1109,10 @@ impl Tracer<'_, '_> {
                     ),
                 );
             }
-            return flag::NEEDS_PLT | flag::CANONICAL_PLT;
+            return Demand::PLT | Demand::CANONICAL_PLT;
         }
-        if bits & flag::TLS != 0 {
-            return 0;
+        if bits.has(Defined::TLS) {
+            return Demand::NONE;
         }
         if is_protected && !self.allow_protected_copies {
             self.complain(
@@ -1115,12 +1144,12 @@ impl Tracer<'_, '_> {
                 ),
             );
         }
-        flag::NEEDS_COPY
+        Demand::COPY
     }
 
     /// What has neither type nor size, as labels of assembly, is taken for a function if it lies in code.
-    fn is_function(&self, key: Key, bits: u32) -> bool {
-        if bits & flag::FUNCTION != 0 {
+    fn is_function(&self, key: Key, bits: SymbolFacts) -> bool {
+        if bits.has(Defined::FUNCTION) {
             return true;
         }
         let shared = self.files.definer(key).and_then(File::shared);
@@ -1151,7 +1180,7 @@ impl Tracer<'_, '_> {
 
 #[derive(Default)]
 struct Want {
-    flags: u32,
+    needs: Demand,
     relative: u32,
     symbolic: u32,
     irelative: u32,

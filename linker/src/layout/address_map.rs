@@ -18,7 +18,8 @@ use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::linker_symbols::{LinkerSymbols, Meaning};
 use crate::resolve::output_sections::{OutputSection, Outputs, Std};
 use crate::resolve::resolution::Definitions;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Defined, Demand, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use store::prefetch::prefetch;
@@ -114,8 +115,8 @@ impl Starts {
 pub struct SymbolValue {
     /// Its address.
     pub address: u64,
-    /// Its [`flag`]s.
-    pub flags: u32,
+    /// What is known of it.
+    pub facts: SymbolFacts,
     /// The slot with its address, in words from the start of `.got`, or [`NONE`].
     pub got: u32,
 }
@@ -157,7 +158,7 @@ pub fn section_offset(
         ))
     };
     if key.rank() == rank::COMMON {
-        let tls = located.symbols.flags(id) & flag::TLS != 0;
+        let tls = located.symbols.facts(id).has(Defined::TLS);
         return of_part(located.definitions.common_part(id, tls), value);
     }
     let section = located.definitions.section(id);
@@ -200,7 +201,7 @@ fn place_in_frames(frame_offsets: &[u64], file: FileId, value: u64) -> Option<u6
 impl Places<'_, '_> {
     /// The part with the common block of a symbol.
     pub fn common_part(&self, id: SymbolId) -> PartId {
-        let tls = self.symbols.flags(id) & flag::TLS != 0;
+        let tls = self.symbols.facts(id).has(Defined::TLS);
         self.definitions.common_part(id, tls)
     }
 
@@ -446,11 +447,11 @@ impl Places<'_, '_> {
             })
             .collect();
         let value = |id| {
-            let flags = self.symbols.flags(id);
+            let facts = self.symbols.facts(id);
             let slots = self.got.of_global(id);
-            let address = if flags & flag::NEEDS_COPY != 0 {
+            let address = if facts.has(Demand::COPY) {
                 copies.get(&id).copied().unwrap_or(0)
-            } else if flags & flag::CANONICAL_PLT != 0 {
+            } else if facts.has(Demand::CANONICAL_PLT) {
                 let entry = slots.and_then(|slots| self.plt_entry(slots));
                 entry.unwrap_or(0)
             } else {
@@ -458,7 +459,7 @@ impl Places<'_, '_> {
             };
             SymbolValue {
                 address,
-                flags,
+                facts,
                 got: slots.map_or(NONE, |slots| slots.got),
             }
         };

@@ -14,7 +14,8 @@ use crate::layout::got::Got;
 use crate::layout::relr;
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::room::Room;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Demand, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::symbol_versions::{Versioning, output_name};
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -97,9 +98,9 @@ impl<'a> Dynamic<'a> {
         let mut chosen: Vec<SymbolId> = symbols
             .ids()
             .filter(|id| {
-                let bits = symbols.flags(*id);
-                bits & flag::EXPORTED != 0
-                    || bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0
+                let bits = symbols.facts(*id);
+                bits.has(Bound::EXPORTED)
+                    || bits.has(Bound::IMPORTED) && bits.has(Demand::OF_DYNAMIC_LINKER)
             })
             .collect();
         let used = used(files, symbols, args.gc_sections);
@@ -137,14 +138,14 @@ impl<'a> Dynamic<'a> {
         }
         let (mut imported, mut defined) = (Vec::new(), Vec::new());
         for id in chosen {
-            let bits = symbols.flags(id);
+            let bits = symbols.facts(id);
             let key = symbols.key(id);
             let full = symbols.name(id);
             let name = full.split(|b| *b == b'@').next().unwrap_or(full);
             // A canonical PLT entry is the function's address for everyone, who must find it here.
             let here = key.in_object()
                 || key.rank() == rank::LINKER
-                || bits & (flag::NEEDS_COPY | flag::CANONICAL_PLT) != 0;
+                || bits.has(Demand::COPY | Demand::CANONICAL_PLT);
             let version = match key.rank() {
                 // The dynamic linker looks for versions in what is needed, and gives up if it is not there: a weak
                 // reference does not make a shared object needed, and then its version is nobody's.
@@ -510,10 +511,10 @@ pub fn used(files: &Files, symbols: &SymbolTable, traced: bool) -> Vec<bool> {
         .collect();
     symbols.ids().for_each(|id| {
         let key = symbols.key(id);
-        let bits = symbols.flags(id);
+        let bits = symbols.facts(id);
         if key.rank() == rank::SHARED
-            && bits & flag::REFERENCED_STRONGLY != 0
-            && (!traced || bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0)
+            && bits.has(Referred::STRONGLY)
+            && (!traced || bits.has(Demand::OF_DYNAMIC_LINKER))
         {
             used[key.file().index()].store(true, Relaxed);
         }

@@ -11,7 +11,8 @@ use crate::graph::relocation_action::Mode;
 use crate::graph::trace::Needs;
 use crate::input::file::Files;
 use crate::resolve::output_sections::subpart;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::ops::Deref;
@@ -50,8 +51,8 @@ impl Deref for Entry {
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Slots {
-    /// The symbol's [`flag`]s.
-    pub flags: u32,
+    /// What is known of the symbol.
+    pub facts: SymbolFacts,
     /// Slot with the address.
     pub got: u32,
     /// Slot through which the symbol's direct PLT entry jumps.
@@ -161,12 +162,12 @@ pub enum SlotRelocation {
 }
 
 /// How the slot with a symbol's address is filled in.
-pub fn slot_relocation(mode: Mode, flags: u32) -> SlotRelocation {
-    if flags & flag::IMPORTED != 0 {
+pub fn slot_relocation(mode: Mode, facts: SymbolFacts) -> SlotRelocation {
+    if facts.has(Bound::IMPORTED) {
         SlotRelocation::Symbolic
-    } else if flags & flag::IFUNC != 0 && flags & flag::CANONICAL_PLT == 0 {
+    } else if facts.has(Defined::IFUNC) && !facts.has(Demand::CANONICAL_PLT) {
         SlotRelocation::Irelative
-    } else if mode.pic && flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0 {
+    } else if mode.pic && !facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK) {
         SlotRelocation::Relative
     } else {
         SlotRelocation::None
@@ -178,7 +179,7 @@ impl Got {
     pub fn allocate(files: &Files, symbols: &SymbolTable, needs: &Needs, mode: Mode) -> Got {
         let wanting: Vec<SymbolId> = symbols
             .ids()
-            .filter(|id| symbols.flags(*id) & flag::NEEDS != 0)
+            .filter(|id| symbols.facts(*id).has(Demand::ENTRY))
             .collect();
         let mut got = Got {
             entries: Vec::with_capacity(wanting.len() + needs.locals.len()),
@@ -197,28 +198,28 @@ impl Got {
             got.by_symbol = vec![NONE; symbols.id_limit()];
         }
         for id in wanting {
-            let mut flags = symbols.flags(id);
-            if flags & flag::NEEDS_COPY != 0 {
+            let mut facts = symbols.facts(id);
+            if facts.has(Demand::COPY) {
                 got.copy(files, symbols, id);
-                flags = symbols.flags(id);
+                facts = symbols.facts(id);
             }
             got.by_symbol[id.index()] = got.entries.len() as u32;
-            got.add(Owner::Global(id), flags, mode);
+            got.add(Owner::Global(id), facts, mode);
         }
         for need in &needs.locals {
             let object = files.object(need.file);
             let symbol = object.symbol(need.index);
             let kind = symbol.map_or(0, |symbol| symbol.kind());
-            let mut flags = need.needs;
+            let mut facts = need.needs.facts();
             if kind == crate::elf::c::STT_GNU_IFUNC {
-                flags |= flag::IFUNC;
+                facts |= Defined::IFUNC;
             }
             if symbol.is_some_and(|symbol| symbol.place == crate::input::parts::Place::Absolute) {
-                flags |= flag::ABSOLUTE;
+                facts |= Defined::ABSOLUTE;
             }
             got.by_local
                 .insert((need.file, need.index), got.entries.len() as u32);
-            got.add(Owner::Local(need.file, need.index), flags, mode);
+            got.add(Owner::Local(need.file, need.index), facts, mode);
         }
         if needs.tls_module.load(Relaxed) {
             got.module = got.words;
@@ -291,11 +292,11 @@ impl Got {
         self.words - words
     }
 
-    fn add(&mut self, owner: Owner, flags: u32, mode: Mode) {
+    fn add(&mut self, owner: Owner, facts: SymbolFacts, mode: Mode) {
         let index = self.entries.len() as u32;
-        let imported = flags & flag::IMPORTED != 0;
+        let imported = facts.has(Bound::IMPORTED);
         let mut slots = Slots {
-            flags,
+            facts,
             got: NONE,
             jump: NONE,
             tpoff: NONE,
@@ -304,9 +305,9 @@ impl Got {
             lazy: NONE,
             direct: NONE,
         };
-        if flags & flag::NEEDS_GOT != 0 {
+        if facts.has(Demand::GOT) {
             slots.got = self.take(1);
-            match slot_relocation(mode, flags) {
+            match slot_relocation(mode, facts) {
                 SlotRelocation::None => {}
                 SlotRelocation::Relative if mode.pack => self.counts.packed += 1,
                 SlotRelocation::Relative => self.counts.relative += 1,
@@ -314,13 +315,13 @@ impl Got {
                 SlotRelocation::Irelative => self.counts.irelative += 1,
             }
         }
-        if flags & flag::NEEDS_PLT != 0 {
-            if imported && (slots.got == NONE || flags & flag::CANONICAL_PLT != 0) {
+        if facts.has(Demand::PLT) {
+            if imported && (slots.got == NONE || facts.has(Demand::CANONICAL_PLT)) {
                 slots.lazy = self.lazy.len() as u32;
                 self.lazy.push(index);
             } else {
                 // A canonical entry of an IFUNC cannot jump through the slot that holds its own address.
-                slots.jump = if slots.got != NONE && flags & flag::CANONICAL_PLT == 0 {
+                slots.jump = if slots.got != NONE && !facts.has(Demand::CANONICAL_PLT) {
                     slots.got
                 } else {
                     self.counts.irelative += 1;
@@ -330,15 +331,15 @@ impl Got {
                 self.direct.push(index);
             }
         }
-        if flags & flag::NEEDS_TPOFF != 0 {
+        if facts.has(Demand::TPOFF) {
             slots.tpoff = self.take(1);
             self.counts.symbolic += u32::from(imported || mode.shared);
         }
-        if flags & flag::NEEDS_TLSGD != 0 {
+        if facts.has(Demand::TLSGD) {
             slots.tls_pair = self.take(2);
             self.counts.symbolic += if imported { 2 } else { u32::from(mode.shared) };
         }
-        if flags & flag::NEEDS_TLSDESC != 0 {
+        if facts.has(Demand::TLSDESC) {
             slots.descriptor = self.take(2);
             self.counts.symbolic += 1;
         }
@@ -389,10 +390,8 @@ impl Got {
                 && symbols.key(other).file() == key.file()
                 && symbols.key(other).rank() == rank::SHARED
             {
-                symbols.add_flags(
-                    other,
-                    flag::NEEDS_COPY | flag::IMPORTED | flag::NEEDS_DYNSYM,
-                );
+                symbols.add(other, Bound::IMPORTED);
+                symbols.add(other, Demand::COPY | Demand::DYNSYM);
                 self.copies.push(Copied {
                     symbol: other,
                     read_only,

@@ -129,7 +129,7 @@ fn slots(got: &Got, mode: Mode) -> impl Iterator<Item = u64> {
     got.entries
         .iter()
         .filter(move |entry| {
-            entry.got != NONE && slot_relocation(mode, entry.flags) == SlotRelocation::Relative
+            entry.got != NONE && slot_relocation(mode, entry.facts) == SlotRelocation::Relative
         })
         .map(|entry| 8 * u64::from(entry.got))
 }

@@ -21,7 +21,8 @@ use crate::resolve::local_suffixes::Numbering;
 use crate::resolve::output_sections::{OutputSection, Outputs, Std, subpart};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::Room;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, Referred, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 
 /// What a file contributes.
@@ -180,13 +181,15 @@ impl<'a> Chooser<'_, 'a> {
     }
 
     fn is_other(&self, id: SymbolId) -> bool {
-        let bits = self.symbols.flags(id);
+        let bits = self.symbols.facts(id);
         match self.symbols.key(id).rank() {
-            rank::LINKER => bits & flag::REFERENCED != 0 && self.is_retained(self.symbols.name(id)),
+            rank::LINKER => {
+                bits.has(Referred::BY_OBJECT) && self.is_retained(self.symbols.name(id))
+            }
             rank::SHARED | rank::NONE => {
-                (bits & flag::IMPORTED != 0 && bits & (flag::NEEDS | flag::NEEDS_DYNSYM) != 0)
+                (bits.has(Bound::IMPORTED) && bits.has(Demand::OF_DYNAMIC_LINKER))
                     // Relocations that are kept name it.
-                    || (self.args.emit_relocs && bits & flag::REFERENCED != 0)
+                    || (self.args.emit_relocs && bits.has(Referred::BY_OBJECT))
             }
             _ => false,
         }
@@ -242,9 +245,7 @@ impl<'a> Chooser<'_, 'a> {
             {
                 continue;
             }
-            let hidden = self.symbols.flags(name)
-                & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL)
-                != 0;
+            let hidden = self.symbols.facts(name).has(NOT_VISIBLE);
             // The table has the name at hand, but for its version.
             let name = match self.symbols.has_versions() {
                 false => self.symbols.name(name),
@@ -337,13 +338,13 @@ pub fn write_file<'a>(
         }
         names[at] = 0;
         at += 1;
-        let mut bits = 0;
+        let mut bits = SymbolFacts::NONE;
         let value = if index < object.first_global() {
             places.local(id, object, index).unwrap_or(0)
         } else {
             let name = chooser.symbols.of(file, index);
-            bits = chooser.symbols.flags(name);
-            if bits & flag::IFUNC != 0 {
+            bits = chooser.symbols.facts(name);
+            if bits.has(Defined::IFUNC) {
                 places.definition(name)
             } else {
                 values[name.index()].address
@@ -354,10 +355,10 @@ pub fn write_file<'a>(
             sym.st_info = symbol.info & 15;
         }
         // Any file may have said so.
-        if bits & flag::NOT_DEFAULT != 0 {
+        if bits.has(Referred::NOT_DEFAULT) {
             sym.st_other = match bits {
-                _ if bits & flag::INTERNAL != 0 => c::STV_INTERNAL,
-                _ if bits & flag::HIDDEN != 0 => c::STV_HIDDEN,
+                _ if bits.has(Referred::INTERNAL) => c::STV_INTERNAL,
+                _ if bits.has(Referred::HIDDEN) => c::STV_HIDDEN,
                 _ => c::STV_PROTECTED,
             };
         }
@@ -472,10 +473,14 @@ fn header_of(places: &Places, id: SectionId) -> SectionIndex {
     }
 }
 
+/// What is known of symbols that are not visible outside of the output.
+const NOT_VISIBLE: SymbolFacts = Referred::NOT_EXPORTED
+    .facts()
+    .and(Bound::FORCED_LOCAL.facts());
+
 /// A symbol of the linker that is not visible outside of the output.
 fn is_local(symbols: &SymbolTable, id: SymbolId) -> bool {
-    symbols.key(id).rank() == rank::LINKER
-        && symbols.flags(id) & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0
+    symbols.key(id).rank() == rank::LINKER && symbols.facts(id).has(NOT_VISIBLE)
 }
 
 /// The last section before an address, or the first section.
@@ -524,7 +529,7 @@ pub fn external_symbol(
 ) -> (Sym, SectionIndex) {
     let mut section = SectionIndex::UNDEFINED;
     let key = places.symbols.key(id);
-    let bits = places.symbols.flags(id);
+    let bits = places.symbols.facts(id);
     let mut sym = Sym {
         st_name: 0,
         st_info: c::STB_GLOBAL << 4,
@@ -547,7 +552,7 @@ pub fn external_symbol(
                     theirs.kind()
                 };
                 sym.st_info = (c::STB_GLOBAL << 4) | kind;
-                if bits & flag::NEEDS_COPY != 0 {
+                if bits.has(Demand::COPY) {
                     let copy = places.got.copy_of(id);
                     let part = copy.map_or(subpart::COPIES, |(part, _)| part);
                     section = header_of_part(places.outputs, part);
@@ -557,13 +562,13 @@ pub fn external_symbol(
                     if theirs.binding() == c::STB_WEAK {
                         sym.st_info = (c::STB_WEAK << 4) | kind;
                     }
-                } else if bits & flag::CANONICAL_PLT != 0 {
+                } else if bits.has(Demand::CANONICAL_PLT) {
                     // Undefined with a value: the address that everyone shall take.
                     sym.st_value = values[id.index()].address;
                 }
             }
-            if bits & flag::REFERENCED_STRONGLY == 0
-                && bits & flag::REFERENCED != 0
+            if !bits.has(Referred::STRONGLY)
+                && bits.has(Referred::BY_OBJECT)
                 && section == SectionIndex::UNDEFINED
             {
                 sym.st_info = (c::STB_WEAK << 4) | (sym.st_info & 15);
@@ -572,11 +577,11 @@ pub fn external_symbol(
         rank::LINKER => {
             sym.st_value = values[id.index()].address;
             section = SectionIndex::ABSOLUTE;
-            if bits & flag::TLS != 0 {
+            if bits.has(Defined::TLS) {
                 let start = places.segments.tls.map_or(0, |tls| tls.start);
                 sym.st_info |= c::STT_TLS;
                 sym.st_value = sym.st_value.wrapping_sub(start);
-            } else if bits & flag::FUNCTION != 0 {
+            } else if bits.has(Defined::FUNCTION) {
                 sym.st_info |= c::STT_FUNC;
             } else if is_alias_of_data(places, key) {
                 sym.st_info |= c::STT_OBJECT;
@@ -585,7 +590,7 @@ pub fn external_symbol(
             let assigned = assigned.map(|output| places.outputs.sections[output.index()].header);
             if let Some(header) = assigned.filter(|header| *header != 0) {
                 section = SectionIndex::of_header(header);
-            } else if bits & flag::ABSOLUTE == 0 {
+            } else if !bits.has(Defined::ABSOLUTE) {
                 let at = values[id.index()].address;
                 let inside = |s: &&OutputSection| s.address <= at && at <= s.address + s.size;
                 // Thread-local data without bytes has no addresses of its own.
@@ -624,20 +629,20 @@ pub fn external_symbol(
             if is_local(places.symbols, id) {
                 sym.st_info &= 15;
             }
-            if bits & flag::INTERNAL != 0 {
+            if bits.has(Referred::INTERNAL) {
                 sym.st_other = c::STV_INTERNAL;
-            } else if bits & flag::HIDDEN != 0 {
+            } else if bits.has(Referred::HIDDEN) {
                 sym.st_other = c::STV_HIDDEN;
-            } else if bits & flag::PROTECTED != 0 {
+            } else if bits.has(Referred::PROTECTED) {
                 sym.st_other = c::STV_PROTECTED;
             }
         }
         _ => {
-            if bits & flag::UNDEFINED_WEAK != 0 && bits & flag::REFERENCED_STRONGLY == 0 {
+            if bits.has(Bound::UNDEFINED_WEAK) && !bits.has(Referred::STRONGLY) {
                 sym.st_info = c::STB_WEAK << 4;
             }
             // Nobody has said what it is but those who ask for it.
-            if bits & (flag::NEEDS_TLSGD | flag::NEEDS_TPOFF | flag::NEEDS_TLSDESC) != 0 {
+            if bits.has(Demand::TLSGD | Demand::TPOFF | Demand::TLSDESC) {
                 sym.st_info |= c::STT_TLS;
             }
         }
@@ -665,7 +670,7 @@ pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> 
     let key = places.symbols.key(id);
     let object: &Object = places.files.definer(key)?.object()?;
     let symbol = object.symbol(key.index())?;
-    let bits = places.symbols.flags(id);
+    let bits = places.symbols.facts(id);
     let section = places.definitions.section(id);
     let mut kind = symbol.kind();
     let mut value = values[id.index()].address;
@@ -675,20 +680,20 @@ pub fn defined_symbol(places: &Places, values: &[SymbolValue], id: SymbolId) -> 
         Place::Common => header_of_part(places.outputs, places.common_part(id)),
         _ => SectionIndex::ABSOLUTE,
     };
-    if kind == c::STT_GNU_IFUNC && bits & flag::CANONICAL_PLT != 0 {
+    if kind == c::STT_GNU_IFUNC && bits.has(Demand::CANONICAL_PLT) {
         // Others take the PLT entry for the function's address.
         kind = c::STT_FUNC;
     }
     if kind == c::STT_COMMON {
         kind = c::STT_OBJECT;
     }
-    if bits & flag::TLS != 0 {
+    if bits.has(Defined::TLS) {
         value = value.wrapping_sub(places.segments.tls.map_or(0, |tls| tls.start));
     }
     if binding == c::STB_LOCAL {
         binding = c::STB_GLOBAL;
     }
-    let visibility = if bits & flag::PROTECTED != 0 {
+    let visibility = if bits.has(Referred::PROTECTED) {
         c::STV_PROTECTED
     } else {
         c::STV_DEFAULT

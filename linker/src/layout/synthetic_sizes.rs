@@ -26,7 +26,8 @@ use crate::resolve::input_sections::Sections;
 use crate::resolve::output_sections::{MergeKind, OutputSection, Outputs, Std, subpart};
 use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::room::Room;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Referred;
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -215,7 +216,7 @@ const LARGE_DATA: u64 = 65536;
 fn got_is_mentioned(symbols: &SymbolTable) -> bool {
     symbols
         .find(b"_GLOBAL_OFFSET_TABLE_")
-        .is_some_and(|id| symbols.flags(id) & flag::REFERENCED != 0)
+        .is_some_and(|id| symbols.facts(id).has(Referred::BY_OBJECT))
 }
 
 /// Numbers of relative, symbolic and irelative relocations in `.rela.dyn`.

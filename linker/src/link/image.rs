@@ -11,7 +11,7 @@
 //! | [`OutputFile`] | the bytes |
 //!
 //! What a stage finds out about an earlier one's matters it says in its own value: the output sections, which every stage
-//! adds to, are its own copy. Shared are marks (flags of symbols and states of sections, which parallel steps add up), and, not
+//! adds to, are its own copy. Shared are marks (facts of symbols and states of sections, which parallel steps add up), and, not
 //! in stages yet, what tracing still changes of symbols and definitions: common symbols get their places and lose those that
 //! nothing reaches.
 

@@ -27,7 +27,7 @@ use crate::resolve::output_sections::Outputs;
 use crate::resolve::room::Room;
 use crate::resolve::roots::{bounded_parts, has_start, roots};
 use crate::resolve::section_rules::FileNames;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Bound;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is linked, and what that needs. Nothing has a place yet.
@@ -95,7 +95,7 @@ pub fn trace<'r>(
         got.make_room(Room::of(args).of_relocations(relative));
     }
     if resolved.dynamic_output {
-        let is_imported = |entry: &&Entry| entry.flags & flag::IMPORTED != 0;
+        let is_imported = |entry: &&Entry| entry.facts.has(Bound::IMPORTED);
         let imported = got.entries.iter().filter(is_imported).count();
         got.make_import_room(Room::of(args).of_imports(imported as u32));
         if Room::of(args) != Room::NONE && mode.shared {

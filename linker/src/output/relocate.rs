@@ -15,7 +15,7 @@ use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{NONE, Slots};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, SymbolFacts};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::prefetch::prefetch;
 
@@ -81,8 +81,8 @@ struct Resolved {
     address: u64,
     /// A, or 0 if it went into the choice of a piece.
     addend: i64,
-    /// The symbol's [`flag`]s.
-    flags: u32,
+    /// What is known of the symbol.
+    facts: SymbolFacts,
     symbol: Option<SymbolId>,
     /// The target is not in the output.
     dead: bool,
@@ -111,10 +111,14 @@ pub struct Site<'s, 'a> {
 }
 
 /// Flags of symbols whose address is not all that relocations need to know.
-const SPECIAL: u32 = flag::IMPORTED | flag::IFUNC | flag::TLS;
+const SPECIAL: SymbolFacts = Bound::IMPORTED
+    .facts()
+    .and(Defined::IFUNC.and(Defined::TLS).facts());
 
 /// Flags of symbols whose value does not move with the output, or that are nowhere.
-const NUMBER: u32 = flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::UNDEFINED;
+const NUMBER: SymbolFacts = Defined::ABSOLUTE
+    .facts()
+    .and(Bound::UNDEFINED_WEAK.and(Bound::UNDEFINED).facts());
 
 /// What is done for a fixup, and where.
 #[derive(Clone, Copy)]
@@ -186,16 +190,16 @@ impl Relocator<'_, '_> {
                     .symbols
                     .at(site.file.slot_base, first_global, index);
                 let SymbolValue {
-                    address, mut flags, ..
+                    address, mut facts, ..
                 } = *self.values.get(symbol.index())?;
-                if flags & flag::UNDEFINED != 0 && flags & flag::IMPORTED == 0 {
+                if facts.has(Bound::UNDEFINED) && !facts.has(Bound::IMPORTED) {
                     // With --noinhibit-exec there is an output all the same. The scan has asked for nothing then.
-                    flags |= flag::UNDEFINED_WEAK;
+                    facts |= Bound::UNDEFINED_WEAK;
                 }
                 Some(Resolved {
                     address,
                     addend: fixup.addend,
-                    flags,
+                    facts,
                     symbol: Some(symbol),
                     dead: false,
                 })
@@ -208,7 +212,7 @@ impl Relocator<'_, '_> {
         let mut found = Resolved {
             address: 0,
             addend: fixup.addend,
-            flags: 0,
+            facts: SymbolFacts::NONE,
             symbol: None,
             dead: false,
         };
@@ -223,17 +227,17 @@ impl Relocator<'_, '_> {
                 return Some(found);
             }
             Referent::Null => {
-                found.flags = flag::ABSOLUTE;
+                found.facts = Defined::ABSOLUTE.facts();
                 return Some(found);
             }
             Referent::Absolute { value, kind } => {
-                found.flags = flag::ABSOLUTE | flag::of_kind(kind);
+                found.facts = (Defined::ABSOLUTE | Defined::of_kind(kind)).facts();
                 found.address = value;
                 return Some(found);
             }
             Referent::Global(_) | Referent::Missing(_) => return None,
         };
-        found.flags |= flag::of_kind(kind);
+        found.facts |= Defined::of_kind(kind);
         let is_section = kind == c::STT_SECTION;
         let section = self.places.sections.get(site.file_id, number)?;
         let address = if let Some(address) = self.places.in_copied(section, value) {
@@ -258,11 +262,11 @@ impl Relocator<'_, '_> {
             Some(address) => found.address = address,
             None => found.dead = true,
         }
-        if found.flags & flag::IFUNC != 0
+        if found.facts.has(Defined::IFUNC)
             && let Target::Symbol(index) = target
             && let Some(slots) = self.places.got.of_local(site.file_id, index)
         {
-            found.flags |= slots.flags & flag::CANONICAL_PLT;
+            found.facts |= slots.facts.among(Demand::CANONICAL_PLT);
         }
         Some(found)
     }
@@ -365,7 +369,7 @@ impl Relocator<'_, '_> {
             offset,
             fixup.r_type,
             fixup.addend,
-            target.flags,
+            target.facts,
             next,
         );
         let step = Step {
@@ -374,7 +378,7 @@ impl Relocator<'_, '_> {
             place,
         };
         let value = target.address.wrapping_add(target.addend as u64);
-        let simple = target.flags & SPECIAL == 0;
+        let simple = !target.facts.has(SPECIAL);
         let result = match plan {
             Plan::PcRelative(field) | Plan::Plt(field) if simple => {
                 store(bytes, offset, field, value.wrapping_sub(place))
@@ -382,7 +386,7 @@ impl Relocator<'_, '_> {
             Plan::Absolute(Field::Word64) if simple => {
                 if self.mode.pic
                     && !target.dead
-                    && target.flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0
+                    && !target.facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK)
                     && !(site.packs && relocation_action::is_packed(fixup.offset))
                 {
                     let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
@@ -442,7 +446,7 @@ impl Relocator<'_, '_> {
         }
         let address = match self.value(site, first_global, fixup.target) {
             Some(value) if is_slot && value.got != NONE => self.places.slot(value.got),
-            Some(value) if !is_slot && value.flags & SPECIAL == 0 => value.address,
+            Some(value) if !is_slot && !value.facts.has(SPECIAL) => value.address,
             _ => return false,
         };
         let offset = fixup.offset.wrapping_sub(site.skipped);
@@ -480,7 +484,7 @@ impl Relocator<'_, '_> {
         let Some(field) = field_at::<8>(bytes, offset) else {
             return false;
         };
-        if target.flags & (SPECIAL | NUMBER) != 0 {
+        if target.facts.has(SPECIAL | NUMBER) {
             return false;
         }
         let value = target.address.wrapping_add(fixup.addend as u64);
@@ -504,7 +508,7 @@ impl Relocator<'_, '_> {
             }
             target => Some(SymbolValue {
                 address: self.plain(site, target)?,
-                flags: 0,
+                facts: SymbolFacts::NONE,
                 got: NONE,
             }),
         }
@@ -518,7 +522,7 @@ impl Relocator<'_, '_> {
                 section,
                 offset,
                 kind,
-            } if flag::of_kind(kind) == 0 => (section, offset),
+            } if Defined::of_kind(kind).is_empty() => (section, offset),
             Referent::Piece(piece) => return self.places.piece(piece),
             _ => return None,
         };
@@ -542,12 +546,15 @@ impl Relocator<'_, '_> {
         } = step;
         let places = self.places;
         let addend = target.addend as u64;
-        let is = |mask: u32| target.flags & mask != 0;
         let slots = self.slots(site, fixup, target);
         // An IFUNC's address is that of its PLT entry, except where the resolver's result can be filled in.
         let plt = slots.and_then(|slots| places.plt_entry(slots));
         let address = match plt {
-            Some(entry) if is(flag::IFUNC) && !is(flag::IMPORTED) => entry,
+            Some(entry)
+                if target.facts.has(Defined::IFUNC) && !target.facts.has(Bound::IMPORTED) =>
+            {
+                entry
+            }
             _ => target.address,
         };
         let value = address.wrapping_add(addend);
@@ -555,7 +562,7 @@ impl Relocator<'_, '_> {
             Some(number) if number != NONE => places.slot(number),
             // The scan has asked for it, or for nothing where nothing is; but an outline may lie.
             _ => {
-                if site.object.is_outlined() && !is(flag::UNDEFINED_WEAK) {
+                if site.object.is_outlined() && !target.facts.has(Bound::UNDEFINED_WEAK) {
                     self.complain(
                         site,
                         fixup,
@@ -579,7 +586,7 @@ impl Relocator<'_, '_> {
         };
         match plan {
             Plan::None => Ok(()),
-            Plan::Absolute(field) if is(flag::UNDEFINED_WEAK) && !self.mode.pic => {
+            Plan::Absolute(field) if target.facts.has(Bound::UNDEFINED_WEAK) && !self.mode.pic => {
                 store(bytes, offset, field, addend)
             }
             Plan::Absolute(Field::Word64) => {
@@ -596,7 +603,10 @@ impl Relocator<'_, '_> {
             Plan::GotSlot(field) => distance(bytes, field, slot(|slots| slots.got), place),
             Plan::GotToPc(load) => load.to_pc_relative(bytes, offset, target.address, place),
             Plan::GotToImmediate(load) => load.to_immediate(bytes, offset, target.address),
-            Plan::Size(field) if is(flag::IMPORTED) && !is(flag::UNDEFINED_WEAK) => {
+            Plan::Size(field)
+                if target.facts.has(Bound::IMPORTED)
+                    && !target.facts.has(Bound::UNDEFINED_WEAK) =>
+            {
                 let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
                 let rela = Rela::new(place, fixup.r_type, symbol, target.addend);
                 DynamicSlots::take(&mut dynamic.symbolic, &mut dynamic.is_overrun, rela);
@@ -616,7 +626,7 @@ impl Relocator<'_, '_> {
             Plan::TlsModule(field) => distance(bytes, field, places.slot(places.got.module), place),
             Plan::TlsModuleToExec(sequence) => sequence.to_le(bytes, offset),
             // Nothing is there to have an offset.
-            Plan::ModuleOffset(field) if is(flag::UNDEFINED_WEAK) => {
+            Plan::ModuleOffset(field) if target.facts.has(Bound::UNDEFINED_WEAK) => {
                 store(bytes, offset, field, addend)
             }
             Plan::ModuleOffset(field) => {
@@ -656,14 +666,13 @@ impl Relocator<'_, '_> {
     ) -> u64 {
         let places = self.places;
         let addend = target.addend as u64;
-        let is = |mask: u32| target.flags & mask != 0;
-        if is(flag::IMPORTED) {
+        if target.facts.has(Bound::IMPORTED) {
             let writable = places.sections.state(site.section) & state::WRITE != 0;
             // Neither copied nor called by way of a PLT entry: its address comes at run time.
             let patched = target
                 .symbol
                 .is_some_and(|id| places.symbols.key(id).rank() == rank::SHARED)
-                && !is(flag::NEEDS_COPY | flag::CANONICAL_PLT);
+                && !target.facts.has(Demand::COPY | Demand::CANONICAL_PLT);
             if self.mode.pic || writable || patched {
                 let symbol = target.symbol.map_or(0, |id| (self.dynamic_index)(id));
                 DynamicSlots::take(
@@ -673,7 +682,9 @@ impl Relocator<'_, '_> {
                 );
                 return 0;
             }
-        } else if is(flag::IFUNC) && !(self.mode.pic && is(flag::CANONICAL_PLT)) {
+        } else if target.facts.has(Defined::IFUNC)
+            && !(self.mode.pic && target.facts.has(Demand::CANONICAL_PLT))
+        {
             if self.mode.pic {
                 let resolver = target.address.wrapping_add(addend);
                 DynamicSlots::take(
@@ -685,7 +696,7 @@ impl Relocator<'_, '_> {
             }
         } else if self.mode.pic
             && !target.dead
-            && !is(flag::ABSOLUTE | flag::UNDEFINED_WEAK)
+            && !target.facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK)
             && (!site.packs || !relocation_action::is_packed(fixup.offset))
         {
             DynamicSlots::take(

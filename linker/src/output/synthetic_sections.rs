@@ -23,7 +23,7 @@ use crate::messages::diag::Diagnostics;
 use crate::output::relocate::DynamicSlots;
 use crate::resolve::output_sections::Std;
 use crate::resolve::room::{NOP, Room};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, Demand};
 
 /// Standard sections that are made here (as opposed to pieced together by the writer).
 const MADE: &[Std] = &[
@@ -239,11 +239,11 @@ impl<'a> Made<'_, 'a> {
     /// The address that a GOT slot holds before relocation.
     fn slot_value(&self, slots: &Entry) -> u64 {
         match slots.owner {
-            _ if slots.flags & flag::IMPORTED != 0 => 0,
-            Owner::Global(id) if slots.flags & flag::CANONICAL_PLT != 0 => {
+            _ if slots.facts.has(Bound::IMPORTED) => 0,
+            Owner::Global(id) if slots.facts.has(Demand::CANONICAL_PLT) => {
                 self.values[id.index()].address
             }
-            Owner::Local(..) if slots.flags & flag::CANONICAL_PLT != 0 => {
+            Owner::Local(..) if slots.facts.has(Demand::CANONICAL_PLT) => {
                 self.places.plt_entry(slots).unwrap_or(0)
             }
             owner => self.places.owner(owner),
@@ -259,7 +259,7 @@ impl<'a> Made<'_, 'a> {
         };
         let got = self.places.got;
         for slots in &got.entries {
-            let imported = slots.flags & flag::IMPORTED != 0;
+            let imported = slots.facts.has(Bound::IMPORTED);
             let address = || self.places.owner(slots.owner);
             if slots.got != NONE {
                 put(slots.got, self.slot_value(slots));
@@ -321,12 +321,12 @@ impl<'a> Made<'_, 'a> {
             }
         }
         for entry in &got.entries {
-            let imported = entry.flags & flag::IMPORTED != 0;
+            let imported = entry.facts.has(Bound::IMPORTED);
             let symbol = if imported { self.index(entry.owner) } else { 0 };
             let address = || self.places.owner(entry.owner);
             if entry.got != NONE {
                 let place = self.places.slot(entry.got);
-                match slot_relocation(self.mode, entry.flags) {
+                match slot_relocation(self.mode, entry.facts) {
                     SlotRelocation::None => {}
                     SlotRelocation::Relative if self.mode.pack => {}
                     SlotRelocation::Relative => {
@@ -587,7 +587,7 @@ impl<'a> Made<'_, 'a> {
                 dynamic.flat_map(Dynamic::all_symbols).flatten().any(is_gnu)
             }
         };
-        match special || entries.iter().any(|slots| slots.flags & flag::IFUNC != 0) {
+        match special || entries.iter().any(|slots| slots.facts.has(Defined::IFUNC)) {
             true => c::ELFOSABI_GNU,
             false => 0,
         }

@@ -13,7 +13,8 @@ use crate::input::parts::Target;
 use crate::messages::diag::{Diagnostics, Place};
 use crate::report::unresolved::describe;
 use crate::resolve::input_sections::{Sections, WARNING_PREFIX, state};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Referred;
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::BTreeMap;
 
 /// Gives the warnings of all symbols that are referred to. `held` are the sections of objects that hold warnings.
@@ -77,7 +78,7 @@ fn want<'t>(
     file: FileId,
     text: &'t [u8],
 ) {
-    if let Some(id) = id.filter(|id| symbols.flags(*id) & flag::REFERENCED != 0) {
+    if let Some(id) = id.filter(|id| symbols.facts(*id).has(Referred::BY_OBJECT)) {
         wanted.entry(id).or_insert((file, text));
     }
 }

@@ -18,7 +18,8 @@ use crate::input::shared_object::Shared;
 use crate::layout::dynamic;
 use crate::messages::diag::{Diagnostics, Place, Severity};
 use crate::resolve::linker_symbols;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use memmap2::Mmap;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -68,7 +69,7 @@ pub fn report(args: &Args, files: &Files, symbols: &SymbolTable, diag: &Diagnost
             diag.undefined(severity, name, place);
             let hint = match missing.invisible {
                 Some(file) => {
-                    let hidden = symbols.flags(missing.symbol) & flag::HIDDEN != 0;
+                    let hidden = symbols.facts(missing.symbol).has(Referred::HIDDEN);
                     format!(
                         "{} symbol `{}' in {} is referenced by DSO {}",
                         if hidden { "hidden" } else { "local" },
@@ -98,12 +99,10 @@ fn find<'a>(
         for index in shared.strong_references() {
             let symbol = symbols.of(file, index);
             let key = symbols.key(symbol);
-            let bits = symbols.flags(symbol);
+            let bits = symbols.facts(symbol);
             let invisible = match key {
                 Key::NONE => None,
-                key if key.in_object()
-                    && bits & (flag::EXPORTED | flag::DEFINED_BY_SHARED) == 0 =>
-                {
+                key if key.in_object() && !bits.has(Bound::EXPORTED | Defined::BY_SHARED) => {
                     Some(key.file())
                 }
                 _ => continue,

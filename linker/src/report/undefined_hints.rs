@@ -13,7 +13,8 @@ use crate::input::file::Files;
 use crate::input::parts::Place;
 use crate::messages::diag::{Diagnostics, demangle, near_name};
 use crate::resolve::input_sections::{Sections, state, why_discarded};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Referred;
+use crate::resolve::symbol_table::SymbolTable;
 
 /// Undefined symbols beyond this number get no hints: looking for them takes time.
 const MOST_HINTS: usize = 32;
@@ -82,7 +83,7 @@ fn find(
     }
     if symbols
         .find(name)
-        .is_some_and(|id| symbols.flags(id) & flag::NOT_DEFAULT != 0)
+        .is_some_and(|id| symbols.facts(id).has(Referred::NOT_DEFAULT))
     {
         return Some(
             "it was declared with a visibility by which only an object of this link can define it"

@@ -12,7 +12,8 @@ use crate::report::source_lines;
 use crate::report::undefined_hints;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::resolution::Duplicate;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Referred;
+use crate::resolve::symbol_table::SymbolTable;
 use std::collections::{BTreeSet, HashMap};
 use tickets::TicketError;
 
@@ -133,7 +134,9 @@ pub fn report_undefined(
     diag: &Diagnostics,
 ) {
     let severity = |id| match args.unresolved {
-        UnresolvedPolicy::Warn if symbols.flags(id) & flag::NOT_DEFAULT == 0 => Severity::Warning,
+        UnresolvedPolicy::Warn if !symbols.facts(id).has(Referred::NOT_DEFAULT) => {
+            Severity::Warning
+        }
         _ => Severity::Error,
     };
     let mut described: HashMap<SymbolId, usize> = HashMap::new();

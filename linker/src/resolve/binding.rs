@@ -2,7 +2,7 @@
 //!
 //! It follows from the definition that won, the visibility (gABI, "Symbol
 //! Visibility": the most constraining of all files counts), the kind of the output
-//! and the options. From here on a symbol's [`flag`]s say all that relocations
+//! and the options. From here on a symbol's [`SymbolFacts`] say all that relocations
 //! depend on.
 
 use crate::args::{Args, OutputKind, Symbolic, UnresolvedPolicy};
@@ -10,11 +10,12 @@ use crate::base::ids::SymbolId;
 use crate::base::key::{Key, rank};
 use crate::elf::c;
 use crate::input::file::{File, Files};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, Referred, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::symbol_versions::{Versioning, is_wanted};
 use rayon::prelude::*;
 
-/// Sets [`flag::IMPORTED`], [`flag::EXPORTED`], [`flag::UNDEFINED`] and [`flag::UNDEFINED_WEAK`].
+/// Sets [`Bound::IMPORTED`], [`Bound::EXPORTED`], [`Bound::UNDEFINED`] and [`Bound::UNDEFINED_WEAK`].
 pub fn bind(
     files: &Files,
     symbols: &SymbolTable,
@@ -36,32 +37,32 @@ pub fn bind(
     // Who means a version must know whose it is.
     let has_version = |id| symbols.name(id).contains(&b'@');
     symbols.ids().for_each(|id| {
-        let bits = symbols.flags(id);
+        let bits = symbols.facts(id);
         let key = symbols.key(id);
         let add = match key.rank() {
-            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER if !dynamic => 0,
+            rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER if !dynamic => {
+                SymbolFacts::NONE
+            }
             rank::STRONG | rank::COMMON | rank::WEAK | rank::LINKER => {
                 exports(files, symbols, versioning, args, id)
             }
             // A reference that must not leave the output cannot be satisfied from outside.
-            rank::SHARED
-                if bits & (flag::HIDDEN | flag::INTERNAL) != 0 && bits & flag::REFERENCED != 0 =>
-            {
+            rank::SHARED if bits.has(Referred::NOT_EXPORTED) && bits.has(Referred::BY_OBJECT) => {
                 symbols.set_key(id, Key::NONE);
-                missing(id, bits)
+                missing(id, bits).facts()
             }
-            rank::SHARED => flag::IMPORTED,
-            _ if bits & flag::REFERENCED_STRONGLY != 0 && has_version(id) => flag::UNDEFINED,
-            _ if bits & flag::REFERENCED != 0 => missing(id, bits),
-            _ => 0,
+            rank::SHARED => Bound::IMPORTED.facts(),
+            _ if bits.has(Referred::STRONGLY) && has_version(id) => Bound::UNDEFINED.facts(),
+            _ if bits.has(Referred::BY_OBJECT) => missing(id, bits).facts(),
+            _ => SymbolFacts::NONE,
         };
-        if add != 0 {
-            symbols.add_flags(id, add);
+        if !add.is_empty() {
+            symbols.add_facts(id, add);
         }
     });
 }
 
-/// What [`bind`] finds out of a definition in a dynamic output, as [`flag`]s: whether others see it, and whether they may put
+/// What [`bind`] finds out of a definition in a dynamic output, as [`Bound`], and as [`Demand`]: whether others see it, and whether they may put
 /// theirs in its place.
 pub fn exports(
     files: &Files,
@@ -69,10 +70,10 @@ pub fn exports(
     versioning: &Versioning,
     args: &Args,
     id: SymbolId,
-) -> u32 {
-    let (key, bits) = (symbols.key(id), symbols.flags(id));
-    if bits & (flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL) != 0 {
-        return 0;
+) -> SymbolFacts {
+    let (key, bits) = (symbols.key(id), symbols.facts(id));
+    if bits.has(Referred::NOT_EXPORTED | Bound::FORCED_LOCAL) {
+        return SymbolFacts::NONE;
     }
     // `f@@`, an explicit default version without a name, is an export that `--exclude-libs` does not take back.
     let is_explicit = || {
@@ -83,16 +84,16 @@ pub fn exports(
                 .ends_with(b"@@")
     };
     if files.get(key.file()).exclude && !is_explicit() {
-        return flag::FORCED_LOCAL;
+        return Bound::FORCED_LOCAL.facts();
     }
     let listed =
         || versioning.is_listed(symbols.name(id)) || args.dynamic_list_data && is_data(files, key);
     if !is_wanted(symbols, versioning, args, id) && !listed() {
-        return 0;
+        return SymbolFacts::NONE;
     }
     let has_list = args.has_dynamic_list();
     let preemptible = args.kind == OutputKind::Shared
-        && bits & flag::PROTECTED == 0
+        && !bits.has(Referred::PROTECTED)
         && match args.symbolic {
             Symbolic::None if !has_list => true,
             // What a dynamic list names can be preempted, and nothing else.
@@ -100,17 +101,21 @@ pub fn exports(
             _ if has_list => false,
             Symbolic::None => true,
             Symbolic::All => false,
-            Symbolic::Functions => bits & flag::FUNCTION == 0,
+            Symbolic::Functions => !bits.has(Defined::FUNCTION),
             Symbolic::NonWeak => key.rank() == rank::WEAK,
-            Symbolic::NonWeakFunctions => bits & flag::FUNCTION == 0 || key.rank() == rank::WEAK,
+            Symbolic::NonWeakFunctions => !bits.has(Defined::FUNCTION) || key.rank() == rank::WEAK,
         };
     // The dynamic linker must not call a program's resolver for others before the program is relocated: they get the
     // address of the PLT entry.
-    let canonical = match args.kind.is_executable() && bits & flag::IFUNC != 0 {
-        true => flag::NEEDS_PLT | flag::CANONICAL_PLT,
-        false => 0,
+    let canonical = match args.kind.is_executable() && bits.has(Defined::IFUNC) {
+        true => Demand::PLT | Demand::CANONICAL_PLT,
+        false => Demand::NONE,
     };
-    canonical | flag::EXPORTED | if preemptible { flag::IMPORTED } else { 0 }
+    canonical
+        | match preemptible {
+            true => Bound::EXPORTED | Bound::IMPORTED,
+            false => Bound::EXPORTED,
+        }
 }
 
 /// A variable or a common block of an object.
@@ -125,28 +130,30 @@ fn is_data(files: &Files, key: Key) -> bool {
 fn undefined(
     args: &Args,
     is_ignored: bool,
-    bits: u32,
+    bits: SymbolFacts,
     shared: bool,
     weak_to_dynamic_linker: bool,
-) -> u32 {
-    let visible = bits & flag::NOT_DEFAULT == 0;
-    if bits & flag::REFERENCED_STRONGLY == 0 {
-        let imported = visible && weak_to_dynamic_linker;
-        return flag::UNDEFINED_WEAK | if imported { flag::IMPORTED } else { 0 };
+) -> Bound {
+    let visible = !bits.has(Referred::NOT_DEFAULT);
+    if !bits.has(Referred::STRONGLY) {
+        return match visible && weak_to_dynamic_linker {
+            true => Bound::UNDEFINED_WEAK | Bound::IMPORTED,
+            false => Bound::UNDEFINED_WEAK,
+        };
     }
     // What must be defined here is missed whatever the options say.
     if !visible {
-        return flag::UNDEFINED;
+        return Bound::UNDEFINED;
     }
     // Left to the dynamic linker, or, by a program, to nobody.
     let left = match shared {
-        true => flag::IMPORTED,
-        false => flag::UNDEFINED_WEAK,
+        true => Bound::IMPORTED,
+        false => Bound::UNDEFINED_WEAK,
     };
     match args.unresolved {
         UnresolvedPolicy::Ignore => left,
         _ if is_ignored => left,
-        UnresolvedPolicy::Warn => left | flag::UNDEFINED,
-        UnresolvedPolicy::Error => flag::UNDEFINED,
+        UnresolvedPolicy::Warn => left | Bound::UNDEFINED,
+        UnresolvedPolicy::Error => Bound::UNDEFINED,
     }
 }

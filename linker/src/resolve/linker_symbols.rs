@@ -6,7 +6,8 @@ use crate::args::{Args, OutputKind, StartStopVisibility};
 use crate::base::ids::{FileId, OutputId, SymbolId};
 use crate::base::key::{Key, rank};
 use crate::resolve::output_sections::{Outputs, Std};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Defined, Referred, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 
 /// What a linker-defined symbol stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ fn is_public(name: &[u8], meaning: &Meaning, args: &Args) -> bool {
 const DYNAMIC: &[u8] = b"_DYNAMIC";
 
 /// What shared objects have to do with a symbol.
-const BY_SHARED: u32 = flag::REFERENCED_BY_SHARED | flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED;
+const BY_SHARED: SymbolFacts = SymbolFacts::BY_SHARED.and(Referred::PLAINLY_BY_SHARED.facts());
 
 /// The linker-defined symbols of a link, with what they stand for.
 pub type LinkerSymbols = Vec<(SymbolId, Meaning)>;
@@ -126,11 +127,11 @@ pub fn define(
     let mut provide = |id: SymbolId, meaning: Meaning, hidden: bool| {
         let key = symbols.key(id);
         let exported = dynamic && exported(args).contains(&symbols.name(id));
-        let bits = symbols.flags(id);
+        let bits = symbols.facts(id);
         // Shared objects that know the bounds of a section by name take those of the program.
-        let is_shared = dynamic && args.kind.is_executable() && !hidden && bits & BY_SHARED != 0;
+        let is_shared = dynamic && args.kind.is_executable() && !hidden && bits.has(BY_SHARED);
         let always = dynamic && meaning == Meaning::Start(Std::Dynamic.id());
-        let wanted = exported || is_shared || always || bits & flag::REFERENCED != 0;
+        let wanted = exported || is_shared || always || bits.has(Referred::BY_OBJECT);
         if !wanted || key.in_object() || key.rank() == rank::LINKER {
             return;
         }
@@ -138,15 +139,15 @@ pub fn define(
             id,
             Key::new(rank::LINKER, FileId::LINKER, defined.len() as u32),
         );
-        symbols.remove_flags(id, flag::TLS | flag::FUNCTION);
+        symbols.take_back(id, Defined::TLS | Defined::FUNCTION);
         if matches!(meaning, Meaning::TlsBase { .. }) {
-            symbols.add_flags(id, flag::TLS);
+            symbols.add(id, Defined::TLS);
         }
         if exported || is_shared || always {
-            symbols.add_flags(id, flag::REFERENCED);
+            symbols.add(id, Referred::BY_OBJECT);
         }
         if !exported && !is_shared && hidden {
-            symbols.add_flags(id, flag::HIDDEN);
+            symbols.add(id, Referred::HIDDEN);
         }
         defined.push((id, meaning));
     };
@@ -179,10 +180,10 @@ pub fn define(
         );
     }
     let visibility = match args.z.start_stop_visibility {
-        StartStopVisibility::Default => 0,
-        StartStopVisibility::Protected => flag::PROTECTED,
-        StartStopVisibility::Hidden => flag::HIDDEN,
-        StartStopVisibility::Internal => flag::INTERNAL,
+        StartStopVisibility::Default => Referred::NONE,
+        StartStopVisibility::Protected => Referred::PROTECTED,
+        StartStopVisibility::Hidden => Referred::HIDDEN,
+        StartStopVisibility::Internal => Referred::INTERNAL,
     };
     for (i, section) in outputs.sections.iter().enumerate() {
         if !section.is_alloc() || !is_c_identifier(&section.name) {
@@ -195,7 +196,7 @@ pub fn define(
         ] {
             if let Some(id) = symbols.find(&[prefix, &section.name].concat()) {
                 provide(id, meaning, false);
-                symbols.add_flags(id, visibility);
+                symbols.add(id, visibility);
             }
         }
     }

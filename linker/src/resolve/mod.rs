@@ -3,6 +3,7 @@
 //! Owns the symbol table, the sections and the output sections. Knows no addresses.
 
 pub(crate) mod binding;
+
 pub(crate) mod input_sections;
 pub(crate) mod lazy_shared_names;
 pub(crate) mod linker_symbols;
@@ -14,6 +15,7 @@ pub(crate) mod retain_symbols_file;
 pub(crate) mod room;
 pub(crate) mod roots;
 pub(crate) mod section_rules;
+pub(crate) mod symbol_facts;
 pub(crate) mod symbol_table;
 pub(crate) mod symbol_versions;
 pub(crate) mod unique_sections;

@@ -29,7 +29,8 @@ use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state};
 use crate::resolve::output_sections::{Outputs, subpart};
 use crate::resolve::section_rules::{FileNames, Route};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Defined, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -412,8 +413,8 @@ impl Definitions {
                 }
                 Route::Discard if !rules.discard_orphans || rules.discards(file, name, flags) => {
                     symbols.set_key(common.symbol, Key::NONE);
-                    let wanted = flag::REFERENCED | flag::REFERENCED_STRONGLY;
-                    symbols.add_flags(common.symbol, wanted);
+                    let wanted = Referred::BY_OBJECT | Referred::STRONGLY;
+                    symbols.add(common.symbol, wanted);
                     false
                 }
                 Route::Discard | Route::Orphan => true,
@@ -475,11 +476,11 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<
                 for index in shared.globals() {
                     if !shared.is_defined(index) {
                         let plainly = match shared.version(index) {
-                            None => flag::NAMED_BY_SHARED,
-                            Some(_) => 0,
+                            None => Referred::PLAINLY_BY_SHARED,
+                            Some(_) => Referred::NONE,
                         };
                         let symbol = symbols.of(file, index);
-                        symbols.add_flags(symbol, flag::REFERENCED_BY_SHARED | plainly);
+                        symbols.add(symbol, Referred::BY_SHARED | plainly);
                     } else if shared.is_default(index) {
                         let symbol = symbols.of(file, index);
                         symbols.offer(symbol, Key::new(rank::SHARED, id, index));
@@ -490,10 +491,10 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<
                 for_globals(file, object, |index, symbol| {
                     let name = symbols.of(file, index);
                     let visibility = match symbol.other & 3 {
-                        c::STV_HIDDEN => flag::HIDDEN,
-                        c::STV_INTERNAL => flag::INTERNAL,
-                        c::STV_PROTECTED => flag::PROTECTED,
-                        _ => 0,
+                        c::STV_HIDDEN => Referred::HIDDEN,
+                        c::STV_INTERNAL => Referred::INTERNAL,
+                        c::STV_PROTECTED => Referred::PROTECTED,
+                        _ => Referred::NONE,
                     };
                     let rank = match symbol.place {
                         Place::Undefined => None,
@@ -509,18 +510,17 @@ pub fn define(files: &Files, symbols: &SymbolTable, sections: &Sections) -> Vec<
                                 has_commons.store(true, Relaxed);
                             }
                             symbols.offer(name, Key::new(rank, id, index));
-                            if visibility != 0 {
-                                symbols.add_flags(name, visibility);
+                            if !visibility.is_empty() {
+                                symbols.add(name, visibility);
                             }
                         }
                         // What was discarded was to be there, weak or not.
                         None if symbol.is_weak() && symbol.place == Place::Undefined => {
-                            symbols.add_flags(name, flag::REFERENCED | visibility)
+                            symbols.add(name, Referred::BY_OBJECT | visibility)
                         }
-                        None => symbols.add_flags(
-                            name,
-                            flag::REFERENCED | flag::REFERENCED_STRONGLY | visibility,
-                        ),
+                        None => {
+                            symbols.add(name, Referred::BY_OBJECT | Referred::STRONGLY | visibility)
+                        }
                     }
                 })
             }
@@ -547,7 +547,7 @@ fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
             }
             let name = symbols.of(file, index);
             let key = symbols.key(name);
-            if key.rank() != rank::COMMON || symbols.flags(name) & flag::NOT_DEFAULT != 0 {
+            if key.rank() != rank::COMMON || symbols.facts(name).has(Referred::NOT_DEFAULT) {
                 continue;
             }
             let Some(common) = files
@@ -569,7 +569,7 @@ fn prefer_shared_values(files: &Files, symbols: &SymbolTable) -> Vec<Shrunk> {
                 });
             }
             symbols.set_key(name, variable);
-            symbols.add_flags(name, flag::REFERENCED | flag::REFERENCED_STRONGLY);
+            symbols.add(name, Referred::BY_OBJECT | Referred::STRONGLY);
         }
     }
     shrunk
@@ -656,9 +656,9 @@ pub fn publish(
                         };
                         let unlike = shared.version(index).is_some()
                             && winner.is_some_and(|winner| is_unlike(winner.kind(), sym.kind()));
-                        symbols.add_flags(
+                        symbols.add(
                             name,
-                            if unlike { flag::UNLIKE_SHARED } else { flag::DEFINED_BY_SHARED },
+                            if unlike { Defined::UNLIKE_SHARED } else { Defined::BY_SHARED },
                         );
                         let is_data = matches!(sym.kind(), c::STT_OBJECT | c::STT_COMMON | c::STT_TLS);
                         if key.rank() == rank::COMMON && is_data {
@@ -671,12 +671,12 @@ pub fn publish(
                             continue;
                         }
                         value[name.index()].store(sym.st_value, Relaxed);
-                        symbols.add_flags(
+                        symbols.add(
                             name,
                             match sym.kind() {
-                                c::STT_TLS => flag::TLS,
-                                c::STT_FUNC | c::STT_GNU_IFUNC => flag::FUNCTION,
-                                _ => 0,
+                                c::STT_TLS => Defined::TLS,
+                                c::STT_FUNC | c::STT_GNU_IFUNC => Defined::FUNCTION,
+                                _ => Defined::NONE,
                             },
                         );
                     }
@@ -700,7 +700,7 @@ pub fn publish(
                             }
                             commons.push((key, Common { symbol: name, file: id, size: symbol.size, align, tls }));
                             if tls {
-                                symbols.add_flags(name, flag::TLS);
+                                symbols.add(name, Defined::TLS);
                             }
                         }
                         return;
@@ -716,10 +716,10 @@ pub fn publish(
                         return;
                     }
                     let mut bits = match symbol.kind() {
-                        c::STT_TLS => flag::TLS,
-                        c::STT_GNU_IFUNC => flag::IFUNC | flag::FUNCTION,
-                        c::STT_FUNC => flag::FUNCTION,
-                        _ => 0,
+                        c::STT_TLS => Defined::TLS,
+                        c::STT_GNU_IFUNC => Defined::IFUNC | Defined::FUNCTION,
+                        c::STT_FUNC => Defined::FUNCTION,
+                        _ => Defined::NONE,
                     };
                     match symbol.place {
                         Place::Section(number) => match sections.get(id, number) {
@@ -730,10 +730,10 @@ pub fn publish(
                                 describe_missing(number)
                             )),
                         },
-                        _ => bits |= flag::ABSOLUTE,
+                        _ => bits |= Defined::ABSOLUTE,
                     }
                     value[name.index()].store(symbol.value, Relaxed);
-                    symbols.add_flags(name, bits);
+                    symbols.add(name, bits);
                 }),
                 Body::Object(_) => {}
             }

@@ -11,7 +11,8 @@ use crate::input::parts::Place;
 use crate::input::scripts::Scripts;
 use crate::resolve::linker_symbols::{self, LinkerSymbols, Meaning};
 use crate::resolve::output_sections::Outputs;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 
 /// Names that the linker itself mentions, so that they have numbers.
@@ -136,13 +137,13 @@ pub fn roots(args: &Args, assigned: Vec<SymbolId>, symbols: &SymbolTable) -> Vec
             .filter_map(|name| symbols.find(name)),
     );
     // What `--gc-keep-exported` keeps could be exported, though it is not.
-    let invisible = flag::HIDDEN | flag::INTERNAL | flag::FORCED_LOCAL;
+    let invisible = Referred::NOT_EXPORTED | Bound::FORCED_LOCAL;
     let exported: Vec<SymbolId> = symbols
         .ids()
         .filter(|id| {
-            let bits = symbols.flags(*id);
-            bits & flag::EXPORTED != 0
-                || args.gc_keep_exported && bits & invisible == 0 && symbols.key(*id).in_object()
+            let bits = symbols.facts(*id);
+            bits.has(Bound::EXPORTED)
+                || args.gc_keep_exported && !bits.has(invisible) && symbols.key(*id).in_object()
         })
         .collect();
     roots.extend(exported);

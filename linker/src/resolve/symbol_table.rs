@@ -16,7 +16,7 @@
 //! *Slots.* Each file's globals have consecutive slots in one array that says
 //! which id a file's symbol has. Fixups are followed through it.
 //!
-//! *Attributes* are arrays by id. Definitions are found by an atomic minimum
+//! *SymbolFacts* ([`facts`](crate::resolve::symbol_facts)) and definitions are arrays by id. Definitions are found by an atomic minimum
 //! over keys that hold the kind of the definition and the place of the file on
 //! the command line ([`resolution`](crate::resolve::resolution)).
 
@@ -31,96 +31,11 @@ use crate::input::parts::RepositoryId;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::lazy_shared_names;
 use crate::resolve::name_buckets::{Mention, Names, bucket_of};
+use crate::resolve::symbol_facts::{Part, SymbolFacts};
 use format_spec::ids::NameId;
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-/// Attributes of a symbol that phases add up; see the constants.
-pub mod flag {
-    use crate::elf::c;
-
-    /// That of a local symbol of this `STT_*`, if its address is not all that relocations need to know.
-    #[inline(always)]
-    pub fn of_kind(kind: u8) -> u32 {
-        match kind {
-            c::STT_TLS => TLS,
-            c::STT_GNU_IFUNC => IFUNC,
-            _ => 0,
-        }
-    }
-
-    /// Some reference or definition in an object says `STV_PROTECTED`.
-    pub const PROTECTED: u32 = 1 << 0;
-    /// … `STV_HIDDEN`.
-    pub const HIDDEN: u32 = 1 << 1;
-    /// … `STV_INTERNAL`.
-    pub const INTERNAL: u32 = 1 << 2;
-    /// Some linked object says one of these: the symbol is not others' to define.
-    pub const NOT_DEFAULT: u32 = PROTECTED | HIDDEN | INTERNAL;
-    /// A linked object refers to it.
-    pub const REFERENCED: u32 = 1 << 3;
-    /// A linked object refers to it, not weakly.
-    pub const REFERENCED_STRONGLY: u32 = 1 << 4;
-    /// A shared object refers to it.
-    pub const REFERENCED_BY_SHARED: u32 = 1 << 5;
-    /// A shared object defines it (perhaps not the one that is used), and nothing of another kind ([`UNLIKE_SHARED`]).
-    pub const DEFINED_BY_SHARED: u32 = 1 << 6;
-    /// A shared object speaks of it, so that it may be seen from outside.
-    pub const BY_SHARED: u32 = REFERENCED_BY_SHARED | DEFINED_BY_SHARED;
-    /// The winning definition is thread-local.
-    pub const TLS: u32 = 1 << 7;
-    /// The winning definition is `STT_GNU_IFUNC` in an object.
-    pub const IFUNC: u32 = 1 << 8;
-    /// The winning definition is a function.
-    pub const FUNCTION: u32 = 1 << 9;
-    /// Its value is a number that does not move with the image.
-    pub const ABSOLUTE: u32 = 1 << 10;
-    /// Not defined here, or may be preempted: the run-time linker decides.
-    pub const IMPORTED: u32 = 1 << 11;
-    /// In the dynamic symbol table as a definition.
-    pub const EXPORTED: u32 = 1 << 12;
-    /// Made local by a version script or `--exclude-libs`.
-    pub const FORCED_LOCAL: u32 = 1 << 13;
-    /// Needs a slot in `.got`.
-    pub const NEEDS_GOT: u32 = 1 << 14;
-    /// Needs a PLT entry.
-    pub const NEEDS_PLT: u32 = 1 << 15;
-    /// Its PLT entry is its address, for everyone.
-    pub const CANONICAL_PLT: u32 = 1 << 16;
-    /// Needs a copy relocation.
-    pub const NEEDS_COPY: u32 = 1 << 17;
-    /// Needs a slot with its offset from the thread pointer.
-    pub const NEEDS_TPOFF: u32 = 1 << 18;
-    /// Needs a `tls_index` pair.
-    pub const NEEDS_TLSGD: u32 = 1 << 19;
-    /// Needs a TLS descriptor.
-    pub const NEEDS_TLSDESC: u32 = 1 << 20;
-    /// In the dynamic symbol table.
-    pub const IN_DYNSYM: u32 = 1 << 21;
-    /// Undefined and weak, with value zero.
-    pub const UNDEFINED_WEAK: u32 = 1 << 22;
-    /// Some relocation kept for the dynamic linker names it.
-    pub const NEEDS_DYNSYM: u32 = 1 << 23;
-    /// Not defined, which is said if a section that is kept refers to it.
-    pub const UNDEFINED: u32 = 1 << 24;
-    /// A shared object refers to it, and to no version of it.
-    pub const NAMED_BY_SHARED: u32 = 1 << 26;
-    /// What an object defines here as a variable a shared object defines, in a version, as a function, or the other way
-    /// round: whoever means that version must not get this.
-    pub const UNLIKE_SHARED: u32 = 1 << 27;
-    /// With `--gc-sections`, of a symbol that is in no section: something that is linked refers to it.
-    pub const REACHED: u32 = 1 << 28;
-
-    /// Anything that asks for a slot or entry.
-    pub const NEEDS: u32 = NEEDS_GOT
-        | NEEDS_PLT
-        | CANONICAL_PLT
-        | NEEDS_COPY
-        | NEEDS_TPOFF
-        | NEEDS_TLSGD
-        | NEEDS_TLSDESC;
-}
 
 /// The names of a run of files, by bucket, and the slots of those that have a version.
 type RunOfMentions<'a> = (Vec<Vec<Mention<'a>>>, Vec<u32>);
@@ -141,8 +56,8 @@ pub struct SymbolTable<'a> {
     repositories: Vec<RepositoryNames>,
     /// [`Key`] of the winning definition, by id.
     keys: Vec<AtomicU64>,
-    /// [`flag`]s, by id.
-    flags: Vec<AtomicU32>,
+    /// [`SymbolFacts`], by id.
+    facts: Vec<AtomicU32>,
 }
 
 /// If a repository knows so many times as many names as the files mention, those that are mentioned are gathered to be
@@ -302,7 +217,7 @@ impl<'a> SymbolTable<'a> {
                 .with_min_len(1 << 16)
                 .map(|_| AtomicU64::new(u64::MAX))
                 .collect(),
-            flags: (0..ids)
+            facts: (0..ids)
                 .into_par_iter()
                 .with_min_len(1 << 16)
                 .map(|_| AtomicU32::new(0))
@@ -432,24 +347,31 @@ impl<'a> SymbolTable<'a> {
             .for_each(|key| key.store(u64::MAX, Relaxed));
     }
 
-    /// The symbol's [`flag`]s.
+    /// What is known of a symbol.
     #[inline]
-    pub fn flags(&self, id: SymbolId) -> u32 {
-        self.flags[id.index()].load(Relaxed)
+    pub fn facts(&self, id: SymbolId) -> SymbolFacts {
+        SymbolFacts::of_bits(self.facts[id.index()].load(Relaxed))
     }
 
-    /// Adds flags.
+    /// Adds to what is known of a symbol: a part of it.
     #[inline]
-    pub fn add_flags(&self, id: SymbolId, bits: u32) {
-        let slot = &self.flags[id.index()];
+    pub fn add(&self, id: SymbolId, part: impl Part) {
+        self.add_facts(id, part.into());
+    }
+
+    /// As [`SymbolTable::add`], of several parts: what is known of another symbol, or was known in the link before.
+    #[inline]
+    pub fn add_facts(&self, id: SymbolId, facts: SymbolFacts) {
+        let (slot, bits) = (&self.facts[id.index()], facts.to_bits());
         if slot.load(Relaxed) & bits != bits {
             slot.fetch_or(bits, Relaxed);
         }
     }
 
-    /// Takes flags away.
-    pub fn remove_flags(&self, id: SymbolId, bits: u32) {
-        self.flags[id.index()].fetch_and(!bits, Relaxed);
+    /// Takes back what was known of a symbol: a part of it, where that follows from a definition that it does not have any more.
+    pub fn take_back(&self, id: SymbolId, part: impl Part) {
+        let facts: SymbolFacts = part.into();
+        self.facts[id.index()].fetch_and(!facts.to_bits(), Relaxed);
     }
 }
 

@@ -16,7 +16,8 @@ use crate::input::library_search::Search;
 use crate::input::parts::Place;
 use crate::messages::diag::Diagnostics;
 use crate::resolve::resolution::Duplicate;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::script::version_script::{
     self, Language, Matcher, VersionNode, VersionPattern, VersionScript,
 };
@@ -312,14 +313,14 @@ impl Versioning {
                 .iter()
                 .position(|node| node.name.as_deref() == Some(version));
             if node.is_some_and(|node| own[node].hide(base)) {
-                symbols.add_flags(id, flag::FORCED_LOCAL);
+                symbols.add(id, Bound::FORCED_LOCAL);
                 return version_tables::LOCAL;
             }
             return hidden | node.map_or(version_tables::GLOBAL, |node| self.indices[node]);
         }
         match self.matcher.find(base) {
             Some(verdict) if verdict.is_local => {
-                symbols.add_flags(id, flag::FORCED_LOCAL);
+                symbols.add(id, Bound::FORCED_LOCAL);
                 version_tables::LOCAL
             }
             Some(verdict) => match self.indices.get(verdict.node as usize) {
@@ -502,12 +503,12 @@ pub fn settle_aliases(files: &Files, symbols: &SymbolTable, duplicates: &mut Vec
         }
     }
     for (base, id) in aliases {
-        let said = flag::REFERENCED
-            | flag::REFERENCED_STRONGLY
-            | flag::REFERENCED_BY_SHARED
-            | flag::NAMED_BY_SHARED;
-        symbols.add_flags(id, symbols.flags(base) & said);
-        symbols.remove_flags(base, said);
+        let said = Referred::BY_OBJECT
+            | Referred::STRONGLY
+            | Referred::BY_SHARED
+            | Referred::PLAINLY_BY_SHARED;
+        symbols.add(id, Referred::from(symbols.facts(base).among(said)));
+        symbols.take_back(base, said);
         symbols.set_key(base, Key::NONE);
         symbols.rebind_all(base, id);
     }
@@ -518,7 +519,7 @@ fn bind_versioned_references(files: &Files, symbols: &SymbolTable) {
     let mut wanted: Vec<SymbolId> = symbols
         .versioned(files)
         .map(|(_, _, id)| id)
-        .filter(|id| symbols.flags(*id) & flag::REFERENCED != 0 && symbols.key(*id) == Key::NONE)
+        .filter(|id| symbols.facts(*id).has(Referred::BY_OBJECT) && symbols.key(*id) == Key::NONE)
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -529,12 +530,12 @@ fn bind_versioned_references(files: &Files, symbols: &SymbolTable) {
         let found = find_version(files, name, version);
         if let Some((file, index, sym)) = found {
             symbols.set_key(id, Key::new(rank::SHARED, file, index));
-            symbols.add_flags(
+            symbols.add(
                 id,
                 match sym.kind() {
-                    c::STT_TLS => flag::TLS,
-                    c::STT_FUNC | c::STT_GNU_IFUNC => flag::FUNCTION,
-                    _ => 0,
+                    c::STT_TLS => Defined::TLS,
+                    c::STT_FUNC | c::STT_GNU_IFUNC => Defined::FUNCTION,
+                    _ => Defined::NONE,
                 },
             );
         }
@@ -561,7 +562,7 @@ fn preempt_versions(files: &Files, symbols: &SymbolTable) {
             && wins(symbols, file, index, id)
             && find_version(files, name, version).is_some()
         {
-            symbols.add_flags(id, flag::DEFINED_BY_SHARED);
+            symbols.add(id, Defined::BY_SHARED);
         }
     }
 }
@@ -574,14 +575,14 @@ pub fn is_wanted(
     args: &Args,
     id: SymbolId,
 ) -> bool {
-    let bits = symbols.flags(id);
-    let seen = match bits & flag::UNLIKE_SHARED {
-        0 => flag::REFERENCED_BY_SHARED | flag::DEFINED_BY_SHARED,
+    let bits = symbols.facts(id);
+    let seen = match bits.has(Defined::UNLIKE_SHARED) {
+        false => Referred::BY_SHARED | Defined::BY_SHARED,
         // A program's variable `time` is not what a library calls as `time@GLIBC_2.2.5`.
-        _ => flag::NAMED_BY_SHARED | flag::DEFINED_BY_SHARED,
+        true => Referred::PLAINLY_BY_SHARED | Defined::BY_SHARED,
     };
     args.kind == OutputKind::Shared
         || args.export_dynamic
-        || bits & seen != 0
+        || bits.has(seen)
         || versioning.is_listed(symbols.name(id))
 }

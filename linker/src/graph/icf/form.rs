@@ -12,7 +12,7 @@ use crate::graph::eh_frame_records::{cie_fixups, fde_fixups};
 use crate::input::object::{Fixups, Object, Referent};
 use crate::input::parts::{Fixup, Target};
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 
@@ -218,16 +218,18 @@ impl<'l> Former<'_, 'l, '_> {
     }
 
     fn global(&self, form: &mut Form, symbol: SymbolId, r_type: u32, called: bool) {
-        let bits = self.link.symbols.flags(symbol);
+        let bits = self.link.symbols.facts(symbol);
         let is_own = matches!(
             self.link.symbols.key(symbol).rank(),
             rank::STRONG | rank::WEAK
         );
-        let by_name =
-            flag::IMPORTED | flag::IFUNC | flag::ABSOLUTE | flag::UNDEFINED_WEAK | flag::UNDEFINED;
+        let by_name = Bound::IMPORTED
+            | Bound::UNDEFINED_WEAK
+            | Bound::UNDEFINED
+            | (Defined::IFUNC | Defined::ABSOLUTE);
         let section = self.link.definitions.section(symbol);
         let sizes = [R_X86_64_SIZE32, R_X86_64_SIZE64];
-        if !is_own || bits & by_name != 0 || section == SectionId::NONE || sizes.contains(&r_type) {
+        if !is_own || bits.has(by_name) || section == SectionId::NONE || sizes.contains(&r_type) {
             form.word(kind::SYMBOL);
             form.word(u64::from(symbol.0));
             return;

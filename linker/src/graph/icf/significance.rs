@@ -17,7 +17,7 @@ use crate::input::file::File;
 use crate::input::object::{Object, Referent};
 use crate::input::parts::{Fixup, Target};
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Bound;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -46,7 +46,7 @@ impl Significance {
                 }
             });
         link.symbols.ids().for_each(|id| {
-            if link.symbols.flags(id) & (flag::EXPORTED | flag::IN_DYNSYM) != 0 {
+            if link.symbols.facts(id).has(Bound::EXPORTED) {
                 significance.mark(link.definitions.section(id));
             }
         });

@@ -13,7 +13,8 @@ use crate::input::scripts::{Scripts, assigned_expr};
 use crate::layout::address_map::{Assigned, Places};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::linker_symbols::{LinkerSymbols, Meaning};
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Defined, Referred};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::script::expr::{Constant, SectionQuery};
 use crate::script::{
     Assertion, AssignOp, Assignment, Command, Environment, EvalError, Expr, Pos, Target, Value,
@@ -76,16 +77,16 @@ impl<'s> Assignments<'s> {
                 && let Some(id) = symbols.find(name)
             {
                 assignments.add(name, id, None, symbols, defined);
-                symbols.add_flags(id, flag::REFERENCED);
+                symbols.add(id, Referred::BY_OBJECT);
                 if assignment.hidden {
-                    symbols.add_flags(id, flag::HIDDEN);
+                    symbols.add(id, Referred::HIDDEN);
                 }
                 refer_to_mentioned(assignment, symbols);
             }
         }
         scripts.for_mentions(&mut |name| {
             if let Some(id) = symbols.find(name) {
-                symbols.add_flags(id, flag::REFERENCED);
+                symbols.add(id, Referred::BY_OBJECT);
             }
         });
         // What is provided may be referred to by what else is provided.
@@ -107,8 +108,8 @@ impl<'s> Assignments<'s> {
                 let key = symbols.key(id);
                 // A shared object that refers to the symbol will find it here; and one that defines it is overruled by
                 // what the script says, as for `PROVIDE(etext = .)`.
-                let referred = flag::REFERENCED | flag::REFERENCED_BY_SHARED;
-                let wanted = symbols.flags(id) & referred != 0
+                let referred = Referred::BY_OBJECT | Referred::BY_SHARED;
+                let wanted = symbols.facts(id).has(referred)
                     || key.rank() == rank::SHARED
                     || looked_for.contains(&id)
                     || mentioned.contains(&name[..]);
@@ -117,9 +118,9 @@ impl<'s> Assignments<'s> {
                 }
                 assignments.add(name, id, Some(assignment.pos), symbols, defined);
                 mention(assignment, &mut mentioned);
-                symbols.add_flags(id, flag::REFERENCED);
+                symbols.add(id, Referred::BY_OBJECT);
                 if assignment.hidden {
-                    symbols.add_flags(id, flag::HIDDEN);
+                    symbols.add(id, Referred::HIDDEN);
                 }
                 refer_to_mentioned(assignment, symbols);
             }
@@ -192,16 +193,16 @@ impl<'s> Assignments<'s> {
             }
             let slot = &mut self.slots[number];
             slot.alias = alias;
-            symbols.remove_flags(slot.id, flag::TLS | flag::FUNCTION | flag::IFUNC);
+            symbols.take_back(slot.id, Defined::TLS | Defined::FUNCTION | Defined::IFUNC);
             if addresses[number] {
-                symbols.remove_flags(slot.id, flag::ABSOLUTE);
+                symbols.take_back(slot.id, Defined::ABSOLUTE);
             } else {
-                symbols.add_flags(slot.id, flag::ABSOLUTE);
+                symbols.add(slot.id, Defined::ABSOLUTE);
             }
             // `alias = function;`: the type goes with the value.
             if let Some(id) = alias {
-                let kinds = flag::TLS | flag::FUNCTION | flag::IFUNC;
-                symbols.add_flags(slot.id, symbols.flags(id) & kinds);
+                let kinds = Defined::TLS | Defined::FUNCTION | Defined::IFUNC;
+                symbols.add(slot.id, Defined::from(symbols.facts(id).among(kinds)));
             }
         }
     }
@@ -241,7 +242,7 @@ impl<'s> Assignments<'s> {
         last: &[Option<(&'s Assignment, bool)>],
         symbols: &SymbolTable,
     ) -> Vec<bool> {
-        let is_number = |id| symbols.flags(id) & flag::ABSOLUTE != 0;
+        let is_number = |id| symbols.facts(id).has(Defined::ABSOLUTE);
         let original: Vec<bool> = self.slots.iter().map(|slot| !is_number(slot.id)).collect();
         let mut addresses = original.clone();
         for _ in 0..MOST_PASSES {
@@ -372,7 +373,7 @@ fn follow<T: Copy>(count: usize, mut next: impl FnMut(usize) -> Alias<T>) -> Vec
 fn refer_to_mentioned(assignment: &Assignment, symbols: &SymbolTable) {
     assignment.expr.for_symbols(&mut |name| {
         if let Some(id) = symbols.find(name) {
-            symbols.add_flags(id, flag::REFERENCED);
+            symbols.add(id, Referred::BY_OBJECT);
         }
     });
 }

@@ -10,7 +10,7 @@ use crate::base::key::{Key, rank};
 use crate::layout::address_map::section_offset;
 use crate::resolve::linker_symbols::Meaning;
 use crate::resolve::output_sections::{STANDARD_COUNT, Std};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Bound;
 use crate::script::expr::{Constant, SectionQuery};
 use crate::script::{Environment, EvalError, Value};
 
@@ -137,7 +137,7 @@ impl Environment for Machine<'_, '_, '_, '_> {
         self.running.is_assigned(name).unwrap_or_else(|| {
             let symbols = self.located.symbols;
             symbols.find(name).is_some_and(|id| {
-                symbols.key(id).rank() <= rank::LINKER && symbols.flags(id) & flag::UNDEFINED == 0
+                symbols.key(id).rank() <= rank::LINKER && !symbols.facts(id).has(Bound::UNDEFINED)
             })
         })
     }

@@ -245,8 +245,12 @@ fn map(
             // The next page in memory, and the same place in the file: that is where another segment begins.
             let next = align_up(last_end, page).wrapping_add(last_end & (page - 1));
             let steps = align_up(next, section.align.max(1)) == section.load_address;
+            // Thread-local zeros take no addresses: where they are said to stand may be behind the region that they are of.
+            let mut before = load.sections.iter().rev().map(|before| &sections[*before]);
+            let last_of_memory = before.find(|before| before.extent() > 0);
             let leaves_relro = special.relro.is_some_and(|relro| {
-                relro.apart && last.address < relro.end && section.address >= relro.end
+                let was_in_it = last_of_memory.is_some_and(|last| last.address < relro.end);
+                relro.apart && was_in_it && section.address >= relro.end
             });
             match () {
                 () if leaves_relro && section.extent() > 0 => same_page,

@@ -589,7 +589,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
             NameRecord {
                 key: *key,
                 address: value.address,
-                flags: value.flags,
+                facts: value.facts,
                 slots: slots_of.get(id).copied().unwrap_or(got::NONE),
                 definer: match definition.in_object() {
                     true => definition.file().0,

@@ -14,7 +14,7 @@ use crate::base::key::rank;
 use crate::elf::build_id::ChunkDigest;
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{self, Slots};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Referred, SymbolFacts};
 use rustc_hash::FxHashMap;
 
 /// What the state must be told.
@@ -196,9 +196,9 @@ impl Changes {
                     if known.is_hidden && ids != [record.hidden_by] {
                         record.hidden_by = MANY;
                     }
-                    record.flags |= match u64::from(old.rank) {
-                        rank::NONE if known.own.is_some() => value.flags,
-                        _ => value.flags & (flag::REFERENCED | flag::REFERENCED_STRONGLY),
+                    record.facts |= match u64::from(old.rank) {
+                        rank::NONE if known.own.is_some() => value.facts,
+                        _ => value.facts.among(Referred::BY_OBJECT | Referred::STRONGLY),
                     };
                     if known.own.is_some() {
                         record.is_placed = is_placed(places, known.symbol).into();
@@ -229,7 +229,7 @@ impl Changes {
                     self.new_names.push(NameRecord {
                         key: key_of(places.symbols.name(known.symbol)),
                         address: value.address,
-                        flags: value.flags,
+                        facts: value.facts,
                         slots: got::NONE,
                         definer: ids[own.index() - 1],
                         dynamic: 0,
@@ -250,7 +250,9 @@ impl Changes {
                     dynamic: 0,
                     slots: got::NONE,
                     // What shared objects say of it they say of whoever defines it next.
-                    flags: record.flags & (flag::BY_SHARED | flag::NAMED_BY_SHARED),
+                    facts: record
+                        .facts
+                        .among(SymbolFacts::BY_SHARED | Referred::PLAINLY_BY_SHARED),
                     ..record
                 };
                 self.names.push((*at, record));

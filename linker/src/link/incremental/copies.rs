@@ -16,7 +16,7 @@ use crate::elf::{Sym, c, version_tables};
 use crate::input::shared_object::Shared;
 use crate::layout::placement;
 use crate::resolve::output_sections::Std;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Demand;
 
 /// A variable of a shared object.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl Variable {
             let Some((_, record)) = world.name(&other.name) else {
                 continue;
             };
-            if record.flags & flag::NEEDS_COPY == 0 {
+            if !record.facts.has(Demand::COPY) {
                 // It would be the copy from now on.
                 let other = String::from_utf8_lossy(&other.name);
                 return Err(format!("{} would be copied, and so {other}", show()).into());

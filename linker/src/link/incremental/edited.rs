@@ -23,7 +23,7 @@ use super::world::World;
 use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::stamp::{Moment, Stamp};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Referred;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -494,8 +494,7 @@ impl Library<'_> {
                     .is_some_and(|definer| *definer < index);
             let is_harmless = match record.definer {
                 NONE => {
-                    u64::from(record.rank) == rank::NONE
-                        && record.flags & flag::REFERENCED_STRONGLY == 0
+                    u64::from(record.rank) == rank::NONE && !record.facts.has(Referred::STRONGLY)
                 }
                 _ => is_before,
             };

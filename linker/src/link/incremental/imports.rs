@@ -18,14 +18,14 @@ use crate::elf::{Rela, Sym, c};
 use crate::input::shared_object::Shared;
 use crate::layout::got::{self, Got, Slots};
 use crate::resolve::output_sections::{Outputs, Std};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, Referred, SymbolFacts};
 
 /// A name that a shared object has.
 #[derive(Clone, Debug)]
 pub(super) struct Import {
     pub name: Vec<u8>,
-    /// What is known of it: [`flag`]s.
-    pub flags: u32,
+    /// What is known of it.
+    pub facts: SymbolFacts,
     /// `STT_*`.
     kind: u8,
     /// Its entry in `.gnu.version`.
@@ -55,14 +55,14 @@ impl Import {
             Some(version) => needed.version(shared.soname, version, new)?,
         };
         let (kind, bits) = match symbol.kind() {
-            c::STT_FUNC | c::STT_GNU_IFUNC => (c::STT_FUNC, flag::FUNCTION),
-            c::STT_TLS => (c::STT_TLS, flag::TLS),
-            kind => (kind, 0),
+            c::STT_FUNC | c::STT_GNU_IFUNC => (c::STT_FUNC, Defined::FUNCTION),
+            c::STT_TLS => (c::STT_TLS, Defined::TLS),
+            kind => (kind, Defined::NONE),
         };
-        let said = flag::REFERENCED | flag::REFERENCED_STRONGLY;
+        let said = Referred::BY_OBJECT | Referred::STRONGLY;
         Ok(Import {
             name: shared.name(index).to_vec(),
-            flags: flag::IMPORTED | flag::DEFINED_BY_SHARED | said | bits,
+            facts: Bound::IMPORTED | (Defined::BY_SHARED | bits) | said,
             kind,
             version,
             variable: Variable::new(shared, index),
@@ -89,9 +89,9 @@ pub(super) struct Grant {
 
 impl Grant {
     /// Nothing yet: beside the slots that a symbol has it has a place in `.dynsym`, or none.
-    pub fn new(had: Option<&Slots>, dynamic: u32, flags: u32) -> Grant {
+    pub fn new(had: Option<&Slots>, dynamic: u32, facts: SymbolFacts) -> Grant {
         let none = Slots {
-            flags,
+            facts,
             got: got::NONE,
             jump: got::NONE,
             tpoff: got::NONE,
@@ -102,7 +102,7 @@ impl Grant {
         };
         Grant {
             slots: Slots {
-                flags,
+                facts,
                 ..had.copied().unwrap_or(none)
             },
             dynamic,
@@ -112,30 +112,30 @@ impl Grant {
         }
     }
 
-    /// Takes the slots and entries that the flags ask for, and that there are none of yet.
+    /// Takes the slots and entries that are needed, and that there are none of yet.
     ///
     /// # Errors
     /// If there is nothing left.
     pub fn take_slots(&mut self, facts: &mut Facts) -> Result<(), Reason> {
         let slots = &mut self.slots;
-        let wants = |need: u32| slots.flags & need != 0;
+        let wants = |need: Demand| slots.facts.has(need);
         let has_entry = slots.lazy != got::NONE || slots.direct != got::NONE;
-        let wants_entry = wants(flag::NEEDS_PLT) && !has_entry;
+        let wants_entry = wants(Demand::PLT) && !has_entry;
         let wanted = [
             (
-                slots.got == got::NONE && (wants_entry || wants(flag::NEEDS_GOT)),
+                slots.got == got::NONE && (wants_entry || wants(Demand::GOT)),
                 &[reloc::R_X86_64_GLOB_DAT][..],
             ),
             (
-                slots.tpoff == got::NONE && wants(flag::NEEDS_TPOFF),
+                slots.tpoff == got::NONE && wants(Demand::TPOFF),
                 &[reloc::R_X86_64_TPOFF64],
             ),
             (
-                slots.tls_pair == got::NONE && wants(flag::NEEDS_TLSGD),
+                slots.tls_pair == got::NONE && wants(Demand::TLSGD),
                 &[reloc::R_X86_64_DTPMOD64, reloc::R_X86_64_DTPOFF64],
             ),
             (
-                slots.descriptor == got::NONE && wants(flag::NEEDS_TLSDESC),
+                slots.descriptor == got::NONE && wants(Demand::TLSDESC),
                 // The relocation is about both words.
                 &[reloc::R_X86_64_TLSDESC, reloc::R_X86_64_NONE],
             ),

@@ -20,7 +20,7 @@ use super::world::World;
 use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::shared_object::Shared;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Referred;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -324,7 +324,7 @@ fn check_references(
     // Who defines what libraries speak of lets others see it.
     let is_unseen = |name: &&&[u8]| {
         let known = world.name(name);
-        known.is_some_and(|(_, record)| record.flags & flag::REFERENCED_BY_SHARED == 0)
+        known.is_some_and(|(_, record)| !record.facts.has(Referred::BY_SHARED))
     };
     match names.iter().find(is_unseen) {
         Some(name) if is_defined(name) => {

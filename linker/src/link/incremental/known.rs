@@ -5,7 +5,7 @@ use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::rank;
 use crate::input::file::File;
 use crate::link::resolved::Resolved;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Referred;
 use rayon::prelude::*;
 
 /// The files that are linked.
@@ -21,7 +21,7 @@ pub(super) fn known<'r>(resolved: &'r Resolved) -> impl ParallelIterator<Item = 
     let symbols = &resolved.symbols;
     symbols.ids().filter(|id| {
         let key = symbols.key(*id);
-        let is_used = symbols.flags(*id) & flag::REFERENCED != 0;
+        let is_used = symbols.facts(*id).has(Referred::BY_OBJECT);
         !symbols.name(*id).is_empty() && (is_used || key.in_object() || key.rank() == rank::LINKER)
     })
 }

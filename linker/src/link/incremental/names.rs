@@ -21,7 +21,8 @@ use crate::input::file::Files;
 use crate::layout::got::{self, Entry, Got, Owner, Slots};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::binding;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, Referred, SymbolFacts};
+use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::symbol_versions;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -135,7 +136,7 @@ impl Names {
             if key.rank() == rank::COMMON {
                 return Err(format!("{} is a common block", show(name)).into());
             }
-            let flags = symbols.flags(id);
+            let facts = symbols.facts(id);
             let import = match known.is_none() && !key.in_object() {
                 true => imports.iter().position(|import| import.name == name),
                 false => None,
@@ -149,7 +150,7 @@ impl Names {
                     record: Some(imported(key_of(name), &imports[number])),
                     import,
                     own: None,
-                    is_hidden: flags & flag::NOT_DEFAULT != 0,
+                    is_hidden: facts.has(Referred::NOT_DEFAULT),
                 });
                 continue;
             }
@@ -160,7 +161,7 @@ impl Names {
                     more.extend(files);
                     continue;
                 }
-                Ok(Meaning::Missing) if flags & flag::REFERENCED_STRONGLY != 0 => {
+                Ok(Meaning::Missing) if facts.has(Referred::STRONGLY) => {
                     missing.push(name.to_vec());
                     continue;
                 }
@@ -189,7 +190,7 @@ impl Names {
                 record: known.map(|(_, record)| record),
                 import: None,
                 own,
-                is_hidden: flags & flag::NOT_DEFAULT != 0,
+                is_hidden: facts.has(Referred::NOT_DEFAULT),
             });
         }
         if more.is_empty() && failed.is_none() && missing.is_empty() {
@@ -253,11 +254,11 @@ impl Names {
         Ok(())
     }
 
-    /// Gives the symbols the flags that they have in the whole program, but for what they need, which tracing will say.
+    /// Says of the symbols what is known of them in the whole program, but for what they need, which tracing will say.
     ///
     /// # Errors
     /// If the files say something of a symbol that nobody has said before, or do not any more.
-    pub fn add_flags(
+    pub fn add_facts(
         &self,
         world: &World,
         symbols: &SymbolTable,
@@ -275,7 +276,7 @@ impl Names {
         }
         for known in &self.list {
             let Some(record) = known.record else { continue };
-            let counts = exports || record.flags & flag::BY_SHARED != 0;
+            let counts = exports || record.facts.has(SymbolFacts::BY_SHARED);
             let said_it = record.hidden_by == MANY || ids.binary_search(&record.hidden_by).is_ok();
             if counts && said_it && !known.is_hidden {
                 let name = diag.show_name(symbols.name(known.symbol));
@@ -283,17 +284,19 @@ impl Names {
             }
             // That somebody refers to what an object here defines changes nothing.
             let is_harmless = match u64::from(record.rank) {
-                ..=rank::WEAK => flag::REFERENCED | flag::REFERENCED_STRONGLY,
+                ..=rank::WEAK => (Referred::BY_OBJECT | Referred::STRONGLY).facts(),
                 // Nobody else has said anything of it.
-                rank::NONE if known.own.is_some() => u32::MAX,
-                _ => 0,
+                rank::NONE if known.own.is_some() => symbols.facts(known.symbol),
+                _ => SymbolFacts::NONE,
             };
-            let new = symbols.flags(known.symbol) & !record.flags & !is_harmless;
-            if new != 0 {
+            let new = symbols
+                .facts(known.symbol)
+                .without(record.facts | is_harmless);
+            if !new.is_empty() {
                 let name = diag.show_name(symbols.name(known.symbol));
-                return Err(format!("{name} is spoken of in another way ({new:#x})").into());
+                return Err(format!("{name} is spoken of in another way ({new})").into());
             }
-            symbols.add_flags(known.symbol, record.flags & !flag::NEEDS);
+            symbols.add_facts(known.symbol, record.facts.without(Demand::ENTRY));
         }
         Ok(())
     }
@@ -313,7 +316,7 @@ impl Names {
         let exports = facts.bits & fact::EXPORTS != 0;
         let is_new = |known: &&Known| {
             let was = known.record.map_or(rank::NONE, |record| record.rank.into());
-            let is_spoken_of = symbols.flags(known.symbol) & flag::BY_SHARED != 0;
+            let is_spoken_of = symbols.facts(known.symbol).has(SymbolFacts::BY_SHARED);
             (exports || is_spoken_of) && known.own.is_some() && was == rank::NONE
         };
         let new: Vec<SymbolId> = (self.list.iter().filter(is_new))
@@ -327,8 +330,8 @@ impl Names {
             for symbol in new {
                 let version = versioning.of_definition(files, symbols, args, symbol);
                 let bits = binding::exports(files, symbols, &versioning, args, symbol);
-                symbols.add_flags(symbol, bits);
-                if bits & flag::EXPORTED != 0 {
+                symbols.add_facts(symbol, bits);
+                if bits.has(Bound::EXPORTED) {
                     let full = symbols.name(symbol);
                     let name = full.split(|byte| *byte == b'@').next().unwrap_or(full);
                     let export = Export {
@@ -355,7 +358,7 @@ impl Names {
             let key = key_of(symbols.name(symbol));
             let before = known.record.unwrap_or_else(|| nothing(key));
             known.record = Some(NameRecord {
-                flags: before.flags | symbols.flags(symbol),
+                facts: before.facts | symbols.facts(symbol),
                 // Who may find it needs it.
                 is_placed: 1,
                 ..before
@@ -408,60 +411,60 @@ impl Names {
         let all: &[Slots] = state.table(Table::Slots);
         let mut copies = Vec::new();
         for (index, known) in self.list.iter_mut().enumerate() {
-            let flags = symbols.flags(known.symbol);
-            let harmless = flag::REFERENCED | flag::REFERENCED_STRONGLY | flag::REACHED;
-            let had = known.record.map_or(0, |record| record.flags);
-            // What nobody defined before has no flags that would tell what it needs.
+            let now = symbols.facts(known.symbol);
+            let harmless = Referred::BY_OBJECT | Referred::STRONGLY | Demand::REACHED;
+            let had = known
+                .record
+                .map_or(SymbolFacts::NONE, |record| record.facts);
+            // What nobody defined before has no facts that would tell what it needs.
             let was_there = known
                 .record
                 .filter(|record| known.own.is_none() || u64::from(record.rank) != rank::NONE);
             let new = match was_there {
-                Some(_) => flags & !had & !harmless,
-                None => flags & (flag::NEEDS | flag::NEEDS_DYNSYM),
+                Some(_) => now.without(had | harmless),
+                None => now.among(Demand::OF_DYNAMIC_LINKER),
             };
-            symbols.add_flags(known.symbol, had);
-            if new == 0 {
+            symbols.add_facts(known.symbol, had);
+            if new.is_empty() {
                 continue;
             }
-            if new == flag::NEEDS_DYNSYM
+            if new == Demand::DYNSYM.facts()
                 && let Some(record) = known.record.as_mut()
                 && record.dynamic != 0
             {
                 // It is there already, whoever defines it.
-                record.flags |= new;
+                record.facts |= new;
                 continue;
             }
-            let slots = flag::NEEDS_GOT | flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
-            let thread_local = flag::NEEDS_TPOFF | flag::NEEDS_TLSGD | flag::NEEDS_TLSDESC;
-            let granted = match (had & flag::TLS, known.import) {
-                (0, None) => slots,
-                (0, Some(_)) => slots | flag::NEEDS_COPY,
+            let slots = Demand::GOT | Demand::PLT | Demand::DYNSYM;
+            let thread_local = Demand::TPOFF | Demand::TLSGD | Demand::TLSDESC;
+            let granted = match (had.has(Defined::TLS), known.import) {
+                (false, None) => slots,
+                (false, Some(_)) => slots | Demand::COPY,
                 _ => slots | thread_local,
             };
             let record = known.record.as_mut().filter(|record| {
-                record.flags & flag::IMPORTED != 0
-                    && record.flags & flag::CANONICAL_PLT == 0
-                    && (known.own.is_none() || record.flags & flag::EXPORTED != 0)
+                record.facts.has(Bound::IMPORTED)
+                    && !record.facts.has(Demand::CANONICAL_PLT)
+                    && (known.own.is_none() || record.facts.has(Bound::EXPORTED))
                     && (record.dynamic != 0 || known.import.is_some())
-                    && new & !granted == 0
+                    && new.without(granted).is_empty()
             });
             let Some(record) = record else {
                 let name = diag.show_name(symbols.name(known.symbol));
-                return Err(
-                    format!("{name} needs a slot or an entry of a table ({new:#x})").into(),
-                );
+                return Err(format!("{name} needs a slot or an entry of a table ({new})").into());
             };
-            if new & flag::NEEDS_TLSDESC != 0 && all.iter().all(|it| it.descriptor == got::NONE) {
+            if new.has(Demand::TLSDESC) && all.iter().all(|it| it.descriptor == got::NONE) {
                 draw::check_descriptors(again)?;
             }
-            record.flags |= new;
+            record.facts |= new;
             let had = all.get(record.slots as usize);
-            let mut grant = Grant::new(had, record.dynamic, record.flags);
+            let mut grant = Grant::new(had, record.dynamic, record.facts);
             grant.take_slots(facts)?;
-            match new & flag::NEEDS_COPY {
-                0 if record.dynamic == 0 => grant.take_symbol(facts)?,
-                0 => {}
-                _ => copies.push((index, self.grants.len())),
+            match new.has(Demand::COPY) {
+                false if record.dynamic == 0 => grant.take_symbol(facts)?,
+                false => {}
+                true => copies.push((index, self.grants.len())),
             }
             record.dynamic = grant.dynamic;
             record.slots = (all.len() + self.grants.len()) as u32;
@@ -549,16 +552,17 @@ impl Names {
 /// by calling it.
 fn may_go(world: &World, record: &NameRecord) -> bool {
     let facts = &world.state.header().facts;
-    let special = flag::TLS | flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;
-    let is_plain = record.flags & (special | flag::BY_SHARED) == 0;
+    let special = Defined::TLS | Defined::IFUNC | Demand::CANONICAL_PLT | Demand::COPY;
+    let is_plain = !record.facts.has(special | SymbolFacts::BY_SHARED);
     // A library that has it as well has its own then.
-    let is_theirs = record.flags & (special | flag::BY_SHARED) == flag::DEFINED_BY_SHARED;
+    let is_theirs =
+        record.facts.among(special | SymbolFacts::BY_SHARED) == Defined::BY_SHARED.facts();
     match (record.dynamic != 0, record.slots != got::NONE) {
         (false, false) => true,
         (false, true) => is_plain,
         (true, _) => {
             (is_plain && facts.bits & fact::EXPORTS != 0 || is_theirs)
-                && record.flags & flag::EXPORTED != 0
+                && record.facts.has(Bound::EXPORTED)
         }
     }
 }
@@ -568,7 +572,7 @@ fn nothing(key: NameKey) -> NameRecord {
     NameRecord {
         key,
         address: 0,
-        flags: 0,
+        facts: SymbolFacts::NONE,
         slots: got::NONE,
         definer: NONE,
         dynamic: 0,
@@ -581,7 +585,7 @@ fn nothing(key: NameKey) -> NameRecord {
 /// What there is to say of a name that is imported from now on.
 fn imported(key: NameKey, import: &Import) -> NameRecord {
     NameRecord {
-        flags: import.flags,
+        facts: import.facts,
         rank: rank::SHARED as u16,
         is_placed: 1,
         ..nothing(key)
@@ -650,7 +654,7 @@ fn meaning(
         let is_free = rank == rank::NONE
             && record.dynamic == 0
             && record.slots == got::NONE
-            && record.flags & flag::UNDEFINED_WEAK == 0;
+            && !record.facts.has(Bound::UNDEFINED_WEAK);
         return match is_free {
             true => ask(Ok(Meaning::Own)),
             false => Err("is defined now"),

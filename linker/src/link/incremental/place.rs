@@ -27,7 +27,7 @@ use crate::resolve::linker_symbols::LinkerSymbols;
 use crate::resolve::output_sections::Outputs;
 use crate::resolve::output_sections::Std;
 use crate::resolve::room::Room;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, Demand};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 
@@ -202,8 +202,8 @@ pub(super) fn values(places: &Places, names: &Names, lists: &[ListChange]) -> Ve
     for known in &names.list {
         let value = &mut values[known.symbol.index()];
         match (known.own, known.record) {
-            (None, Some(record)) => (value.address, value.flags) = (record.address, record.flags),
-            (Some(_), Some(record)) if record.flags & flag::CANONICAL_PLT != 0 => {
+            (None, Some(record)) => (value.address, value.facts) = (record.address, record.facts),
+            (Some(_), Some(record)) if record.facts.has(Demand::CANONICAL_PLT) => {
                 value.address = record.address;
             }
             _ => {}
@@ -252,10 +252,10 @@ impl<'n> PlainMove<'n> {
         record: &NameRecord,
         now: &SymbolValue,
     ) -> Option<PlainMove<'n>> {
-        let special = flag::TLS | flag::IFUNC | flag::ABSOLUTE | flag::UNDEFINED_WEAK;
-        let special = special | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+        let special = Defined::TLS | Defined::IFUNC | Defined::ABSOLUTE | Bound::UNDEFINED_WEAK;
+        let special = special | Demand::CANONICAL_PLT | Demand::COPY;
         let was_placed = record.is_placed == 1 && record.definer != NONE;
-        if !was_placed || (record.flags | now.flags) & special != 0 {
+        if !was_placed || (record.facts | now.facts).has(special) {
             return None;
         }
         let slots: &[Slots] = state.table(Table::Slots);
@@ -338,18 +338,18 @@ pub(super) fn moved<'n>(
 impl Moved<'_> {
     /// Notes the slot of a definition that is at `now`. `false` if it has what cannot be changed.
     fn slot(&mut self, state: &State, record: &NameRecord, now: u64) -> bool {
-        let special = flag::IFUNC | flag::CANONICAL_PLT | flag::NEEDS_COPY;
+        let special = Defined::IFUNC | Demand::CANONICAL_PLT | Demand::COPY;
         if record.slots == got::NONE {
-            return record.flags & flag::IFUNC == 0;
+            return !record.facts.has(Defined::IFUNC);
         }
-        if record.flags & special != 0 {
+        if record.facts.has(special) {
             return false;
         }
         // The dynamic linker looks up the address of what others may define, too.
-        if record.flags & flag::IMPORTED != 0 {
+        if record.facts.has(Bound::IMPORTED) {
             return true;
         }
-        if record.flags & flag::TLS != 0 {
+        if record.facts.has(Defined::TLS) {
             return false;
         }
         let all: &[Slots] = state.table(Table::Slots);
@@ -385,9 +385,9 @@ pub(super) fn check_slots(
 ) -> Result<(), Reason> {
     let mut expected = Moved::default();
     for known in names.list.iter().filter(|known| known.own.is_some()) {
-        let special = flag::IFUNC | flag::TLS | flag::CANONICAL_PLT | flag::ABSOLUTE;
+        let special = Defined::IFUNC | Defined::TLS | Demand::CANONICAL_PLT | Defined::ABSOLUTE;
         if let Some(record) = known.record
-            && record.flags & special == 0
+            && !record.facts.has(special)
         {
             expected.slot(again.state, &record, values[known.symbol.index()].address);
         }

@@ -1,6 +1,7 @@
 //! What stands in the tables of the [state file](super::state).
 
 use crate::input::stamp::{Left, Stamp};
+use crate::resolve::symbol_facts::SymbolFacts;
 
 /// An input file: an object, an archive, a library, a script.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -219,8 +220,8 @@ pub struct NameRecord {
     pub key: NameKey,
     /// Its address.
     pub address: u64,
-    /// Its flags.
-    pub flags: u32,
+    /// What is known of it.
+    pub facts: SymbolFacts,
     /// Number of its slots in [`Table::Slots`].
     pub slots: u32,
     /// The object that defines it.

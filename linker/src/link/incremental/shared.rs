@@ -10,15 +10,15 @@ use super::reason::Reason;
 use super::state::{InputRecord, State, Table, input};
 use crate::input::shared_object::Shared;
 use crate::resolve::resolution::is_unlike;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Defined, Referred, SymbolFacts};
 use rustc_hash::FxHashMap;
 
 /// A name that an object defines, and nobody knew.
 pub(super) struct New {
     /// `STT_*`.
     pub kind: u8,
-    /// What shared objects say of it, as [`flag`]s.
-    pub said: u32,
+    /// What shared objects say of it.
+    pub said: SymbolFacts,
 }
 
 /// Finds out what the shared objects among the inputs say of new names.
@@ -55,10 +55,10 @@ pub(super) fn speak_of(
                 return Err(format!("{name} is new, and {path} has it, too").into());
             }
             new.said |= match (is_defined, shared.is_default(index), shared.version(index)) {
-                (true, true, _) => flag::DEFINED_BY_SHARED,
-                (true, false, _) => 0,
-                (false, _, None) => flag::REFERENCED_BY_SHARED | flag::NAMED_BY_SHARED,
-                (false, _, Some(_)) => flag::REFERENCED_BY_SHARED,
+                (true, true, _) => Defined::BY_SHARED.facts(),
+                (true, false, _) => SymbolFacts::NONE,
+                (false, _, None) => (Referred::BY_SHARED | Referred::PLAINLY_BY_SHARED).facts(),
+                (false, _, Some(_)) => Referred::BY_SHARED.facts(),
             };
         }
     }

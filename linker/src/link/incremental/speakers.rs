@@ -5,7 +5,7 @@ use super::state::{Builder, MANY, NONE, NameKey, NameRecord, Table};
 use crate::base::ids::SymbolId;
 use crate::elf::c;
 use crate::link::resolved::Resolved;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Referred, SymbolFacts};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(super) fn hidden(exports: bool, records: &[NameRecord]) -> Vec<[u32; 2]> {
     let keeps = |record: &NameRecord| {
         let is_one = record.hidden_by != NONE && record.hidden_by != MANY;
-        is_one && (exports || record.flags & flag::BY_SHARED != 0)
+        is_one && (exports || record.facts.has(SymbolFacts::BY_SHARED))
     };
     let named = (0..).zip(records).filter(|(_, record)| keeps(record));
     let mut hidden: Vec<[u32; 2]> = named
@@ -31,7 +31,7 @@ pub(super) fn note_hidden(
     records: &mut [NameRecord],
 ) {
     let symbols = &resolved.symbols;
-    let is_hidden = |id: SymbolId| symbols.flags(id) & flag::NOT_DEFAULT != 0;
+    let is_hidden = |id: SymbolId| symbols.facts(id).has(Referred::NOT_DEFAULT);
     let mut number: FxHashMap<SymbolId, u32> = FxHashMap::default();
     for (index, (_, id)) in (0..).zip(keys) {
         if is_hidden(*id) {

@@ -24,6 +24,7 @@ use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, state as section_state};
 use crate::resolve::output_sections::{Outputs, Part, Std};
 use crate::resolve::resolution::{self, Definitions, Duplicate};
+use crate::resolve::symbol_facts::SymbolFacts;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -69,7 +70,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
     if !duplicates.iter().all(is_known) || !definitions.commons.is_empty() {
         return Err("a definition is there twice".into());
     }
-    names.add_flags(again.world, symbols, again.ids, diag)?;
+    names.add_facts(again.world, symbols, again.ids, diag)?;
     let is_new = |known: &&Known| known.at.is_none() && known.import.is_none();
     let of_known = |known: &Known| {
         let key = symbols.key(known.symbol);
@@ -77,7 +78,7 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
         let symbol = object.and_then(|object| object.symbol(key.index()));
         let new = shared::New {
             kind: symbol.map_or(0, |symbol| symbol.kind()),
-            said: 0,
+            said: SymbolFacts::NONE,
         };
         (symbols.name(known.symbol), new)
     };
@@ -87,8 +88,8 @@ pub(super) fn settle(again: Again, read: &Read) -> Result<Result<Settled, Unsett
     for known in names.list.iter().filter(is_new) {
         let said = new
             .get(symbols.name(known.symbol))
-            .map_or(0, |new| new.said);
-        symbols.add_flags(known.symbol, said);
+            .map_or(SymbolFacts::NONE, |new| new.said);
+        symbols.add_facts(known.symbol, said);
     }
     let frames = Frames::parse(files, sections, &read.facts.frames, diag);
     again.refuse()?;

@@ -4,7 +4,7 @@ use super::state::{
     ADDED, FileRecord, GroupRecord, List, MentionRecord, NONE, NameKey, NameRecord, PieceRecord,
     State, Table, file, hash_piece, key_of,
 };
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::SymbolFacts;
 use rustc_hash::FxHashMap;
 
 /// Where a name's record is.
@@ -127,7 +127,7 @@ impl<'s> World<'s> {
         let is_hidden = |(_, record): &(NameAt, &NameRecord)| {
             ids.binary_search(&record.hidden_by).is_ok()
                 && record.definer != NONE
-                && (exports || record.flags & flag::BY_SHARED != 0)
+                && (exports || record.facts.has(SymbolFacts::BY_SHARED))
         };
         let all = in_table.chain(added).filter(is_hidden);
         all.map(|(at, _)| at).collect()

@@ -35,7 +35,7 @@ use crate::output::synthetic_sections::{Made, spare_relocation};
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::room::{Filler, Room};
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Demand;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -192,7 +192,7 @@ pub(super) fn write(
         let known = &settled.names.list[*index];
         let record = known.record.unwrap_or_else(bytemuck::Zeroable::zeroed);
         // What is copied is a definition.
-        let is_copied = record.flags & flag::NEEDS_COPY != 0;
+        let is_copied = record.facts.has(Demand::COPY);
         let import = known.import.filter(|_| !is_copied);
         let import = import.map(|import| &again.edited.imports[import]);
         (grant, record.dynamic, import)

@@ -17,7 +17,8 @@ use crate::input::file::{Body, Files};
 use crate::input::parts::Place;
 use crate::input::scripts::Scripts;
 use crate::resolve::roots::required;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Bound;
+use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -113,7 +114,7 @@ impl<'l, 'a> Answers<'l, 'a> {
     fn winner(&self, id: SymbolId) -> Resolution {
         if self.relocatable || self.mentioned[id.index()].load(Relaxed) {
             Resolution::Prevailing
-        } else if self.symbols.flags(id) & flag::EXPORTED != 0 {
+        } else if self.symbols.facts(id).has(Bound::EXPORTED) {
             Resolution::PrevailingIrOnlyExported
         } else {
             Resolution::PrevailingIrOnly

@@ -7,7 +7,8 @@ use crate::base::ids::{FileId, SymbolId};
 use crate::base::key::{Key, rank};
 use crate::input::scripts::Scripts;
 use crate::messages::diag::Diagnostics;
-use crate::resolve::symbol_table::{SymbolTable, flag};
+use crate::resolve::symbol_facts::Referred;
+use crate::resolve::symbol_table::SymbolTable;
 use crate::script::expr::BinaryOp;
 use crate::script::{AssignOp, Command, Expr, Target};
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ pub fn define_inside(scripts: &Scripts, symbols: &SymbolTable) -> Inside {
             return;
         };
         let key = symbols.key(id);
-        let referred = symbols.flags(id) & flag::REFERENCED != 0;
+        let referred = symbols.facts(id).has(Referred::BY_OBJECT);
         if assignment.provide && (!referred || key.in_object()) {
             return;
         }

@@ -20,7 +20,7 @@ use crate::link::relocatable::references::{Needed, Referrer};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::local_suffixes::Numbering;
 use crate::resolve::retain_symbols_file::Retained;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Referred;
 use crate::script::Value;
 
 /// The symbol table, but for section indices: symbols name output sections by [`OutId`].
@@ -359,7 +359,7 @@ impl<'a> Builder<'_, 'a> {
 
     /// A reference that nothing defines.
     fn undefined(&self, id: SymbolId, symbol: Symbol) -> Sym {
-        let strong = self.referrer.symbols.flags(id) & flag::REFERENCED_STRONGLY != 0;
+        let strong = self.referrer.symbols.facts(id).has(Referred::STRONGLY);
         let binding = if strong { c::STB_GLOBAL } else { c::STB_WEAK };
         Sym {
             st_info: (binding << 4) | symbol.kind(),
@@ -370,12 +370,12 @@ impl<'a> Builder<'_, 'a> {
 
     /// The narrowest visibility that any file gives a symbol (gABI, "Symbol Visibility").
     fn visibility(&self, id: SymbolId, other: u8) -> u8 {
-        let bits = self.referrer.symbols.flags(id);
-        let narrowest = if bits & flag::INTERNAL != 0 {
+        let bits = self.referrer.symbols.facts(id);
+        let narrowest = if bits.has(Referred::INTERNAL) {
             c::STV_INTERNAL
-        } else if bits & flag::HIDDEN != 0 {
+        } else if bits.has(Referred::HIDDEN) {
             c::STV_HIDDEN
-        } else if bits & flag::PROTECTED != 0 {
+        } else if bits.has(Referred::PROTECTED) {
             c::STV_PROTECTED
         } else {
             c::STV_DEFAULT

@@ -15,7 +15,7 @@ use crate::input::object::{Fixups, Referent};
 use crate::input::parts::{Fixup, Place, Target};
 use crate::layout::address_map::Places;
 use crate::resolve::input_sections::state;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::Bound;
 use format_spec::fragment::FixupRecord;
 
 /// Sections that are referred to by their section symbols, or from tickets by their numbers; direct-mapped by these.
@@ -277,9 +277,9 @@ impl Relocator<'_, '_> {
         let section = self.places.definitions.section(id);
         if section == SectionId::NONE {
             // A common block that is not linked is not defined by anybody any more.
-            let undefined = flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::IMPORTED;
+            let undefined = Bound::UNDEFINED | Bound::UNDEFINED_WEAK | Bound::IMPORTED;
             let symbols = self.places.symbols;
-            return symbols.key(id) == key::Key::NONE && symbols.flags(id) & undefined == 0;
+            return symbols.key(id) == key::Key::NONE && !symbols.facts(id).has(undefined);
         }
         !self.places.sections.is_alive(section) && self.places.folds.of(section).is_none()
     }

@@ -8,7 +8,7 @@ use crate::layout::got::{Got, NONE, Slots};
 use crate::link::incremental::reason::Reason;
 use crate::link::incremental::state::{List, NameRecord, Table, fact};
 use crate::resolve::output_sections::Std;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Bound, Defined, Demand};
 use rustc_hash::FxHashMap;
 
 pub(super) fn check(output: &Output) -> Result<(), Reason> {
@@ -131,12 +131,12 @@ impl OfName<'_> {
     }
 
     fn check(&self) -> Result<(), Reason> {
-        let flags = self.record.flags;
+        let known = self.record.facts;
         let facts = &self.output.state.header().facts;
-        let is_imported = flags & flag::IMPORTED != 0;
+        let is_imported = known.has(Bound::IMPORTED);
         let is_shared = facts.bits & fact::SHARED != 0;
         let slots = self.slots;
-        if slots.got != NONE && flags & (flag::IFUNC | flag::CANONICAL_PLT) == 0 {
+        if slots.got != NONE && !known.has(Defined::IFUNC | Demand::CANONICAL_PLT) {
             self.address(slots.got)?;
         }
         let of_threads = [
@@ -178,7 +178,7 @@ impl OfName<'_> {
     fn relocated(&self, word: u32, r_type: u32) -> Result<(), Reason> {
         let rela = self.at.get(&self.place(word));
         let is_good = rela.is_some_and(|rela| {
-            let is_imported = self.record.flags & flag::IMPORTED != 0;
+            let is_imported = self.record.facts.has(Bound::IMPORTED);
             rela.r_type() == r_type && (!is_imported || rela.symbol() == self.record.dynamic)
         });
         demand(is_good, || {
@@ -188,8 +188,8 @@ impl OfName<'_> {
 
     /// The slot with the address.
     fn address(&self, word: u32) -> Result<(), Reason> {
-        let flags = self.record.flags;
-        if flags & flag::IMPORTED != 0 {
+        let facts = self.record.facts;
+        if facts.has(Bound::IMPORTED) {
             return self.relocated(word, reloc::R_X86_64_GLOB_DAT);
         }
         // Nobody has anything there any more.
@@ -199,7 +199,7 @@ impl OfName<'_> {
         let address = self.record.address;
         demand(self.word(word) == Some(address), || self.bad("the slot"))?;
         let is_pic = self.output.state.header().facts.bits & fact::PIC != 0;
-        if is_pic && flags & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) == 0 {
+        if is_pic && !facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK) {
             let rela = self.at.get(&self.place(word));
             let is_good = rela.is_some_and(|rela| {
                 rela.r_type() == reloc::R_X86_64_RELATIVE && { rela.r_addend } as u64 == address
@@ -225,9 +225,9 @@ impl OfName<'_> {
         let there = self.output.contents(Std::PltGot)?.get(at as usize..);
         let is_good = written.is_ok() && there.is_some_and(|it| it.starts_with(expected));
         demand(is_good, || self.bad("the PLT entry"))?;
-        match self.record.flags & flag::IMPORTED {
-            0 => Ok(()),
-            _ => self.relocated(self.slots.jump, reloc::R_X86_64_GLOB_DAT),
+        match self.record.facts.has(Bound::IMPORTED) {
+            false => Ok(()),
+            true => self.relocated(self.slots.jump, reloc::R_X86_64_GLOB_DAT),
         }
     }
 }

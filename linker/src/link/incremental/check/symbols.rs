@@ -5,7 +5,7 @@ use crate::elf::{Shdr, Sym, c, shf};
 use crate::link::incremental::reason::Reason;
 use crate::link::incremental::state::{List, NONE, NameKey, NameRecord, Table, key_of};
 use crate::resolve::output_sections::Std;
-use crate::resolve::symbol_table::flag;
+use crate::resolve::symbol_facts::{Defined, Demand};
 use rustc_hash::FxHashMap;
 
 pub(super) fn check(output: &Output) -> Result<(), Reason> {
@@ -36,13 +36,13 @@ fn dynamic(output: &Output, known: &FxHashMap<NameKey, NameRecord>) -> Result<()
         if key_of(name) != record.key {
             continue;
         }
-        let is_here = record.definer != NONE || record.flags & flag::NEEDS_COPY != 0;
+        let is_here = record.definer != NONE || record.facts.has(Demand::COPY);
         demand(
             is_here != ({ symbol.st_shndx } == c::SHN_UNDEF) || record.definer == NONE,
             || format!("{} of .dynsym is defined, or is not", show()),
         )?;
-        let special = flag::TLS | flag::IFUNC | flag::CANONICAL_PLT;
-        let is_plain = record.flags & special == 0 && record.is_placed != 0;
+        let special = Defined::TLS | Defined::IFUNC | Demand::CANONICAL_PLT;
+        let is_plain = !record.facts.has(special) && record.is_placed != 0;
         demand(
             !is_here || !is_plain || { symbol.st_value } == record.address,
             || format!("{} of .dynsym has another address", show()),
@@ -103,7 +103,9 @@ fn table(output: &Output, known: &FxHashMap<NameKey, NameRecord>) -> Result<(), 
         if let Some(record) = record
             && record.definer != NONE
             && record.is_placed != 0
-            && record.flags & (flag::TLS | flag::IFUNC | flag::CANONICAL_PLT) == 0
+            && !record
+                .facts
+                .has(Defined::TLS | Defined::IFUNC | Demand::CANONICAL_PLT)
         {
             demand({ symbol.st_value } == record.address, || {
                 format!("{} has another address", show())
