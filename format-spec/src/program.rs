@@ -288,7 +288,7 @@ impl DifferenceHeader {
     }
 }
 
-/// Head of the value of a compilation that is recorded compressed: SPEC.md, section 19, "Compressed". Planes follow, and the uses.
+/// Head of the value of a compilation that is recorded compressed: SPEC.md, section 19, "Compressed". One LZ4 block follows.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct CompressedCompilation {
@@ -298,13 +298,11 @@ pub struct CompressedCompilation {
     pub reserved: u32,
     /// How the value begins.
     pub compilation: CompilationHeader,
-    /// Which planes follow: a bit for each, the lowest of the first byte for the first. The others are all zeros.
-    pub planes: [u8; 16],
 }
 
 impl CompressedCompilation {
-    /// No compilation has so many members. (`u32::MAX - 1` was the marker of another form, which is not read any more.)
-    pub const MARKER: u32 = u32::MAX - 2;
+    /// No compilation has so many members. (`u32::MAX - 2` was the marker of another form, which is not read any more.)
+    pub const MARKER: u32 = u32::MAX - 1;
 }
 
 /// One fragment as part of a compilation. Members stand in the order of their
@@ -502,8 +500,7 @@ mod tests {
 
         assert_eq!(size_of::<CompilationHeader>(), 56);
         assert_eq!(size_of::<DifferenceHeader>(), 80);
-        assert_eq!(size_of::<CompressedCompilation>(), 80);
-        assert_eq!(offset_of!(CompressedCompilation, planes), 64);
+        assert_eq!(size_of::<CompressedCompilation>(), 64);
         assert_eq!(offset_of!(CompressedCompilation, compilation), 8);
         assert_eq!(offset_of!(DifferenceHeader, base), 8);
         assert_eq!(offset_of!(DifferenceHeader, check), 16);

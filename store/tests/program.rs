@@ -684,7 +684,7 @@ fn equal_keys_in_several_transactions_are_stored_once() {
 /// A compilation that is recorded compressed, with a debug section of `size` bytes that is, too.
 fn compressed(size: usize) -> Prepared<'static> {
     let mut compilation = large(size);
-    compilation.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+    compilation.sections[0].kind = SectionKind::Debug;
     let mut prepared = Prepared::new(compilation).unwrap();
     prepared.compress();
     prepared
@@ -735,6 +735,85 @@ fn compressed_sections_and_compilations_are_read_back() {
         assert!(read_all(&programs, &prepared.digest).unwrap());
         assert!(!add(&repository, &plain, None).0);
         assert!(!add(&of_plain, &prepared, None).0);
+    }
+}
+
+/// A compilation that is to be recorded compressed, of a section of this kind.
+fn of_kind(kind: SectionKind) -> Prepared<'static> {
+    let mut compilation = large(800);
+    compilation.sections[0].kind = kind;
+    let mut prepared = Prepared::new(compilation).unwrap();
+    prepared.compress();
+    prepared
+}
+
+/// Makes a repository a large one: by a section that is not compressed.
+fn fill(repository: &Repository) {
+    let mut compilation = large(800);
+    compilation.sections[0].size = 33 << 20;
+    compilation.sections[0].bytes = vec![7; 33 << 20].into();
+    compilation.sections[0].fixups = Fixups::Narrow(0..0);
+    compilation.fixups.clear();
+    let prepared = Prepared::new(compilation).unwrap();
+    add(repository, &prepared, None);
+    assert!(repository.store().size().unwrap() > 32 << 20);
+}
+
+/// What links read is recorded as it is read where there is much of it; what was recorded before is not touched.
+#[test]
+fn in_a_large_repository_debug_sections_alone_are_compressed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    let compressed = |prepared: &Prepared<'_>| {
+        let programs = repository.programs().unwrap();
+        let view = programs.compilation(&prepared.digest).unwrap();
+        let fragment = programs.fragment_section_as_stored(view.members()[0].fragment, 0);
+        let of_section = fragment.unwrap().section.compressed.is_some();
+        (of_section, view.record().value.len() < view.size())
+    };
+    let early = of_kind(SectionKind::ReadOnly);
+    add(&repository, &early, None);
+    assert_eq!(compressed(&early), (true, true));
+    fill(&repository);
+    for (kind, is_compressed) in [(SectionKind::Debug, true), (SectionKind::Data, false)] {
+        let late = of_kind(kind);
+        assert!(add(&repository, &late, None).0);
+        assert_eq!(compressed(&late), (is_compressed, false));
+        assert!(read_all(&repository.programs().unwrap(), &late.digest).unwrap());
+    }
+    assert!(!add(&repository, &early, None).0);
+    assert_eq!(compressed(&early), (true, true));
+}
+
+/// What was recorded while the repository was small is mended when it is large.
+#[test]
+fn damaged_records_of_a_repository_that_has_grown_are_mended() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program.repo");
+    let repository = Repository::open_or_create(&path).unwrap();
+    let prepared = of_kind(SectionKind::ReadOnly);
+    add(&repository, &prepared, None);
+    fill(&repository);
+    let programs = repository.programs().unwrap();
+    let view = programs.compilation(&prepared.digest).unwrap();
+    let places = [view.members()[0].fragment, view.record().address];
+    let places = places.map(|address| address.0 + 40 + 70);
+    drop(repository);
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    for place in places {
+        let mut good = [0];
+        file.read_exact_at(&mut good, place).unwrap();
+        file.write_all_at(&[good[0] ^ 4], place).unwrap();
+        let repository = Repository::open(&path).unwrap();
+        let read = || read_all(&repository.programs().unwrap(), &prepared.digest);
+        assert!(!read().unwrap_or(false));
+        add(&repository, &prepared, None);
+        assert!(read().unwrap());
     }
 }
 

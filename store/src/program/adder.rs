@@ -175,17 +175,18 @@ impl<'s> Adder<'s> {
             Ok(())
         });
         if let Err(ProgramError::Damaged { .. }) = inserted
-            && encode::is_compressible(&prepared.compilation, number)
+            && encode::is_compressible(&prepared.compilation, number, Form::Compressed)
         {
-            // It may have been recorded in the other form.
-            let other = match prepared.form() {
-                Form::Compressed => Form::Plain,
-                Form::Plain => Form::Compressed,
-            };
-            self.value.clear();
-            prepared.encode(number, other, &mut self.value)?;
-            encode::translate_fragment(&mut self.value, missing.translation())?;
-            return Ok((self.mend(Index::Fragments, digest)?, false, 0));
+            // It may have been recorded in another form.
+            for form in Form::ALL {
+                self.value.clear();
+                prepared.encode(number, form, &mut self.value)?;
+                encode::translate_fragment(&mut self.value, missing.translation())?;
+                let slot = Index::Fragments.slot();
+                if let Some(address) = self.transaction.mend(slot, digest, &self.value)? {
+                    return Ok((address, false, 0));
+                }
+            }
         }
         let (address, is_new) = inserted?;
         Ok((address, is_new, size.get()))

@@ -3,10 +3,8 @@
 //! Records of one kind stand beside each other in a repository, and of most of their fields the high bytes are zeros, or the same, or one more
 //! than in the record before. A compressor that looks for repeated strings of bytes sees little of this. So a list is written as its
 //! *planes*: all lowest bytes of the first word of each element, then all second bytes, and so on; of words that mostly grow, the
-//! differences to the element before. Of a section's fixups that becomes one LZ4 block: the fastest to read of what is common, and links
-//! read it each time. SPEC.md, section 18, "Planes". Of a compilation's lists, all of which each link reads, the planes that have something
-//! but zeros are recorded as they are ([`UsedPlanes`]): nearly as small (a repository of LLVM and clang is 8 % larger), and read in a
-//! fraction of the time.
+//! differences to the element before. What comes of it is one LZ4 block: the fastest to read of what is common, and links read it each
+//! time. SPEC.md, section 18, "Planes".
 
 use lz4_flex::block::{self, CompressTable};
 use std::cell::RefCell;
@@ -53,87 +51,20 @@ pub(super) fn take_planes(
     differences: u32,
     words: &mut [u32],
 ) -> Option<()> {
-    take_columns(planes, width, differences, words, |count| count)
-}
-
-/// Takes the planes of a list from the front of `planes`, of each as many bytes as `size` says of the number of elements: all, or
-/// none if they are zeros; and puts into `words` those words of which there is a plane.
-fn take_columns(
-    planes: &mut &[u8],
-    width: usize,
-    differences: u32,
-    words: &mut [u32],
-    mut size: impl FnMut(usize) -> usize,
-) -> Option<()> {
     let count = words.len() / width;
     for column in 0..width {
         let mut next = || {
-            let (plane, rest) = planes.split_at_checked(size(count))?;
+            let (plane, rest) = planes.split_at_checked(count)?;
             *planes = rest;
             Some(plane)
         };
         let column_planes = [next()?, next()?, next()?, next()?];
-        if column_planes.iter().any(|plane| !plane.is_empty()) {
-            put_column(column_planes, width, column, differences, words);
-        }
+        put_column(column_planes, width, column, differences, words);
     }
     Some(())
 }
 
-/// Which planes of a compilation's lists are recorded: a bit for each, from the lowest on. The others are all zeros.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct UsedPlanes {
-    bits: u128,
-    next: u32,
-}
-
-impl UsedPlanes {
-    /// Those that a value of 16 bytes says.
-    pub(super) fn of_bytes(bytes: [u8; 16]) -> UsedPlanes {
-        UsedPlanes {
-            bits: u128::from_le_bytes(bytes),
-            next: 0,
-        }
-    }
-
-    /// The value.
-    pub(super) fn to_bytes(self) -> [u8; 16] {
-        self.bits.to_le_bytes()
-    }
-
-    /// Appends the planes of a list that are not all zeros.
-    pub(super) fn put(&mut self, words: &[u32], width: usize, differences: u32, out: &mut Vec<u8>) {
-        let count = words.len() / width;
-        let mut planes = Vec::with_capacity(size_of_val(words));
-        put_planes(words, width, differences, &mut planes);
-        for number in 0..4 * width {
-            let plane = &planes[number * count..][..count];
-            if plane.iter().any(|byte| *byte != 0) {
-                self.bits |= 1 << (self.next + number as u32);
-                out.extend_from_slice(plane);
-            }
-        }
-        self.next += 4 * width as u32;
-    }
-
-    /// Takes the planes of the next list from the front of `planes`, and puts the list into `words`, which must be zeros. `None` if
-    /// they are cut off.
-    pub(super) fn take(
-        &mut self,
-        planes: &mut &[u8],
-        width: usize,
-        differences: u32,
-        words: &mut [u32],
-    ) -> Option<()> {
-        take_columns(planes, width, differences, words, |count| {
-            let is_used = self.bits >> self.next & 1 != 0;
-            self.next += 1;
-            if is_used { count } else { 0 }
-        })
-    }
-}
-
-/// Puts one word of each element of a list: of these planes, of which those that are empty are zeros.
+/// Puts one word of each element of a list: of these planes.
 fn put_column(
     planes: [&[u8]; 4],
     width: usize,
@@ -149,10 +80,9 @@ fn put_column(
         let start = number * JOINED;
         let mut joined = [0u32; JOINED];
         for (plane, shift) in planes.iter().zip([0, 8, 16, 24]) {
-            if let Some(bytes) = plane.get(start..start + count) {
-                for (word, byte) in joined.iter_mut().zip(bytes) {
-                    *word |= u32::from(*byte) << shift;
-                }
+            let bytes = plane.get(start..start + count).unwrap_or_default();
+            for (word, byte) in joined.iter_mut().zip(bytes) {
+                *word |= u32::from(*byte) << shift;
             }
         }
         let places = part.iter_mut().skip(column).step_by(width);
@@ -253,17 +183,6 @@ mod tests {
             let mut rest = &again[..];
             prop_assert_eq!(take_planes(&mut rest, 3, differences, &mut read), Some(()));
             prop_assert!(rest.is_empty() && read == words);
-            let (mut used, mut some) = (UsedPlanes::default(), Vec::new());
-            used.put(&words, 3, differences, &mut some);
-            used.put(&[0, 1 << 24], 1, 0, &mut some);
-            prop_assert!(some.len() <= planes.len() + 2);
-            let (mut rest, mut read) = (&some[..], vec![0; words.len()]);
-            let mut used = UsedPlanes::of_bytes(used.to_bytes());
-            prop_assert_eq!(used.take(&mut rest, 3, differences, &mut read), Some(()));
-            prop_assert!(read == words && rest == [0, 1]);
-            let mut read = [0; 2];
-            prop_assert_eq!(used.take(&mut rest, 1, 0, &mut read), Some(()));
-            prop_assert_eq!(read, [0, 1 << 24]);
         }
 
         #[test]
@@ -271,8 +190,6 @@ mod tests {
             let mut out = vec![0; size];
             let _ = decompress(&block, &mut out);
             let _ = take_planes(&mut &block[..], 3, 1, &mut vec![0; size]);
-            let mut used = UsedPlanes::of_bytes(std::array::from_fn(|at| block.get(at).copied().unwrap_or(0)));
-            let _ = used.take(&mut &block[..], 3, 1, &mut vec![0; size]);
         }
     }
 }

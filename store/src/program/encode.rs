@@ -55,31 +55,50 @@ impl Translation<'_> {
 pub(super) enum Form {
     /// As it is read, and as its body is digested.
     Plain,
-    /// With sections compressed, if that makes them smaller.
+    /// With debug sections compressed, if that makes them smaller.
+    Debug,
+    /// With sections compressed, if that makes them smaller; the compilation as well.
     Compressed,
 }
 
-/// Whether the compressed form of a fragment can be another than the plain one.
-pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize) -> bool {
-    let sections = &compilation.sections[as_usize(&compilation.fragments[index].sections)];
-    sections.iter().any(section_is_compressible)
+impl Form {
+    /// All forms.
+    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Debug, Form::Compressed];
+
+    /// In which form is recorded what is to be compressed, in a repository of this size. A small one is made as small as can be: its
+    /// links take milliseconds in any case. In a large one what each full link reads is as it is read: of clang, a sixth of the link.
+    pub(super) fn in_repository(size: u64) -> Form {
+        match size < SMALL {
+            true => Form::Compressed,
+            false => Form::Debug,
+        }
+    }
 }
 
-fn section_is_compressible(section: &Section<'_>) -> bool {
+/// Bytes of a repository that is small ([`Form::in_repository`]): what links decompress of it takes them less than a hundredth of a second.
+const SMALL: u64 = 32 << 20;
+
+/// Whether this form of a fragment can be another than the plain one.
+pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize, form: Form) -> bool {
+    let sections = &compilation.sections[as_usize(&compilation.fragments[index].sections)];
+    let mut sections = sections.iter();
+    sections.any(|section| section_is_compressible(section, form))
+}
+
+fn section_is_compressible(section: &Section<'_>, form: Form) -> bool {
     let from = match section.kind {
         SectionKind::Text => 2 * COMPRESSED_FROM,
-        // Small tables of addresses are many: to decompress them takes links longer than what they save of the disk is worth.
-        SectionKind::Data | SectionKind::ReadOnly if has_fixups(section) => 8 * COMPRESSED_FROM,
         _ => COMPRESSED_FROM,
     };
-    SectionKind::may_be_compressed(section.kind as u8)
+    let is_of_form = match form {
+        Form::Plain => false,
+        Form::Debug => section.kind == SectionKind::Debug,
+        Form::Compressed => true,
+    };
+    is_of_form
+        && SectionKind::may_be_compressed(section.kind as u8)
         && matches!(section.fixups, Fixups::Narrow(_))
         && section.bytes.len() >= from
-}
-
-fn has_fixups(section: &Section<'_>) -> bool {
-    let (Fixups::Narrow(range) | Fixups::Wide(range)) = &section.fixups;
-    !range.is_empty()
 }
 
 /// Appends a fragment's value in the plain form to `out`, which must have a multiple of 8 bytes: the head, then the body, that is
@@ -139,14 +158,14 @@ pub(super) fn fragment(
     Ok(start + parts.bodies)
 }
 
-/// Appends a fragment's value in the compressed form to `out`, which must have a multiple of 8 bytes: made of its value in the plain form.
+/// Appends a fragment's value in a form to `out`, which must have a multiple of 8 bytes: made of its value in the plain form.
 ///
 /// # Errors
 /// [`ProgramError::Malformed`] if `plain` is not what [`fragment`] made of it.
 pub(super) fn compressed_fragment(
     compilation: &Compilation<'_>,
     index: usize,
-    plain: &[u8],
+    (plain, form): (&[u8], Form),
     out: &mut Vec<u8>,
 ) -> Result<(), ProgramError> {
     let malformed = || ProgramError::malformed("a fragment's value is not that of the fragment");
@@ -173,7 +192,7 @@ pub(super) fn compressed_fragment(
         out.resize(start + (out.len() - start).next_multiple_of(align), 0);
         let body = out.len();
         out.extend_from_slice(extension);
-        match put_compressed(compilation, section, contents.len(), out) {
+        match put_compressed(compilation, section, (contents.len(), form), out) {
             Some(bytes) => {
                 record.bits |= SectionRecord::COMPRESSED;
                 if !extension.is_empty() {
@@ -310,13 +329,13 @@ fn put_check(body: usize, bytes: usize, out: &mut [u8]) {
 fn put_compressed(
     compilation: &Compilation<'_>,
     section: &Section<'_>,
-    plain: usize,
+    (plain, form): (usize, Form),
     out: &mut Vec<u8>,
 ) -> Option<usize> {
     let Fixups::Narrow(range) = &section.fixups else {
         return None;
     };
-    if !section_is_compressible(section) {
+    if !section_is_compressible(section, form) {
         return None;
     }
     let start = out.len();

@@ -26,7 +26,8 @@ impl<'p> State<'p> {
     /// Looks for a compilation and its parts, and makes what is to be inserted.
     pub(super) fn of(programs: &Programs<'_>, prepared: &'p Prepared<'_>) -> Result<State<'p>> {
         let snapshot = programs.snapshot();
-        let mut missing = Missing::new(prepared, &snapshot.store().uuid());
+        let form = prepared.form(snapshot.size());
+        let mut missing = Missing::new(prepared, form, &snapshot.store().uuid());
         let are_certain = missing.look(&snapshot)?;
         let all_there = missing.names.missing.is_empty()
             && missing.pieces.missing.is_empty()
@@ -46,7 +47,7 @@ impl<'p> State<'p> {
             Look::Absent if are_certain => missing.absent_in = Some(snapshot.revision()),
             Look::Absent | Look::Unsure => {}
         }
-        missing.values = Values::compressed(prepared, &missing.fragments.missing)?;
+        missing.values = Values::compressed(prepared, form, &missing.fragments.missing)?;
         Ok(State::Missing(Box::new(missing)))
     }
 }
@@ -54,6 +55,8 @@ impl<'p> State<'p> {
 /// A compilation that is being added, and how far that has come.
 pub(super) struct Missing<'p> {
     pub(super) prepared: &'p Prepared<'p>,
+    /// In which form what is missing is recorded.
+    pub(super) form: Form,
     /// It is there, but not all that it is made of is as it was written.
     pub(super) is_damaged: bool,
     /// The revision in which all that is missing was certainly absent, if it was, but for what this writer has added.
@@ -95,15 +98,15 @@ struct Values {
 }
 
 impl Values {
-    /// Those of `fragments`, if they are to be compressed.
-    fn compressed(prepared: &Prepared<'_>, fragments: &[u32]) -> Result<Values> {
+    /// Those of `fragments`, if some are to be compressed.
+    fn compressed(prepared: &Prepared<'_>, form: Form, fragments: &[u32]) -> Result<Values> {
         let mut values = Values::default();
-        if prepared.form() == Form::Plain {
+        if form == Form::Plain {
             return Ok(values);
         }
         values.of.reserve(fragments.len());
         let is_compressible =
-            |number: u32| encode::is_compressible(&prepared.compilation, number as usize);
+            |number: u32| encode::is_compressible(&prepared.compilation, number as usize, form);
         // None becomes larger by that, but while it is made.
         let plain = |number: &u32| match is_compressible(*number) {
             true => prepared.value(*number as usize).len(),
@@ -116,7 +119,7 @@ impl Values {
                 .resize(values.bytes.len().next_multiple_of(8), 0);
             let start = values.bytes.len();
             if is_compressible(number) {
-                prepared.encode(number as usize, Form::Compressed, &mut values.bytes)?;
+                prepared.encode(number as usize, form, &mut values.bytes)?;
             }
             values.of.push(start..values.bytes.len());
         }
@@ -126,7 +129,7 @@ impl Values {
 
 impl<'p> Missing<'p> {
     /// None of the parts is known; `uuid` is the repository's.
-    pub(super) fn new(prepared: &'p Prepared<'_>, uuid: &[u8; 16]) -> Missing<'p> {
+    pub(super) fn new(prepared: &'p Prepared<'_>, form: Form, uuid: &[u8; 16]) -> Missing<'p> {
         let compilation = &prepared.compilation;
         let all = |count: usize| 0..count as u32;
         let names = compilation.names.iter().map(|name| name_key(uuid, name));
@@ -135,6 +138,7 @@ impl<'p> Missing<'p> {
         let order = compilation.digest_order.iter().copied();
         Missing {
             prepared,
+            form,
             is_damaged: false,
             absent_in: None,
             names: Numbers::unknown(all(names.len()), names),
@@ -204,10 +208,8 @@ impl<'p> Missing<'p> {
                 out.extend_from_slice(&self.values.bytes[range.clone()]);
             }
             // Not made before: nobody waits for the lock.
-            None if self.prepared.form() == Form::Compressed
-                && encode::is_compressible(&self.prepared.compilation, number) =>
-            {
-                self.prepared.encode(number, Form::Compressed, out)?;
+            None if encode::is_compressible(&self.prepared.compilation, number, self.form) => {
+                self.prepared.encode(number, self.form, out)?;
             }
             _ => out.extend_from_slice(self.prepared.value(number)),
         }
@@ -254,7 +256,7 @@ impl<'p> Missing<'p> {
             other = self
                 .base
                 .and_then(|base| difference_to(programs, base, &plain));
-            if other.is_none() && self.prepared.form() == Form::Compressed {
+            if other.is_none() && self.form == Form::Compressed {
                 other = recorded::compressed(&plain);
             }
         }

@@ -24,7 +24,7 @@ pub struct Prepared<'a> {
     values: Vec<u8>,
     /// Where in `values` each fragment's is.
     value_of: Vec<Range<usize>>,
-    form: Form,
+    is_compressed: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -65,19 +65,22 @@ impl<'a> Prepared<'a> {
             fragments,
             values,
             value_of,
-            form: Form::Plain,
+            is_compressed: false,
         })
     }
 
-    /// Has what becomes smaller by that recorded compressed: sections, and the compilation. Links then take somewhat longer, and
-    /// repositories less room. (Only what is not there already is compressed, when it is [added](super::Repository::add).)
+    /// Has what becomes smaller by that recorded compressed: debug information, and in a small repository all sections and the
+    /// compilation (SPEC 18, "Compressed"). (Only what is not there already is compressed, when it is [added](super::Repository::add).)
     pub fn compress(&mut self) {
-        self.form = Form::Compressed;
+        self.is_compressed = true;
     }
 
-    /// In which form it is to be recorded.
-    pub(super) fn form(&self) -> Form {
-        self.form
+    /// In which form it is to be recorded in a repository of this size.
+    pub(super) fn form(&self, size: u64) -> Form {
+        match self.is_compressed {
+            true => Form::in_repository(size),
+            false => Form::Plain,
+        }
     }
 
     /// Appends a fragment's value in a form, otherwise as [`Prepared::value`] gives it, to `out`, which must have a multiple of 8 bytes.
@@ -89,10 +92,8 @@ impl<'a> Prepared<'a> {
     ) -> Result<(), ProgramError> {
         let plain = self.value(fragment);
         match form {
-            Form::Compressed => {
-                encode::compressed_fragment(&self.compilation, fragment, plain, out)?;
-            }
             Form::Plain => out.extend_from_slice(plain),
+            _ => encode::compressed_fragment(&self.compilation, fragment, (plain, form), out)?,
         }
         Ok(())
     }

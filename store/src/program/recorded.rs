@@ -1,9 +1,9 @@
 //! How a compilation is recorded: whole, as a [difference](super::difference) to another one, or compressed.
 //!
 //! What is not recorded whole is made when it is opened, once, and kept with the store: views borrow from that as they do from the
-//! file. Compressed, a compilation is those of the [planes](super::columns) of its lists that are not all zeros.
+//! file. Compressed, a compilation is one LZ4 block of the [planes](super::columns) of its lists.
 
-use super::columns::{ALL_DIFFERENCES, UsedPlanes, is_possible};
+use super::columns::{ALL_DIFFERENCES, compress, decompress, is_possible, put_planes, take_planes};
 use super::cutter::Cutter;
 use super::view::{COMPILATION, Programs};
 use super::{ProgramError, Result, difference};
@@ -43,6 +43,15 @@ fn lists(header: &CompilationHeader) -> [List; LISTS] {
     ]
 }
 
+/// Bytes of all planes and the uses.
+fn planes_size(header: &CompilationHeader) -> Option<usize> {
+    lists(header)
+        .iter()
+        .try_fold(header.binding_count as usize, |size, list| {
+            size.checked_add(list.count.checked_mul(4 * list.width)?)
+        })
+}
+
 /// A compilation's value as it is recorded compressed; `None` if it is none, or does not become smaller.
 pub(super) fn compressed(value: &[u8]) -> Option<Vec<u8>> {
     // Aligned as in the file.
@@ -50,15 +59,15 @@ pub(super) fn compressed(value: &[u8]) -> Option<Vec<u8>> {
     bytemuck::cast_slice_mut::<u64, u8>(&mut copy)[..value.len()].copy_from_slice(value);
     let mut cutter = Cutter::new(&bytemuck::cast_slice::<u64, u8>(&copy)[..value.len()]);
     let header: CompilationHeader = *cutter.one()?;
-    let (mut used, mut planes) = (UsedPlanes::default(), Vec::new());
+    let mut planes = Vec::with_capacity(planes_size(&header)?);
     for (number, list) in lists(&header).iter().enumerate() {
         if number == BINDINGS && header.has_short_bindings() {
             let short: &[u16] = cutter.slice(list.count)?;
             let words: Vec<u32> = short.iter().map(|symbol| u32::from(*symbol)).collect();
-            used.put(&words, list.width, list.differences, &mut planes);
+            put_planes(&words, list.width, list.differences, &mut planes);
         } else {
             let words: &[u32] = cutter.slice(list.count * list.width)?;
-            used.put(words, list.width, list.differences, &mut planes);
+            put_planes(words, list.width, list.differences, &mut planes);
         }
     }
     planes.extend_from_slice(cutter.slice(header.binding_count as usize)?);
@@ -66,11 +75,10 @@ pub(super) fn compressed(value: &[u8]) -> Option<Vec<u8>> {
         marker: CompressedCompilation::MARKER,
         reserved: 0,
         compilation: header,
-        planes: used.to_bytes(),
     };
-    let out = [bytemuck::bytes_of(&head), &planes].concat();
-    let is_worth_it = out.len() < value.len() && is_possible(planes.len(), value.len());
-    is_worth_it.then_some(out)
+    let mut out = bytemuck::bytes_of(&head).to_vec();
+    compress(&planes, &mut out);
+    (out.len() < value.len()).then_some(out)
 }
 
 /// The head of a compilation that is recorded compressed; `None` if it is recorded otherwise.
@@ -84,12 +92,15 @@ fn compressed_header(recorded: &[u8]) -> Option<CompressedCompilation> {
 fn decompressed(recorded: &[u8]) -> Option<(Vec<u64>, usize)> {
     let head = compressed_header(recorded)?;
     let header = &head.compilation;
-    let mut rest = &recorded[size_of::<CompressedCompilation>()..];
+    let block = &recorded[size_of::<CompressedCompilation>()..];
     let size = difference::value_size(header)?;
-    if head.reserved != 0 || !is_possible(rest.len(), size) {
+    let in_planes = planes_size(header)?;
+    if head.reserved != 0 || !is_possible(block.len(), in_planes) {
         return None;
     }
-    let mut used = UsedPlanes::of_bytes(head.planes);
+    let mut planes = vec![0; in_planes];
+    decompress(block, &mut planes)?;
+    let mut rest = &planes[..];
     let mut words = vec![0u64; size.div_ceil(8)];
     let value: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     let mut at = size_of::<CompilationHeader>();
@@ -99,7 +110,7 @@ fn decompressed(recorded: &[u8]) -> Option<(Vec<u64>, usize)> {
         if number == BINDINGS && header.has_short_bindings() {
             at = start + 2 * list.count;
             let mut wide = vec![0; list.count];
-            used.take(&mut rest, list.width, list.differences, &mut wide)?;
+            take_planes(&mut rest, list.width, list.differences, &mut wide)?;
             let places = value[start..at].chunks_exact_mut(2);
             for (place, symbol) in places.zip(wide) {
                 place.copy_from_slice(&u16::try_from(symbol).ok()?.to_le_bytes());
@@ -107,13 +118,12 @@ fn decompressed(recorded: &[u8]) -> Option<(Vec<u64>, usize)> {
         } else {
             at = start + 4 * list.width * list.count;
             let place = bytemuck::try_cast_slice_mut(&mut value[start..at]).ok()?;
-            used.take(&mut rest, list.width, list.differences, place)?;
+            take_planes(&mut rest, list.width, list.differences, place)?;
         }
     }
     let start = at.next_multiple_of(8);
-    let uses = value.get_mut(start..size)?;
-    (rest.len() == uses.len()).then_some(())?;
-    uses.copy_from_slice(rest);
+    // The planes and the uses are as long as the header says.
+    value.get_mut(start..size)?.copy_from_slice(rest);
     Some((words, size))
 }
 

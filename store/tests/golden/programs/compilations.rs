@@ -268,7 +268,7 @@ impl Programs {
         let mut cursor = Cursor::new(value);
         let marker = cursor.u32();
         assert_ne!(marker, u32::MAX, "the base is a difference");
-        if marker != u32::MAX - 2 {
+        if marker != u32::MAX - 1 {
             return value.to_vec();
         }
         cursor.zeros(4);
@@ -289,19 +289,12 @@ impl Programs {
             (sections, 4, all),
             (pieces, 1, all),
         ];
-        let bits = cursor.bytes(16);
-        let mut planes = Vec::new();
-        let mut number = 0;
-        for (count, width, _) in lists {
-            for _ in 0..4 * width {
-                match bits[number / 8] >> (number % 8) & 1 {
-                    0 => planes.resize(planes.len() + count, 0),
-                    _ => planes.extend_from_slice(cursor.bytes(count)),
-                }
-                number += 1;
-            }
-        }
-        planes.extend_from_slice(cursor.rest());
+        let size = bindings
+            + lists
+                .iter()
+                .map(|(count, width, _)| 4 * count * width)
+                .sum::<usize>();
+        let planes = lz4(cursor.rest(), size);
         let mut planes = Cursor::new(&planes);
         for (number, (count, width, differences)) in lists.into_iter().enumerate() {
             whole.resize(whole.len().next_multiple_of(8), 0);

@@ -171,7 +171,7 @@ impl Programs {
                     summary.compilations += 1;
                     let marker = self.value(address, 3)[..4].try_into().unwrap();
                     let marker = u32::from_le_bytes(marker);
-                    summary.in_planes += u64::from(marker == u32::MAX - 2);
+                    summary.in_planes += u64::from(marker == u32::MAX - 1);
                     summary.differences += u64::from(marker == u32::MAX);
                     summary.members += compilation.members.len() as u64;
                 }
