@@ -11,6 +11,11 @@
 //! of its own for it, so the address goes on a page later at the same place in the page, unless `-z separate-code` says
 //! otherwise. There is no step where there is nothing to be apart from, which the sizes of the sections tell. What is read-only
 //! after relocation ends where it ends: its last page is nobody else's, so that all of it can be protected.
+//!
+//! With `-N` and `-n` the bytes are others, and the script says so: a segment that is not paged has the headers of the file in
+//! links without a script (so that `__ehdr_start` is there, by which static programs of glibc find their thread-local variables;
+//! GNU ld makes none with `-N`), and not with one, where scripts say by `PHDRS` what they want (as with GNU ld). Nor are they the
+//! same with `-z noseparate-code` where nothing stands before the code, which the headers then share its segment with.
 
 use super::standard_sections::{
     NAMED, Order, Pattern, Row, Rule, SUBPARTS, Std, TEXT_PREFIXES, UNLOADED, order_of,
@@ -51,8 +56,14 @@ pub fn sections(args: &Args) -> String {
         _ => "0",
     };
     let provide = provide(args);
+    let unpaged = match args.magic {
+        Magic::Normal => "",
+        _ => {
+            "/* Without a script the segments have the headers as well: here that is for PHDRS to say. */\n"
+        }
+    };
     let mut out = format!(
-        "SECTIONS\n{{\n  \
+        "{unpaged}SECTIONS\n{{\n  \
            . = SEGMENT_START(\"text-segment\", {base});\n  \
            {provide} (__executable_start = .);\n  \
            . = . + SIZEOF_HEADERS;\n"

@@ -384,11 +384,10 @@ impl Relocator<'_, '_> {
                 store(bytes, offset, field, value.wrapping_sub(place))
             }
             Plan::Absolute(Field::Word64) if simple => {
-                if self.mode.pic
-                    && !target.dead
-                    && !target.facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK)
-                    && !(site.packs && relocation_action::is_packed(fixup.offset))
-                {
+                let moves =
+                    !target.dead && !target.facts.has(Defined::ABSOLUTE | Bound::UNDEFINED_WEAK);
+                let is_packed = site.packs && relocation_action::is_packed(fixup.offset);
+                if self.mode.pic && moves && !is_packed {
                     let rela = Rela::new(place, reloc::R_X86_64_RELATIVE, 0, value as i64);
                     DynamicSlots::take(&mut dynamic.relative, &mut dynamic.is_overrun, rela);
                 }

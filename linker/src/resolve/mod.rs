@@ -3,7 +3,6 @@
 //! Owns the symbol table, the sections and the output sections. Knows no addresses.
 
 pub(crate) mod binding;
-
 pub(crate) mod input_sections;
 pub(crate) mod lazy_shared_names;
 pub(crate) mod linker_symbols;
