@@ -1,5 +1,6 @@
 //! Dense numbers by which the phases refer to things. All of them depend on the
-//! inputs and their order only, never on the number of threads.
+//! inputs and their order only, never on the number of threads. They last as long as the link: what one tells the next is told by other
+//! means ([`incremental`](crate::link::incremental)).
 
 /// An input file: a relocatable object, archive member, ticket or shared object.
 /// The order is the command line's, and so is the precedence.

@@ -11,6 +11,12 @@
 //! ([`lists`]). Who refers to a definition that has moved gets its new address, and is not linked again for that ([`readdress`]). What files
 //! leave is used again ([`holes`]).
 //!
+//! *Identities.* The numbers of files, symbols and sections by which phases refer to things ([`ids`](crate::base::ids)) are places in
+//! the lists of one link, and are no longer lived than that. What one link tells the next by is what lasts: a file is its place in the
+//! state's table of files, which no other file gets, be it gone ([`records`]); a section is its file and its number there; a name is its
+//! key ([`state::NameKey`]). Of each name the state has not only who defines it but all files that speak of it ([`speakers`]), those
+//! too whose definition has lost: where a definition goes or comes, they are the candidates, and are asked ([`names`]).
+//!
 //! The rule is that of the whole linker: never wrong. Whatever is not known to be harmless (an order that cannot be told, a
 //! definition that others may see, a slot that is missing, no room left) makes a full link of it, and the log says why.
 
