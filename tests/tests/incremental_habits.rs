@@ -373,6 +373,31 @@ fn what_is_said_of_options_is_said_by_every_link() {
     link("incremental link: 1 of");
 }
 
+/// What is asked for on standard output is there, whether anything has changed or not.
+#[test]
+fn reports_are_printed_by_every_link() {
+    let Some(place) = Place::new() else { return };
+    function(&place, "main", 3);
+    settle();
+    let reports = [
+        "-Wl,--print-memory-usage",
+        "-Wl,-M",
+        "-Wl,--cref",
+        "-Wl,-t",
+        "-Wl,-y,main",
+        "-Wl,--gc-sections,--print-gc-sections",
+        "-Wl,--stats",
+    ];
+    for report in reports {
+        let printed = || {
+            let done = place.link("a", &[INCREMENTAL, "main.o", report]).ok();
+            !done.text().is_empty() || !done.errors().is_empty()
+        };
+        assert!(printed(), "{report}: the first link prints nothing");
+        assert!(printed(), "{report}: the second link prints nothing");
+    }
+}
+
 #[test]
 fn warnings_are_given_again() {
     let Some(place) = Place::new() else { return };

@@ -11,6 +11,7 @@ use crate::graph::repository_pieces::PiecePlaces;
 use crate::input::file::Files;
 use crate::input::object::Object;
 use crate::input::parts::{Piece, Place};
+use crate::layout::commons::Commons;
 use crate::layout::got::{Got, NONE, Owner, Slots};
 use crate::layout::placement::{PartExtent, Placement};
 use crate::layout::program_headers::Segments;
@@ -58,6 +59,8 @@ pub struct Places<'l, 'a> {
     pub merged: &'l Merged<'l>,
     /// Where the repositories' pieces are among them.
     pub pieces: &'l PiecePlaces,
+    /// The common blocks.
+    pub commons: &'l Commons,
     /// Slots and PLT entries.
     pub got: &'l Got,
     /// What linker-defined symbols mean.
@@ -136,6 +139,8 @@ pub struct Located<'l, 'a> {
     pub merged: &'l Merged<'l>,
     /// Offset of each file's frames in `.eh_frame`.
     pub frame_offsets: &'l [u64],
+    /// The common blocks.
+    pub commons: &'l Commons,
     /// Slots, and copies of shared objects' variables.
     pub got: &'l Got,
 }
@@ -159,7 +164,8 @@ pub fn section_offset(
     };
     if key.rank() == rank::COMMON {
         let tls = located.symbols.facts(id).has(Defined::TLS);
-        return of_part(located.definitions.common_part(id, tls), value);
+        let part = located.definitions.common_part(id, tls);
+        return of_part(part, located.commons.offset(id));
     }
     let section = located.definitions.section(id);
     if section == SectionId::NONE || !located.sections.is_alive(section) {
@@ -398,7 +404,7 @@ impl Places<'_, '_> {
         match key.rank() {
             rank::COMMON => self
                 .part(self.common_part(id))
-                .wrapping_add(self.definitions.value(id)),
+                .wrapping_add(self.commons.offset(id)),
             rank::STRONG | rank::WEAK => match self.definitions.section(id) {
                 SectionId::NONE => self.definitions.value(id),
                 section => self

@@ -3,6 +3,7 @@
 //! Owns places. Writes no bytes of the output.
 
 pub(crate) mod address_map;
+pub(crate) mod commons;
 pub(crate) mod dynamic;
 pub(crate) mod got;
 pub(crate) mod notes;

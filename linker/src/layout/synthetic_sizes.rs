@@ -16,6 +16,7 @@ use crate::graph::merge::Merged;
 use crate::graph::sframe::Sframe;
 use crate::graph::trace::Needs;
 use crate::input::file::Files;
+use crate::layout::commons::Commons;
 use crate::layout::dynamic::Dynamic;
 use crate::layout::got::Got;
 use crate::layout::placement::{self, MergeClasses};
@@ -24,11 +25,9 @@ use crate::layout::section_index;
 use crate::layout::symtab::SymtabLayout;
 use crate::resolve::input_sections::Sections;
 use crate::resolve::output_sections::{MergeKind, OutputSection, Outputs, Std, subpart};
-use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::room::Room;
 use crate::resolve::symbol_facts::Referred;
 use crate::resolve::symbol_table::SymbolTable;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What there will be.
@@ -55,8 +54,8 @@ pub struct Wanted<'l, 'a> {
     pub merge_classes: &'l MergeClasses,
     /// Parts for merged pieces of kinds of which there are none, with their room.
     pub first_pieces: &'l [(PartId, (u64, u64))],
-    /// Size and alignment of plain and of thread-local common blocks.
-    pub commons: &'l [(PartId, (u64, u64))],
+    /// Common blocks.
+    pub commons: &'l Commons,
     /// Bytes of the interpreter's path.
     pub interpreter: usize,
     /// Bytes of `.note.gnu.property`.
@@ -173,7 +172,7 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         };
         sizes[part.index()] = (size + room, align.max(room_align));
     }
-    for (part, extent) in wanted.commons.iter().chain(wanted.first_pieces) {
+    for (part, extent) in wanted.commons.extents.iter().chain(wanted.first_pieces) {
         sizes[part.index()] = *extent;
     }
     for (i, class) in wanted.merge_classes.iter().enumerate() {
@@ -185,32 +184,6 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     }
     sizes
 }
-
-/// Lays out common blocks. Gives size and alignment of each part that has some.
-pub fn place_commons(
-    definitions: &Definitions,
-    symbols: &SymbolTable,
-) -> Vec<(PartId, (u64, u64))> {
-    let mut extents: BTreeMap<PartId, (u64, u64)> = BTreeMap::new();
-    // What code of the small model wants to reach is not put behind what that of the medium model calls large.
-    let is_large = |common: &&Common| common.size > LARGE_DATA;
-    let small = definitions
-        .commons_of(symbols)
-        .filter(|common| !is_large(common));
-    let large = definitions.commons_of(symbols).filter(is_large);
-    for common in small.chain(large) {
-        let part = definitions.common_part(common.symbol, common.tls);
-        let (size, align) = extents.entry(part).or_insert((0, 1));
-        let (at, end) = placement::append(*size, common.size, common.align);
-        definitions.set_value(common.symbol, at);
-        *size = end;
-        *align = (*align).max(common.align);
-    }
-    extents.into_iter().collect()
-}
-
-/// Size in bytes of the largest data that compilers do not take for large (gcc's `-mlarge-data-threshold`).
-const LARGE_DATA: u64 = 65536;
 
 /// Whether an object refers to `_GLOBAL_OFFSET_TABLE_`.
 fn got_is_mentioned(symbols: &SymbolTable) -> bool {

@@ -11,9 +11,8 @@
 //! | [`OutputFile`] | the bytes |
 //!
 //! What a stage finds out about an earlier one's matters it says in its own value: the output sections, which every stage
-//! adds to, are its own copy. Shared are marks (facts of symbols and states of sections, which parallel steps add up), and, not
-//! in stages yet, what tracing still changes of symbols and definitions: common symbols get their places and lose those that
-//! nothing reaches.
+//! adds to, are its own copy. Shared are marks, which parallel steps add up: facts of symbols, states of sections, and, as they have
+//! no section that could have a state, that common blocks which nothing reaches are nobody's definition any more.
 
 use super::incremental::{self, Finished, Full, Outcome};
 use super::opened::{Opened, open};
@@ -125,7 +124,7 @@ fn report_map(link: Link, opened: &Opened, resolved: &Resolved, traced: &Traced,
             paths: &opened.paths,
             linked: &resolved.linked,
             required: &resolved.required,
-            places_commons: true,
+            commons: &traced.commons.linked,
             diag: link.diag,
         },
         places: &placed.places(resolved, traced),

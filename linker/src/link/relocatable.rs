@@ -31,6 +31,7 @@ pub mod write;
 
 use crate::args::Args;
 use crate::base::ids::FileId;
+use crate::base::key::rank;
 use crate::elf::build_id;
 use crate::input::elf_object::{ElfObject, Malformed};
 use crate::input::file::{Body, Files};
@@ -51,7 +52,7 @@ use crate::report::dependency_file;
 use crate::report::map::Inputs;
 use crate::report::unresolved::{refuse_intermediate_code, report_duplicates};
 use crate::resolve::input_sections::Sections;
-use crate::resolve::resolution;
+use crate::resolve::resolution::{self, Common};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
@@ -133,6 +134,12 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     };
     let plan = plan::plan(subject, notes);
     check(diag)?;
+    let is_placed = |common: &&Common| {
+        !plan.commons.is_empty() && symbols.key(common.symbol).rank() == rank::COMMON
+    };
+    let commons: Vec<Common> = (definitions.commons.iter().filter(is_placed))
+        .copied()
+        .collect();
     map::Map {
         inputs: Inputs {
             args,
@@ -143,7 +150,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
             paths: &opened.paths,
             linked: &linked,
             required: &required,
-            places_commons: !plan.commons.is_empty(),
+            commons: &commons,
             diag,
         },
         plan: &plan,

@@ -3,7 +3,6 @@
 use super::resolved::Resolved;
 use super::{Failed, Link, check_inputs, too_large};
 use crate::args::{OutputKind, PackDynRelocs};
-use crate::base::ids::PartId;
 use crate::elf::shf;
 use crate::graph::eh_frame_records::FrameLayout;
 use crate::graph::icf::{Folder, Folds};
@@ -13,10 +12,10 @@ use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
 use crate::graph::sframe::Sframe;
 use crate::graph::trace::groups::Groups;
 use crate::graph::trace::{Needs, Tracer};
+use crate::layout::commons::Commons;
 use crate::layout::dynamic::{Dynamic, GlibcAbi};
 use crate::layout::got::{Entry, Got};
 use crate::layout::placement::{self, MergeClasses, MergedPieces, PieceError};
-use crate::layout::synthetic_sizes::place_commons;
 use crate::layout::synthetic_sizes::relocation_counts;
 use crate::messages::timing::Timing;
 use crate::report::gnu_warning;
@@ -43,8 +42,8 @@ pub struct Traced<'r> {
     pub got: Got,
     /// The dynamic symbols, if the output has any.
     pub dynamic: Option<Dynamic<'r>>,
-    /// Size and alignment of each part that has common blocks.
-    pub commons: Vec<(PartId, (u64, u64))>,
+    /// The common blocks that are linked.
+    pub commons: Commons,
     /// The output sections, now also those of the repositories' pieces.
     pub outputs: Outputs<'r>,
     /// The merged pieces.
@@ -106,7 +105,7 @@ pub fn trace<'r>(
     }
     let got = got;
     let dynamic = make_dynamic(link, resolved, &needs, &got)?;
-    let commons = place_commons(definitions, symbols);
+    let commons = Commons::place(definitions, symbols);
     timing.phase("allocate slots");
 
     // Unite equal pieces and equal CIEs. Only what is alive counts.

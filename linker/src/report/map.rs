@@ -26,7 +26,7 @@ use crate::messages::diag::Diagnostics;
 use crate::report::columns::pad;
 use crate::report::cross_reference::{self, Reasons};
 use crate::resolve::input_sections::{Sections, state};
-use crate::resolve::resolution::Definitions;
+use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::symbol_table::SymbolTable;
 use std::collections::HashSet;
 use std::fs::File;
@@ -51,8 +51,8 @@ pub struct Inputs<'l, 'a> {
     pub linked: &'l [bool],
     /// Symbols that options need, whoever refers to them.
     pub required: &'l [SymbolId],
-    /// Common blocks have places: in a relocatable output they may stay what they are.
-    pub places_commons: bool,
+    /// The common blocks that have places: in a relocatable output they may stay what they are.
+    pub commons: &'l [Common],
     /// For the names of symbols.
     pub diag: &'l Diagnostics,
 }
@@ -130,9 +130,7 @@ impl Inputs<'_, '_> {
         // `--cref` alone is a table without a map.
         if self.args.print_map || self.args.map_file.is_some() {
             self.archive_members(&mut out)?;
-            if self.places_commons {
-                self.common_symbols(&mut out)?;
-            }
+            self.common_symbols(&mut out)?;
             self.discarded(&mut out)?;
             writeln!(out, "\nMemory Configuration\n")?;
             writeln!(
@@ -193,13 +191,12 @@ impl Inputs<'_, '_> {
     }
 
     fn common_symbols(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut commons = self.definitions.commons_of(self.symbols).peekable();
-        if commons.peek().is_none() {
+        if self.commons.is_empty() {
             return Ok(());
         }
         writeln!(out, "Allocating common symbols")?;
         writeln!(out, "{:<20}{:<18}file\n", "Common symbol", "size")?;
-        for common in commons {
+        for common in self.commons {
             let name = self.diag.show_name(self.symbols.name(common.symbol));
             write!(out, "{name}")?;
             pad(out, name.len(), 20)?;

@@ -436,17 +436,6 @@ impl Definitions {
         }
     }
 
-    /// The common blocks that are linked.
-    pub fn commons_of(&self, symbols: &SymbolTable) -> impl Iterator<Item = &Common> {
-        let commons = self.commons.iter();
-        commons.filter(|common| symbols.key(common.symbol).rank() == rank::COMMON)
-    }
-
-    /// Gives a common block its offset among the common blocks.
-    pub fn set_value(&self, id: SymbolId, value: u64) {
-        self.value[id.index()].store(value, Relaxed);
-    }
-
     /// Offset in the section, or absolute value.
     #[inline]
     pub fn value(&self, id: SymbolId) -> u64 {

@@ -15,6 +15,7 @@ use crate::graph::merge::Merged;
 use crate::graph::relocation_action::Mode;
 use crate::graph::trace::Needs;
 use crate::layout::address_map::{Assigned, Located};
+use crate::layout::commons::Commons;
 use crate::layout::got::Got;
 use crate::layout::placement::{Chunk, PartExtent, Placement};
 use crate::layout::program_headers::Segments;
@@ -141,6 +142,8 @@ pub struct Facts<'f, 'a> {
     pub frame_offsets: &'f [u64],
     /// Slots, and copies of shared objects' variables.
     pub got: &'f Got,
+    /// The common blocks.
+    pub commons: &'f Commons,
     /// What the output must have, among it what `.relr.dyn` is about.
     pub needs: &'f Needs,
     /// What kind of output it is.
@@ -247,6 +250,7 @@ impl<'s> Filled<'s> {
             outputs,
             merged: facts.merged,
             frame_offsets: facts.frame_offsets,
+            commons: facts.commons,
             got: facts.got,
         };
         let laid_out = evaluate::Subject {

@@ -19,6 +19,7 @@ use crate::elf::x86_64::reloc;
 use crate::graph::eh_frame_records::{FrameLayout, Frames};
 use crate::graph::icf::Folds;
 use crate::layout::address_map::{Places, Starts, SymbolValue};
+use crate::layout::commons::Commons;
 use crate::layout::got;
 use crate::layout::got::Slots;
 use crate::layout::program_headers::Segments;
@@ -43,6 +44,8 @@ pub(super) struct Placed<'r> {
     pub holes: Cell<Holes>,
     /// Places of frame descriptions that files have left: offset in `.eh_frame`, and size.
     pub left_frames: Vec<[u64; 2]>,
+    /// None: what has one is linked in full.
+    commons: Commons,
     folds: Folds,
     starts: Starts,
     segments: Segments,
@@ -70,6 +73,7 @@ impl Placed<'_> {
             outputs: &self.outputs,
             merged: &traced.merged,
             pieces: &traced.pieces,
+            commons: &self.commons,
             got: &traced.got,
             linker_symbols: &self.linker_symbols,
             assigned: &[],
@@ -124,6 +128,7 @@ pub(super) fn place<'r>(
         again: placed,
         frame_layout,
         left_frames,
+        commons: Commons::default(),
         folds: Folds::new(sections.count()),
         segments: Segments {
             phdrs: Vec::new(),

@@ -233,11 +233,10 @@ impl Map<'_, '_> {
             || places.outputs.parts[part.index()].commons.is_some();
         if holds_commons {
             let definitions = places.definitions;
-            let commons = definitions.commons_of(places.symbols);
-            let mut own: Vec<Entry> = commons
+            let mut own: Vec<Entry> = (places.commons.linked.iter())
                 .filter(|common| definitions.common_part(common.symbol, common.tls) == part)
                 .map(|common| Entry {
-                    offset: offset + places.definitions.value(common.symbol),
+                    offset: offset + places.commons.offset(common.symbol),
                     size: common.size,
                     name: "COMMON".to_owned(),
                     file: places.files.get(common.file).to_string(),

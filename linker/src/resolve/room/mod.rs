@@ -373,6 +373,7 @@ pub fn wanted(args: &Args) -> Result<(), Option<&'static str>> {
         (args.cref, "--cref"),
         (args.trace > 0 || !args.trace_symbols.is_empty(), "--trace"),
         (args.print_gc_sections, "--print-gc-sections"),
+        (args.print_memory_usage, "--print-memory-usage"),
         (args.stats.is_some(), "--stats"),
         (args.noinhibit_exec, "--noinhibit-exec"),
     ];
