@@ -52,7 +52,7 @@ use crate::report::dependency_file;
 use crate::report::map::Inputs;
 use crate::report::unresolved::{refuse_intermediate_code, report_duplicates};
 use crate::resolve::input_sections::Sections;
-use crate::resolve::resolution::{self, Common};
+use crate::resolve::resolution::{self, Common, Definitions};
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
@@ -134,12 +134,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     };
     let plan = plan::plan(subject, notes);
     check(diag)?;
-    let is_placed = |common: &&Common| {
-        !plan.commons.is_empty() && symbols.key(common.symbol).rank() == rank::COMMON
-    };
-    let commons: Vec<Common> = (definitions.commons.iter().filter(is_placed))
-        .copied()
-        .collect();
+    let commons = placed_commons(&plan, &definitions, &symbols);
     map::Map {
         inputs: Inputs {
             args,
@@ -317,4 +312,17 @@ fn entry_value(args: &Args, symbols: &SymbolTable, symtab: &symtab::Symtab) -> u
         .map_or(0, |id| {
             symtab.symbols[symtab.of_global[id.index()] as usize].st_value
         })
+}
+
+/// The common blocks that have places: all that are left, or none.
+fn placed_commons(
+    plan: &plan::Plan,
+    definitions: &Definitions,
+    symbols: &SymbolTable,
+) -> Vec<Common> {
+    let is_placed = |common: &&Common| {
+        !plan.commons.is_empty() && symbols.key(common.symbol).rank() == rank::COMMON
+    };
+    let commons = definitions.commons.iter().filter(is_placed);
+    commons.copied().collect()
 }
