@@ -742,7 +742,7 @@ fn a_reader_made_from_the_specification_finds_everything_in_order() {
         narrow: 1,
         wide: 1,
         compilations: 4,
-        in_planes: 1,
+        compressed_compilations: 1,
         differences: 1,
         members: 83,
         plain: 79,

@@ -36,8 +36,8 @@ pub struct Summary {
     pub narrow: u64,
     pub wide: u64,
     pub compilations: u64,
-    /// Of these, those that are recorded in planes.
-    pub in_planes: u64,
+    /// Of these, those that are recorded compressed.
+    pub compressed_compilations: u64,
     /// And those that are recorded as differences.
     pub differences: u64,
     pub members: u64,
@@ -171,7 +171,7 @@ impl Programs {
                     summary.compilations += 1;
                     let marker = self.value(address, 3)[..4].try_into().unwrap();
                     let marker = u32::from_le_bytes(marker);
-                    summary.in_planes += u64::from(marker == u32::MAX - 1);
+                    summary.compressed_compilations += u64::from(marker == u32::MAX - 1);
                     summary.differences += u64::from(marker == u32::MAX);
                     summary.members += compilation.members.len() as u64;
                 }
