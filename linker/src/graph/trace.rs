@@ -48,7 +48,7 @@ const SPECIAL: SymbolFacts = SymbolFacts::NONE
             .facts(),
     );
 
-/// The facts of what a shared object has.
+/// What is imported, and nothing else that is special.
 const IMPORTED: SymbolFacts = Bound::IMPORTED.facts();
 
 /// Numbers of dynamic relocations that the sections of a file need.
@@ -86,7 +86,7 @@ pub struct LocalNeed {
     pub needs: Demand,
 }
 
-/// What the scan found beside the symbols' flags.
+/// What the scan found beside what it adds to the symbols' facts.
 #[derive(Default)]
 pub struct Needs {
     /// By file.
@@ -349,7 +349,7 @@ impl Tracer<'_, '_> {
         }
     }
 
-    /// What a symbol that is used so ([`usage`]) must have, `NEEDS_*` flags, if the use is an ordinary one: of what is defined in the
+    /// What a symbol that is used so ([`usage`]) must have, as [`Demand`], if the use is an ordinary one: of what is defined in the
     /// output and nothing special, or of what a shared object has if only calls and slots ask for it. `None` if only the fixup
     /// itself can tell. `bits` say what is known of the symbol.
     ///
@@ -376,7 +376,7 @@ impl Tracer<'_, '_> {
         Some(needed)
     }
 
-    /// Whether an outline would have led to the same flags as the fixup itself did.
+    /// Whether an outline would have led to the same demands as the fixup itself did.
     fn is_as_outlined(
         &self,
         bytes: &[u8],

@@ -110,12 +110,12 @@ pub struct Site<'s, 'a> {
     pub reversed: Option<u64>,
 }
 
-/// Flags of symbols whose address is not all that relocations need to know.
+/// What is known of symbols whose address is not all that relocations need to know.
 const SPECIAL: SymbolFacts = Bound::IMPORTED
     .facts()
     .and(Defined::IFUNC.and(Defined::TLS).facts());
 
-/// Flags of symbols whose value does not move with the output, or that are nowhere.
+/// What is known of symbols whose value does not move with the output, or that are nowhere.
 const NUMBER: SymbolFacts = Defined::ABSOLUTE
     .facts()
     .and(Bound::UNDEFINED_WEAK.and(Bound::UNDEFINED).facts());

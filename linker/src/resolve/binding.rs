@@ -63,7 +63,7 @@ pub fn bind(
 }
 
 /// What [`bind`] finds out of a definition in a dynamic output, as [`Bound`], and as [`Demand`]: whether others see it, and whether they may put
-/// theirs in its place.
+/// theirs in its place; and the PLT entry that an IFUNC of a program needs if they see it.
 pub fn exports(
     files: &Files,
     symbols: &SymbolTable,

@@ -8,8 +8,10 @@
 //! 4. [`Demand`]: what must be made for it: slots, entries, a copy. That is found by tracing ([`trace`](crate::graph::trace)), and
 //!    depends on who refers to it and is linked.
 //!
-//! Each part is a type, so that a stage cannot add to another one's by mistake, and an incremental link can take from the last link
-//! what was defined and bound, and find the needs of the changed files anew. The four stand in one word, [`SymbolFacts`]: for each fixup
+//! Each part is a type, so that it is seen which one is meant, and an incremental link can take from the last link what was defined
+//! and bound, and find anew which entries the changed files need. Some is known earlier: who is made local by a version script before
+//! all others are bound, and with the binding that an IFUNC which others see needs a PLT entry; and some later: other names of a
+//! variable that is copied are imported, too. Scripts refer to symbols and define them. The four stand in one word, [`SymbolFacts`]: for each fixup
 //! several are asked for, and one load is what that may cost.
 
 use bytemuck::{Pod, Zeroable};

@@ -16,7 +16,7 @@
 //! *Slots.* Each file's globals have consecutive slots in one array that says
 //! which id a file's symbol has. Fixups are followed through it.
 //!
-//! *SymbolFacts* ([`facts`](crate::resolve::symbol_facts)) and definitions are arrays by id. Definitions are found by an atomic minimum
+//! *Facts* ([`SymbolFacts`]) and definitions are arrays by id. Definitions are found by an atomic minimum
 //! over keys that hold the kind of the definition and the place of the file on
 //! the command line ([`resolution`](crate::resolve::resolution)).
 

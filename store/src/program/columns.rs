@@ -3,8 +3,8 @@
 //! Records of one kind stand beside each other in a repository, and of most of their fields the high bytes are zeros, or the same, or one more
 //! than in the record before. A compressor that looks for repeated strings of bytes sees little of this. So a list is written as its
 //! *planes*: all lowest bytes of the first word of each element, then all second bytes, and so on; of words that mostly grow, the
-//! differences to the element before. What comes of it is one LZ4 block: the fastest to read of what is common, and links read it each
-//! time. SPEC.md, section 18, "Planes".
+//! differences to the element before. What comes of it is one LZ4 block: the fastest to read of what is common, as links read it each
+//! time, of small repositories, and of large ones what is about debug information. SPEC.md, section 18, "Planes".
 
 use lz4_flex::block::{self, CompressTable};
 use std::cell::RefCell;

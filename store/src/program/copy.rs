@@ -12,7 +12,7 @@
 use super::adder::Adder;
 use super::carried::Carried;
 use super::copy_check::{Checked, Checker, Verified};
-use super::encode::{CompilationValue, Form};
+use super::encode::CompilationValue;
 use super::outputs::ImageView;
 use super::view::{self, Programs, TicketView};
 use super::{ProgramError, Repository, Result, recorded, replace_enveloped};
@@ -115,9 +115,10 @@ impl<'d> Copier<'d> {
         }
         let translation = carried.translation(&fragments);
         CompilationValue::of_view(&view).translate(translation, &mut self.value);
-        let compressed = match Form::in_repository(source.snapshot().size()) {
-            Form::Compressed => recorded::compressed(&self.value),
-            Form::Plain | Form::Debug => None,
+        // As it was: how much of the source is left, and so how large what it is copied to becomes, is not known here.
+        let compressed = match source.is_compressed(&checked.record())? {
+            true => recorded::compressed(&self.value),
+            false => None,
         };
         let value = compressed.as_ref().unwrap_or(&self.value);
         let key = checked.record().key();

@@ -66,7 +66,7 @@ impl Form {
     pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Debug, Form::Compressed];
 
     /// In which form is recorded what is to be compressed, in a repository of this size. A small one is made as small as can be: its
-    /// links take milliseconds in any case. In a large one what each full link reads is as it is read: of clang, a sixth of the link.
+    /// links take milliseconds in any case. In a large one what each full link reads is as it is read: of clang's, an eighth.
     pub(super) fn in_repository(size: u64) -> Form {
         match size < SMALL {
             true => Form::Compressed,
@@ -75,7 +75,7 @@ impl Form {
     }
 }
 
-/// Bytes of a repository that is small ([`Form::in_repository`]): what links decompress of it takes them less than a hundredth of a second.
+/// Bytes of a repository that is small ([`Form::in_repository`]): what links decompress of it takes them some milliseconds.
 const SMALL: u64 = 32 << 20;
 
 /// Whether this form of a fragment can be another than the plain one.

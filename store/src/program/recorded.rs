@@ -1,7 +1,7 @@
 //! How a compilation is recorded: whole, as a [difference](super::difference) to another one, or compressed.
 //!
 //! What is not recorded whole is made when it is opened, once, and kept with the store: views borrow from that as they do from the
-//! file. Compressed, a compilation is one LZ4 block of the [planes](super::columns) of its lists.
+//! file. Compressed, a compilation is one LZ4 block of the [planes](super::columns) of its lists, and of the uses.
 
 use super::columns::{ALL_DIFFERENCES, compress, decompress, is_possible, put_planes, take_planes};
 use super::cutter::Cutter;
@@ -171,6 +171,15 @@ impl<'s> Programs<'s> {
         };
         let (words, size) = made.ok_or_else(|| self.damaged(record.address, MISFIT))?;
         Ok(Fresh::Made(words, size))
+    }
+
+    /// Whether a compilation, whose record is whole, is recorded compressed, or as a difference to one that is.
+    pub(super) fn is_compressed(&self, record: &Record<'s>) -> Result<bool> {
+        let base = match difference::header(record.value) {
+            None => return Ok(compressed_header(record.value).is_some()),
+            Some(header) => self.base_record(record, header.base)?,
+        };
+        Ok(compressed_header(base.value).is_some())
     }
 
     /// The value of a compilation, whose record is whole, however it is recorded.

@@ -245,15 +245,21 @@ fn map(
             // The next page in memory, and the same place in the file: that is where another segment begins.
             let next = align_up(last_end, page).wrapping_add(last_end & (page - 1));
             let steps = align_up(next, section.align.max(1)) == section.load_address;
-            // Thread-local zeros take no addresses: where they are said to stand may be behind the region that they are of.
+            // Thread-local zeros and what is empty take no addresses: where they are said to stand may be behind the region that
+            // they are of.
             let mut before = load.sections.iter().rev().map(|before| &sections[*before]);
             let last_of_memory = before.find(|before| before.extent() > 0);
+            let memory_end = last_of_memory.map_or(last_end, |last| {
+                last.load_address.wrapping_add(last.extent())
+            });
             let leaves_relro = special.relro.is_some_and(|relro| {
                 let was_in_it = last_of_memory.is_some_and(|last| last.address < relro.end);
                 relro.apart && was_in_it && section.address >= relro.end
             });
             match () {
-                () if leaves_relro && section.extent() > 0 => same_page,
+                () if leaves_relro && section.extent() > 0 => {
+                    down(memory_end.wrapping_sub(1)) == down(section.load_address)
+                }
                 () if distance(last) != distance(section) => false,
                 // Regions are different memories, be they side by side.
                 () if last.region != section.region => false,
