@@ -7,15 +7,17 @@ use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRe
 use format_spec::ids::{NameId, PieceId};
 use format_spec::program::Index;
 use std::collections::HashSet;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use store::engine::Durability;
 use store::program::build::{
     Compilation, Fixups, Fragment, FrameDescription, Group, Name, Piece, Place, Plain, Section,
     Symbol, Target,
 };
 use store::program::{
-    Added, Addition, FixupsView, Prepared, ProgramError, Programs, Repository, SectionCheck,
-    SectionView,
+    Added, Addition, Copier, FixupsView, Prepared, ProgramError, Programs, Repository,
+    SectionCheck, SectionView,
 };
 
 const NARROW: FixupRecord = FixupRecord {
@@ -151,6 +153,12 @@ fn everything() -> Compilation<'static> {
 fn add(repository: &Repository, prepared: &Prepared<'_>, ticket: Option<&Path>) -> (bool, u32) {
     let added = repository.add(&[Addition { prepared, ticket }]).unwrap();
     (added[0].is_new, added[0].new_fragments)
+}
+
+/// The file of a repository, to be damaged.
+fn writable(path: &Path) -> File {
+    let mut options = File::options();
+    options.read(true).write(true).open(path).unwrap()
 }
 
 #[test]
@@ -724,7 +732,7 @@ fn compressed_sections_and_compilations_are_read_back() {
         assert!(section.fixups.iter().map(parts).eq(expected));
         let of_plain = Repository::open_or_create(&directory.path().join("plain.repo")).unwrap();
         let mut plain = large(size);
-        plain.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+        plain.sections[0].kind = SectionKind::Debug;
         let plain = Prepared::new(plain).unwrap();
         assert_eq!(plain.digest, prepared.digest);
         add(&of_plain, &plain, None);
@@ -786,34 +794,101 @@ fn in_a_large_repository_debug_sections_alone_are_compressed() {
     assert_eq!(compressed(&early), (true, true));
 }
 
-/// What was recorded while the repository was small is mended when it is large.
+/// One fragment of a debug section and one that links read.
+fn two_sections() -> Prepared<'static> {
+    let whole = large(800);
+    let section = |kind| Section {
+        kind,
+        fixups: Fixups::Narrow(0..0),
+        ..whole.sections[0].clone()
+    };
+    let compilation = Compilation {
+        fragments: vec![Fragment {
+            sections: 0..2,
+            targets: 0..0,
+            bindings: 0..0,
+            suffix: Name(0),
+            group: 0,
+            plain: None,
+        }],
+        digest_order: vec![0],
+        sections: [SectionKind::Debug, SectionKind::ReadOnly]
+            .map(section)
+            .to_vec(),
+        names: whole.names.clone(),
+        symbols: whole.symbols[..1].to_vec(),
+        first_global: 1,
+        ..Compilation::default()
+    };
+    Prepared::new(compilation).unwrap()
+}
+
+/// Damages the first fragment and the compilation in turn, and has them mended by `mender`.
+fn damage_and_mend(path: &Path, mender: &Prepared<'_>) {
+    let places = {
+        let repository = Repository::open(path).unwrap();
+        let programs = repository.programs().unwrap();
+        let view = programs.compilation(&mender.digest).unwrap();
+        let places = [view.members()[0].fragment, view.record().address];
+        places.map(|address| address.0 + 40 + 70)
+    };
+    let file = writable(path);
+    for place in places {
+        let (mut good, mut mended) = ([0], [0]);
+        file.read_exact_at(&mut good, place).unwrap();
+        file.write_all_at(&[good[0] ^ 4], place).unwrap();
+        let repository = Repository::open(path).unwrap();
+        let read = || read_all(&repository.programs().unwrap(), &mender.digest);
+        assert!(!read().unwrap_or(false));
+        add(&repository, mender, None);
+        assert!(read().unwrap());
+        file.read_exact_at(&mut mended, place).unwrap();
+        assert_eq!(mended, good);
+    }
+}
+
+/// What was recorded while the repository was small is mended when it is large, and what was recorded then by whoever has it plain.
 #[test]
 fn damaged_records_of_a_repository_that_has_grown_are_mended() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program.repo");
-    let repository = Repository::open_or_create(&path).unwrap();
-    let prepared = of_kind(SectionKind::ReadOnly);
-    add(&repository, &prepared, None);
-    fill(&repository);
-    let programs = repository.programs().unwrap();
-    let view = programs.compilation(&prepared.digest).unwrap();
-    let places = [view.members()[0].fragment, view.record().address];
-    let places = places.map(|address| address.0 + 40 + 70);
-    drop(repository);
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
-    for place in places {
-        let mut good = [0];
-        file.read_exact_at(&mut good, place).unwrap();
-        file.write_all_at(&[good[0] ^ 4], place).unwrap();
-        let repository = Repository::open(&path).unwrap();
-        let read = || read_all(&repository.programs().unwrap(), &prepared.digest);
-        assert!(!read().unwrap_or(false));
-        add(&repository, &prepared, None);
-        assert!(read().unwrap());
+    let early = of_kind(SectionKind::ReadOnly);
+    let mut late = two_sections();
+    late.compress();
+    {
+        let repository = Repository::open_or_create(&path).unwrap();
+        add(&repository, &early, None);
+        fill(&repository);
+        add(&repository, &late, None);
+    }
+    damage_and_mend(&path, &early);
+    damage_and_mend(&path, &two_sections());
+}
+
+/// A compaction changes no form, however large the source is and what it copies to.
+#[test]
+fn copies_of_compilations_are_compressed_if_they_were() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name| Repository::open_or_create(&directory.path().join(name)).unwrap();
+    let (source, destination) = (open("source.repo"), open("destination.repo"));
+    let (early, late) = (of_kind(SectionKind::ReadOnly), of_kind(SectionKind::Data));
+    add(&source, &early, None);
+    fill(&source);
+    add(&source, &late, None);
+    let programs = source.programs().unwrap();
+    let mut copier = Copier::new(&destination, Durability::Lazy).unwrap();
+    for prepared in [&early, &late] {
+        let view = programs.compilation(&prepared.digest).unwrap();
+        copier
+            .compilation(&programs, view.record().address)
+            .unwrap();
+    }
+    copier.commit().unwrap();
+    let copies = destination.programs().unwrap();
+    for (prepared, is_compressed) in [(&early, true), (&late, false)] {
+        let view = copies.compilation(&prepared.digest).unwrap();
+        assert_eq!(view.record().value.len() < view.size(), is_compressed);
+        assert!(read_all(&copies, &prepared.digest).unwrap());
     }
 }
 
@@ -824,7 +899,7 @@ fn damaged_compressed_records_are_mended() {
     let path = directory.path().join("program.repo");
     let recorded = compressed(800);
     let mut plain = large(800);
-    plain.sections[0].kind = format_spec::fragment::SectionKind::Debug;
+    plain.sections[0].kind = SectionKind::Debug;
     let plain = Prepared::new(plain).unwrap();
     for (first, second) in [(&recorded, &plain), (&plain, &recorded)] {
         let _ = std::fs::remove_file(&path);
@@ -836,7 +911,7 @@ fn damaged_compressed_records_are_mended() {
         let places = places.map(|address| address.0 + 40 + 70);
         drop(repository);
         let good = std::fs::read(&path).unwrap();
-        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let file = writable(&path);
         for place in places {
             let bad = good[place as usize] ^ 4;
             file.write_all_at(&[bad], place).unwrap();
@@ -892,7 +967,7 @@ fn changed_bytes(prepared: &Prepared<'_>) {
         .collect()
     };
     let good = std::fs::read(&path).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let file = writable(&path);
     let mut unnoticed = Vec::new();
     for place in ranges.into_iter().flatten() {
         for change in [1, 0x80] {
@@ -957,10 +1032,7 @@ fn differences_to_what_is_no_base_are_errors() {
     let end = programs.snapshot().size();
     let mut wrong = vec![difference.record().address.0, name.0, 0, 4, end - 8];
     wrong.extend([end, end + 8, end + 800, 1 << 39, u64::MAX]);
-    let mut transaction = repository
-        .store()
-        .begin(store::engine::Durability::Lazy)
-        .unwrap();
+    let mut transaction = repository.store().begin(Durability::Lazy).unwrap();
     for (number, base) in (0..).zip(&wrong) {
         let mut value = difference.record().value.to_vec();
         value[8..16].copy_from_slice(&base.to_le_bytes());
@@ -1004,11 +1076,7 @@ fn a_damaged_difference_is_mended_and_a_damaged_base_is_passed_over() {
     add(&repository, &first, Some(ticket));
     add(&repository, &second, Some(ticket));
     drop(repository);
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
+    let file = writable(&path);
     let damage = |digest: &Digest, at: u64| {
         let repository = Repository::open(&path).unwrap();
         let programs = repository.programs().unwrap();
