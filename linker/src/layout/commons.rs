@@ -5,7 +5,6 @@
 
 use super::placement;
 use crate::base::ids::{PartId, SymbolId};
-use crate::base::key::rank;
 use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::symbol_table::SymbolTable;
 use rustc_hash::FxHashMap;
@@ -27,10 +26,7 @@ pub struct Commons {
 impl Commons {
     /// Lays out those that are linked, once it is known which are.
     pub fn place(definitions: &Definitions, symbols: &SymbolTable) -> Commons {
-        let is_linked = |common: &&Common| symbols.key(common.symbol).rank() == rank::COMMON;
-        let linked: Vec<Common> = (definitions.commons.iter().filter(is_linked))
-            .copied()
-            .collect();
+        let linked: Vec<Common> = definitions.commons_of(symbols).copied().collect();
         let mut extents: BTreeMap<PartId, (u64, u64)> = BTreeMap::new();
         let mut offsets = FxHashMap::default();
         // What code of the small model wants to reach is not put behind what that of the medium model calls large.

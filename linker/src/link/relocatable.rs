@@ -31,7 +31,6 @@ pub mod write;
 
 use crate::args::Args;
 use crate::base::ids::FileId;
-use crate::base::key::rank;
 use crate::elf::build_id;
 use crate::input::elf_object::{ElfObject, Malformed};
 use crate::input::file::{Body, Files};
@@ -52,7 +51,7 @@ use crate::report::dependency_file;
 use crate::report::map::Inputs;
 use crate::report::unresolved::{refuse_intermediate_code, report_duplicates};
 use crate::resolve::input_sections::Sections;
-use crate::resolve::resolution::{self, Common, Definitions};
+use crate::resolve::resolution;
 use crate::resolve::retain_symbols_file::Retained;
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
@@ -134,7 +133,6 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
     };
     let plan = plan::plan(subject, notes);
     check(diag)?;
-    let commons = placed_commons(&plan, &definitions, &symbols);
     map::Map {
         inputs: Inputs {
             args,
@@ -145,7 +143,7 @@ pub(crate) fn link(link: Link, timing: &mut Timing) -> Result<(), Failed> {
             paths: &opened.paths,
             linked: &linked,
             required: &required,
-            commons: &commons,
+            commons: &plan.placed_commons(&definitions, &symbols),
             diag,
         },
         plan: &plan,
@@ -312,17 +310,4 @@ fn entry_value(args: &Args, symbols: &SymbolTable, symtab: &symtab::Symtab) -> u
         .map_or(0, |id| {
             symtab.symbols[symtab.of_global[id.index()] as usize].st_value
         })
-}
-
-/// The common blocks that have places: all that are left, or none.
-fn placed_commons(
-    plan: &plan::Plan,
-    definitions: &Definitions,
-    symbols: &SymbolTable,
-) -> Vec<Common> {
-    let is_placed = |common: &&Common| {
-        !plan.commons.is_empty() && symbols.key(common.symbol).rank() == rank::COMMON
-    };
-    let commons = definitions.commons.iter().filter(is_placed);
-    commons.copied().collect()
 }

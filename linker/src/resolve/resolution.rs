@@ -436,6 +436,12 @@ impl Definitions {
         }
     }
 
+    /// The common blocks that are linked: nothing else has come to define them, and not all references to them are gone.
+    pub fn commons_of(&self, symbols: &SymbolTable) -> impl Iterator<Item = &Common> {
+        let commons = self.commons.iter();
+        commons.filter(|common| symbols.key(common.symbol).rank() == rank::COMMON)
+    }
+
     /// Offset in the section, or absolute value.
     #[inline]
     pub fn value(&self, id: SymbolId) -> u64 {

@@ -31,8 +31,9 @@ use crate::link::relocatable::frames::Frames;
 use crate::link::relocatable::statements::{Effect, Marked, Statements};
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{Sections, is_sframe, state};
-use crate::resolve::resolution::Definitions;
+use crate::resolve::resolution::{Common, Definitions};
 use crate::resolve::section_rules::Route;
+use crate::resolve::symbol_table::SymbolTable;
 use crate::resolve::unique_sections::Unique;
 use std::collections::HashMap;
 
@@ -51,6 +52,14 @@ pub struct Plan<'a> {
     pub marked: Vec<Marked>,
     out: Vec<u32>,
     offset: Vec<u64>,
+}
+
+impl Plan<'_> {
+    /// The common blocks that have places: all that are left, or none.
+    pub fn placed_commons(&self, definitions: &Definitions, symbols: &SymbolTable) -> Vec<Common> {
+        let left = definitions.commons_of(symbols);
+        left.take(self.commons.len()).copied().collect()
+    }
 }
 
 impl Plan<'_> {
