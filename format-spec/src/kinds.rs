@@ -110,6 +110,13 @@ impl ManifestResult {
 pub enum Condition<'a> {
     /// A file has bytes of this digest.
     File(Digest, &'a [u8]),
+    /// Of functions in the sources that are texts ([`Condition::Text`]), which bodies matter.
+    Bodies {
+        /// Two bytes for each function whose body matters, ascending.
+        used: &'a [u8],
+        /// Two bytes for each word that the body of another must not have, ascending.
+        reaching: &'a [u8],
+    },
     /// A source is a text that, without comments, has this digest.
     Text {
         /// Of the text without comments.
@@ -171,6 +178,15 @@ impl<'a> Condition<'a> {
                     path,
                 }
             }
+            b'B' => {
+                let (size, rest) = rest.split_first_chunk::<4>()?;
+                let size = usize::try_from(u32::from_le_bytes(*size)).ok()?;
+                let (used, reaching) = rest.split_at_checked(size.checked_mul(2)?)?;
+                if !reaching.len().is_multiple_of(2) {
+                    return None;
+                }
+                Condition::Bodies { used, reaching }
+            }
             b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
             b'A' => Condition::Absent(rest),
             b'E' => Condition::Nothing(rest),
@@ -196,6 +212,10 @@ impl<'a> Condition<'a> {
                 keeps_places,
                 path,
             } => [b"T", &rest.0[..], &[u8::from(*keeps_places)], path].concat(),
+            Condition::Bodies { used, reaching } => {
+                let count = (used.len() / 2) as u32;
+                [b"B", &count.to_le_bytes()[..], used, reaching].concat()
+            }
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
             Condition::Nothing(path) => [b"E", *path].concat(),
@@ -501,6 +521,14 @@ mod tests {
                 keeps_places: true,
                 path: b"a.h",
             },
+            Condition::Bodies {
+                used: &[1, 2, 3, 4],
+                reaching: &[5, 6],
+            },
+            Condition::Bodies {
+                used: &[],
+                reaching: &[],
+            },
             Condition::Listing(digest, b""),
             Condition::Absent(b"/x"),
             Condition::NotPrecompiled(b"/x.h"),
@@ -516,7 +544,17 @@ mod tests {
         ] {
             assert_eq!(Condition::parse(&condition.encode()), Some(condition));
         }
-        for name in [&b""[..], b"F", b"Lshort", b"N", b"N1", b"?", b"a.c"] {
+        for name in [
+            &b""[..],
+            b"F",
+            b"Lshort",
+            b"N",
+            b"N1",
+            b"?",
+            b"a.c",
+            b"B\x01\0\0\0x",
+            b"B\0\0\0\0x",
+        ] {
             assert_eq!(Condition::parse(name), None);
         }
     }

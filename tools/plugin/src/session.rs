@@ -62,6 +62,8 @@ pub struct RawModule {
     environment_size: u64,
     whole: *const c_char,
     level: u32,
+    has_unasked: bool,
+    tells_places: bool,
 }
 
 /// # Safety
@@ -151,6 +153,8 @@ unsafe extern "C" fn repo_session_decide(
             environment: all(raw.environment, raw.environment_size).to_vec(),
             whole: text(raw.whole),
             level: raw.level,
+            has_unasked: raw.has_unasked,
+            tells_places: raw.tells_places,
         };
         // An array of nothing may be nowhere.
         let actions = match actions.is_null() {

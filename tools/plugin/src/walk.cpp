@@ -29,6 +29,7 @@
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include <array>
 #include <cstring>
+#include <algorithm>
 #include <map>
 
 using namespace llvm;
@@ -936,7 +937,8 @@ bool is_tls_companion(StringRef name) {
 
 RepoModule Walk::module() const {
   return {definitions.data(), definitions.size(), references.data(), references.size(),
-          environment.data(), environment.size(), whole,             level};
+          environment.data(), environment.size(), whole,             level,
+          has_unasked,        tells_places};
 }
 
 /// Gives internals that more than one definition may come to use hidden names of their own: what the optimizer does to the one
@@ -1065,6 +1067,75 @@ Sealed sealed(Module &module, unsigned level, unsigned size_level) {
   return result;
 }
 
+/// Whether something runs or stays that nobody refers to, and that clang makes wherever it instantiates a template, or would leave out if it could: what
+/// constructs static members of templates, and what is marked as used.
+static bool has_unasked(const Module &module, const SmallPtrSetImpl<GlobalValue *> &used) {
+  auto is_made_once = [](const GlobalValue &value) {
+    return value.hasLinkOnceLinkage() || value.hasWeakLinkage();
+  };
+  for (const GlobalValue *value : used)
+    if (is_made_once(*value))
+      return true;
+  for (const GlobalVariable &variable : module.globals())
+    if (variable.isThreadLocal() && is_made_once(variable))
+      return true;
+  for (StringRef list : {"llvm.global_ctors", "llvm.global_dtors"}) {
+    const GlobalVariable *variable = module.getGlobalVariable(list);
+    auto *entries = variable && variable->hasInitializer()
+                        ? dyn_cast<ConstantArray>(variable->getInitializer())
+                        : nullptr;
+    if (!entries)
+      continue;
+    for (const Use &use : entries->operands()) {
+      auto *entry = dyn_cast<ConstantStruct>(use.get());
+      if (!entry || entry->getNumOperands() < 2)
+        return true;
+      auto *function = dyn_cast<GlobalValue>(entry->getOperand(1)->stripPointerCasts());
+      // (What is initialized in the order of the source is so by one function for all.)
+      if (!function || is_made_once(*function) ||
+          function->getName().starts_with("__cxx_global_var_init"))
+        return true;
+      if (entry->getNumOperands() > 2 && !entry->getOperand(2)->isNullValue())
+        return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a text may be a name by which clang calls what has none: that says on which line of which file it stands.
+static bool tells_places(const Module &module) {
+  SmallPtrSet<const Constant *, 32> seen;
+  SmallVector<const Constant *, 32> todo;
+  auto add = [&](const Value *value) {
+    auto *constant = dyn_cast<Constant>(value);
+    if (constant && !isa<GlobalValue>(constant) && seen.insert(constant).second)
+      todo.push_back(constant);
+  };
+  for (const GlobalVariable &variable : module.globals())
+    if (variable.hasInitializer())
+      add(variable.getInitializer());
+  while (!todo.empty()) {
+    const Constant *constant = todo.pop_back_val();
+    if (auto *data = dyn_cast<ConstantDataSequential>(constant)) {
+      // (Of wide characters, too.)
+      StringRef text = data->getRawDataValues();
+      std::string narrow;
+      if (data->getElementByteSize() > 1) {
+        narrow = text.str();
+        narrow.erase(std::remove(narrow.begin(), narrow.end(), '\0'), narrow.end());
+        text = narrow;
+      }
+      for (StringRef name : {"(lambda", "(anonymous", "(unnamed"})
+        if (text.contains(name))
+          return true;
+      continue;
+    }
+    for (const Use &use : constant->operands())
+      add(use.get());
+  }
+  return false;
+}
+
 Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
           const Promoted &promoted, const Sealed &sealed) {
   Walk result;
@@ -1094,6 +1165,8 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   collectUsedGlobalVariables(module, list, false);
   collectUsedGlobalVariables(module, list, true);
   used.insert(list.begin(), list.end());
+  result.has_unasked = has_unasked(module, used);
+  result.tells_places = tells_places(module);
 
   result.environment = walker.environment(size_level);
   if (!module.getModuleInlineAsm().empty())

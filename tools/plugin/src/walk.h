@@ -101,6 +101,10 @@ struct RepoModule {
   const char *whole;
   /// 0 for -O0.
   uint32_t level;
+  /// Something works by itself that is there because a template was instantiated, whoever asked for that.
+  bool has_unasked;
+  /// A text may say where a type or a lambda without a name stands.
+  bool tells_places;
 };
 
 enum RepoAction : uint8_t {
@@ -138,6 +142,8 @@ struct Walk {
   std::vector<uint8_t> environment;
   const char *whole = nullptr;
   unsigned level = 0;
+  bool has_unasked = false;
+  bool tells_places = false;
 
   RepoModule module() const;
 };

@@ -149,6 +149,10 @@ pub struct Module {
     pub whole: Option<String>,
     /// 0 for -O0.
     pub level: u32,
+    /// Something works by itself that is there because a template was instantiated, whoever asked for that.
+    pub has_unasked: bool,
+    /// A text may say where a type or a lambda without a name stands.
+    pub tells_places: bool,
 }
 
 /// What was found out of a module's definitions.

@@ -30,6 +30,11 @@ pub struct Report {
     pub whole: Option<String>,
     /// 0 for -O0.
     pub level: u32,
+    /// Something works by itself that is there because a template was instantiated, whoever asked for that: of no function's body it is known
+    /// that nothing came of it.
+    pub has_unasked: bool,
+    /// A text may say where a type or a lambda without a name stands.
+    pub tells_places: bool,
     /// Seconds of the processor for the walk, the digests, and looking up.
     pub seconds: f64,
     /// All definitions.

@@ -136,6 +136,8 @@ impl Session {
             pruned: self.actions.iter().any(|action| !action.is_compiled()),
             whole: module.whole.clone(),
             level: module.level,
+            has_unasked: module.has_unasked,
+            tells_places: module.tells_places,
             seconds,
             definitions: definitions.collect(),
         }

@@ -12,6 +12,7 @@ use super::classify::Compile;
 use super::compiler::Family;
 use super::import::{Importer, Made, Ordinary};
 use super::invocation::{Asked, Invocation};
+use super::memo::emitted::Emitted;
 use super::memo::{self, Memo};
 use super::publish::Expected;
 use super::run::{self, Captured, Ending};
@@ -92,9 +93,11 @@ pub fn compile(
         true => this.only_what_is_new(captured.as_mut())?,
         false => Before::Nothing,
     };
+    let mut emitted = None;
     let (ending, made) = match before {
-        Before::Done(ending, made) => {
+        Before::Done(ending, made, of_it) => {
             memo::count(&mut importer, expected[0].path(), memo::counts::IN_PART);
+            emitted = of_it;
             (ending, Some(made))
         }
         Before::Ended(ending) => (ending, None),
@@ -114,7 +117,9 @@ pub fn compile(
     };
     if ending == Ending::Exit(0) {
         match (&memo, made) {
-            (Some(Ok(memo)), Some(made)) => memo.record(&mut importer, &made, captured),
+            (Some(Ok(memo)), Some(made)) => {
+                memo.record(&mut importer, &made, captured, emitted.as_ref());
+            }
             (Some(Ok(memo)), None) => {
                 make_known_ticket(memo, (expected, asked), &mut importer, captured);
             }
@@ -145,8 +150,8 @@ const OF_PLUGIN: [&[u8]; 2] = [b"unable to load plugin", b"PLEASE submit a bug r
 enum Before {
     /// There was none.
     Nothing,
-    /// It is as any other; the compilation has its ticket.
-    Done(Ending, Made),
+    /// It is as any other; the compilation has its ticket. And what code was made of, where that tells what mattered.
+    Done(Ending, Made, Option<Emitted>),
     /// The compiler has ended so, and must run again.
     InVain(Ending),
     /// The object is the compiler's own, and stays.
@@ -171,7 +176,7 @@ impl Compiling<'_> {
             false => Ending::Exit(1),
         };
         match output.publish(&mut importer) {
-            Ok((made, _)) => Before::Done(ending, made),
+            Ok((made, _)) => Before::Done(ending, made, None),
             Err(_) => Before::Ended(ending),
         }
     }
@@ -293,7 +298,7 @@ impl Compiling<'_> {
                 return Ok(self.as_it_was(output, is_equal));
             }
         }
-        Ok(Before::Done(ending, made))
+        Ok(Before::Done(ending, made, pruning.emitted()))
     }
 }
 
@@ -305,7 +310,7 @@ fn make_known_ticket(
     captured: Option<Captured>,
 ) {
     let mut outcome = None;
-    match memo.observe(captured) {
+    match memo.observe(captured, None) {
         Some(Ok(observed)) => importer.observed = Some(observed),
         Some(Err(reason)) => outcome = Some(Err(reason)),
         None => {}

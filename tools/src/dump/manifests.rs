@@ -202,6 +202,10 @@ fn shown(condition: &Condition<'_>) -> Shown {
             };
             (kind, text(path), Some(rest.to_string()))
         }
+        Condition::Bodies { used, .. } => {
+            let count = used.len() / 2;
+            ("bodies", format!("those of {count} functions"), None)
+        }
         Condition::Listing(digest, path) => ("listing", text(path), Some(digest.to_string())),
         Condition::Absent(path) | Condition::NotListed(path) => ("absent", text(path), None),
         Condition::Nothing(path) => ("nothing", text(path), None),

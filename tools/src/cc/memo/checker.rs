@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
                     })
             }
             Condition::Present(path) => matches!(file_at(path), Ok(Some(_))),
-            Condition::Search(_) => true,
+            Condition::Search(_) | Condition::Bodies { .. } => true,
             Condition::Variable(text) => {
                 let end = memchr::memchr(b'=', text);
                 let name = &text[..end.unwrap_or(text.len())];

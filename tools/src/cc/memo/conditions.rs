@@ -7,8 +7,10 @@
 
 use super::ask::Answer;
 use super::assembly::Assembly;
+use super::bodies::Outline;
 use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
-use super::comments::Keeps;
+use super::comments::{self, Keeps};
+use super::emitted::{self, Emitted};
 use super::inputs::{self, Inputs, Listing, State};
 use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
@@ -62,6 +64,10 @@ pub struct Question<'a> {
     pub is_dateless: bool,
     /// What of the sources may be another one.
     pub care: &'a Care,
+    /// What code was made of, where that is known.
+    pub emitted: Option<&'a Emitted>,
+    /// [`super::key::kind`].
+    pub kind: &'a Digest,
 }
 
 /// What was read, or remembered, of an input.
@@ -159,6 +165,8 @@ struct Finder<'q> {
     once: FxHashMap<Digest, BTreeSet<(u64, u64)>>,
     /// Whether what the source includes first is named there.
     is_plain: bool,
+    /// Something else than an assertion asks for names of functions with all their types, and may make a number of them.
+    says_names: bool,
 }
 
 const PRECOMPILED_USED: &str = "a precompiled header";
@@ -200,6 +208,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         sources: Vec::new(),
         once: FxHashMap::default(),
         is_plain: false,
+        says_names: false,
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
         finder.input(path)?;
@@ -359,6 +368,8 @@ impl Finder<'_> {
             self.is_plain |= tokens::includes_plainly(text);
         }
         let mentions_once = summary.mentions_once;
+        self.says_names |=
+            summary.lines.as_ref().is_some_and(|lines| lines.says_names) && !is_of_assertions(path);
         let number = self.take(&directory, summary, is_source)?;
         match is_source_text {
             true => self.sources.push(Source {
@@ -497,7 +508,11 @@ impl Finder<'_> {
 
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
     fn texts_of_sources(&mut self) {
-        let keep = self.lines.as_ref().map(Lines::keep).unwrap_or_default();
+        let emitted = self.question.emitted;
+        let tells_places = self.says_names || emitted.is_none_or(|it| it.tells_places);
+        let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
+        let keep = keep.unwrap_or_default();
+        let mut outlines = Vec::new();
         for source in &self.sources {
             let keeps = source
                 .number
@@ -514,15 +529,50 @@ impl Finder<'_> {
                 false => rest(keeps),
             };
             let condition = match rest {
-                Some(rest) => Condition::Text {
-                    rest,
-                    keeps_places: keeps == Keeps::Places,
-                    path: &source.path,
-                },
+                Some(rest) => {
+                    outlines.extend(self.outline(source, &rest, keeps));
+                    Condition::Text {
+                        rest,
+                        keeps_places: keeps == Keeps::Places,
+                        path: &source.path,
+                    }
+                }
                 None => Condition::File(source.digest, &source.path),
             };
             self.conditions.insert(condition.encode());
         }
+        if let (Some(emitted), Some(lines)) = (emitted, &self.lines)
+            && !emitted.has_unasked
+            && outlines.iter().any(|text| !text.bodies.is_empty())
+            && !lines.renames()
+        {
+            let condition = emitted::condition(emitted, &outlines, &lines.reaching());
+            self.conditions.insert(condition);
+        }
+    }
+
+    /// The bodies in a source, if it is known what became of them. From now on it is known that it is compiled without complaint.
+    fn outline(&self, source: &Source, rest: &Digest, keeps: Keeps) -> Option<Outline> {
+        let Question {
+            inputs,
+            summaries,
+            kind,
+            ..
+        } = *self.question;
+        if self.question.emitted.is_none_or(|it| it.has_unasked) {
+            return None;
+        }
+        if let Some(known) = summaries.outline(rest, kind) {
+            return Some(known);
+        }
+        let (digest, text) = inputs.read(inputs::path(&source.path), &source.metadata)?;
+        let text = comments::without(&text, keeps)?;
+        if digest != source.digest || Digest::of(&text) != *rest {
+            return None;
+        }
+        let outline = Outline::of(&text, keeps)?;
+        summaries.remember_outline(rest, kind, &outline);
+        Some(outline)
     }
 
     /// Whether all that the assembler has read is known: the inputs, under their own names, and what the compiler has written for it.
@@ -917,6 +967,12 @@ fn is_of_system(path: &[u8]) -> bool {
         b"/opt/",
     ];
     installed.iter().any(|start| path.starts_with(start))
+}
+
+/// Whether a header is one of those in which only assertions ask for the names of functions: of the C library, and of those of C++.
+fn is_of_assertions(path: &[u8]) -> bool {
+    let is_in = |what: &[u8]| memmem::find(path, what).is_some();
+    is_of_system(path) && (path == b"/usr/include/assert.h" || is_in(b"/c++/"))
 }
 
 /// A path as gcc has it in dependency files: without `./` before it.

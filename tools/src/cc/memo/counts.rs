@@ -13,6 +13,8 @@ const MOST_OF_NAME: usize = (COUNTER - 2) * 8;
 
 /// Compiles that were not done, because the repository had what they would make.
 pub const HITS: &str = "hit";
+/// Of these, those of which a source is another one, in functions that are not used there.
+pub const UNUSED: &str = "hit: an input is another one where it is not used";
 /// Compiles that nobody had done before.
 pub const NEW: &str = "miss: not compiled before";
 /// Compiles whose inputs are others than before.

@@ -75,6 +75,7 @@ pub fn broken(condition: &Condition<'_>) -> String {
             format!("{name}: may be found in another directory than before")
         }
         Condition::Variable(text_of) => format!("variable {}: was another one", text(text_of)),
+        Condition::Bodies { .. } => "bodies of functions".to_owned(),
         Condition::Search(directories) => format!("directories: {}", text(directories)),
     }
 }

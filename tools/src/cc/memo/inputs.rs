@@ -31,6 +31,12 @@ const SETTLED: u64 = 2_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State([u64; 5]);
 
+/// Which state of this program runs: another one may find something else.
+pub fn own_program() -> Option<[u64; 5]> {
+    let program = fs::metadata("/proc/self/exe").ok()?;
+    Some(State::of(&program).words())
+}
+
 impl State {
     /// Its words: device, inode, size, time of modification, time of change.
     pub fn words(&self) -> [u64; 5] {

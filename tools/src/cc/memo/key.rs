@@ -181,6 +181,32 @@ pub fn make(question: &Question<'_>) -> (Digest, Vec<Vec<u8>>) {
     (digest(&parts), parts)
 }
 
+/// What is the same for all sources of a program: the digest of the parts of a key that say neither what is compiled nor where what is
+/// made goes. `more`: what else decides what is found in a text.
+pub fn kind(question: &Question<'_>, more: &[u64]) -> Digest {
+    let compile = question.compile;
+    let of_outputs = |meaning| matches!(meaning, Meaning::Output | Meaning::Dependencies);
+    let words = (compile.words.iter()).filter(|word| of_outputs(word.meaning));
+    let mut left_out: Vec<usize> = words
+        .flat_map(|word| word.position..=word.position + word.arguments.len())
+        .collect();
+    left_out.extend(compile.sources.iter().map(|source| source.position));
+    let (_, mut parts) = make(&Question {
+        args: &[],
+        ..*question
+    });
+    for (at, word) in question.args.iter().enumerate() {
+        if word.as_bytes().ends_with(b"=native") {
+            parts.push(processor());
+        }
+        if !left_out.contains(&at) {
+            parts.push(word.as_bytes().to_vec());
+        }
+    }
+    parts.push(bytemuck::cast_slice(more).to_vec());
+    digest(&parts)
+}
+
 /// The key of these parts.
 pub fn digest(parts: &[Vec<u8>]) -> Digest {
     let mut hasher = blake3::Hasher::new();

@@ -8,8 +8,10 @@
 //! no lines in the object.
 //!
 //! What a function is called with by default may ask for the line of the call (`__builtin_LINE`), of which the caller's text shows nothing: where that is anywhere,
-//! all lines matter. And clang names a lambda and a type without a name by their places, for `__PRETTY_FUNCTION__`.
+//! all lines matter. And clang names a lambda and a type without a name by their places, for `__PRETTY_FUNCTION__`: where the plugin has seen all texts
+//! of the object, and nobody may have evaluated such a name, it is known that none is there.
 
+use super::bodies::NOT_OF_DECLARATIONS;
 use super::comments::Keeps;
 use super::rows::{Operand, rows};
 use super::text::is_part;
@@ -173,8 +175,21 @@ struct Macro {
     rows: Vec<[Operand; 2]>,
     /// Whether there is a lambda or a type without a name in it.
     has_nameless: bool,
+    /// What its braces and the like make of what stands around it.
+    shape: Shape,
     /// What would have to be undefined for it to be one.
     unless: Option<u64>,
+}
+
+/// What a macro's definition may do to what stands around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Shape {
+    /// Nothing: it is a row of words, or a call.
+    Plain,
+    /// It may be something else than a part of a declaration.
+    Structure,
+    /// Braces or parentheses begin or end in it.
+    Open,
 }
 
 /// What a text says of lines, under what the command line defines ([`Lines::context`]).
@@ -186,6 +201,21 @@ pub struct TextLines {
     /// Words outside of definitions, and what would have to be undefined for them to count.
     words: BTreeSet<(u64, Option<u64>)>,
     has_nameless: bool,
+    /// It may give a function another name than the one that it is declared by.
+    renames: bool,
+    /// It asks for the names of functions with all their types.
+    pub says_names: bool,
+}
+
+/// Macros that may make something else of what they stand in, by their names.
+#[derive(Debug, Default)]
+pub struct Reaching<'l> {
+    /// Those of any kind.
+    pub all: FxHashSet<&'l [u8]>,
+    /// Those that may make of a declaration another one than its words say.
+    pub of_declarations: FxHashSet<&'l [u8]>,
+    /// Those that may reach out of the body that they stand in.
+    pub of_bodies: FxHashSet<&'l [u8]>,
 }
 
 /// A conditional in which a text is read.
@@ -292,8 +322,29 @@ impl Lines {
         TextNumber(self.texts.len() - 1)
     }
 
-    /// What each text must keep, of all that have been added.
-    pub fn keep(&self) -> Vec<Keeps> {
+    /// Whether some function may have another name than the one that it is declared by.
+    pub fn renames(&self) -> bool {
+        self.texts.iter().any(|text| text.renames)
+    }
+
+    /// The macros of all texts, whatever is defined.
+    pub fn reaching(&self) -> Reaching<'_> {
+        let macros: Vec<&Macro> = self.texts.iter().flat_map(|text| &text.macros).collect();
+        let named = |found: &FxHashSet<u64>| {
+            let names = macros.iter().map(|it| &it.name[..]);
+            names.filter(|name| found.contains(&hash(name))).collect()
+        };
+        let of_declarations = leading(&macros, NOT_OF_DECLARATIONS, |it| it.shape != Shape::Plain);
+        let of_bodies = leading(&macros, REACHING_OUT, |it| it.shape == Shape::Open);
+        Reaching {
+            all: macros.iter().map(|it| &it.name[..]).collect(),
+            of_declarations: named(&of_declarations),
+            of_bodies: named(&of_bodies),
+        }
+    }
+
+    /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
+    pub fn keep(&self, tells_places: bool) -> Vec<Keeps> {
         let undefined: FxHashSet<u64> = (self.texts.iter())
             .flat_map(|text| text.undefined.iter().copied())
             .collect();
@@ -304,7 +355,8 @@ impl Lines {
             .filter(|it| counts(it.unless))
             .collect();
         let of_lines = leading(&macros, &[LINE], |_| false);
-        let of_nameless = match self.given.names_places {
+        let names_places = self.given.names_places && tells_places;
+        let of_nameless = match names_places {
             true => leading(&macros, &[], |it| it.has_nameless),
             false => FxHashSet::default(),
         };
@@ -313,7 +365,10 @@ impl Lines {
                 let mut words = text.words.iter();
                 words.any(|(word, unless)| set.contains(word) && counts(*unless))
             };
-            is_of_calls || text.has_nameless || uses(&of_lines) || uses(&of_nameless)
+            is_of_calls
+                || (names_places && text.has_nameless)
+                || uses(&of_lines)
+                || uses(&of_nameless)
         };
         let keeps = |text| match matters(text) {
             true => Keeps::Places,
@@ -353,6 +408,7 @@ impl Reading<'_> {
                 self.conditional(name, rest);
                 // (What is asked behind a part that is left out is asked all the same.)
                 self.use_words(rest, unless.filter(|_| !name.starts_with(b"el")));
+                self.found.renames |= rest.contains(&Token::Word(b"redefine_extname"));
             }
             _ => {
                 self.use_words(line, unless);
@@ -407,8 +463,11 @@ impl Reading<'_> {
 
     fn define(&mut self, name: &[u8], from_name: &[Token<'_>], unless: Option<u64>) {
         let body = &from_name[1..];
+        // (With what may be its parameters.)
+        self.found.renames |= self.counts && renames(body);
         let words: Vec<u64> = words(body).map(hash).collect();
         self.found.of_calls |= words_are_of_calls(body);
+        self.found.says_names |= words_are_of_names(body);
         let rows = match body.contains(&Token::Paste) {
             true => rows(from_name)
                 .into_iter()
@@ -424,15 +483,71 @@ impl Reading<'_> {
             words,
             rows,
             has_nameless: self.given.names_places && has_nameless(b"", body),
+            shape: shape(body),
             unless,
         });
     }
 
     fn use_words(&mut self, line: &[Token<'_>], unless: Option<u64>) {
         self.found.of_calls |= words_are_of_calls(line);
+        self.found.says_names |= words_are_of_names(line);
         if self.counts {
+            self.found.renames |= renames(line);
             (self.found.words).extend(words(line).map(|word| (hash(word), unless)));
         }
+    }
+}
+
+/// Words that reach out of the body of a function, where a macro makes them.
+const REACHING_OUT: &[&[u8]] = &[
+    b"_Pragma",
+    b"__COUNTER__",
+    b"__pragma",
+    b"extern",
+    b"friend",
+];
+
+/// Whether a declaration may say how its function is called in assembly: `asm` behind parameters, or where it begins the text of a macro, or a line.
+fn renames(line: &[Token<'_>]) -> bool {
+    line.iter().enumerate().any(|(at, token)| {
+        let is_asm = matches!(token, Token::Word(b"asm" | b"__asm" | b"__asm__"));
+        let before = at.checked_sub(1).map(|before| line[before]);
+        let is_called = line.get(at + 1) == Some(&Token::Other(b'('));
+        is_asm && is_called && matches!(before, None | Some(Token::Other(b')')))
+    })
+}
+
+fn shape(body: &[Token<'_>]) -> Shape {
+    let mut open: Vec<u8> = Vec::new();
+    let mut shape = Shape::Plain;
+    for token in body {
+        match token {
+            Token::Other(byte @ (b'(' | b'[' | b'{')) => open.push(*byte),
+            Token::Other(byte @ (b')' | b']' | b'}')) => {
+                let opening = open.pop();
+                let is_closed = matches!(
+                    (opening, byte),
+                    (Some(b'('), b')') | (Some(b'['), b']') | (Some(b'{'), b'}')
+                );
+                if !is_closed {
+                    return Shape::Open;
+                }
+            }
+            _ => {}
+        }
+        let is_plain = matches!(
+            token,
+            Token::Word(_)
+                | Token::Literal(..)
+                | Token::Other(b'(' | b')' | b',' | b':' | b'*' | b'&')
+        );
+        if !is_plain {
+            shape = Shape::Structure;
+        }
+    }
+    match open.is_empty() {
+        true => shape,
+        false => Shape::Open,
     }
 }
 
@@ -500,6 +615,19 @@ fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + us
 
 fn words_are_of_calls(tokens: &[Token<'_>]) -> bool {
     words(tokens).any(|word| word.starts_with(b"__builtin") && OF_CALLS.contains(&word))
+}
+
+/// What stands for the name of a function with all its types, and what that may be put together of.
+const OF_NAMES: [&[u8]; 5] = [
+    b"__PRETTY_FUNCTION__",
+    b"__PRETTY_FUNCTION",
+    b"__FUNCSIG__",
+    b"__builtin_FUNCSIG",
+    b"__PRETTY",
+];
+
+fn words_are_of_names(tokens: &[Token<'_>]) -> bool {
+    words(tokens).any(|word| word.starts_with(b"__") && OF_NAMES.contains(&word))
 }
 
 /// Words behind which a bracket begins a lambda, and is no index.
@@ -609,7 +737,7 @@ mod tests {
             let found = reading.end();
             last = Some(lines.add(found));
         }
-        lines.keep()[last.expect("a text").index()] == Keeps::Places
+        lines.keep(true)[last.expect("a text").index()] == Keeps::Places
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod ask;
 mod assembly;
 mod base;
+mod bodies;
 pub mod bundle;
 pub mod checker;
 mod comments;
@@ -20,6 +21,7 @@ pub mod conditions;
 pub mod counts;
 pub mod depfile;
 mod driver;
+pub mod emitted;
 pub mod explain;
 mod graph;
 pub mod inputs;
@@ -57,8 +59,10 @@ use ask::{Answer, Question};
 use assembly::Assembly;
 use base::Base;
 use checker::Checker;
+use comments::Keeps;
 use conditions::Listings;
 use counts::Counts;
+use emitted::Emitted;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
@@ -109,6 +113,8 @@ pub struct Memo<'a> {
     answer: Answer,
     parts: Vec<Vec<u8>>,
     key: Digest,
+    /// [`key::kind`].
+    kind: Digest,
     /// The dependency file that the build wants.
     dependency_file: Option<PathBuf>,
     /// The one that only we want.
@@ -202,7 +208,7 @@ impl<'a> Memo<'a> {
             && matches!(language, Language::C | Language::Cxx);
         let graph_file =
             is_drawn.then(|| own.join(format!("graph-of-{}-{start}", std::process::id())));
-        let (key, parts) = key::make(&key::Question {
+        let question = key::Question {
             invocation,
             compile,
             args: &args,
@@ -211,7 +217,11 @@ impl<'a> Memo<'a> {
             directory: &directory,
             base: base.as_ref(),
             is_pruned,
-        });
+        };
+        let (key, parts) = key::make(&question);
+        let mut more = inputs::own_program().unwrap_or_default().to_vec();
+        more.push(language as u64);
+        let kind = key::kind(&question, &more);
         Ok(Memo {
             invocation,
             compile,
@@ -227,6 +237,7 @@ impl<'a> Memo<'a> {
             answer,
             parts,
             key,
+            kind,
             dependency_file,
             own_dependency_file,
             assembled_file,
@@ -347,17 +358,30 @@ impl<'a> Memo<'a> {
                 _ => None,
             });
             let mut checker = Checker::new(&self.inputs, search.unwrap_or_default());
+            let bodies = of_it.iter().map(|at| &conditions[*at]);
+            let bodies = bodies
+                .filter(|it| matches!(it, Condition::Bodies { .. }))
+                .last();
+            let mut others = Vec::new();
             let broken = of_it.iter().find(|at| {
-                let holds = known[**at].unwrap_or_else(|| checker.holds(&conditions[**at]));
+                let condition = &conditions[**at];
+                let holds = known[**at].unwrap_or_else(|| checker.holds(condition));
                 known[**at] = Some(holds);
-                !holds
+                !holds && !self.is_unused(condition, bodies, &mut others)
             });
             match broken {
                 Some(at) => {
                     first_reason.get_or_insert_with(|| explain::broken(&conditions[*at]));
                 }
                 None => match self.take(&programs, &manifest, result) {
-                    Some(found) => return Some(found),
+                    Some(found) => {
+                        if !others.is_empty() {
+                            let others = others.join(", ");
+                            self.say(format_args!("not used here, but another one: {others}"));
+                            counts.add(counts::UNUSED, 1);
+                        }
+                        return Some(found);
+                    }
                     None => {
                         let why = || "what was recorded lacks what is asked for now".to_owned();
                         first_reason.get_or_insert_with(why);
@@ -368,6 +392,55 @@ impl<'a> Memo<'a> {
         let reason = first_reason.unwrap_or_else(|| "nothing is recorded".to_owned());
         miss(counts::CHANGED, format_args!("{reason}"));
         None
+    }
+
+    /// Whether a text is another one only in the bodies of functions of which the compile has made no code. `others`: these are
+    /// added.
+    fn is_unused(
+        &self,
+        condition: &Condition<'_>,
+        bodies: Option<&Condition<'_>>,
+        others: &mut Vec<String>,
+    ) -> bool {
+        let (
+            Condition::Text {
+                rest,
+                keeps_places,
+                path,
+            },
+            Some(Condition::Bodies { used, reaching }),
+        ) = (condition, bodies)
+        else {
+            return false;
+        };
+        let keeps = match keeps_places {
+            true => Keeps::Places,
+            false => Keeps::Order,
+        };
+        let summaries = Summaries::open(Some(&self.own));
+        let found = || {
+            let old = summaries.outline(rest, &self.kind)?;
+            let place = inputs::path(path);
+            let metadata = fs::metadata(place).ok()?;
+            let now = self.inputs.rest(place, &metadata, keeps)?;
+            // Somebody else has compiled it, and nothing was said.
+            let new = summaries.outline(&now, &self.kind)?;
+            let names = emitted::may_be(&old, &new, used, reaching)?;
+            let path = String::from_utf8_lossy(path);
+            Some(
+                names
+                    .into_iter()
+                    .map(move |name| format!("{name} ({path})"))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        match found() {
+            Some(found) => {
+                others.extend(found);
+                true
+            }
+            None => false,
+        }
     }
 
     fn take<'s>(
@@ -450,8 +523,14 @@ impl<'a> Memo<'a> {
     }
 
     /// Records what a successful compile has made, whose compilation is there already.
-    pub fn record(&self, importer: &mut Importer<'_>, made: &Made, captured: Option<Captured>) {
-        let outcome = match self.observe(captured) {
+    pub fn record(
+        &self,
+        importer: &mut Importer<'_>,
+        made: &Made,
+        captured: Option<Captured>,
+        emitted: Option<&Emitted>,
+    ) {
+        let outcome = match self.observe(captured, emitted) {
             None => return,
             Some(observed) => observed.and_then(|observed| {
                 let files = observed.files(&made.object)?;
@@ -466,13 +545,17 @@ impl<'a> Memo<'a> {
     }
 
     /// What is to be recorded of a successful compile, of which the object is where the compiler wrote it; `None` if nothing is to be, and
-    /// an error, in words, if it cannot be.
-    pub fn observe(&self, captured: Option<Captured>) -> Option<Result<Observed, String>> {
+    /// an error, in words, if it cannot be. `emitted`: what it has made code of, where that is known.
+    pub fn observe(
+        &self,
+        captured: Option<Captured>,
+        emitted: Option<&Emitted>,
+    ) -> Option<Result<Observed, String>> {
         if is_read_only() {
             return None;
         }
         let target = publish::place_for(&self.compile.outputs[0])?;
-        Some(self.try_observe(&target, captured))
+        Some(self.try_observe(&target, captured, emitted))
     }
 
     /// Counts and tells what came of recording.
@@ -496,7 +579,12 @@ impl<'a> Memo<'a> {
         }
     }
 
-    fn try_observe(&self, target: &Path, captured: Option<Captured>) -> Result<Observed, String> {
+    fn try_observe(
+        &self,
+        target: &Path,
+        captured: Option<Captured>,
+        emitted: Option<&Emitted>,
+    ) -> Result<Observed, String> {
         let diagnostics = captured.and_then(Captured::into_bytes);
         let diagnostics = diagnostics.ok_or("what the compiler said is not known, or too much")?;
         let is_new = |path: &Path| {
@@ -574,6 +662,8 @@ impl<'a> Memo<'a> {
             closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
             care: &care,
+            emitted,
+            kind: &self.kind,
         };
         let named = named.into_iter().chain(graph.into_iter().flatten());
         let named: Vec<_> = named.map(OsString::into_vec).collect();

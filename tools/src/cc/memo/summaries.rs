@@ -10,7 +10,8 @@
 //! that cannot be followed are not kept; of these the compile is not, either.
 
 use super::assembly::Assembly;
-use super::inputs::State;
+use super::bodies::Outline;
+use super::inputs;
 use super::lines::{Lines, TextLines};
 use super::pasting::{Parts, Pastes};
 use super::scan;
@@ -18,8 +19,8 @@ use super::shared::{Words, hash};
 use super::text::Lookup;
 use super::tokens;
 use format_spec::digest::Digest;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -110,8 +111,7 @@ impl Context {
     /// Of a compile; `None` if it cannot be told which program this is: another one may find something else.
     pub fn new(assembly: Assembly, lines: Option<&Lines>) -> Option<Context> {
         let mut hasher = blake3::Hasher::new();
-        let program = fs::metadata("/proc/self/exe").ok()?;
-        hasher.update(bytemuck::bytes_of(&State::of(&program).words()));
+        hasher.update(bytemuck::bytes_of(&inputs::own_program()?));
         hasher.update(&[assembly as u8, u8::from(lines.is_some())]);
         for word in lines.map(Lines::context).unwrap_or_default() {
             hasher.update(&word.to_le_bytes());
@@ -151,7 +151,27 @@ impl Summaries {
 
     /// What is remembered of a text.
     pub fn get(&self, text: &Digest, context: &Context, counts: bool) -> Option<Summary> {
-        let digests = digests(text, context.of(counts));
+        self.load(text, context.of(counts))
+    }
+
+    /// Remembers it, if it is not too large.
+    pub fn remember(&self, text: &Digest, context: &Context, counts: bool, summary: &Summary) {
+        self.store(text, context.of(counts), summary);
+    }
+
+    /// The outline of a text, whose digest without comments this is; of a text that was compiled without complaint by commands of this
+    /// kind ([`super::key::kind`]).
+    pub fn outline(&self, rest: &Digest, kind: &Digest) -> Option<Outline> {
+        self.load(rest, kind)
+    }
+
+    /// Remembers it.
+    pub fn remember_outline(&self, rest: &Digest, kind: &Digest, outline: &Outline) {
+        self.store(rest, kind, outline);
+    }
+
+    fn load<T: DeserializeOwned>(&self, text: &Digest, context: &Digest) -> Option<T> {
+        let digests = digests(text, context);
         let (_, index, ring) = self.parts()?;
         let name = name_of(&digests);
         bucket(index, name).chunks_exact(ENTRY).find_map(|entry| {
@@ -172,14 +192,12 @@ impl Summaries {
         })
     }
 
-    /// Remembers it, if it is not too large.
-    pub fn remember(&self, text: &Digest, context: &Context, counts: bool, summary: &Summary) {
-        let (Some((next, index, ring)), Ok(mut bytes)) =
-            (self.parts(), postcard::to_stdvec(summary))
+    fn store(&self, text: &Digest, context: &Digest, found: &impl Serialize) {
+        let (Some((next, index, ring)), Ok(mut bytes)) = (self.parts(), postcard::to_stdvec(found))
         else {
             return;
         };
-        let digests = digests(text, context.of(counts));
+        let digests = digests(text, context);
         let size = bytes.len() as u64;
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let mut words = digests.to_vec();

@@ -46,25 +46,47 @@ impl<'t> Lexer<'t> {
     /// Reads a line, with those that it goes on in; `false` at the end.
     pub fn line(&mut self, line: &mut Vec<Token<'t>>) -> bool {
         line.clear();
-        while let Some(&byte) = self.text.get(self.at) {
-            match byte {
-                b'\n' => {
-                    self.at += 1;
-                    if !line.is_empty() {
-                        return true;
-                    }
-                }
-                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
-                b'\\' if self.splice() => {}
-                b'/' if self.starts_with(b"//") => self.skip_to_end_of_line(),
-                b'/' if self.starts_with(b"/*") => self.skip_comment(),
-                b'"' => line.push(self.literal()),
-                b'\'' => self.skip_literal(b'\''),
-                _ if is_part(byte) => line.push(self.word()),
-                _ => line.push(self.punctuator(byte)),
+        while let Some(is_ended) = self.step(line) {
+            if is_ended {
+                return true;
             }
         }
         !line.is_empty()
+    }
+
+    /// The same, and where in the text each token begins.
+    pub fn line_with_places(&mut self, line: &mut Vec<Token<'t>>, places: &mut Vec<usize>) -> bool {
+        line.clear();
+        places.clear();
+        loop {
+            let start = self.at;
+            let Some(is_ended) = self.step(line) else {
+                return !line.is_empty();
+            };
+            places.resize(line.len(), start);
+            if is_ended {
+                return true;
+            }
+        }
+    }
+
+    /// Reads a token, or what stands between tokens. Whether the line has ended; `None` at the end of the text.
+    fn step(&mut self, line: &mut Vec<Token<'t>>) -> Option<bool> {
+        match *self.text.get(self.at)? {
+            b'\n' => {
+                self.at += 1;
+                return Some(!line.is_empty());
+            }
+            b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
+            b'\\' if self.splice() => {}
+            b'/' if self.starts_with(b"//") => self.skip_to_end_of_line(),
+            b'/' if self.starts_with(b"/*") => self.skip_comment(),
+            b'"' => line.push(self.literal()),
+            b'\'' => self.skip_literal(b'\''),
+            byte if is_part(byte) => line.push(self.word()),
+            byte => line.push(self.punctuator(byte)),
+        }
+        Some(false)
     }
 
     fn word(&mut self) -> Token<'t> {

@@ -21,6 +21,7 @@ mod order;
 mod verify;
 
 use super::log::Log;
+use super::memo::emitted::Emitted;
 use super::switches::{is_on, is_read_only};
 use bumpalo::Bump;
 use format_spec::digest::Digest;
@@ -102,6 +103,8 @@ pub struct Pruning {
     wish: Wish,
     /// What was found, for `verify`.
     made: Mutex<Made>,
+    /// What code was made of.
+    emitted: Mutex<Option<Emitted>>,
 }
 
 /// What a compile in parts has made.
@@ -196,6 +199,7 @@ impl Pruning {
             unit: unit.finalize().to_hex()[..16].to_owned(),
             wish,
             made: Mutex::default(),
+            emitted: Mutex::default(),
         })
     }
 
@@ -312,6 +316,7 @@ impl Pruning {
             stored.written,
             report.seconds * 1e3,
         ));
+        *self.emitted.lock().unwrap_or_else(|e| e.into_inner()) = emitted(&report);
         if self.wish.explain {
             explain::say(&report, &refused, &self.unit, log.verbose);
         }
@@ -387,6 +392,14 @@ impl Pruning {
         Ok((graft.finish()?, grafted))
     }
 
+    /// What code was made of in the last compile, where that tells which bodies of functions mattered.
+    pub fn emitted(&self) -> Option<Emitted> {
+        self.emitted
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .take()
+    }
+
     /// Compares what was made with two other objects of the same: `whole`, for which the plugin has left out nothing, and `plain`, for
     /// which there was no plugin. What there is to be said, and whether anything differs.
     pub fn compare(&self, path: &Path, whole: &[u8], plain: &[u8]) -> (bool, String) {
@@ -419,6 +432,19 @@ impl Pruning {
             Err(why) => (false, format!("cannot be verified: {why}")),
         }
     }
+}
+
+/// What code was made of, where the plugin can tell.
+fn emitted(report: &Report) -> Option<Emitted> {
+    let names = report
+        .definitions
+        .iter()
+        .map(|defined| defined.shown().to_owned());
+    report.whole.is_none().then(|| Emitted {
+        names: names.collect(),
+        has_unasked: report.has_unasked,
+        tells_places: report.tells_places,
+    })
 }
 
 /// What is to be kept of the graph, of which the repository has some: behind what is stored now, and what was.

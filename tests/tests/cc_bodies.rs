@@ -1,0 +1,318 @@
+//! A compile is not done again where only bodies of functions are others of which it made no code, and another compile has found them in order. (Each time
+//! what was not compiled is compared with what a compile makes.)
+
+use repo_tests::binaries;
+use repo_tests::memo::Memo;
+use repo_tests::require;
+use repo_tests::tools;
+
+/// What all of the first header's functions may use.
+const HEADER: &str = "#ifndef FIRST\n#define FIRST 1\n\
+    struct Plain { int size() const { return count; } int other() const { return 2; } int count; };\n\
+    struct Counted { int size() const { return 3; } };\n\
+    inline int used(int x) { return x + 1; }\n\
+    inline int unused(int x) { int y = x; return y * 2; }\n\
+    #endif\n";
+
+struct Pair {
+    memo: Memo,
+}
+
+/// Two sources that include `inc/first.h`: the one uses all of it, and is compiled first.
+macro_rules! pair {
+    ($source:expr) => {{
+        let [clang] = require!("clang-19");
+        if binaries::plugin().is_none() {
+            return tools::skip("llvm-19-dev");
+        };
+        Pair {
+            memo: Memo::new(clang, $source),
+        }
+    }};
+}
+
+impl Pair {
+    fn language(&self) -> &'static str {
+        match self.memo.source {
+            "a.c" => "c",
+            _ => "cc",
+        }
+    }
+
+    fn words<'w>(&self, source: &'w str, object: &'w str, more: &[&'w str]) -> Vec<&'w str> {
+        let mut words = vec!["-O1", "-Iinc"];
+        words.extend(more);
+        words.extend(["-c", source, "-o", object]);
+        words
+    }
+
+    /// Compiles the one source.
+    #[track_caller]
+    fn compile_one(&self) -> bool {
+        let words = self.words(self.memo.source, "a.o", &[]);
+        self.memo.compile(&words)
+    }
+
+    /// Compiles the other source.
+    #[track_caller]
+    fn compile_other(&self, more: &[&str]) -> bool {
+        let source = format!("b.{}", self.language());
+        let words = self.words(&source, "b.o", more);
+        self.memo.compile(&words)
+    }
+
+    /// Whether the other source need not be compiled when the header becomes `new`, which the one is compiled with first.
+    #[track_caller]
+    fn is_hit(&self, old: &str, other: &str, new: &str) -> bool {
+        let it = &self.memo.scratch;
+        let include = |text: &str| format!("#include \"first.h\"\n{text}");
+        it.write("inc/first.h", old);
+        it.write(self.memo.source, include("int one;\n"));
+        it.write(format!("b.{}", self.language()), include(other));
+        self.compile_one();
+        self.compile_other(&[]);
+        assert!(self.compile_other(&[]), "{old}");
+        it.write("inc/first.h", new);
+        assert!(!self.compile_one(), "{new}");
+        self.compile_other(&[])
+    }
+
+    #[track_caller]
+    fn edited(&self, old: &str, other: &str, (from, to): (&str, &str)) -> bool {
+        assert!(old.contains(from), "{old}");
+        self.is_hit(old, other, &old.replacen(from, to, 1))
+    }
+}
+
+/// What uses some of [`HEADER`].
+const USER: &str = "int f(const Plain &plain) { return used(plain.size()); }\n";
+
+#[test]
+fn functions_that_are_not_used() {
+    let pair = pair!("a.cc");
+    for (edit, expected) in [
+        (("y * 2", "y * 3"), true),
+        (("y * 2", "y * 2;\n\n  // more\n  y + 7"), true),
+        (
+            (
+                "return y * 2;",
+                "if (y > 1) { while (x < 7) x = used(x); }\n return y;",
+            ),
+            true,
+        ),
+        (("return 2;", "return size() + 2;"), true),
+        // Another class's of this name is used.
+        (("return 3;", "return 4;"), true),
+        (("x + 1", "x + 2"), false),
+        (("return count;", "return count + 1;"), false),
+        // Not only in bodies.
+        (("int count", "int more, count"), false),
+        (("unused(int x)", "unused(long x)"), false),
+        // A word that the header did not have.
+        (("return y", "int z = y;\n return z"), false),
+        (
+            ("y * 2;", "y; }\ninline int more(int x) { return x;"),
+            false,
+        ),
+        (("return y * 2;", "return y;\n#define y x\n"), false),
+        (("return y * 2;", "extern int count; return count;"), false),
+    ] {
+        assert_eq!(pair.edited(HEADER, USER, edit), expected, "{edit:?}");
+    }
+}
+
+#[test]
+fn in_c() {
+    let pair = pair!("a.c");
+    let header = "struct S { int n; };\nstatic inline int used(int x) { return x + 1; }\n\
+        static inline struct S *unused(struct S *s, int n) { s->n = n; return s; }\n\
+        static int unused_too(int n) { return n; }\n";
+    let user = "int f(int x) { return used(x); }\n";
+    for (edit, expected) in [
+        (("s->n = n;", "s->n = used(n);"), true),
+        (("return n;", "return n + 1;"), true),
+        (("x + 1", "x + 2"), false),
+    ] {
+        assert_eq!(pair.edited(header, user, edit), expected, "{edit:?}");
+    }
+}
+
+/// Nothing is known of them in advance: a first compile has to find that they are in order.
+#[test]
+fn somebody_must_have_compiled_them() {
+    let pair = pair!("a.cc");
+    pair.edited(HEADER, USER, ("x + 1", "x + 2"));
+    let edited = HEADER.replace("y * 2", "y * 5");
+    pair.memo.scratch.write("inc/first.h", &edited);
+    assert!(!pair.compile_other(&[]));
+    // Then it is the first that need not be compiled.
+    assert!(pair.compile_one());
+    // Other options may find other faults.
+    pair.compile_other(&["-Wall"]);
+    pair.memo
+        .scratch
+        .write("inc/first.h", HEADER.replace("y * 2", "y * 6"));
+    assert!(!pair.compile_one());
+    assert!(!pair.compile_other(&["-Wall"]));
+    assert!(pair.compile_other(&[]));
+    // What is said is said again.
+    pair.memo.scratch.write(
+        "inc/first.h",
+        HEADER.replace("int y = x;", "int y = x; int count;"),
+    );
+    assert!(!pair.compile_other(&["-Wall"]));
+    let words = pair.words(pair.memo.source, "a.o", &["-Wall"]);
+    assert!(!pair.memo.compile(&words));
+}
+
+#[test]
+fn what_compilers_evaluate_or_make_of_them() {
+    let pair = pair!("a.cc");
+    for (header, other, edit) in [
+        // Evaluated.
+        (
+            "constexpr int n() { return 3; }\n",
+            "char a[n()];\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define EVALUATED constexpr\nEVALUATED int n() { return 3; }\n",
+            "char a[n()];\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define EVALUATED(x) x##expr\nEVALUATED(const) int n() { return 3; }\n",
+            "char a[n()];\n",
+            ("return 3", "return 4"),
+        ),
+        // Its type is another.
+        (
+            "inline auto n() { return 3; }\n",
+            "decltype(n()) x;\n",
+            ("return 3", "return 3.0"),
+        ),
+        // Names that are others.
+        (
+            "#define n m\ninline int n() { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define Name Other\nstruct Name { int n() { return 3; } };\n",
+            "int x(Name name) { return name.n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "struct Name { int n(); };\nusing Same = Name;\ninline int Same::n() { return 3; }\n",
+            "int x(Name name) { return name.n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "int n() __asm__(\"m\");\ninline int n() { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define CALLED(x) __asm__(x)\nint n() CALLED(\"m\");\ninline int n() { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "extern \"C\" {\ninline int n() { return 3; }\n}\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        // A table of functions.
+        (
+            "struct Base { virtual int n() { return 3; } };\n",
+            "Base base;\n",
+            ("return 3", "return 4"),
+        ),
+        // Static members of a template are there because somebody asks for them.
+        (
+            "int next();\ntemplate <class T> struct Member { static int number; };\n\
+             template <class T> int Member<T>::number = next();\n\
+             inline int n() { return Member<int>::number; }\n",
+            "",
+            ("return Member<int>::number", "return next()"),
+        ),
+        // Out of the body.
+        (
+            "#define END }\n#define BEGIN {\nint count;\ninline int m(int more) BEGIN return more; END\n\
+             inline int n() { return 3; }\n",
+            "",
+            (
+                "return 3;",
+                "return 3; END int more() BEGIN { return count; }",
+            ),
+        ),
+        (
+            "#define NUMBER __COUNTER__\nint first = NUMBER;\ninline int n() { return 3; }\n",
+            "int x = __COUNTER__;\n",
+            ("return 3", "return NUMBER"),
+        ),
+        (
+            "inline int n() { return 3; }\n",
+            "int x = __COUNTER__;\n",
+            ("return 3", "return __COUNTER__"),
+        ),
+        // A type, not a function.
+        (
+            "#define ALIGNED(x) __attribute__((aligned(x)))\nstruct ALIGNED(8) Type { int x; };\n",
+            "int size = sizeof(Type);\n",
+            ("int x;", "int x; int sizes[8];"),
+        ),
+        // Never read as code.
+        (
+            "#define TEXT(x) #x\nconst char *text = TEXT(int x;) TEXT(int n() { return 3; });\n",
+            "const char *copy = text;\n",
+            ("return 3", "return 4"),
+        ),
+    ] {
+        assert!(!pair.edited(header, other, edit), "{header}");
+    }
+}
+
+#[test]
+fn lines_behind_them() {
+    let pair = pair!("a.cc");
+    let header = "inline int unused(int x) { return x; }\ninline int used() { return __LINE__; }\n";
+    let other = "int f() { return used(); }\n";
+    assert!(pair.edited(header, other, ("return x", "return 7")));
+    assert!(!pair.edited(header, other, ("return x", "x = 7;\n return x")));
+    // They are of this header only.
+    assert!(pair.edited(
+        HEADER,
+        "int f(int x) { return used(x) + __LINE__; }\n",
+        ("y * 2", "y\n * 3")
+    ));
+}
+
+/// Clang calls a lambda by its place. Where such a name has not come into the object, places do not matter.
+#[test]
+fn names_that_say_where() {
+    let pair = pair!("a.cc");
+    let it = &pair.memo;
+    let lambda = "constexpr auto lambda = [](int x) { return x; };\n";
+    for (source, is_told) in [
+        ("int f() { return lambda(1); }\n", false),
+        (
+            "template <class T> const char *name(T) { return __PRETTY_FUNCTION__; }\n\
+             const char *f() { return name(lambda); }\n",
+            true,
+        ),
+        (
+            "template <class T> constexpr unsigned sum(T) {\n  unsigned n = 0;\n\
+             for (const char *p = __PRETTY_FUNCTION__; *p; p++) n = n * 31 + *p;\n  return n;\n}\n\
+             int f() { constexpr unsigned n = sum(lambda); return n; }\n",
+            true,
+        ),
+    ] {
+        let source = format!("{lambda}{source}");
+        it.scratch.write(it.source, &source);
+        pair.compile_one();
+        it.scratch
+            .write(it.source, format!("// one more\n\n{source}"));
+        assert_eq!(pair.compile_one(), !is_told, "{source}");
+    }
+}
