@@ -112,6 +112,8 @@ pub enum Condition<'a> {
     File(Digest, &'a [u8]),
     /// Of functions in the sources that are texts ([`Condition::Text`]), which bodies matter.
     Bodies {
+        /// What counts as a body, by the number that the writer has for it.
+        version: u8,
         /// Two bytes for each function whose body matters, ascending.
         used: &'a [u8],
         /// Two bytes for each word that the body of another must not have, ascending.
@@ -179,13 +181,18 @@ impl<'a> Condition<'a> {
                 }
             }
             b'B' => {
+                let (&version, rest) = rest.split_first()?;
                 let (size, rest) = rest.split_first_chunk::<4>()?;
                 let size = usize::try_from(u32::from_le_bytes(*size)).ok()?;
                 let (used, reaching) = rest.split_at_checked(size.checked_mul(2)?)?;
                 if !reaching.len().is_multiple_of(2) {
                     return None;
                 }
-                Condition::Bodies { used, reaching }
+                Condition::Bodies {
+                    version,
+                    used,
+                    reaching,
+                }
             }
             b'L' => with_digest().map(|(digest, path)| Condition::Listing(digest, path))?,
             b'A' => Condition::Absent(rest),
@@ -212,9 +219,13 @@ impl<'a> Condition<'a> {
                 keeps_places,
                 path,
             } => [b"T", &rest.0[..], &[u8::from(*keeps_places)], path].concat(),
-            Condition::Bodies { used, reaching } => {
+            Condition::Bodies {
+                version,
+                used,
+                reaching,
+            } => {
                 let count = (used.len() / 2) as u32;
-                [b"B", &count.to_le_bytes()[..], used, reaching].concat()
+                [&[b'B', *version][..], &count.to_le_bytes(), used, reaching].concat()
             }
             Condition::Listing(digest, path) => [b"L", &digest.0[..], path].concat(),
             Condition::Absent(path) => [b"A", *path].concat(),
@@ -522,10 +533,12 @@ mod tests {
                 path: b"a.h",
             },
             Condition::Bodies {
+                version: 1,
                 used: &[1, 2, 3, 4],
                 reaching: &[5, 6],
             },
             Condition::Bodies {
+                version: 255,
                 used: &[],
                 reaching: &[],
             },
@@ -552,8 +565,9 @@ mod tests {
             b"N1",
             b"?",
             b"a.c",
-            b"B\x01\0\0\0x",
-            b"B\0\0\0\0x",
+            b"B",
+            b"B\x01\x01\0\0\0x",
+            b"B\x01\0\0\0\0x",
         ] {
             assert_eq!(Condition::parse(name), None);
         }

@@ -66,13 +66,18 @@ impl Pair {
     fn is_hit(&self, old: &str, other: &str, new: &str) -> bool {
         let it = &self.memo.scratch;
         let include = |text: &str| format!("#include \"first.h\"\n{text}");
-        it.write("inc/first.h", old);
+        // The first declaration of a header may have begun before it.
+        let whole = |text: &str| match text.starts_with("#ifndef") {
+            true => text.to_owned(),
+            false => format!("extern int before;\n{text}"),
+        };
+        it.write("inc/first.h", whole(old));
         it.write(self.memo.source, include("int one;\n"));
         it.write(format!("b.{}", self.language()), include(other));
         self.compile_one();
         self.compile_other(&[]);
         assert!(self.compile_other(&[]), "{old}");
-        it.write("inc/first.h", new);
+        it.write("inc/first.h", whole(new));
         assert!(!self.compile_one(), "{new}");
         self.compile_other(&[])
     }
@@ -96,11 +101,12 @@ fn functions_that_are_not_used() {
         (
             (
                 "return y * 2;",
-                "if (y > 1) { while (x < 7) x = used(x); }\n return y;",
+                "if (y > 1) { while (x < 7) x = x + 1; }\n return y;",
             ),
             true,
         ),
-        (("return 2;", "return size() + 2;"), true),
+        (("return 2;", "return 2 + 4;"), true),
+        (("return 2;", "return size() + 2;"), false),
         // Another class's of this name is used.
         (("return 3;", "return 4;"), true),
         (("x + 1", "x + 2"), false),
@@ -108,7 +114,7 @@ fn functions_that_are_not_used() {
         // Not only in bodies.
         (("int count", "int more, count"), false),
         (("unused(int x)", "unused(long x)"), false),
-        // A word that the header did not have.
+        // A word that the body did not have.
         (("return y", "int z = y;\n return z"), false),
         (
             ("y * 2;", "y; }\ninline int more(int x) { return x;"),
@@ -129,7 +135,8 @@ fn in_c() {
         static int unused_too(int n) { return n; }\n";
     let user = "int f(int x) { return used(x); }\n";
     for (edit, expected) in [
-        (("s->n = n;", "s->n = used(n);"), true),
+        (("s->n = n;", "s->n = n + 1;"), true),
+        (("s->n = n;", "s->n = used(n);"), false),
         (("return n;", "return n + 1;"), true),
         (("x + 1", "x + 2"), false),
     ] {
@@ -213,6 +220,17 @@ fn what_compilers_evaluate_or_make_of_them() {
             ("return 3", "return 4"),
         ),
         (
+            "int n() noexcept __asm__(\"m\");\ninline int n() noexcept { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define CALLED(name, with, other) name with __asm__(#other)\nint CALLED(n, (), m);\n\
+             inline int n() { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
             "#define CALLED(x) __asm__(x)\nint n() CALLED(\"m\");\ninline int n() { return 3; }\n",
             "int x() { return n(); }\n",
             ("return 3", "return 4"),
@@ -236,25 +254,67 @@ fn what_compilers_evaluate_or_make_of_them() {
             "",
             ("return Member<int>::number", "return next()"),
         ),
+        // Those who instantiate one find out what comes of that.
+        (
+            "int next();\ntemplate <class T> struct Second { static int number; };\n\
+             template <class T> int Second<T>::number = next();\n\
+             inline int n() { return sizeof(Second<int>::number); }\n",
+            "",
+            ("sizeof(Second<int>::number)", "Second<int>::number"),
+        ),
         // Out of the body.
         (
-            "#define END }\n#define BEGIN {\nint count;\ninline int m(int more) BEGIN return more; END\n\
-             inline int n() { return 3; }\n",
-            "",
-            (
-                "return 3;",
-                "return 3; END int more() BEGIN { return count; }",
-            ),
+            "#define END }\n#define BEGIN {\nint count;\ninline int m(int more) BEGIN return more; END\nint between;\n\
+             inline int n() { return 3; END int more() BEGIN { return 4; } }\n",
+            "int x() { return more(); }\n",
+            ("return 4", "return 5"),
         ),
         (
-            "#define NUMBER __COUNTER__\nint first = NUMBER;\ninline int n() { return 3; }\n",
+            "#define NUMBER __COUNTER__\nint first = NUMBER;\ninline int n() { return NUMBER + 3; }\n",
             "int x = __COUNTER__;\n",
-            ("return 3", "return NUMBER"),
+            ("return NUMBER + 3", "return 3"),
         ),
         (
-            "inline int n() { return 3; }\n",
+            "int first = __COUNTER__;\ninline int n(int x = __COUNTER__) { return 3; }\n",
             "int x = __COUNTER__;\n",
             ("return 3", "return __COUNTER__"),
+        ),
+        (
+            "#define HIDDEN __attribute__((visibility(\"hidden\")))\nint g(int x);\n\
+             HIDDEN inline int n(int x) { return g(x); }\n",
+            "int f(int x) { return g(x); }\n",
+            ("return g(x)", "HIDDEN int g(int x); return g(x)"),
+        ),
+        (
+            "int g(int x);\ninline int n(int x) { return g(x); }\n",
+            "int f(int x) { return g(x); }\n",
+            ("return g(x)", "extern int g(int x); return g(x)"),
+        ),
+        // The name of the class.
+        (
+            "struct [[using gnu: packed]] A { int n() const { return 3; } };\n",
+            "int x(const A &a) { return a.n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "struct A { int x;\n#ifdef SPLIT\n}; struct B {\n#endif\n int n() const { return 3; } };\n",
+            "int x(const A &a) { return a.n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "#define NEXT }; struct B {\nstruct A { int x; NEXT int y; int n() const { return 3; } };\n",
+            "int x(const B &b) { return b.n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "struct A { int x; %>;\ninline int n() { return 3; }\n",
+            "int x() { return n(); }\n",
+            ("return 3", "return 4"),
+        ),
+        (
+            "constex\\\npr int n() { return 3; }\n",
+            "char x[n()];\n",
+            ("return 3", "return 4"),
         ),
         // A type, not a function.
         (
@@ -286,6 +346,56 @@ fn lines_behind_them() {
         "int f(int x) { return used(x) + __LINE__; }\n",
         ("y * 2", "y\n * 3")
     ));
+}
+
+/// One source may ask for lines where another does not.
+#[test]
+fn lines_that_one_source_asks_for() {
+    let pair = pair!("a.cc");
+    let it = &pair.memo.scratch;
+    let header = "extern int before;\ninline int unused(int x) { return x; }\ninline int used() { return WHERE; }\n";
+    it.write("inc/first.h", header);
+    it.write("a.cc", "#define WHERE 0\n#include \"first.h\"\n");
+    it.write(
+        "b.cc",
+        "#define WHERE __LINE__\n#include \"first.h\"\nint f() { return used(); }\n",
+    );
+    pair.compile_one();
+    pair.compile_other(&[]);
+    it.write(
+        "inc/first.h",
+        header.replace("return x", "x = 7;\n return x"),
+    );
+    assert!(!pair.compile_one());
+    assert!(!pair.compile_other(&[]));
+}
+
+/// What stands before the text in another file belongs to its first declaration.
+#[test]
+fn declarations_that_begin_elsewhere() {
+    let pair = pair!("a.cc");
+    let it = &pair.memo.scratch;
+    it.write("inc/evaluated.h", "constexpr\n");
+    for (header, before) in [
+        (
+            "#ifndef X\n#define X\nint n() { return 3; }\n#endif\n",
+            "#include \"evaluated.h\"\n",
+        ),
+        (
+            "extern int before;\n#include \"evaluated.h\"\nint n() { return 3; }\n",
+            "",
+        ),
+    ] {
+        let user = format!("{before}#include \"second.h\"\nextern char a[n()];\n");
+        it.write("inc/second.h", header);
+        it.write("a.cc", &user);
+        it.write("b.cc", format!("{user}char a[n()];\n"));
+        pair.compile_one();
+        pair.compile_other(&[]);
+        it.write("inc/second.h", header.replace("return 3", "return 4"));
+        assert!(!pair.compile_one());
+        assert!(!pair.compile_other(&[]), "{header}");
+    }
 }
 
 /// Clang calls a lambda by its place. Where such a name has not come into the object, places do not matter.

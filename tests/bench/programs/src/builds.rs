@@ -80,6 +80,21 @@ struct Took {
     link: Option<f64>,
 }
 
+/// What is asked for.
+pub struct Wish<'a> {
+    /// How many of RocksDB's sources; all if it is not said.
+    pub files: Option<usize>,
+    /// Parts of the descriptions of the edits that are made; all are if there is none. Clang alone builds at first only, if there are some.
+    pub edits: &'a [String],
+}
+
+impl Wish<'_> {
+    fn has(&self, what: &str) -> bool {
+        let is_first = what == "first build";
+        self.edits.is_empty() || is_first || self.edits.iter().any(|part| what.contains(part))
+    }
+}
+
 /// What was built after an edit, by clang alone, ccache and `repo-cc`.
 pub struct Step {
     program: &'static str,
@@ -211,22 +226,28 @@ impl Tree {
 pub fn measure(
     binaries: &Binaries,
     directory: &Path,
-    files: Option<usize>,
+    wish: &Wish<'_>,
     chosen: impl Fn(&str) -> bool,
 ) -> Result<Vec<Step>> {
     build_plugin()?;
     let mut steps = Vec::new();
     if chosen("cadical") {
-        measure_tree(&cadical(directory)?, binaries, directory, &mut steps)?;
+        measure_tree(
+            (&cadical(directory)?, wish),
+            binaries,
+            directory,
+            &mut steps,
+        )?;
     }
     if chosen("rocksdb") {
-        measure_tree(&rocksdb(directory, files)?, binaries, directory, &mut steps)?;
+        let tree = rocksdb(directory, wish.files)?;
+        measure_tree((&tree, wish), binaries, directory, &mut steps)?;
     }
     Ok(steps)
 }
 
 fn measure_tree(
-    tree: &Tree,
+    (tree, wish): (&Tree, &Wish<'_>),
     binaries: &Binaries,
     directory: &Path,
     steps: &mut Vec<Step>,
@@ -240,7 +261,8 @@ fn measure_tree(
     ];
     let repository = directory.join(format!("{}.repo", tree.name));
     let first: &[Edit] = &[("first build", "", "", ""), ("nothing", "", "", "")];
-    for (what, file, from, to) in first.iter().chain(tree.edits) {
+    let edits = first.iter().chain(tree.edits);
+    for (what, file, from, to) in edits.filter(|edit| wish.has(edit.0)) {
         if !file.is_empty() {
             let path = tree.directory.join(file);
             let text = fs::read_to_string(&path)?;
@@ -249,6 +271,9 @@ fn measure_tree(
         }
         let mut took = [Took::default(); 3];
         for ((build, compiler, linker), took) in contestants.iter().zip(&mut took) {
+            if *build == "clang" && *what != "first build" && !wish.edits.is_empty() {
+                continue;
+            }
             if *what == "nothing" {
                 for source in &tree.sources {
                     fs::remove_file(tree.directory.join(build).join(format!("{source}.o")))?;
@@ -310,7 +335,14 @@ pub fn print(all: &[Step]) {
     println!("|---|---|---|---|---|---|---|");
     for step in all {
         let seconds = |time: f64| format!("{:.2}", time / 1e3);
+        let ratio = |ours: &Took, other: &Took| match other.compiles[1] {
+            0.0 => "–".to_owned(),
+            other => format!("{:.2}", ours.compiles[1] / other),
+        };
         let cell = |took: &Took| {
+            if took.compiles == [0.0; 2] {
+                return "–".to_owned();
+            }
             let link = took
                 .link
                 .map_or(String::new(), |link| format!(" + {}", seconds(link)));
@@ -323,14 +355,14 @@ pub fn print(all: &[Step]) {
         let [clang, ccache, ours] = &step.took;
         let [objects, tickets, repository] = step.bytes;
         println!(
-            "| {}: {} | {} | {} | {} | {:.2} | {:.2} | {:.2} |",
+            "| {}: {} | {} | {} | {} | {} | {} | {:.2} |",
             step.program,
             step.what,
             cell(clang),
             cell(ccache),
             cell(ours),
-            ours.compiles[1] / clang.compiles[1],
-            ours.compiles[1] / ccache.compiles[1],
+            ratio(ours, clang),
+            ratio(ours, ccache),
             (tickets + repository) as f64 / objects as f64,
         );
     }

@@ -77,6 +77,9 @@ struct Arguments {
     /// With --builds: only so many sources of `rocksdb`, spread over all of them (all is two hours; less than all is not linked)
     #[arg(long, value_name = "N")]
     files: Option<usize>,
+    /// With --builds: only the first build, and edits whose descriptions contain one of these; clang alone is left out of the edits
+    #[arg(long, value_name = "TEXT")]
+    edit: Vec<String>,
     /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also all of clang's and LLVM's libraries, 240 MB)
     #[arg(long)]
     relinks: bool,
@@ -147,7 +150,11 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if arguments.builds {
-        let found = builds::measure(&binaries, directory.path(), arguments.files, |name| {
+        let wish = builds::Wish {
+            files: arguments.files,
+            edits: &arguments.edit,
+        };
+        let found = builds::measure(&binaries, directory.path(), &wish, |name| {
             let names = &arguments.names;
             names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
         })?;

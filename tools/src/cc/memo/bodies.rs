@@ -2,19 +2,28 @@
 //!
 //! A body whose function a compile makes no code of may be another one, and the object stays what it is: that is most of what is
 //! inline in a header. To tell what is a body, compilers must have understood all that comes before. Here only tokens are read, so only what
-//! can be nothing else counts: at the level of the file, of a namespace or a class, a declaration of plain words, with parameters, that is no
-//! template's specialization, and `{` behind it. All else stays as it is: what is evaluated by compilers (`constexpr`), whose type
-//! follows from its body (`auto`), operators, constructors that have no word before their names, what is in a conditional group, and bodies with
-//! directives, attributes or names that reach out of them. Macros may make another thing of the words; whoever asks has to look whether they are any.
+//! can be nothing else counts: at the level of the file, of a namespace or a class, a declaration of plain words, with parameters, and `{` behind it.
+//! All else stays as it is: what is evaluated by compilers (`constexpr`), whose type follows from its body (`auto`), operators, constructors that
+//! have no word before their names, what is in a conditional group, bodies with directives, attributes or names that reach out of them, and the
+//! first declaration of a text and behind an inclusion, which may have begun elsewhere. Macros may make another thing of the words: whoever asks has to look
+//! whether they are any.
 //!
-//! The text is one without comments ([`super::comments`]), which does not have what compilers read in different ways.
+//! The other body has no words but those of the one before and of the function's declaration, and those of the language. So nothing new is referred to: what is
+//! declared for some who include the text, and not for others, would be an error that only these see; and what it would instantiate, the one before did.
+//!
+//! The text is one without comments ([`super::comments`]), which does not have what compilers read in different ways. [`VERSION`] is another with each
+//! change of what is found here: what was recorded of the bodies of one version says nothing of those of another.
 
 use super::comments::Keeps;
+use super::scan;
 use super::shared;
 use super::tokens::{Lexer, Token};
 use format_spec::digest::Digest;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
+
+/// Of what is found here.
+pub const VERSION: u8 = 1;
 
 /// A function that is defined in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,6 +184,12 @@ const OF_THE_LANGUAGE: &[&[u8]] = &[
     b"while",
 ];
 
+/// Attributes that say nothing of what is outside of the body that they stand in.
+const INNER_ATTRIBUTES: &[&[u8]] = &[b"fallthrough", b"likely", b"maybe_unused", b"unlikely"];
+
+/// So many tokens has no declaration that counts.
+const LONGEST: usize = 4096;
+
 /// Words with something in parentheses behind them that belong to a declaration and are no parameters.
 const ATTRIBUTES: &[&[u8]] = &[b"__attribute__", b"__attribute", b"__declspec"];
 
@@ -182,12 +197,20 @@ impl Outline {
     /// Of a text without comments, in which so much keeps its place. `None` if it is too large.
     pub fn of(text: &[u8], keeps: Keeps) -> Option<Outline> {
         u32::try_from(text.len()).ok()?;
-        let items = items(text);
+        let is_in = |what: &[u8]| memchr::memmem::find(text, what).is_some();
+        // Braces by other signs, and words that go on in the next line.
+        let is_odd =
+            [&b"<%"[..], b"%>", b"??"].into_iter().any(is_in) || scan::is_joined(text) != Ok(true);
+        let items = match is_odd {
+            true => Vec::new(),
+            false => items(text),
+        };
         let mut finder = Finder {
             items: &items,
             scopes: Vec::new(),
             declaration: Vec::new(),
-            is_unclear: false,
+            // Who includes this text may have begun a declaration.
+            is_unclear: true,
             parentheses: 0,
             groups: Vec::new(),
             guard: has_guard(&items),
@@ -208,9 +231,9 @@ impl Outline {
             let place = |at: usize| items[at].place();
             let (open, close) = (place(function.open) + 1, place(function.close));
             let inside = &text[open..close];
+            // (The size, so that nothing in a body can stand for the end of another.)
+            skeleton.update(&((open - end) as u64).to_le_bytes());
             skeleton.update(&text[end..open]);
-            // (No text has this byte: see `without`.)
-            skeleton.update(&[1]);
             if keeps == Keeps::Places {
                 let lines = memchr::memchr_iter(b'\n', inside).count();
                 let last = memchr::memrchr(b'\n', inside).map_or(0, |end| end + 1);
@@ -237,17 +260,12 @@ impl Outline {
         })
     }
 
-    /// The bodies that are others in `new`, if that is all that is: and they have only words that there are in this one. `None` if more is
-    /// another.
+    /// The bodies that are others in `new`, if that is all that is: and these have no new words. `None` if more is another.
     pub fn others_in<'n>(&self, new: &'n Outline) -> Option<Vec<&'n Body>> {
         if self.skeleton != new.skeleton || self.bodies.len() != new.bodies.len() {
             return None;
         }
         let mut others = Vec::new();
-        let known: FxHashSet<u64> = (OF_THE_LANGUAGE.iter())
-            .map(|word| shared::hash(word))
-            .chain(self.words.iter().copied())
-            .collect();
         for (old, new_body) in self.bodies.iter().zip(&new.bodies) {
             if (&old.name, &old.class) != (&new_body.name, &new_body.class) {
                 return None;
@@ -255,10 +273,12 @@ impl Outline {
             if old.digest == new_body.digest {
                 continue;
             }
-            if !new
-                .hashes(&new_body.words)
-                .all(|word| known.contains(&word))
-            {
+            let known: FxHashSet<u64> = (self.hashes(&old.words))
+                .chain(self.hashes(&old.declared_by))
+                .chain(OF_THE_LANGUAGE.iter().map(|word| shared::hash(word)))
+                .collect();
+            let mut words = new.hashes(&new_body.words);
+            if !words.all(|word| known.contains(&word)) {
                 return None;
             }
             others.push(new_body);
@@ -417,15 +437,25 @@ impl<'t> Finder<'_, 't> {
         while let Some(item) = self.items.get(at) {
             let token = match item {
                 Item::Directive(line) => {
+                    if line.contains(&Token::Other(b'\\')) {
+                        return Err(Lost);
+                    }
                     let depth = self.scopes.len();
                     follow_group(&mut self.groups, line, depth)?;
                     let is_end = line.get(1) == Some(&Token::Word(b"endif"));
+                    let is_else =
+                        matches!(line.get(1), Some(Token::Word(word)) if word.starts_with(b"el"));
                     self.guard &= !(is_end && self.groups.is_empty());
+                    self.guard &= !(is_else && self.groups.len() == 1);
                     if self.parentheses > 0 && is_conditional(line) {
                         return Err(Lost);
                     }
-                    // What was read may be followed by something else, or have begun elsewhere.
-                    self.is_unclear |= !self.declaration.is_empty();
+                    // What was read may be followed by something else; and what is included may begin a declaration.
+                    self.is_unclear |= !self.declaration.is_empty() || is_inclusion(line);
+                    if is_inclusion(line) {
+                        // It may end a class, and begin another.
+                        self.scopes.fill(None);
+                    }
                     at += 1;
                     continue;
                 }
@@ -441,15 +471,24 @@ impl<'t> Finder<'_, 't> {
                     self.declaration.push(token);
                 }
                 Token::Other(b'{') => at = self.open(at)?,
+                // A directive may stand behind what is read as another token.
+                Token::Paste | Token::Other(b'#' | b'\\') => return Err(Lost),
                 Token::Other(b'}') if self.parentheses > 0 => return Err(Lost),
                 Token::Other(b'}') => {
                     self.begin();
                     // Names of variables may follow a class.
                     self.is_unclear = self.scopes.pop().is_some();
+                    // It ends where its group is not left out.
+                    if self.groups.iter().any(|depth| *depth > self.scopes.len()) {
+                        return Err(Lost);
+                    }
                 }
                 Token::Other(b';') if self.parentheses == 0 => self.begin(),
                 Token::Other(b':') if self.parentheses == 0 && self.is_access() => self.begin(),
                 _ => self.declaration.push(token),
+            }
+            if self.declaration.len() > LONGEST {
+                return Err(Lost);
             }
             at += 1;
         }
@@ -475,7 +514,8 @@ impl<'t> Finder<'_, 't> {
             if let Some((name, class)) = function(&self.declaration, class) {
                 let block = self.block(at)?;
                 let is_conditional = self.groups.len() > usize::from(self.guard);
-                if !block.reaches_out && !is_conditional {
+                let calls_itself = self.calls_itself(name, at, block.close);
+                if !block.reaches_out && !is_conditional && !calls_itself {
                     self.found.push(Function {
                         name,
                         class,
@@ -523,32 +563,57 @@ impl<'t> Finder<'_, 't> {
         let mut groups = Vec::new();
         let mut reaches_out = false;
         for (at, item) in self.items.iter().enumerate().skip(open) {
-            match item {
+            let token = match item {
+                Item::Directive(line) if line.contains(&Token::Other(b'\\')) => return Err(Lost),
                 Item::Directive(line) => {
                     reaches_out = true;
                     follow_group(&mut groups, line, depth)?;
+                    continue;
                 }
-                Item::Token(Token::Other(b'{'), _) => depth += 1,
-                Item::Token(Token::Other(b'}'), _) => {
+                Item::Token(token, _) => token,
+            };
+            match token {
+                Token::Other(b'{') => depth += 1,
+                Token::Other(b'}') => {
                     depth -= 1;
+                    if groups.iter().any(|start| *start > depth) {
+                        return Err(Lost);
+                    }
                     if depth == 0 {
-                        return match groups.is_empty() {
-                            true => Ok(Block {
-                                close: at,
-                                reaches_out,
-                            }),
-                            false => Err(Lost),
-                        };
+                        let close = at;
+                        return Ok(Block { close, reaches_out });
                     }
                 }
-                Item::Token(Token::Word(word), _) => reaches_out |= NOT_OF_BODIES.contains(word),
-                // (A directive may stand behind what is read as another token.)
-                Item::Token(Token::Paste | Token::Other(b'#'), _) => reaches_out = true,
-                Item::Token(..) => {}
+                Token::Word(word) => reaches_out |= NOT_OF_BODIES.contains(word),
+                // An attribute.
+                Token::Other(b'[') if self.token(at + 1) == Some(Token::Other(b'[')) => {
+                    let is_inner = |token| matches!(token, Some(Token::Word(word)) if INNER_ATTRIBUTES.contains(&word));
+                    reaches_out |= !is_inner(self.token(at + 2));
+                }
+                Token::Paste | Token::Other(b'#' | b'\\') => return Err(Lost),
+                _ => {}
             }
         }
         Err(Lost)
     }
+
+    fn token(&self, at: usize) -> Option<Token<'t>> {
+        self.items.get(at).and_then(Item::token)
+    }
+
+    /// Whether a function calls what the compiler takes for itself: then it is not compiled in C, if others have it.
+    fn calls_itself(&self, name: &[u8], open: usize, close: usize) -> bool {
+        let builtin = [b"__builtin_", name].concat();
+        let mut tokens = self.items[open..close].iter().filter_map(Item::token);
+        tokens.any(|token| token == Token::Word(&builtin))
+    }
+}
+
+fn is_inclusion(line: &[Token<'_>]) -> bool {
+    matches!(
+        line,
+        [_, Token::Word(b"include" | b"include_next" | b"import"), ..]
+    )
 }
 
 fn is_conditional(line: &[Token<'_>]) -> bool {
@@ -640,12 +705,16 @@ fn function<'t>(
 ) -> Option<(&'t [u8], Option<&'t [u8]>)> {
     let mut at = behind_template(tokens)?;
     let mut words = 0;
-    let mut is_qualified = false;
     let name = loop {
         match *tokens.get(at)? {
             Token::Word(word) if ATTRIBUTES.contains(&word) => at = behind(tokens, at + 1)?,
             Token::Other(b'[') if tokens.get(at + 1) == Some(&Token::Other(b'[')) => {
-                at = behind(tokens, at)?;
+                let end = behind(tokens, at)?;
+                let is_odd = |token: &Token<'_>| matches!(token, Token::Word(word) if NOT_OF_DECLARATIONS.contains(word));
+                if tokens[at..end].iter().any(is_odd) {
+                    return None;
+                }
+                at = end;
             }
             // `struct S *f()`; without the `*` it could be a type that is defined.
             Token::Word(b"struct" | b"union" | b"enum") => match tokens.get(at + 1..at + 3)? {
@@ -670,9 +739,8 @@ fn function<'t>(
             Token::Other(b'*' | b'&') => at += 1,
             _ => return None,
         }
-        is_qualified = tokens.get(at.checked_sub(1)?) == Some(&Token::Other(b':'));
     };
-    if words == 0 {
+    if words == 0 || ABBREVIATED.contains(&name) {
         return None;
     }
     let end = behind(tokens, at + 1)?;
@@ -696,9 +764,8 @@ fn function<'t>(
             _ => return None,
         }
     }
-    // What stands before `::` may be another name of the class.
-    let class = class.filter(|_| !is_qualified).flatten();
-    Some((name, class))
+    // (What stands before `::` may be another name of the class; within one it stands before friends only.)
+    Some((name, class.flatten()))
 }
 
 /// Templates of the standard library whose names are not written in what clang calls their members.
@@ -757,7 +824,11 @@ fn opened<'t>(tokens: &[Token<'t>]) -> Opened<'t> {
         {
             let head = &tokens[at + 1..];
             let end = head.iter().position(|token| {
-                matches!(token, Token::Other(b'<' | b':') | Token::Word(b"final"))
+                matches!(
+                    token,
+                    Token::Other(b'<' | b':')
+                        | Token::Word(b"final" | b"__final" | b"sealed" | b"abstract")
+                )
             });
             // (A qualified name, which is not told from a base class.)
             let mut names = head[..end.unwrap_or(head.len())].iter().filter(is_word);
@@ -766,7 +837,8 @@ fn opened<'t>(tokens: &[Token<'t>]) -> Opened<'t> {
                 _ => None,
             };
             let is_qualified = head.windows(2).any(|pair| pair == [Token::Other(b':'); 2]);
-            Opened::Class(name.filter(|_| !is_qualified))
+            let has_attribute = head.contains(&Token::Other(b'['));
+            Opened::Class(name.filter(|_| !is_qualified && !has_attribute))
         }
         Some(Token::Word(b"class" | b"struct" | b"union" | b"enum")) => Opened::Other,
         Some(_) if has_parentheses && !has_assignment => {
@@ -795,6 +867,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn outline(text: &str, keeps: Keeps) -> Outline {
+        // Nothing is known of the first declaration.
+        let text = match text.starts_with('#') {
+            true => text.to_owned(),
+            false => format!("int first;\n{text}"),
+        };
         let rest = without(text.as_bytes(), keeps).expect("told");
         Outline::of(&rest, keeps).expect("small")
     }
@@ -851,11 +928,11 @@ mod tests {
             ),
             ("inline int A::f() const { return 1; }\n", &["f"]),
             (
-                "#ifndef X\n#define X\nint f() {}\n#ifdef Y\nint g() {}\n#endif\nint h() {}\n#endif\n",
+                "#ifndef X\n#define X\nint first;\nint f() {}\n#ifdef Y\nint g() {}\n#endif\nint h() {}\n#endif\n",
                 &["f", "h"],
             ),
             (
-                "#pragma once\nint f() {}\n#if X\nint g() {}\n#endif\n",
+                "#pragma once\nint first;\nint f() {}\n#if X\nint g() {}\n#endif\n",
                 &["f"],
             ),
             ("enum E { A, B };\nint a[] = {1, 2};\nint f() {}\n", &["f"]),
@@ -871,6 +948,14 @@ mod tests {
             (
                 "namespace std { template <> class allocator<X> { int f() {} }; }\n",
                 &["f"],
+            ),
+            (
+                "struct [[using gnu: packed]] A { int f() { [[maybe_unused]] int x = 1; } };\n",
+                &["f"],
+            ),
+            (
+                "struct A __final { int f() {} int x;\n#include \"more.inc\"\nint y; int g() {} };\n",
+                &["A::f", "g"],
             ),
         ] {
             assert_eq!(found(text), expected, "{text}");
@@ -904,6 +989,19 @@ mod tests {
             "typedef int T; T f(\n#if X\nint x\n#endif\n) { return 1; }\n",
             "int operator+(A a, A b) { return 1; }\n",
             "else if (x) { y(); }\n",
+            "#pragma once\nint f() { return 1; }\n",
+            "int x;\n#include \"evaluated.h\"\nint f() { return 1; }\n",
+            "int f() { return __builtin_f(); }\n",
+            "int f() { [[gnu::visibility(\"hidden\")]] int g(); return g(); }\n",
+            "[[msvc::constexpr]] int f() { return 1; }\n",
+            "constex\\\npr int f() { return 1; }\n",
+            "int g(); \\ \nint f() { return 1; }\n",
+            "#define D constexpr \\ \nint f() { return 1; }\n",
+            "struct A <% int x; %>;\nint f() { return 1; }\n",
+            "struct A { int x;\n#ifdef SPLIT\n}; struct B {\n#endif\nint f() { return 1; } };\n",
+            "namespace std { template <> class allocator<X> { inline allocator() { f(); } }; }\n",
+            "#ifndef X\n#define X\n#else\nint x;\nint f() { return 1; }\n#endif\n",
+            "/*\n*/ #if 0\nint f() { return 1; }\n",
             "int f() {",
             "int f() }\nint g() {",
         ] {
@@ -936,15 +1034,16 @@ mod tests {
         assert_eq!(edited("int x", "int x"), names(&[]));
         assert_eq!(edited("return a;", "return a * 77;"), names(&["f"]));
         assert_eq!(
-            edited("return b + x;", "if (b > 1) return x;\n\n  return y;"),
+            edited("return b + x;", "if (b > 1) return x;\n\n  return b;"),
             names(&["g"])
         );
         assert_eq!(
-            edited("return a", "while (a) { if (x) break; }\n return a"),
+            edited("return a", "while (a) { if (a > 1) break; }\n return a"),
             names(&["f"])
         );
-        // A word that was nowhere.
+        // A word that the body did not have.
         assert_eq!(edited("return a;", "return z;"), None);
+        assert_eq!(edited("return a;", "return x;"), None);
         assert_eq!(edited("return a;", "return 1_a;"), None);
         assert_eq!(edited("int x", "int z"), None);
         assert_eq!(edited("f(int a)", "f(int a, int b)"), None);
@@ -954,8 +1053,8 @@ mod tests {
         assert_eq!(edited("int g", "inline int g"), None);
         // Where lines matter, there must be as many.
         let places = |to: &str| others(old, &old.replacen("return a;", to, 1), Keeps::Places);
-        assert_eq!(places("return x;"), names(&["f"]));
-        assert_eq!(places("return a + x;"), None);
+        assert_eq!(places("return 7;"), names(&["f"]));
+        assert_eq!(places("return a + 7;"), None);
         assert_eq!(places("return\n a;"), None);
         let last = old.replacen("return b + x;", "return b;", 1);
         assert_eq!(others(old, &last, Keeps::Places), names(&["g"]));

@@ -512,7 +512,8 @@ impl Finder<'_> {
         let tells_places = self.says_names || emitted.is_none_or(|it| it.tells_places);
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
-        let mut outlines = Vec::new();
+        // Of all texts, or none: it is said of all what is used.
+        let mut outlines = Some(Vec::new());
         for source in &self.sources {
             let keeps = source
                 .number
@@ -530,7 +531,12 @@ impl Finder<'_> {
             };
             let condition = match rest {
                 Some(rest) => {
-                    outlines.extend(self.outline(source, &rest, keeps));
+                    outlines = outlines.zip(self.outline(source, &rest, keeps)).map(
+                        |(mut all, outline): (Vec<Outline>, _)| {
+                            all.push(outline);
+                            all
+                        },
+                    );
                     Condition::Text {
                         rest,
                         keeps_places: keeps == Keeps::Places,
@@ -541,12 +547,11 @@ impl Finder<'_> {
             };
             self.conditions.insert(condition.encode());
         }
-        if let (Some(emitted), Some(lines)) = (emitted, &self.lines)
-            && !emitted.has_unasked
+        if let (Some(emitted), Some(lines), Some(outlines)) = (emitted, &self.lines, outlines)
             && outlines.iter().any(|text| !text.bodies.is_empty())
-            && !lines.renames()
+            && let Some(reaching) = lines.reaching()
         {
-            let condition = emitted::condition(emitted, &outlines, &lines.reaching());
+            let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);
         }
     }
@@ -562,7 +567,7 @@ impl Finder<'_> {
         if self.question.emitted.is_none_or(|it| it.has_unasked) {
             return None;
         }
-        if let Some(known) = summaries.outline(rest, kind) {
+        if let Some(known) = summaries.outline(rest, keeps, kind) {
             return Some(known);
         }
         let (digest, text) = inputs.read(inputs::path(&source.path), &source.metadata)?;
@@ -571,7 +576,7 @@ impl Finder<'_> {
             return None;
         }
         let outline = Outline::of(&text, keeps)?;
-        summaries.remember_outline(rest, kind, &outline);
+        summaries.remember_outline(rest, keeps, kind, &outline);
         Some(outline)
     }
 

@@ -4,7 +4,7 @@
 //! Clang's names of functions have the function's own name in them, and that of its class, each behind its length. So a body counts as used if any
 //! definition has both names in it, or if it is not certain what it is.
 
-use super::bodies::{Body, Outline, short};
+use super::bodies::{Body, Outline, VERSION, short};
 use super::lines::Reaching;
 use super::shared;
 use format_spec::kinds::Condition;
@@ -34,7 +34,7 @@ impl<'e> Names<'e> {
         let mut by_part: FxHashMap<&[u8], Vec<usize>> = FxHashMap::default();
         for (number, name) in names.iter().enumerate() {
             let name = name.as_bytes();
-            // As in C, where what follows a dot is a number.
+            // As in C, without what LLVM has added behind a dot.
             let plain = name.split(|byte| *byte == b'.').next().unwrap_or_default();
             for part in parts_of(name)
                 .chain([plain])
@@ -47,10 +47,10 @@ impl<'e> Names<'e> {
     }
 
     /// Whether code was made of this function, as far as names tell.
-    fn has(&self, body: &Body) -> bool {
-        let numbers = self.by_part.get(&body.name[..]).into_iter().flatten();
+    fn has(&self, name: &[u8], class: Option<&[u8]>) -> bool {
+        let numbers = self.by_part.get(name).into_iter().flatten();
         let mut names = numbers.map(|number| self.names[*number].as_bytes());
-        match &body.class {
+        match class {
             None => names.next().is_some(),
             Some(class) => {
                 let with_size = [class.len().to_string().as_bytes(), class].concat();
@@ -86,33 +86,38 @@ pub fn condition(emitted: &Emitted, texts: &[Outline], reaching: &Reaching<'_>) 
     };
     let parts = bodies().map(|(_, body)| &body.name[..]).collect();
     let names = Names::new(&emitted.names, &parts);
-    let hashes = |words: &FxHashSet<&[u8]>| {
-        words
-            .iter()
-            .map(|word| shared::hash(word))
-            .collect::<FxHashSet<u64>>()
+    let hashes = |words: &FxHashSet<&[u8]>| -> FxHashSet<u64> {
+        words.iter().map(|word| shared::hash(word)).collect()
     };
     let of_declarations = hashes(&reaching.of_declarations);
-    let used: BTreeSet<u16> = bodies()
-        .filter(|(text, body)| {
-            let is_macro = |word: &Vec<u8>| reaching.all.contains(&word[..]);
-            is_macro(&body.name)
-                || body.class.as_ref().is_some_and(is_macro)
+    let of_bodies = hashes(&reaching.of_bodies);
+    let is_macro = |word: &Vec<u8>| reaching.all.contains(&word[..]);
+    let mut used = BTreeSet::new();
+    for text in texts {
+        // A class may end, and another begin, in such a macro.
+        let knows_classes = !text.words.iter().any(|word| of_bodies.contains(word));
+        for body in &text.bodies {
+            let class = body.class.as_ref().filter(|_| knows_classes);
+            let is_used = is_macro(&body.name)
+                || class.is_some_and(is_macro)
                 || text
                     .hashes(&body.declared_by)
                     .any(|word| of_declarations.contains(&word))
-                || names.has(body)
-        })
-        .map(|(_, body)| body.key())
-        .collect();
-    let of_bodies: BTreeSet<u16> = hashes(&reaching.of_bodies).into_iter().map(short).collect();
-    let bytes = |all: BTreeSet<u16>| {
-        all.into_iter()
-            .flat_map(u16::to_le_bytes)
-            .collect::<Vec<u8>>()
-    };
+                || text
+                    .hashes(&body.words)
+                    .any(|word| of_bodies.contains(&word))
+                || names.has(&body.name, class.map(Vec::as_slice));
+            if is_used {
+                used.insert(body.key());
+            }
+        }
+    }
+    let of_bodies: BTreeSet<u16> = of_bodies.into_iter().map(short).collect();
+    let bytes =
+        |all: BTreeSet<u16>| -> Vec<u8> { all.into_iter().flat_map(u16::to_le_bytes).collect() };
     let (used, reaching) = (bytes(used), bytes(of_bodies));
     let condition = Condition::Bodies {
+        version: VERSION,
         used: &used,
         reaching: &reaching,
     };

@@ -177,6 +177,8 @@ struct Macro {
     has_nameless: bool,
     /// What its braces and the like make of what stands around it.
     shape: Shape,
+    /// It may give a function another name than the one that it is declared by.
+    renames: bool,
     /// What would have to be undefined for it to be one.
     unless: Option<u64>,
 }
@@ -322,25 +324,31 @@ impl Lines {
         TextNumber(self.texts.len() - 1)
     }
 
-    /// Whether some function may have another name than the one that it is declared by.
-    pub fn renames(&self) -> bool {
-        self.texts.iter().any(|text| text.renames)
-    }
-
-    /// The macros of all texts, whatever is defined.
-    pub fn reaching(&self) -> Reaching<'_> {
+    /// The macros of all texts, whatever is defined; `None` if some function may have another name than the one that it is declared by.
+    pub fn reaching(&self) -> Option<Reaching<'_>> {
         let macros: Vec<&Macro> = self.texts.iter().flat_map(|text| &text.macros).collect();
         let named = |found: &FxHashSet<u64>| {
             let names = macros.iter().map(|it| &it.name[..]);
             names.filter(|name| found.contains(&hash(name))).collect()
         };
-        let of_declarations = leading(&macros, NOT_OF_DECLARATIONS, |it| it.shape != Shape::Plain);
-        let of_bodies = leading(&macros, REACHING_OUT, |it| it.shape == Shape::Open);
-        Reaching {
+        let users = users(&macros);
+        let of_names = leading(&macros, &users, &[], |it| it.renames);
+        let renames = |text: &TextLines| {
+            let mut words = text.words.iter();
+            text.renames || words.any(|(word, _)| of_names.contains(word))
+        };
+        if self.texts.iter().any(renames) {
+            return None;
+        }
+        let of_declarations = leading(&macros, &users, NOT_OF_DECLARATIONS, |it| {
+            it.shape != Shape::Plain
+        });
+        let of_bodies = leading(&macros, &users, REACHING_OUT, |it| it.shape == Shape::Open);
+        Some(Reaching {
             all: macros.iter().map(|it| &it.name[..]).collect(),
             of_declarations: named(&of_declarations),
             of_bodies: named(&of_bodies),
-        }
+        })
     }
 
     /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
@@ -354,10 +362,11 @@ impl Lines {
             .flat_map(|text| &text.macros)
             .filter(|it| counts(it.unless))
             .collect();
-        let of_lines = leading(&macros, &[LINE], |_| false);
+        let users = users(&macros);
+        let of_lines = leading(&macros, &users, &[LINE], |_| false);
         let names_places = self.given.names_places && tells_places;
         let of_nameless = match names_places {
-            true => leading(&macros, &[], |it| it.has_nameless),
+            true => leading(&macros, &users, &[], |it| it.has_nameless),
             false => FxHashSet::default(),
         };
         let matters = |text: &TextLines| {
@@ -408,7 +417,7 @@ impl Reading<'_> {
                 self.conditional(name, rest);
                 // (What is asked behind a part that is left out is asked all the same.)
                 self.use_words(rest, unless.filter(|_| !name.starts_with(b"el")));
-                self.found.renames |= rest.contains(&Token::Word(b"redefine_extname"));
+                self.found.renames |= self.counts && renames(rest);
             }
             _ => {
                 self.use_words(line, unless);
@@ -463,8 +472,6 @@ impl Reading<'_> {
 
     fn define(&mut self, name: &[u8], from_name: &[Token<'_>], unless: Option<u64>) {
         let body = &from_name[1..];
-        // (With what may be its parameters.)
-        self.found.renames |= self.counts && renames(body);
         let words: Vec<u64> = words(body).map(hash).collect();
         self.found.of_calls |= words_are_of_calls(body);
         self.found.says_names |= words_are_of_names(body);
@@ -484,6 +491,7 @@ impl Reading<'_> {
             rows,
             has_nameless: self.given.names_places && has_nameless(b"", body),
             shape: shape(body),
+            renames: renames(body),
             unless,
         });
     }
@@ -498,22 +506,33 @@ impl Reading<'_> {
     }
 }
 
-/// Words that reach out of the body of a function, where a macro makes them.
+/// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`] without statements in assembly, which do not.
 const REACHING_OUT: &[&[u8]] = &[
     b"_Pragma",
     b"__COUNTER__",
+    b"__attribute",
+    b"__attribute__",
+    b"__declspec",
     b"__pragma",
     b"extern",
     b"friend",
 ];
 
-/// Whether a declaration may say how its function is called in assembly: `asm` behind parameters, or where it begins the text of a macro, or a line.
+/// Whether a declaration may say how its function is called in assembly: by `asm` that is no statement, or a pragma.
 fn renames(line: &[Token<'_>]) -> bool {
-    line.iter().enumerate().any(|(at, token)| {
-        let is_asm = matches!(token, Token::Word(b"asm" | b"__asm" | b"__asm__"));
-        let before = at.checked_sub(1).map(|before| line[before]);
-        let is_called = line.get(at + 1) == Some(&Token::Other(b'('));
-        is_asm && is_called && matches!(before, None | Some(Token::Other(b')')))
+    const EXTNAME: &[u8] = b"redefine_extname";
+    line.iter().enumerate().any(|(at, token)| match token {
+        Token::Word(b"asm" | b"__asm" | b"__asm__") => {
+            let before = at.checked_sub(1).map(|before| line[before]);
+            let is_statement = matches!(
+                before,
+                Some(Token::Other(b';' | b'{' | b'}' | b':') | Token::Word(b"else" | b"do"))
+            );
+            line.get(at + 1) == Some(&Token::Other(b'(')) && !is_statement
+        }
+        Token::Literal(text, _) => memmem::find(text, EXTNAME).is_some(),
+        Token::Word(word) => *word == EXTNAME,
+        _ => false,
     })
 }
 
@@ -551,46 +570,62 @@ fn shape(body: &[Token<'_>]) -> Shape {
     }
 }
 
-/// The names that lead to one of `names`, or to a macro that is such by itself; all as hashes.
-fn leading(macros: &[&Macro], names: &[&[u8]], is_such: impl Fn(&Macro) -> bool) -> FxHashSet<u64> {
+/// By words, the macros in whose definitions they are.
+fn users(macros: &[&Macro]) -> FxHashMap<u64, Vec<usize>> {
     let mut users: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     for (at, it) in macros.iter().enumerate() {
         for word in &it.words {
             users.entry(*word).or_default().push(at);
         }
     }
+    users
+}
+
+/// The names that lead to one of `names`, or to a macro that is such by itself; all as hashes.
+fn leading(
+    macros: &[&Macro],
+    users: &FxHashMap<u64, Vec<usize>>,
+    names: &[&[u8]],
+    is_such: impl Fn(&Macro) -> bool,
+) -> FxHashSet<u64> {
     let mut found: FxHashSet<u64> = names.iter().map(|name| hash(name)).collect();
-    let mut all_names: BTreeSet<&[u8]> = names.iter().copied().collect();
     let mut todo: Vec<u64> = found.iter().copied().collect();
-    let mut add = |it: &'_ Macro, todo: &mut Vec<u64>| -> bool {
-        let name = hash(&it.name);
-        let is_new = found.insert(name);
-        if is_new {
-            todo.push(name);
-        }
-        is_new
-    };
+    // Those that were found, of which it was not looked yet which macros may put them together.
+    let mut fresh: Vec<&[u8]> = names.to_vec();
+    let mut parts: Vec<&Macro> = macros
+        .iter()
+        .copied()
+        .filter(|it| !it.rows.is_empty())
+        .collect();
     for it in macros.iter().filter(|it| is_such(it)) {
-        add(it, &mut todo);
-        all_names.insert(&it.name);
+        if found.insert(hash(&it.name)) {
+            todo.push(hash(&it.name));
+            fresh.push(&it.name);
+        }
     }
     loop {
         while let Some(name) = todo.pop() {
             for at in users.get(&name).into_iter().flatten() {
-                add(macros[*at], &mut todo);
-                all_names.insert(&macros[*at].name);
+                let name = &macros[*at].name;
+                if found.insert(hash(name)) {
+                    todo.push(hash(name));
+                    fresh.push(name);
+                }
             }
         }
         // What may be put together is one of them, too.
-        for it in macros {
+        parts.retain(|it| !found.contains(&hash(&it.name)));
+        let names = std::mem::take(&mut fresh);
+        for it in &parts {
             let may_be = |[first, last]: &[Operand; 2]| {
-                all_names.iter().any(|name| {
+                names.iter().any(|name| {
                     (first.as_ref()).is_none_or(|first| name.starts_with(first))
                         && (last.as_ref()).is_none_or(|last| name.ends_with(last))
                 })
             };
-            if it.rows.iter().any(may_be) && add(it, &mut todo) {
-                all_names.insert(&it.name);
+            if it.rows.iter().any(may_be) && found.insert(hash(&it.name)) {
+                todo.push(hash(&it.name));
+                fresh.push(&it.name);
             }
         }
         if todo.is_empty() {

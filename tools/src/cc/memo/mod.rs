@@ -377,7 +377,7 @@ impl<'a> Memo<'a> {
                     Some(found) => {
                         if !others.is_empty() {
                             let others = others.join(", ");
-                            self.say(format_args!("not used here, but another one: {others}"));
+                            self.say(format_args!("another one, but not used here: {others}"));
                             counts.add(counts::UNUSED, 1);
                         }
                         return Some(found);
@@ -402,13 +402,18 @@ impl<'a> Memo<'a> {
         bodies: Option<&Condition<'_>>,
         others: &mut Vec<String>,
     ) -> bool {
+        // (What counts as a body for another version is not known.)
         let (
             Condition::Text {
                 rest,
                 keeps_places,
                 path,
             },
-            Some(Condition::Bodies { used, reaching }),
+            Some(Condition::Bodies {
+                version: bodies::VERSION,
+                used,
+                reaching,
+            }),
         ) = (condition, bodies)
         else {
             return false;
@@ -419,12 +424,12 @@ impl<'a> Memo<'a> {
         };
         let summaries = Summaries::open(Some(&self.own));
         let found = || {
-            let old = summaries.outline(rest, &self.kind)?;
+            let old = summaries.outline(rest, keeps, &self.kind)?;
             let place = inputs::path(path);
             let metadata = fs::metadata(place).ok()?;
             let now = self.inputs.rest(place, &metadata, keeps)?;
             // Somebody else has compiled it, and nothing was said.
-            let new = summaries.outline(&now, &self.kind)?;
+            let new = summaries.outline(&now, keeps, &self.kind)?;
             let names = emitted::may_be(&old, &new, used, reaching)?;
             let path = String::from_utf8_lossy(path);
             Some(

@@ -11,6 +11,7 @@
 
 use super::assembly::Assembly;
 use super::bodies::Outline;
+use super::comments::Keeps;
 use super::inputs;
 use super::lines::{Lines, TextLines};
 use super::pasting::{Parts, Pastes};
@@ -159,15 +160,15 @@ impl Summaries {
         self.store(text, context.of(counts), summary);
     }
 
-    /// The outline of a text, whose digest without comments this is; of a text that was compiled without complaint by commands of this
-    /// kind ([`super::key::kind`]).
-    pub fn outline(&self, rest: &Digest, kind: &Digest) -> Option<Outline> {
-        self.load(rest, kind)
+    /// The outline of a text, whose digest without comments this is, where so much keeps its place (two of these digests may be one); of a text
+    /// that was compiled without complaint by commands of this kind ([`super::key::kind`]).
+    pub fn outline(&self, rest: &Digest, keeps: Keeps, kind: &Digest) -> Option<Outline> {
+        self.load(rest, &of_outline(keeps, kind))
     }
 
     /// Remembers it.
-    pub fn remember_outline(&self, rest: &Digest, kind: &Digest, outline: &Outline) {
-        self.store(rest, kind, outline);
+    pub fn remember_outline(&self, rest: &Digest, keeps: Keeps, kind: &Digest, outline: &Outline) {
+        self.store(rest, &of_outline(keeps, kind), outline);
     }
 
     fn load<T: DeserializeOwned>(&self, text: &Digest, context: &Digest) -> Option<T> {
@@ -232,6 +233,11 @@ impl Summaries {
             entry[2].store(check(&words), Relaxed);
         }
     }
+}
+
+/// In which context the outlines of a kind are.
+fn of_outline(keeps: Keeps, kind: &Digest) -> Digest {
+    Digest::of(&[&kind.0[..], &[keeps as u8]].concat())
 }
 
 fn digests(text: &Digest, context: &Digest) -> [u64; 8] {
