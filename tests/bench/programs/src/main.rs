@@ -74,7 +74,7 @@ struct Arguments {
     /// Instead of programs, build `cadical` and `rocksdb` by make and clang 19, edit a line at a time, and build again, beside ccache
     #[arg(long)]
     builds: bool,
-    /// With --builds: only so many sources of `rocksdb`, spread over all of them (all is two hours; less than all is not linked)
+    /// With --builds: only so many sources of `rocksdb`, spread over all of them (all is half an hour and more for each edit; less than all is not linked)
     #[arg(long, value_name = "N")]
     files: Option<usize>,
     /// With --builds: only the first build, and edits whose descriptions contain one of these; clang alone is left out of the edits
