@@ -358,10 +358,8 @@ impl<'a> Memo<'a> {
                 _ => None,
             });
             let mut checker = Checker::new(&self.inputs, search.unwrap_or_default());
-            let bodies = of_it.iter().map(|at| &conditions[*at]);
-            let bodies = bodies
-                .filter(|it| matches!(it, Condition::Bodies { .. }))
-                .last();
+            let is_of_bodies = |it: &&Condition<'_>| matches!(it, Condition::Bodies { .. });
+            let bodies = of_it.iter().map(|at| &conditions[*at]).find(is_of_bodies);
             let mut others = Vec::new();
             let broken = of_it.iter().find(|at| {
                 let condition = &conditions[**at];
