@@ -332,12 +332,7 @@ impl Lines {
             names.filter(|name| found.contains(&hash(name))).collect()
         };
         let users = users(&macros);
-        let of_names = leading(&macros, &users, &[], |it| it.renames);
-        let renames = |text: &TextLines| {
-            let mut words = text.words.iter();
-            text.renames || words.any(|(word, _)| of_names.contains(word))
-        };
-        if self.texts.iter().any(renames) {
+        if self.renames(&macros, &users) {
             return None;
         }
         let of_declarations = leading(&macros, &users, NOT_OF_DECLARATIONS, |it| {
@@ -349,6 +344,27 @@ impl Lines {
             of_declarations: named(&of_declarations),
             of_bodies: named(&of_bodies),
         })
+    }
+
+    /// Whether some function may have another name than the one that it is declared by, as a text that counts says, or by a macro that it
+    /// uses, or puts together: then the macro's name begins with a word of such a text.
+    fn renames(&self, macros: &[&Macro], users: &Users) -> bool {
+        let said = self.texts.iter().any(|text| text.renames);
+        let mut found: FxHashSet<&[u8]> = FxHashSet::default();
+        let mut todo: Vec<&Macro> = macros.iter().copied().filter(|it| it.renames).collect();
+        while let Some(it) = todo.pop() {
+            if found.insert(&it.name) {
+                let at = users.get(&hash(&it.name)).into_iter().flatten();
+                todo.extend(at.map(|at| macros[*at]));
+            }
+        }
+        let words: FxHashSet<u64> = (self.texts.iter())
+            .flat_map(|text| text.words.iter().map(|(word, _)| *word))
+            .collect();
+        // (`_` is a word of many sources.)
+        let ends = |name: &[u8]| 3.min(name.len())..=name.len();
+        let begins = |name: &[u8]| ends(name).any(|end| words.contains(&hash(&name[..end])));
+        said || found.into_iter().any(begins)
     }
 
     /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
@@ -571,8 +587,10 @@ fn shape(body: &[Token<'_>]) -> Shape {
 }
 
 /// By words, the macros in whose definitions they are.
-fn users(macros: &[&Macro]) -> FxHashMap<u64, Vec<usize>> {
-    let mut users: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+type Users = FxHashMap<u64, Vec<usize>>;
+
+fn users(macros: &[&Macro]) -> Users {
+    let mut users = Users::default();
     for (at, it) in macros.iter().enumerate() {
         for word in &it.words {
             users.entry(*word).or_default().push(at);
@@ -584,7 +602,7 @@ fn users(macros: &[&Macro]) -> FxHashMap<u64, Vec<usize>> {
 /// The names that lead to one of `names`, or to a macro that is such by itself; all as hashes.
 fn leading(
     macros: &[&Macro],
-    users: &FxHashMap<u64, Vec<usize>>,
+    users: &Users,
     names: &[&[u8]],
     is_such: impl Fn(&Macro) -> bool,
 ) -> FxHashSet<u64> {
