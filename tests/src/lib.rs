@@ -25,6 +25,7 @@ pub mod binaries;
 pub mod build;
 pub mod compare;
 pub mod draw;
+pub mod edited_trees;
 pub mod edits;
 pub mod memo;
 pub mod mutations;

@@ -8,6 +8,7 @@
 
 use repo_tests::binaries::{self, Binaries};
 use repo_tests::draw::{Draw, setting};
+use repo_tests::edited_trees::{Counts, copy_tree};
 use repo_tests::process::run;
 use repo_tests::programs;
 use repo_tests::require;
@@ -29,29 +30,6 @@ struct Pair {
     draw: Draw,
 }
 
-/// What came of the edits.
-#[derive(Debug, Default)]
-struct Counts {
-    hits: usize,
-    compiled: usize,
-    /// Compiled, and the object is as it was.
-    in_vain: usize,
-    /// Not accepted by the compiler.
-    refused: usize,
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory can be made");
-    for entry in fs::read_dir(from).expect("a directory").flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_tree(&path, &to);
-        } else {
-            fs::copy(&path, &to).expect("a file can be copied");
-        }
-    }
-}
-
 impl Pair {
     fn new(
         clang: &Path,
@@ -61,7 +39,7 @@ impl Pair {
         seed: u64,
     ) -> Option<Pair> {
         let scratch = Scratch::new();
-        copy_tree(tree, &scratch.join("tree"));
+        copy_tree(tree, &scratch.join("tree")).expect("copied");
         let moved = |text: &str| text.replace(tree.to_str().expect("UTF-8"), "tree");
         let mut pair = Pair {
             clang: clang.to_owned(),
@@ -207,11 +185,7 @@ impl Pair {
                 self.options.join(" "),
                 self.sources[1],
             );
-            match is_hit {
-                true => counts.hits += 1,
-                false => counts.compiled += 1,
-            }
-            counts.in_vain += usize::from(is_same && !is_hit);
+            counts.add(is_hit, is_same);
             object = real;
         }
     }

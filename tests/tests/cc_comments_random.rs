@@ -8,6 +8,7 @@
 
 use repo_tests::binaries::Binaries;
 use repo_tests::draw::{Draw, setting};
+use repo_tests::edited_trees::{Counts, copy_tree};
 use repo_tests::process::run;
 use repo_tests::programs::{self, Language, Program};
 use repo_tests::scratch::{Scratch, settle};
@@ -27,29 +28,6 @@ struct Unit {
     draw: Draw,
 }
 
-/// What came of the edits.
-#[derive(Debug, Default)]
-struct Counts {
-    hits: usize,
-    compiled: usize,
-    /// Compiled, and the object is as it was.
-    in_vain: usize,
-    /// Not accepted by the compiler.
-    refused: usize,
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory can be made");
-    for entry in fs::read_dir(from).expect("a directory").flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_tree(&path, &to);
-        } else {
-            fs::copy(&path, &to).expect("a file can be copied");
-        }
-    }
-}
-
 impl Unit {
     fn new(
         compiler: &Path,
@@ -60,7 +38,7 @@ impl Unit {
     ) -> Option<Unit> {
         let scratch = Scratch::new();
         let copy = scratch.join("tree");
-        copy_tree(tree, &copy);
+        copy_tree(tree, &copy).expect("copied");
         let moved = |text: &str| text.replace(tree.to_str().expect("UTF-8"), "tree");
         let mut unit = Unit {
             compiler: compiler.to_owned(),
@@ -228,11 +206,7 @@ impl Unit {
                 self.options.join(" "),
                 self.source.display()
             );
-            match is_hit {
-                true => counts.hits += 1,
-                false => counts.compiled += 1,
-            }
-            counts.in_vain += usize::from(is_same && !is_hit);
+            counts.add(is_hit, is_same);
             object = real;
         }
     }

@@ -27,9 +27,9 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <algorithm>
 #include <map>
 
 using namespace llvm;

@@ -10,6 +10,7 @@
 use crate::measure::{build_plugin, run};
 use anyhow::{Context as _, Result, ensure};
 use repo_tests::binaries::Binaries;
+use repo_tests::edited_trees::copy_tree;
 use repo_tests::programs;
 use repo_tests::sources::{locate, project_root};
 use serde_json::{Value, json};
@@ -104,27 +105,11 @@ pub struct Step {
     bytes: [u64; 3],
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        match path.is_dir() {
-            true => copy(&path, &to)?,
-            false => {
-                // Not as it is: what a registry has is not to be written.
-                fs::write(to, fs::read(&path)?)?;
-            }
-        }
-    }
-    Ok(())
-}
-
 fn cadical(directory: &Path) -> Result<Tree> {
     let program = programs::cadical()?;
     let source = program.sources.first().and_then(|path| path.parent());
     let directory = directory.join("cadical");
-    copy(source.context("no sources")?, &directory)?;
+    copy_tree(source.context("no sources")?, &directory)?;
     let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
     let mut options = program.flags;
     options.retain(|option| !option.starts_with("-I"));
@@ -144,7 +129,7 @@ fn rocksdb(directory: &Path, files: Option<usize>) -> Result<Tree> {
     let own = crates.get("librocksdb-sys").context("no RocksDB")?;
     let list = fs::read_to_string(own.join("rocksdb_lib_sources.txt"))?;
     let directory = directory.join("rocksdb");
-    copy(&own.join("rocksdb"), &directory)?;
+    copy_tree(&own.join("rocksdb"), &directory)?;
     let is_ours = |path: &&str| path.ends_with(".cc") && directory.join(path).is_file();
     let all: Vec<&str> = list.lines().filter(is_ours).collect();
     let count = files.unwrap_or(all.len()).clamp(1, all.len());

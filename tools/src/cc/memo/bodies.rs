@@ -22,7 +22,7 @@ use format_spec::digest::Digest;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-/// Of what is found here.
+/// Of what counts as a body: the version in conditions (SPEC.md, section 27).
 pub const VERSION: u8 = 1;
 
 /// A function that is defined in a text.

@@ -79,10 +79,7 @@ impl<'a> Checker<'a> {
                 let Ok(metadata) = fs::metadata(place) else {
                     return false;
                 };
-                let keeps = match keeps_places {
-                    true => Keeps::Places,
-                    false => Keeps::Order,
-                };
+                let keeps = Keeps::of(*keeps_places);
                 metadata.is_file() && self.inputs.rest(place, &metadata, keeps) == Some(*rest)
             }
             Condition::Listing(digest, path) => {

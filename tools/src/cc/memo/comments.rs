@@ -21,6 +21,16 @@ pub enum Keeps {
     Places,
 }
 
+impl Keeps {
+    /// As it is said in conditions.
+    pub fn of(keeps_places: bool) -> Keeps {
+        match keeps_places {
+            true => Keeps::Places,
+            false => Keeps::Order,
+        }
+    }
+}
+
 /// Stands for the end of a line inside of a comment behind which its line goes on.
 const INNER_LINE: u8 = 1;
 /// Stands at the end of a text whose last line does not end.

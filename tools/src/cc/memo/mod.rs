@@ -68,6 +68,7 @@ use format_spec::kinds::{Condition, ManifestResult};
 use inputs::Inputs;
 use lines::Care;
 use place::Place;
+use std::cell::OnceCell;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -113,8 +114,9 @@ pub struct Memo<'a> {
     answer: Answer,
     parts: Vec<Vec<u8>>,
     key: Digest,
-    /// [`key::kind`].
-    kind: Digest,
+    is_pruned: bool,
+    /// [`Memo::kind`], once somebody has asked.
+    kind: OnceCell<Digest>,
     /// The dependency file that the build wants.
     dependency_file: Option<PathBuf>,
     /// The one that only we want.
@@ -208,7 +210,7 @@ impl<'a> Memo<'a> {
             && matches!(language, Language::C | Language::Cxx);
         let graph_file =
             is_drawn.then(|| own.join(format!("graph-of-{}-{start}", std::process::id())));
-        let question = key::Question {
+        let (key, parts) = key::make(&key::Question {
             invocation,
             compile,
             args: &args,
@@ -217,11 +219,7 @@ impl<'a> Memo<'a> {
             directory: &directory,
             base: base.as_ref(),
             is_pruned,
-        };
-        let (key, parts) = key::make(&question);
-        let mut more = inputs::own_program().unwrap_or_default().to_vec();
-        more.push(language as u64);
-        let kind = key::kind(&question, &more);
+        });
         Ok(Memo {
             invocation,
             compile,
@@ -237,7 +235,8 @@ impl<'a> Memo<'a> {
             answer,
             parts,
             key,
-            kind,
+            is_pruned,
+            kind: OnceCell::new(),
             dependency_file,
             own_dependency_file,
             assembled_file,
@@ -261,6 +260,25 @@ impl<'a> Memo<'a> {
         let source = &self.compile.sources[0];
         let word = self.args.get(source.position).unwrap_or(&source.name);
         word.as_bytes()
+    }
+
+    /// Of which kind the compile is ([`key::kind`]). Most that are known are found without it.
+    fn kind(&self) -> &Digest {
+        self.kind.get_or_init(|| {
+            let question = key::Question {
+                invocation: self.invocation,
+                compile: self.compile,
+                args: &self.args,
+                answer: &self.answer,
+                environment: &self.environment,
+                directory: &self.directory,
+                base: self.base.as_ref(),
+                is_pruned: self.is_pruned,
+            };
+            let mut more = inputs::own_program().unwrap_or_default().to_vec();
+            more.push(self.language as u64);
+            key::kind(&question, &more)
+        })
     }
 
     /// What is said with `--explain`.
@@ -416,18 +434,15 @@ impl<'a> Memo<'a> {
         else {
             return false;
         };
-        let keeps = match keeps_places {
-            true => Keeps::Places,
-            false => Keeps::Order,
-        };
+        let keeps = Keeps::of(*keeps_places);
         let summaries = Summaries::open(Some(&self.own));
         let found = || {
-            let old = summaries.outline(rest, keeps, &self.kind)?;
+            let old = summaries.outline(rest, keeps, self.kind())?;
             let place = inputs::path(path);
             let metadata = fs::metadata(place).ok()?;
             let now = self.inputs.rest(place, &metadata, keeps)?;
             // Somebody else has compiled it, and nothing was said.
-            let new = summaries.outline(&now, keeps, &self.kind)?;
+            let new = summaries.outline(&now, keeps, self.kind())?;
             let names = emitted::may_be(&old, &new, used, reaching)?;
             let path = String::from_utf8_lossy(path);
             Some(
@@ -666,7 +681,7 @@ impl<'a> Memo<'a> {
             is_dateless: false,
             care: &care,
             emitted,
-            kind: &self.kind,
+            kind: self.kind(),
         };
         let named = named.into_iter().chain(graph.into_iter().flatten());
         let named: Vec<_> = named.map(OsString::into_vec).collect();
