@@ -11,8 +11,8 @@
 //! all lines matter. And clang names a lambda and a type without a name by their places, for `__PRETTY_FUNCTION__`: where the plugin has seen all texts
 //! of the object, and nobody may have evaluated such a name, it is known that none is there.
 
-use super::bodies::NOT_OF_DECLARATIONS;
 use super::comments::Keeps;
+use super::functions::NOT_OF_DECLARATIONS;
 use super::rows::{Operand, rows};
 use super::text::is_part;
 use super::tokens::{self, Token};
@@ -522,7 +522,7 @@ impl Reading<'_> {
     }
 }
 
-/// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`] without statements in assembly, which do not.
+/// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`](super::functions::NOT_OF_BODIES) without statements in assembly, which do not.
 const REACHING_OUT: &[&[u8]] = &[
     b"_Pragma",
     b"__COUNTER__",

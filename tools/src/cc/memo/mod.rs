@@ -23,6 +23,7 @@ pub mod depfile;
 mod driver;
 pub mod emitted;
 pub mod explain;
+mod functions;
 mod graph;
 pub mod inputs;
 pub mod key;
