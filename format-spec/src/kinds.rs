@@ -121,11 +121,10 @@ pub enum Condition<'a> {
     },
     /// A source is a text that, without comments, has this digest.
     Text {
-        /// Of the text without comments.
+        /// Of the text without comments, or of its bytes, as `keeps` says.
         rest: Digest,
-        /// Whether in the text without comments all else keeps its place; or else lines of nothing but blanks and comments are
-        /// left out.
-        keeps_places: bool,
+        /// What must be as it was.
+        keeps: TextKeeps,
         /// The file's path.
         path: &'a [u8],
     },
@@ -157,6 +156,32 @@ pub enum Condition<'a> {
     },
 }
 
+/// What of a text must be as it was ([`Condition::Text`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum TextKeeps {
+    /// The text without comments; lines of nothing but blanks and comments are left out.
+    Order = 0,
+    /// The text without comments, in which all else keeps its place.
+    Places = 1,
+    /// As `Places`; or as `Order`, where the lines in the object's debug information are moved.
+    PlacesOrMoved = 2,
+    /// The bytes; or as `Order`, where the lines in the object's debug information are moved.
+    BytesOrMoved = 3,
+}
+
+impl TextKeeps {
+    fn from_byte(byte: u8) -> Option<TextKeeps> {
+        Some(match byte {
+            0 => TextKeeps::Order,
+            1 => TextKeeps::Places,
+            2 => TextKeeps::PlacesOrMoved,
+            3 => TextKeeps::BytesOrMoved,
+            _ => return None,
+        })
+    }
+}
+
 impl<'a> Condition<'a> {
     /// The condition that a name is; `None` if it is none of these.
     pub fn parse(name: &'a [u8]) -> Option<Condition<'a>> {
@@ -169,14 +194,10 @@ impl<'a> Condition<'a> {
             b'F' => with_digest().map(|(digest, path)| Condition::File(digest, path))?,
             b'T' => {
                 let (rest, after) = with_digest()?;
-                let (&keeps_places, path) = after.split_first()?;
+                let (&keeps, path) = after.split_first()?;
                 Condition::Text {
                     rest,
-                    keeps_places: match keeps_places {
-                        0 => false,
-                        1 => true,
-                        _ => return None,
-                    },
+                    keeps: TextKeeps::from_byte(keeps)?,
                     path,
                 }
             }
@@ -216,9 +237,9 @@ impl<'a> Condition<'a> {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
             Condition::Text {
                 rest,
-                keeps_places,
+                keeps,
                 path,
-            } => [b"T", &rest.0[..], &[u8::from(*keeps_places)], path].concat(),
+            } => [b"T", &rest.0[..], &[*keeps as u8], path].concat(),
             Condition::Bodies {
                 version,
                 used,
@@ -525,13 +546,17 @@ mod tests {
     #[test]
     fn conditions_are_read_as_they_were_written() {
         let digest = Digest([7; 32]);
+        let text = |keeps| Condition::Text {
+            rest: digest,
+            keeps,
+            path: b"a.h",
+        };
         for condition in [
             Condition::File(digest, b"a.c"),
-            Condition::Text {
-                rest: digest,
-                keeps_places: true,
-                path: b"a.h",
-            },
+            text(TextKeeps::Order),
+            text(TextKeeps::Places),
+            text(TextKeeps::PlacesOrMoved),
+            text(TextKeeps::BytesOrMoved),
             Condition::Bodies {
                 version: 1,
                 used: &[1, 2, 3, 4],

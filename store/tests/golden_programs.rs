@@ -17,7 +17,7 @@ use format_spec::envelope::{Class, Envelope, Reference, Strength};
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::kinds::{BODY_VERSION, CompilerBody, Condition};
+use format_spec::kinds::{BODY_VERSION, CompilerBody, Condition, TextKeeps};
 use format_spec::program::{CompilationHeader, Index, SymbolRecord};
 use format_spec::ticket::TicketNote;
 use programs::{CIE, EXTENDED, Fixup, PACKED, Programs, SUFFIXED, Summary, WIDE};
@@ -529,7 +529,7 @@ fn write_manifest(repository: &Repository, units: &[Prepared<'_>]) {
             0 => Condition::File(digest, path),
             _ => Condition::Text {
                 rest: digest,
-                keeps_places: true,
+                keeps: TextKeeps::Places,
                 path,
             },
         };

@@ -21,6 +21,7 @@ pub mod cli;
 mod cmake;
 mod compile;
 mod compiler;
+mod debug_lines;
 mod editor;
 mod import;
 mod inner_options;

@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::output::{Text, View, printable, time};
 use anyhow::{Result, bail};
-use format_spec::kinds::Condition;
+use format_spec::kinds::{Condition, TextKeeps};
 use format_spec::program::Index;
 use serde::Serialize;
 use store::engine::Record;
@@ -193,12 +193,14 @@ fn shown(condition: &Condition<'_>) -> Shown {
         Condition::File(digest, path) => ("file", text(path), Some(digest.to_string())),
         Condition::Text {
             rest,
-            keeps_places,
+            keeps,
             path,
         } => {
-            let kind = match keeps_places {
-                true => "text, in its places",
-                false => "text",
+            let kind = match keeps {
+                TextKeeps::Order => "text",
+                TextKeeps::Places => "text, in its places",
+                TextKeeps::PlacesOrMoved => "text, in its places or moved",
+                TextKeeps::BytesOrMoved => "file, or its text moved",
             };
             (kind, text(path), Some(rest.to_string()))
         }

@@ -72,15 +72,18 @@ impl<'a> Checker<'a> {
             }
             Condition::Text {
                 rest,
-                keeps_places,
+                keeps,
                 path,
             } => {
                 let place = inputs::path(path);
                 let Ok(metadata) = fs::metadata(place) else {
                     return false;
                 };
-                let keeps = Keeps::of(*keeps_places);
-                metadata.is_file() && self.inputs.rest(place, &metadata, keeps) == Some(*rest)
+                let now = match Keeps::of(*keeps) {
+                    Some(keeps) => self.inputs.rest(place, &metadata, keeps),
+                    None => self.inputs.file(place, &metadata),
+                };
+                metadata.is_file() && now == Some(*rest)
             }
             Condition::Listing(digest, path) => {
                 let place = inputs::path(path);

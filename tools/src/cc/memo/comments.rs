@@ -10,6 +10,7 @@
 
 use super::text::{is_blank, is_part};
 use format_spec::digest::Digest;
+use format_spec::kinds::TextKeeps;
 use memchr::{memchr, memmem};
 
 /// What is to stay where it was.
@@ -22,17 +23,18 @@ pub enum Keeps {
 }
 
 impl Keeps {
-    /// As it is said in conditions.
-    pub fn of(keeps_places: bool) -> Keeps {
-        match keeps_places {
-            true => Keeps::Places,
-            false => Keeps::Order,
+    /// As it is said in conditions; `None`: all bytes.
+    pub fn of(keeps: TextKeeps) -> Option<Keeps> {
+        match keeps {
+            TextKeeps::Order => Some(Keeps::Order),
+            TextKeeps::Places | TextKeeps::PlacesOrMoved => Some(Keeps::Places),
+            TextKeeps::BytesOrMoved => None,
         }
     }
 }
 
 /// Stands for the end of a line inside of a comment behind which its line goes on.
-const INNER_LINE: u8 = 1;
+pub const INNER_LINE: u8 = 1;
 /// Stands at the end of a text whose last line does not end.
 const NO_LAST_LINE: u8 = 2;
 

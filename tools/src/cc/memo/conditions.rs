@@ -16,11 +16,12 @@ use super::lines::{Care, Lines, TextNumber};
 use super::pasting::Pastes;
 use super::questions;
 use super::scan;
+use super::standing::{self, Standing};
 use super::summaries::{Context, Look, Summaries, Summary};
 use super::text::{Form, Lookup, literal};
 use super::tokens;
 use format_spec::digest::Digest;
-use format_spec::kinds::Condition;
+use format_spec::kinds::{Condition, TextKeeps};
 use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell};
@@ -194,17 +195,11 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         contents: FxHashMap::default(),
         texts: Vec::new(),
         is_unreadable: Cell::new(false),
-        context: match question.care {
-            Care::Order(lines) => Context::new(question.assembly, Some(lines)),
-            Care::Places | Care::Bytes => Context::new(question.assembly, None),
-        },
+        context: Context::new(question.assembly, question.care.lines()),
         questions: BTreeSet::new(),
         by_macro: Vec::new(),
         pastes: Pastes::default(),
-        lines: match question.care {
-            Care::Order(lines) => Some(lines.clone()),
-            Care::Places | Care::Bytes => None,
-        },
+        lines: question.care.lines().cloned(),
         sources: Vec::new(),
         once: FxHashMap::default(),
         is_plain: false,
@@ -509,28 +504,31 @@ impl Finder<'_> {
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
     fn texts_of_sources(&mut self) {
         let emitted = self.question.emitted;
-        let tells_places = self.says_names || emitted.is_none_or(|it| it.tells_places);
+        let is_moved = matches!(self.question.care, Care::Moved { .. });
+        // (Where lines are to be moved in an object, it is looked through for such names then.)
+        let tells_places =
+            self.says_names || (!is_moved && emitted.is_none_or(|it| it.tells_places));
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
+        let may_move = is_moved && self.lines_can_be_told();
         // Of all texts, or none: it is said of all what is used.
-        let mut outlines = Some(Vec::new());
+        let mut outlines = (!is_moved).then(Vec::new);
         for source in &self.sources {
             let keeps = source
                 .number
                 .map_or(Keeps::Places, |number| keep[number.index()]);
             // With other comments it could become equal to one that says the same.
-            let inputs = self.question.inputs;
-            let rest = |keeps| inputs.rest(inputs::path(&source.path), &source.metadata, keeps);
             let may_become_another = source.mentions_once
-                && rest(Keeps::Order)
+                && self
+                    .rest(source, Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
-            let rest = match may_become_another {
+            let of_text = match may_become_another {
                 true => None,
-                false => rest(keeps),
+                false => self.of_text(source, keeps, may_move),
             };
-            let condition = match rest {
-                Some(rest) => {
+            let condition = match of_text {
+                Some((text_keeps, rest)) => {
                     outlines = outlines.zip(self.outline(source, &rest, keeps)).map(
                         |(mut all, outline): (Vec<Outline>, _)| {
                             all.push(outline);
@@ -539,7 +537,7 @@ impl Finder<'_> {
                     );
                     Condition::Text {
                         rest,
-                        keeps_places: keeps == Keeps::Places,
+                        keeps: text_keeps,
                         path: &source.path,
                     }
                 }
@@ -554,6 +552,79 @@ impl Finder<'_> {
             let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);
         }
+    }
+
+    /// The digest of a source's text without comments, if it has one.
+    fn rest(&self, source: &Source, keeps: Keeps) -> Option<Digest> {
+        let place = inputs::path(&source.path);
+        self.question.inputs.rest(place, &source.metadata, keeps)
+    }
+
+    /// What of a source's text must be as it is, and the digest of that; `None`: its bytes. `keeps`: the same where nothing but code matters.
+    /// `may_move`: lines in debug information may be moved.
+    fn of_text(
+        &self,
+        source: &Source,
+        keeps: Keeps,
+        may_move: bool,
+    ) -> Option<(TextKeeps, Digest)> {
+        let placed = || Some((TextKeeps::Places, self.rest(source, Keeps::Places)?));
+        match (self.question.care, keeps) {
+            (Care::Bytes, _) => None,
+            (Care::Order(_), Keeps::Order) => {
+                Some((TextKeeps::Order, self.rest(source, Keeps::Order)?))
+            }
+            (Care::Moved { has_digests, .. }, Keeps::Order) if may_move => {
+                let digest = self.digest_of_moved(source, *has_digests)?;
+                match (self.standing(source, &digest), has_digests) {
+                    (Some(_), true) => Some((TextKeeps::BytesOrMoved, digest)),
+                    (Some(_), false) => Some((TextKeeps::PlacesOrMoved, digest)),
+                    (None, true) => None,
+                    (None, false) => placed(),
+                }
+            }
+            // Other comments are other bytes, too.
+            (Care::Moved { has_digests: true, .. }, _) => None,
+            (Care::Moved { .. } | Care::Places | Care::Order(_), _) => placed(),
+        }
+    }
+
+    /// By what the lines of a source are remembered.
+    fn digest_of_moved(&self, source: &Source, has_digests: bool) -> Option<Digest> {
+        match has_digests {
+            true => Some(source.digest),
+            false => self.rest(source, Keeps::Places),
+        }
+    }
+
+    /// The lines of a source, which from now on are remembered.
+    fn standing(&self, source: &Source, digest: &Digest) -> Option<Standing> {
+        let Question {
+            inputs, summaries, ..
+        } = *self.question;
+        if let Some(known) = summaries.standing(digest) {
+            return Some(known);
+        }
+        let (read, text) = inputs.read(inputs::path(&source.path), &source.metadata)?;
+        let standing = Standing::of(&text).filter(|_| read == source.digest)?;
+        summaries.remember_standing(digest, &standing);
+        Some(standing)
+    }
+
+    /// Whether all lines of the sources are those that compilers take them for: none says so itself.
+    fn lines_can_be_told(&self) -> bool {
+        let Care::Moved { has_digests, .. } = self.question.care else {
+            return false;
+        };
+        self.sources.iter().all(|source| {
+            let digest = self.digest_of_moved(source, *has_digests);
+            let is_known = |digest| self.standing(source, &digest).is_some();
+            digest.is_some_and(is_known) || {
+                let place = inputs::path(&source.path);
+                let read = self.question.inputs.read(place, &source.metadata);
+                read.is_some_and(|(_, text)| !standing::says_lines(&text))
+            }
+        })
     }
 
     /// The bodies in a source, if it is known what became of them. From now on it is known that it is compiled without complaint.

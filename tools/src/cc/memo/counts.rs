@@ -15,6 +15,8 @@ const MOST_OF_NAME: usize = (COUNTER - 2) * 8;
 pub const HITS: &str = "hit";
 /// Of these, those of which a source is another one, in functions that are not used there.
 pub const UNUSED: &str = "hit: an input is another one where it is not used";
+/// Of these, those of which lines are others, which were changed in the debug information.
+pub const MOVED: &str = "hit: lines of an input are others, in debug information only";
 /// Compiles that nobody had done before.
 pub const NEW: &str = "miss: not compiled before";
 /// Compiles whose inputs are others than before.

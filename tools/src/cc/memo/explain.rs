@@ -1,6 +1,6 @@
 //! What is said of conditions that do not hold.
 
-use format_spec::kinds::Condition;
+use format_spec::kinds::{Condition, TextKeeps};
 use format_spec::program::Index;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -53,12 +53,12 @@ pub fn broken(condition: &Condition<'_>) -> String {
     let text = |bytes: &[u8]| OsStr::from_bytes(bytes).display().to_string();
     match condition {
         Condition::File(_, path) => format!("{}: is another one, or gone", text(path)),
-        Condition::Text {
-            path, keeps_places, ..
-        } => {
-            let more = match keeps_places {
-                true => "more than comments that leave lines where they are",
-                false => "more than comments",
+        Condition::Text { path, keeps, .. } => {
+            let more = match keeps {
+                TextKeeps::Places => "more than comments that leave lines where they are",
+                TextKeeps::Order | TextKeeps::PlacesOrMoved | TextKeeps::BytesOrMoved => {
+                    "more than comments"
+                }
             };
             format!("{}: is another one, in {more}, or gone", text(path))
         }

@@ -36,7 +36,43 @@ pub enum Care {
     Places,
     /// Comments and blank lines, as far as the texts, which are to be read for that, do not ask for their lines.
     Order(Lines),
+    /// The same, but debug information says lines, and is to be changed.
+    Moved {
+        /// The texts.
+        lines: Lines,
+        /// It may have digests of the sources, too.
+        has_digests: bool,
+    },
 }
+
+impl Care {
+    /// The texts that may ask for their lines, if it matters whether they do.
+    pub fn lines(&self) -> Option<&Lines> {
+        match self {
+            Care::Order(lines) | Care::Moved { lines, .. } => Some(lines),
+            Care::Places | Care::Bytes => None,
+        }
+    }
+}
+
+/// Options for debug information in which lines can be moved.
+const OF_MOVED_LINES: [&str; 15] = [
+    "-g",
+    "-g1",
+    "-g2",
+    "-ggdb",
+    "-ggdb1",
+    "-ggdb2",
+    "-gdwarf",
+    "-gdwarf-4",
+    "-gdwarf-5",
+    "-gline-tables-only",
+    "-gmlt",
+    "-gcolumn-info",
+    "-gno-column-info",
+    "-gstrict-dwarf",
+    "-gno-strict-dwarf",
+];
 
 /// Beginnings of options that say nothing of lines for either compiler.
 const OF_BOTH: &[&str] = &[
@@ -80,7 +116,7 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
     if !matches!(language, Language::C | Language::Cxx) {
         return Care::Bytes;
     }
-    let mut has_lines = false;
+    let (mut has_lines, mut may_move) = (false, true);
     for word in words {
         let Some(text) = word.option.to_str() else {
             return Care::Bytes;
@@ -88,6 +124,8 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
         if is_strict_about_comments(text, language) {
             return Care::Bytes;
         }
+        // Directories have other names in debug information then.
+        may_move &= !text.contains("-prefix-map");
         let is_harmless = match word.meaning {
             Meaning::Beyond(_) => false,
             Meaning::Macro
@@ -98,10 +136,11 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
             | Meaning::Diagnostics
             | Meaning::Nothing => true,
             Meaning::Code if text == "-g0" => true,
-            // In clang's there is a digest of each source.
-            Meaning::Code if text.starts_with("-g") && family == Family::Gcc => {
+            Meaning::Code if text.starts_with("-g") => {
                 has_lines = true;
-                !text.contains("split")
+                let is_known = OF_MOVED_LINES.contains(&text);
+                may_move &= is_known;
+                is_known || family == Family::Gcc && !text.contains("split")
             }
             Meaning::Code => {
                 let begins = |list: &[&str]| list.iter().any(|it| text.starts_with(it));
@@ -116,9 +155,16 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
             return Care::Bytes;
         }
     }
+    let lines = || Lines::new(words, family, language);
     match has_lines {
+        true if may_move => Care::Moved {
+            lines: lines(),
+            has_digests: family == Family::Clang,
+        },
+        // In clang's there is a digest of each source.
+        true if family == Family::Clang => Care::Bytes,
         true => Care::Places,
-        false => Care::Order(Lines::new(words, family, language)),
+        false => Care::Order(lines()),
     }
 }
 
@@ -753,7 +799,16 @@ mod tests {
                 assert!(matches!(care(family, line), Care::Order(_)), "{line}");
             }
         }
-        for line in ["-g -c a.c", "-O2 -ggdb3 -gdwarf-4 -c a.c"] {
+        for line in ["-g -c a.c", "-O2 -ggdb -gdwarf-4 -c a.c"] {
+            for family in [Family::Gcc, Family::Clang] {
+                let is_of_clang = family == Family::Clang;
+                let Care::Moved { has_digests, .. } = care(family, line) else {
+                    panic!("{line}");
+                };
+                assert_eq!(has_digests, is_of_clang);
+            }
+        }
+        for line in ["-g -ffile-prefix-map=/a=. -c a.c", "-O2 -ggdb3 -c a.c"] {
             assert!(matches!(care(Family::Gcc, line), Care::Places), "{line}");
             assert!(matches!(care(Family::Clang, line), Care::Bytes), "{line}");
         }

@@ -1,9 +1,11 @@
 //! Compiles that need not be done again: what the same command made of the same inputs is in the repository.
 //!
 //! ```text
-//! Memo::begin ─▶ Memo::hit ─┬─▶ ticket, dependency file, diagnostics     the compiler is not run
-//!   what is      manifest,  └─▶ the compile ─▶ Memo::record
-//!   the key      conditions                    inputs, conditions, manifest
+//! Memo::begin ─▶ Memo::hit ─┬────────────┬─▶ ticket, dependency file, diagnostics     the compiler is not run
+//!   what is      manifest,  ├─▶ moved ───┘
+//!   the key      conditions │    lines in debug information
+//!                           └─▶ the compile ─▶ Memo::record
+//!                                              inputs, conditions, manifest
 //! ```
 //!
 //! The key is all that the command line says, word by word, what the compiler is, where it runs, and what of the environment it
@@ -28,6 +30,7 @@ mod graph;
 pub mod inputs;
 pub mod key;
 mod lines;
+mod moved;
 pub mod observed;
 mod parts;
 mod pasting;
@@ -39,6 +42,7 @@ mod reach;
 mod rows;
 mod scan;
 pub mod shared;
+mod standing;
 mod statistics;
 mod summaries;
 mod text;
@@ -65,9 +69,10 @@ use conditions::Listings;
 use counts::Counts;
 use emitted::Emitted;
 use format_spec::digest::Digest;
-use format_spec::kinds::{Condition, ManifestResult};
+use format_spec::kinds::{Condition, ManifestResult, TextKeeps};
 use inputs::Inputs;
 use lines::Care;
+use moved::Moves;
 use place::Place;
 use std::cell::OnceCell;
 use std::env;
@@ -299,19 +304,29 @@ impl<'a> Memo<'a> {
             return None;
         };
         let counts = Counts::open(Some(&self.own), repository.uuid());
-        let found = self.look_up(repository, &counts)?;
+        let mut found = self.look_up(repository, &counts)?;
         if let Err(reason) = self.check_dependency_file() {
             self.say(format_args!("miss: {reason}"));
             return None;
         }
-        {
-            let programs = repository.programs().ok()?;
+        if !found.moves.is_empty() {
+            if let Err(reason) = self.move_lines(&mut found, importer, &target) {
+                counts.add(counts::CHANGED, 1);
+                self.say(format_args!("miss: lines are others, and {reason}"));
+                return None;
+            }
+            counts.add(counts::MOVED, 1);
+            let said = found.moves.said();
+            self.say(format_args!("lines are others, and were moved in the debug information: {said}"));
+        } else {
+            let programs = importer.existing(&target)?.programs().ok()?;
             let manifest = programs.manifest(&self.key).ok()??;
             let ticket = on_record.map(|ticket| (ticket, &found.compilation));
             record_use(&programs, &manifest, ticket).ok()?;
         }
         let put = match found.object {
             Some(mut object) => {
+                let repository = importer.existing(&target)?;
                 make_fat(&mut object, repository, &found.compilation);
                 object
             }
@@ -379,19 +394,23 @@ impl<'a> Memo<'a> {
             let mut checker = Checker::new(&self.inputs, search.unwrap_or_default());
             let is_of_bodies = |it: &&Condition<'_>| matches!(it, Condition::Bodies { .. });
             let bodies = of_it.iter().map(|at| &conditions[*at]).find(is_of_bodies);
-            let mut others = Vec::new();
+            let (mut others, mut moves) = (Vec::new(), Moves::default());
             let broken = of_it.iter().find(|at| {
                 let condition = &conditions[**at];
                 let holds = known[**at].unwrap_or_else(|| checker.holds(condition));
                 known[**at] = Some(holds);
-                !holds && !self.is_unused(condition, bodies, &mut others)
+                !holds
+                    && !self.is_unused(condition, bodies, &mut others)
+                    && !self.is_moved((**at, condition), &mut moves)
             });
             match broken {
                 Some(at) => {
                     first_reason.get_or_insert_with(|| explain::broken(&conditions[*at]));
                 }
                 None => match self.take(&programs, &manifest, result) {
-                    Some(found) => {
+                    Some(mut found) => {
+                        found.conditions = moves.conditions(&texts, &of_it);
+                        found.moves = moves;
                         if !others.is_empty() {
                             let others = others.join(", ");
                             self.say(format_args!("another one, but not used here: {others}"));
@@ -423,7 +442,7 @@ impl<'a> Memo<'a> {
         let (
             Condition::Text {
                 rest,
-                keeps_places,
+                keeps: text_keeps @ (TextKeeps::Order | TextKeeps::Places),
                 path,
             },
             Some(Condition::Bodies {
@@ -435,9 +454,9 @@ impl<'a> Memo<'a> {
         else {
             return false;
         };
-        let keeps = Keeps::of(*keeps_places);
         let summaries = Summaries::open(Some(&self.own));
         let found = || {
+            let keeps = Keeps::of(*text_keeps)?;
             let old = summaries.outline(rest, keeps, self.kind())?;
             let place = inputs::path(path);
             let metadata = fs::metadata(place).ok()?;
@@ -488,6 +507,8 @@ impl<'a> Memo<'a> {
         };
         Some(Found {
             object,
+            moves: Moves::default(),
+            conditions: Vec::new(),
             compilation,
             diagnostics: diagnostics.unwrap_or_default().to_vec(),
             dependencies: dependencies.map(<[u8]>::to_vec),
@@ -797,6 +818,10 @@ struct Found {
     object: Option<Vec<u8>>,
     diagnostics: Vec<u8>,
     dependencies: Option<Vec<u8>>,
+    /// What is to be changed in the object before it is what the compiler would make.
+    moves: Moves,
+    /// What must be so for that.
+    conditions: Vec<Vec<u8>>,
 }
 
 /// Counts a compile for which nothing was looked up.

@@ -17,6 +17,7 @@ use super::lines::{Lines, TextLines};
 use super::pasting::{Parts, Pastes};
 use super::scan;
 use super::shared::{Words, hash};
+use super::standing::Standing;
 use super::text::Lookup;
 use super::tokens;
 use format_spec::digest::Digest;
@@ -169,6 +170,18 @@ impl Summaries {
     /// Remembers it.
     pub fn remember_outline(&self, rest: &Digest, keeps: Keeps, kind: &Digest, outline: &Outline) {
         self.store(rest, &of_outline(keeps, kind), outline);
+    }
+
+    /// The lines of a text, of which this is the digest by which a condition says that it is the same.
+    pub fn standing(&self, digest: &Digest) -> Option<Standing> {
+        self.load(digest, &Standing::context()?)
+    }
+
+    /// Remembers them.
+    pub fn remember_standing(&self, digest: &Digest, standing: &Standing) {
+        if let Some(context) = Standing::context() {
+            self.store(digest, &context, standing);
+        }
     }
 
     fn load<T: DeserializeOwned>(&self, text: &Digest, context: &Digest) -> Option<T> {
