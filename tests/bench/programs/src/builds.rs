@@ -87,6 +87,8 @@ pub struct Wish<'a> {
     pub files: Option<usize>,
     /// Parts of the descriptions of the edits that are made; all are if there is none. Clang alone builds at first only, if there are some.
     pub edits: &'a [String],
+    /// Options that all is compiled with besides.
+    pub options: &'a [String],
 }
 
 impl Wish<'_> {
@@ -168,7 +170,7 @@ fn rocksdb(directory: &Path, files: Option<usize>) -> Result<Tree> {
 }
 
 impl Tree {
-    fn write_makefile(&self) -> Result<()> {
+    fn write_makefile(&self, more: &[String]) -> Result<()> {
         let words = |words: Vec<String>| words.join(" \\\n  ");
         let object = |source: &String| format!("$(BUILD)/{source}.o");
         let text = format!(
@@ -183,8 +185,8 @@ impl Tree {
              -include $(OBJECTS:.o=.d)\n",
             words(self.sources.iter().map(object).collect()),
             words(
-                self.options
-                    .iter()
+                (self.options.iter())
+                    .chain(more)
                     .map(|it| it.replace('"', "\\\""))
                     .collect()
             ),
@@ -237,7 +239,7 @@ fn measure_tree(
     directory: &Path,
     steps: &mut Vec<Step>,
 ) -> Result<()> {
-    tree.write_makefile()?;
+    tree.write_makefile(wish.options)?;
     let ours = binaries.path("repo-cc").display();
     let contestants = [
         ("clang", "clang-19".to_owned(), "-fuse-ld=lld"),

@@ -80,6 +80,9 @@ struct Arguments {
     /// With --builds: only the first build, and edits whose descriptions contain one of these; clang alone is left out of the edits
     #[arg(long, value_name = "TEXT")]
     edit: Vec<String>,
+    /// With --builds: one more option that all is compiled with, such as -g
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    with: Vec<String>,
     /// Instead of full links, edit one thing at a time, and link incrementally (with --big, also all of clang's and LLVM's libraries, 240 MB)
     #[arg(long)]
     relinks: bool,
@@ -153,6 +156,7 @@ fn main() -> Result<()> {
         let wish = builds::Wish {
             files: arguments.files,
             edits: &arguments.edit,
+            options: &arguments.with,
         };
         let found = builds::measure(&binaries, directory.path(), &wish, |name| {
             let names = &arguments.names;

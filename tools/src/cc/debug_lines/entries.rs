@@ -1,11 +1,12 @@
 //! Lines in debugging information entries: of declarations and calls.
 //!
 //! An entry that repeats another (a definition of what was declared before) says file and line only where they differ from the other's. That they differ, or are
-//! one, must be so after the moves, too. And a number stays in the form that it has: in as many bytes as the compiler would choose; in
-//! the abbreviation, where all entries of it have one line (gcc does that), and only then.
+//! one, must be so after the moves, too. And a number must stay in the form that it has: in as many bytes as a compiler would choose; and,
+//! of gcc's, in the abbreviation if it would put it there (`is_implicit`).
 
 use super::files::Files;
 use super::object_file::DebugSections;
+use super::producer::Producer;
 use super::{Change, Reason};
 use gimli::{
     AttributeValue, DebugAbbrev, DebugInfo, EndianSlice, LittleEndian, Reader as _, UnitOffset, UnitType, constants as dw,
@@ -50,7 +51,11 @@ struct OfAbbreviation {
 }
 
 /// What is another one in the entries after the moves.
-pub(super) fn moved(sections: &DebugSections, files: &Files<'_>) -> Result<Changes, Reason> {
+pub(super) fn moved(
+    sections: &DebugSections,
+    files: &Files<'_>,
+    producer: Producer,
+) -> Result<Changes, Reason> {
     let info = &sections.info.bytes;
     let abbreviations = &sections.abbreviations.bytes;
     let unknown = |_| UNKNOWN;
@@ -118,7 +123,9 @@ pub(super) fn moved(sections: &DebugSections, files: &Files<'_>) -> Result<Chang
             still_differs(here, &declared, files)?;
         }
     }
-    writer.finish(abbreviations)
+    // Earlier versions have no such form.
+    let has_implicit = producer == Producer::Gcc && unit.version() >= 5;
+    writer.finish(abbreviations, has_implicit)
 }
 
 /// Most entries between one and the one that says its file or line.
@@ -132,17 +139,17 @@ fn place(
     let (mut file, mut line) = (None, None);
     let mut it = Some(here);
     for _ in 0..FARTHEST {
-        let Some(now) = it else {
-            break;
+        let Some(entry) = it else {
+            return Ok(file.zip(line));
         };
-        file = file.or(now.file);
-        line = line.or(now.line.as_ref().map(|said| said.number));
+        file = file.or(entry.file);
+        line = line.or(entry.line.as_ref().map(|said| said.number));
         if file.is_some() && line.is_some() {
-            break;
+            return Ok(file.zip(line));
         }
-        it = now.of.and_then(|of| declared.get(&of));
+        it = entry.of.and_then(|of| declared.get(&of));
     }
-    Ok(file.zip(line))
+    Err(UNKNOWN)
 }
 
 /// An entry says its line if the one that it repeats has another one. That must be so after the moves if it was before.
@@ -185,11 +192,27 @@ fn width(number: u64) -> usize {
     }
 }
 
+/// Whether gcc puts a number into the abbreviation (`DW_FORM_implicit_const`), of which the entries have these numbers: if they are
+/// one, and that takes fewer bytes there than in all of the entries.
+fn is_implicit(numbers: &[u64]) -> bool {
+    let first = numbers[0];
+    let mut signed = Vec::new();
+    let once = i64::try_from(first).ok();
+    let once = once.and_then(|first| gimli::leb128::write::signed(&mut signed, first).ok());
+    numbers.len() > 1
+        && numbers.iter().all(|number| *number == first)
+        && once.is_some_and(|once| width(first) * numbers.len() > once)
+}
+
 impl Writer {
     fn write(&mut self, said: &Said, now: u64) -> Result<(), Reason> {
         let all = self.of_abbreviations.entry(said.by).or_default();
         all.before.push(said.number);
         all.now.push(now);
+        // Entries of other widths have other abbreviations.
+        if width(now) != width(said.number) {
+            return Err(OTHER_FORM);
+        }
         if said.form == dw::DW_FORM_implicit_const {
             self.implicit.insert(said.by);
             return Ok(());
@@ -199,9 +222,6 @@ impl Writer {
         }
         let bytes = match said.form {
             dw::DW_FORM_data1 | dw::DW_FORM_data2 | dw::DW_FORM_data4 | dw::DW_FORM_data8 => {
-                if width(now) != width(said.number) {
-                    return Err(OTHER_FORM);
-                }
                 now.to_le_bytes()[..said.at.len()].to_vec()
             }
             dw::DW_FORM_udata => {
@@ -221,20 +241,16 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(self, abbreviations: &[u8]) -> Result<Changes, Reason> {
-        let is_one = |lines: &[u64]| lines.iter().all(|line| *line == lines[0]);
+    fn finish(self, abbreviations: &[u8], has_implicit: bool) -> Result<Changes, Reason> {
         let mut in_abbreviations: FxHashMap<(u64, usize), u64> = FxHashMap::default();
         for (by, lines) in &self.of_abbreviations {
-            if self.implicit.contains(by) {
-                if !is_one(&lines.now) {
-                    return Err(OTHER_FORM);
-                }
-                if lines.now[0] != lines.before[0] {
-                    in_abbreviations.insert(*by, lines.now[0]);
-                }
-            } else if lines.now.len() > 1 && is_one(&lines.now) && !is_one(&lines.before) {
-                // Who puts such a number into the abbreviation would do it now.
+            let is = self.implicit.contains(by);
+            let rule = |lines: &[u64]| has_implicit && is_implicit(lines);
+            if rule(&lines.before) != is || rule(&lines.now) != is {
                 return Err(OTHER_FORM);
+            }
+            if is && lines.now[0] != lines.before[0] {
+                in_abbreviations.insert(*by, lines.now[0]);
             }
         }
         let abbreviations = match in_abbreviations.is_empty() {

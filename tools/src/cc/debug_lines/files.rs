@@ -32,6 +32,8 @@ pub(super) struct Files<'m> {
     pub encoding: Encoding,
     /// The operands of each standard instruction.
     pub operands: Vec<u8>,
+    /// Whether rows are statements as long as nothing is said.
+    pub is_statement: bool,
     /// Where the rows begin in the section.
     pub rows_at: usize,
     /// What of the table before the rows is another one now.
@@ -94,11 +96,19 @@ impl<'m> Files<'m> {
         if of_moves.iter().any(|(_, identity)| identity.is_none()) {
             return Err("a source is gone");
         }
+        let mut identities: Vec<_> = of_moves.iter().map(|(_, identity)| *identity).collect();
+        identities.sort_unstable();
+        identities.dedup();
+        if identities.len() < of_moves.len() {
+            return Err("two sources are one file now");
+        }
         // Version 5 counts from 0, and its first directory is where the compiler ran.
         let is_new = header.version() >= 5;
         let mut found: Vec<Option<&Move>> = Vec::new();
         found.resize(usize::from(!is_new), None);
         let mut changes = Vec::new();
+        let rows_at = bytes.len() - header.raw_program_buf().len();
+        let mut md5_from = 0;
         for file in header.file_names() {
             let name = string(&file.path_name(), sections)?;
             let mut whole: PathBuf = directory.to_owned();
@@ -113,17 +123,16 @@ impl<'m> Files<'m> {
             let identity = identity(&whole);
             let is_it = |(_, other): &&(&'m Move, _)| identity.is_some() && *other == identity;
             let of_file = of_moves.iter().find(is_it).map(|(it, _)| *it);
-            let is_alike = |it: &Move| path(&it.path).file_name() == path(name).file_name();
-            if identity.is_none() && moves.iter().any(is_alike) {
+            // (`<built-in>`, and the like.)
+            if identity.is_none() && !name.starts_with(b"<") {
                 return Err("a file of which it is not known which it is");
             }
-            if let Some(it) = of_file.filter(|_| header.file_has_md5()) {
-                let before = file.md5();
-                let rows_at = bytes.len() - header.raw_program_buf().len();
-                let mut places = memmem::find_iter(&bytes[..rows_at], before);
-                let at = places.next().ok_or(NO_TABLE)?;
-                let places = std::iter::once(at).chain(places);
-                changes.extend(places.map(|at| Change {
+            if header.file_has_md5() {
+                // They stand in the order of the files, of which several may have one.
+                let at = memmem::find(&bytes[md5_from..rows_at], file.md5()).ok_or(NO_TABLE)?;
+                let at = md5_from + at;
+                md5_from = at + file.md5().len();
+                changes.extend(of_file.map(|it| Change {
                     at,
                     bytes: it.md5.to_vec(),
                 }));
@@ -138,7 +147,8 @@ impl<'m> Files<'m> {
                 opcode_base: header.opcode_base(),
             },
             operands: header.standard_opcode_lengths().slice().to_vec(),
-            rows_at: bytes.len() - header.raw_program_buf().len(),
+            rows_at,
+            is_statement: header.default_is_stmt(),
             changes,
         })
     }
@@ -165,6 +175,7 @@ impl<'m> Files<'m> {
             },
             operands: vec![0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1],
             rows_at: 0,
+            is_statement: true,
             changes: Vec::new(),
         }
     }

@@ -5,10 +5,12 @@
 //! lines that are left without comments ([`Move`]). So the numbers are translated, and the object is what the compiler would make, byte for byte:
 //!
 //! ```text
-//! object ─▶ object_file ─▶ files ─▶ rows      (.debug_line)  ─┬─▶ the object, moved
-//!           sections       which    entries   (.debug_info)  ─┘
-//!                          is which
+//! object ─▶ object_file ─▶ producer ─▶ files ─▶ rows      (.debug_line)  ─┬─▶ the object, moved
+//!           sections       whose      which    entries   (.debug_info)  ─┘
+//!                          rules      is which
 //! ```
+//!
+//! Compilers differ in what else follows from the numbers of lines, and so do their versions: [`Producer`] has those of which that is known.
 //!
 //! What is not understood, or would be said in another form (a line that needs one byte more), is an error in words: then the
 //! compiler is run. So is what says lines elsewhere: macros (`-g3`), type units, split debug information, and names
@@ -17,11 +19,13 @@
 mod entries;
 mod files;
 mod object_file;
+mod producer;
 mod rows;
 
 use files::Files;
 use memchr::memmem;
 use object_file::ObjectFile;
+use producer::Producer;
 use std::path::Path;
 
 /// Why an object is compiled again.
@@ -72,9 +76,10 @@ pub fn moved(object: &[u8], directory: &Path, moves: &[Move]) -> Result<Vec<u8>,
     let Some(sections) = file.debug_sections()? else {
         return Ok(object.to_vec());
     };
+    let producer = Producer::of(&sections.strings)?;
     let files = Files::of(&sections, directory, moves)?;
-    let rows = rows::moved(&sections, &files)?;
-    let entries = entries::moved(&sections, &files)?;
+    let rows = rows::moved(&sections, &files, producer)?;
+    let entries = entries::moved(&sections, &files, producer)?;
     file.change_in_place(sections.info.index, &entries.info)?;
     file.change_in_place(sections.abbreviations.index, &entries.abbreviations)?;
     file.replace(sections.lines.index, rows.bytes)?;

@@ -69,7 +69,10 @@ impl<'o> ObjectFile<'o> {
     /// Reads an object.
     pub fn parse(original: &'o [u8]) -> Result<ObjectFile<'o>, Reason> {
         let header = Header::parse(original).map_err(|_| NO_OBJECT)?;
-        if header.e_type(ENDIAN) != elf::ET_REL || !header.is_little_endian() {
+        let is_known = header.e_type(ENDIAN) == elf::ET_REL
+            && header.e_machine(ENDIAN) == elf::EM_X86_64
+            && header.is_little_endian();
+        if !is_known {
             return Err(NO_OBJECT);
         }
         let sections = header.sections(ENDIAN, original).map_err(|_| NO_OBJECT)?;
@@ -147,12 +150,12 @@ impl<'o> ObjectFile<'o> {
             .map_err(|_| NO_OBJECT)?
             .to_vec();
         let mut bytes = plain.clone();
-        for (of, other) in self.sections.enumerate() {
-            if other.sh_info(ENDIAN) as usize != index.0 {
-                continue;
-            }
-            if other.sh_type(ENDIAN) == elf::SHT_REL {
-                return Err(OF_OTHERS);
+        for (_, other) in self.sections.enumerate() {
+            let is_of_it = other.sh_info(ENDIAN) as usize == index.0;
+            match other.sh_type(ENDIAN) {
+                elf::SHT_REL if is_of_it => return Err(OF_OTHERS),
+                elf::SHT_RELA if is_of_it => {}
+                _ => continue,
             }
             let relocations = other.rela(ENDIAN, self.original).map_err(|_| NO_OBJECT)?;
             let Some((relocations, symbols)) = relocations else {
@@ -161,12 +164,13 @@ impl<'o> ObjectFile<'o> {
             let symbols = (self.sections)
                 .symbol_table_by_index(ENDIAN, self.original, symbols)
                 .map_err(|_| NO_OBJECT)?;
-            debug_assert!(of != index);
             for relocation in relocations {
                 let size = match relocation.r_type(ENDIAN, false) {
                     elf::R_X86_64_32 => 4,
                     elf::R_X86_64_64 => 8,
-                    _ => continue,
+                    // Of variables of threads: these refer to no debug section.
+                    elf::R_X86_64_DTPOFF32 | elf::R_X86_64_DTPOFF64 => continue,
+                    _ => return Err(OF_OTHERS),
                 };
                 let Some(symbol) = relocation.symbol(ENDIAN, false) else {
                     continue;

@@ -510,7 +510,11 @@ impl Finder<'_> {
             self.says_names || (!is_moved && emitted.is_none_or(|it| it.tells_places));
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
-        let may_move = is_moved && self.lines_can_be_told();
+        let unmoved = self.unmoved();
+        let may_move = |source: &Source| {
+            let is_unmoved = |name: &[u8]| unmoved.as_ref().is_none_or(|it| it.contains(name));
+            !is_unmoved(b"") && !is_unmoved(file_name(&source.path))
+        };
         // Of all texts, or none: it is said of all what is used.
         let mut outlines = (!is_moved).then(Vec::new);
         for source in &self.sources {
@@ -525,7 +529,7 @@ impl Finder<'_> {
                     .is_none_or(|ids| ids.len() > 1);
             let of_text = match may_become_another {
                 true => None,
-                false => self.of_text(source, keeps, may_move),
+                false => self.of_text(source, keeps, may_move(source)),
             };
             let condition = match of_text {
                 Some((text_keeps, rest)) => {
@@ -611,20 +615,34 @@ impl Finder<'_> {
         Some(standing)
     }
 
-    /// Whether all lines of the sources are those that compilers take them for: none says so itself.
-    fn lines_can_be_told(&self) -> bool {
+    /// The names, without directories, of sources that cannot be moved, as functions include them: an empty one is that of all; `None` if none can be, as one
+    /// says itself which lines it has.
+    fn unmoved(&self) -> Option<FxHashSet<Vec<u8>>> {
         let Care::Moved { has_digests, .. } = self.question.care else {
-            return false;
+            return None;
         };
-        self.sources.iter().all(|source| {
+        let mut unmoved = FxHashSet::default();
+        for source in &self.sources {
             let digest = self.digest_of_moved(source, *has_digests);
-            let is_known = |digest| self.standing(source, &digest).is_some();
-            digest.is_some_and(is_known) || {
-                let place = inputs::path(&source.path);
-                let read = self.question.inputs.read(place, &source.metadata);
-                read.is_some_and(|(_, text)| !standing::says_lines(&text))
+            match digest.and_then(|digest| self.standing(source, &digest)) {
+                Some(standing) => {
+                    let names = standing.inner_includes();
+                    unmoved.extend(names.iter().cloned());
+                    if !names.is_empty() {
+                        unmoved.insert(file_name(&source.path).to_vec());
+                    }
+                }
+                None => {
+                    let place = inputs::path(&source.path);
+                    let (_, text) = self.question.inputs.read(place, &source.metadata)?;
+                    if standing::says_lines(&text) {
+                        return None;
+                    }
+                    unmoved.extend(standing::all_includes(&text));
+                }
             }
-        })
+        }
+        Some(unmoved)
     }
 
     /// The bodies in a source, if it is known what became of them. From now on it is known that it is compiled without complaint.
@@ -1029,6 +1047,11 @@ impl Finder<'_> {
             return was_there == fs::symlink_metadata(inner).is_ok();
         }
     }
+}
+
+/// The name of a file without directories.
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 /// Whether a path is below a directory of what is installed, whose files nobody edits.

@@ -117,7 +117,12 @@ impl Memo<'_> {
             Some(object) => object,
             None => object_of(repository, &found.compilation)?,
         };
+        let size = object.len();
         let object = debug_lines::moved(&object, &self.directory, &found.moves.moves)?;
+        if self.is_fat && object.len() != size {
+            // It would be as good, but in another order than the compiler's.
+            return Err("the object's sections would have other places".into());
+        }
         let files = match self.is_fat {
             true => {
                 let files = std::iter::once((bundle::OBJECT, &object[..]));
