@@ -235,11 +235,9 @@ impl<'a> Condition<'a> {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Condition::File(digest, path) => [b"F", &digest.0[..], path].concat(),
-            Condition::Text {
-                rest,
-                keeps,
-                path,
-            } => [b"T", &rest.0[..], &[*keeps as u8], path].concat(),
+            Condition::Text { rest, keeps, path } => {
+                [b"T", &rest.0[..], &[*keeps as u8], path].concat()
+            }
             Condition::Bodies {
                 version,
                 used,

@@ -109,8 +109,10 @@ fn lines_in_debug_information_are_moved() {
             it.hit(&words);
             it.scratch.write(it.source, below_a_comment(DEBUGGED));
             it.hit(&words);
-            it.scratch
-                .write("inc/first.h", ONCE.replace("    int y", "\n// y\n\n    int y"));
+            it.scratch.write(
+                "inc/first.h",
+                ONCE.replace("    int y", "\n// y\n\n    int y"),
+            );
             it.hit(&words);
             let source = DEBUGGED.replace("        int t", "\n\n/*\n * t\n */\n        int t");
             it.scratch.write(it.source, &source);
@@ -119,8 +121,100 @@ fn lines_in_debug_information_are_moved() {
             it.scratch.write(it.source, DEBUGGED);
             it.hit(&words);
             // More than that.
-            it.scratch.write("inc/first.h", ONCE.replace("x + 1", "x + 2"));
+            it.scratch
+                .write("inc/first.h", ONCE.replace("x + 1", "x + 2"));
             it.miss(&words);
+        }
+    });
+}
+
+/// What in an object follows from numbers of lines besides the lines themselves.
+#[test]
+fn what_follows_from_lines() {
+    // A source, another file, what that is now, and whether clang's and gcc's lines can be moved.
+    let cases = [
+        // Equal numbers in two files: clang begins no statement.
+        (
+            "\n\nextern volatile int v;\nint f(int *q, int y) {\n  v = 1;\n  v = 2; sq(q, y); v = 3;\n  return v;\n}\n",
+            "\n\n\n\nstatic inline int sq(int *p, int x) {\n  *p = x;\n  return x * x;\n}\n",
+            "\n\n\n\n\nstatic inline int sq(int *p, int x) {\n  *p = x;\n  return x * x;\n}\n",
+            Some(true),
+        ),
+        // Whether two numbers that are one are in the abbreviation depends on how large they are.
+        (
+            "\nint g(void) { return one + two; }\n",
+            &*format!("{}static int one = 1, two = 2;\n", "\n".repeat(69)),
+            &*format!("{}static int one = 1, two = 2;\n", "\n".repeat(59)),
+            None,
+        ),
+        // Files within functions share discriminators, and merged places.
+        (
+            "\nextern int ext(void);\nint f(int *a, int n) {\n  if (n) {\n#include \"third.h\"\n  } else {\n\n\n a[2] = ext();\n }\n  return 1;\n}\n",
+            "\n\n\n\n\n\n\n\n a[2] = ext();\n",
+            "\n\n\n\n\n\n\n\n\n a[2] = ext();\n",
+            Some(false),
+        ),
+        // Who says himself which line it is.
+        (
+            "\nint g(void) { return h(); }\n",
+            "/**/ #line 30 \"a.c\"\nstatic int h(void) { return 1; }\n",
+            "// more\n/**/ #line 30 \"a.c\"\nstatic int h(void) { return 1; }\n",
+            Some(false),
+        ),
+    ];
+    Memo::each(|it| {
+        for options in [&["-g", "-O2"][..], &["-g", "-O0"]] {
+            for (source, before, now, is_known) in &cases {
+                let include = match source.contains("#include") {
+                    true => "",
+                    false => "#include \"third.h\"",
+                };
+                it.scratch.write(it.source, format!("{include}{source}"));
+                it.scratch.write("inc/third.h", before);
+                let words = it.words(options);
+                it.compile(&words);
+                it.scratch.write("inc/third.h", now);
+                // (Compared with what a compile makes.)
+                let is_hit = it.compile(&words);
+                if let Some(is_known) = is_known {
+                    assert_eq!(is_hit, *is_known, "{source}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn two_files_of_one_digest() {
+    Memo::each(|it| {
+        let text = "static inline int NAME(int x) {\n  return x + 1;\n}\n#undef NAME\n";
+        it.scratch.write("p/t.h", text);
+        it.scratch.write("q/t.h", text);
+        it.scratch.write(
+            it.source,
+            "#define NAME a\n#include \"p/t.h\"\n#define NAME b\n#include \"q/t.h\"\nint f(int x) { return a(x) + b(x); }\n",
+        );
+        let words = it.words(&["-g", "-O0"]);
+        it.compile(&words);
+        it.scratch.write("p/t.h", below_a_comment(text));
+        it.hit(&words);
+        it.scratch.write("q/t.h", format!("// another\n{text}"));
+        it.hit(&words);
+    });
+}
+
+#[test]
+fn indentation_that_misleads() {
+    Memo::each(|it| {
+        let source =
+            "void a(void), b(void);\nvoid f(int x) {\n  if (x)\n    a();\n// c\n    b();\n}\n";
+        for options in [&["-Wall"][..], &["-Wmisleading-indentation", "-g"]] {
+            it.scratch.write(it.source, source);
+            let words = it.words(options);
+            it.compile(&words);
+            // What gcc says then is compared.
+            it.scratch.write(it.source, source.replace("// c\n", ""));
+            it.compile(&words);
         }
     });
 }

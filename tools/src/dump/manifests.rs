@@ -191,11 +191,7 @@ fn shown(condition: &Condition<'_>) -> Shown {
     let text = |bytes: &[u8]| printable(bytes).into_owned();
     let (kind, what, digest) = match condition {
         Condition::File(digest, path) => ("file", text(path), Some(digest.to_string())),
-        Condition::Text {
-            rest,
-            keeps,
-            path,
-        } => {
+        Condition::Text { rest, keeps, path } => {
             let kind = match keeps {
                 TextKeeps::Order => "text",
                 TextKeeps::Places => "text, in its places",

@@ -9,7 +9,8 @@ use super::object_file::DebugSections;
 use super::producer::Producer;
 use super::{Change, Reason};
 use gimli::{
-    AttributeValue, DebugAbbrev, DebugInfo, EndianSlice, LittleEndian, Reader as _, UnitOffset, UnitType, constants as dw,
+    AttributeValue, DebugAbbrev, DebugInfo, EndianSlice, LittleEndian, Reader as _, UnitOffset,
+    UnitType, constants as dw,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;

@@ -31,7 +31,9 @@ impl Producer {
                     true => memchr::memchr(b' ', text).map_or(text.len(), |blank| blank + 1),
                     false => 0,
                 };
-                let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit());
+                let digits = text[start..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit());
                 let digits = std::str::from_utf8(&text[start..start + digits.count()]);
                 let version = digits.ok().and_then(|digits| digits.parse().ok());
                 if !version.is_some_and(|version| versions.contains(&version))
@@ -53,7 +55,10 @@ mod tests {
     #[test]
     fn versions_are_read() {
         for (text, expected) in [
-            (&b"int\0GNU C17 12.2.0 -mtune=generic\0x\0"[..], Some(Producer::Gcc)),
+            (
+                &b"int\0GNU C17 12.2.0 -mtune=generic\0x\0"[..],
+                Some(Producer::Gcc),
+            ),
             (b"GNU C++17 14.1.0 -g\0", Some(Producer::Gcc)),
             (b"GNU C++14 9.4.0\0", None),
             (b"Debian clang version 19.1.7 (3)\0", Some(Producer::Clang)),

@@ -78,9 +78,7 @@ impl Reader<'_> {
     fn skip(&mut self, count: u64) -> Result<(), Reason> {
         let count = usize::try_from(count).map_err(|_| UNKNOWN)?;
         let end = self.at.checked_add(count);
-        self.at = end
-            .filter(|end| *end <= self.bytes.len())
-            .ok_or(UNKNOWN)?;
+        self.at = end.filter(|end| *end <= self.bytes.len()).ok_or(UNKNOWN)?;
         Ok(())
     }
 
@@ -325,8 +323,9 @@ fn rewrite(out: &mut Output<'_>, files: &Files<'_>, producer: Producer) -> Resul
                 continue;
             }
             Instruction::EndSequence => {
-                let is_strange =
-                    |(it, _): &Piece| matches!(it, Instruction::AdvanceLine(_) | Instruction::Negate);
+                let is_strange = |(it, _): &Piece| {
+                    matches!(it, Instruction::AdvanceLine(_) | Instruction::Negate)
+                };
                 if of_row.iter().any(is_strange) {
                     return Err(UNKNOWN);
                 }
@@ -390,7 +389,10 @@ fn write_row(
                     Instruction::SetFile(_) | Instruction::SetColumn(_) | Instruction::Other
                 )
             };
-            let at = of_row.iter().find(is_behind).map_or(end, |(_, range)| range.start);
+            let at = of_row
+                .iter()
+                .find(is_behind)
+                .map_or(end, |(_, range)| range.start);
             out.keep(start..at);
             out.bytes.push(dw::DW_LNS_negate_stmt.0);
             out.keep(at..head_end);

@@ -70,11 +70,7 @@ impl<'a> Checker<'a> {
                 };
                 metadata.is_file() && self.inputs.file(place, &metadata) == Some(*digest)
             }
-            Condition::Text {
-                rest,
-                keeps,
-                path,
-            } => {
+            Condition::Text { rest, keeps, path } => {
                 let place = inputs::path(path);
                 let Ok(metadata) = fs::metadata(place) else {
                     return false;

@@ -79,6 +79,41 @@ pub fn without(text: &[u8], keeps: Keeps) -> Option<Vec<u8>> {
     Some(reader.out)
 }
 
+/// Whether a comment stands further left than what comes next. To gcc that says that the code before it has ended: without it,
+/// `-Wmisleading-indentation` may say something of the code.
+pub fn unindents(text: &[u8]) -> bool {
+    let Some(placed) = without(text, Keeps::Places).filter(|it| memchr(INNER_LINE, it).is_none())
+    else {
+        return true;
+    };
+    let lines = |text| <[u8]>::split(text, |byte: &u8| *byte == b'\n');
+    let mut leftmost = usize::MAX;
+    lines(text)
+        .zip(lines(&placed))
+        .any(|(line, rest)| match (column(rest), column(line)) {
+            (Some(column), _) => std::mem::replace(&mut leftmost, usize::MAX) < column,
+            (None, Some(column)) => {
+                leftmost = leftmost.min(column);
+                false
+            }
+            (None, None) => false,
+        })
+}
+
+/// In which column a line begins, as it is shown; `None` if nothing stands in it.
+fn column(line: &[u8]) -> Option<usize> {
+    const TAB: usize = 8;
+    let mut column = 0;
+    for byte in line {
+        match byte {
+            b'\t' => column = (column / TAB + 1) * TAB,
+            byte if is_blank(*byte) => column += 1,
+            _ => return Some(column),
+        }
+    }
+    None
+}
+
 /// Which directive the line that is read is, with those before that go on in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directive {
@@ -389,6 +424,19 @@ mod tests {
 
     fn places(text: &str) -> Option<String> {
         without(text.as_bytes(), Keeps::Places).map(|rest| String::from_utf8(rest).expect("UTF-8"))
+    }
+
+    #[test]
+    fn comments_further_left() {
+        for (text, expected) in [
+            ("if (x)\n  a();\n// c\n  b();\n", true),
+            ("if (x)\n\ta();\n    /* c */\n\tb();\n", true),
+            ("if (x)\n  a();\n  /*\n c */\n  b();\n", true),
+            ("if (x)\n  a();\n  // c\n  b();\n// d\n", false),
+            ("// c\nint a;\n\n", false),
+        ] {
+            assert_eq!(unindents(text.as_bytes()), expected, "{text}");
+        }
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct Question<'a> {
     pub is_dateless: bool,
     /// What of the sources may be another one.
     pub care: &'a Care,
+    /// Whether comments that stand further left than the code behind them matter.
+    pub heeds_indentation: bool,
     /// What code was made of, where that is known.
     pub emitted: Option<&'a Emitted>,
     /// [`super::key::kind`].
@@ -527,7 +529,9 @@ impl Finder<'_> {
                     .rest(source, Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
-            let of_text = match may_become_another {
+            // (Nothing was said of the code. Without such comments something may be, and others cannot change that.)
+            let may_be_said = self.question.heeds_indentation && self.unindents(source);
+            let of_text = match may_become_another || may_be_said {
                 true => None,
                 false => self.of_text(source, keeps, may_move(source)),
             };
@@ -588,9 +592,31 @@ impl Finder<'_> {
                 }
             }
             // Other comments are other bytes, too.
-            (Care::Moved { has_digests: true, .. }, _) => None,
+            (
+                Care::Moved {
+                    has_digests: true, ..
+                },
+                _,
+            ) => None,
             (Care::Moved { .. } | Care::Places | Care::Order(_), _) => placed(),
         }
+    }
+
+    /// Whether a comment of a source stands further left than the code behind it.
+    fn unindents(&self, source: &Source) -> bool {
+        let Question {
+            inputs, summaries, ..
+        } = *self.question;
+        if let Some(known) = summaries.unindents(&source.digest) {
+            return known;
+        }
+        let read = inputs.read(inputs::path(&source.path), &source.metadata);
+        let Some((_, text)) = read.filter(|(digest, _)| *digest == source.digest) else {
+            return true;
+        };
+        let found = comments::unindents(&text);
+        summaries.remember_unindents(&source.digest, found);
+        found
     }
 
     /// By what the lines of a source are remembered.

@@ -168,6 +168,15 @@ pub fn care(words: &[Word], family: Family, language: Language) -> Care {
     }
 }
 
+/// Whether a compile may warn of code by where comments stand ([`super::comments::unindents`]).
+pub fn heeds_indentation(words: &[Word], family: Family) -> bool {
+    let asks = |word: &Word| {
+        let text = word.option.to_string_lossy();
+        text == "-Wall" || (text.contains("misleading-indentation") && !text.contains("-Wno-"))
+    };
+    family == Family::Gcc && words.iter().any(asks)
+}
+
 /// Whether with this option a compiler looks into comments, or takes none that begin with `//`.
 fn is_strict_about_comments(text: &str, language: Language) -> bool {
     let old = [

@@ -317,7 +317,9 @@ impl<'a> Memo<'a> {
             }
             counts.add(counts::MOVED, 1);
             let said = found.moves.said();
-            self.say(format_args!("lines are others, and were moved in the debug information: {said}"));
+            self.say(format_args!(
+                "lines are others, and were moved in the debug information: {said}"
+            ));
         } else {
             let programs = importer.existing(&target)?.programs().ok()?;
             let manifest = programs.manifest(&self.key).ok()??;
@@ -702,6 +704,7 @@ impl<'a> Memo<'a> {
             closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
             care: &care,
+            heeds_indentation: lines::heeds_indentation(&words, compiler.family),
             emitted,
             kind: self.kind(),
         };

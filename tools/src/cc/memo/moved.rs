@@ -37,7 +37,10 @@ impl Moves {
 
     /// The sources, for the user.
     pub fn said(&self) -> String {
-        let paths = self.moves.iter().map(|it| String::from_utf8_lossy(&it.path));
+        let paths = self
+            .moves
+            .iter()
+            .map(|it| String::from_utf8_lossy(&it.path));
         paths.collect::<Vec<_>>().join(", ")
     }
 

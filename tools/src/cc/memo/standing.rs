@@ -66,14 +66,6 @@ impl Standing {
         });
         numbers.collect()
     }
-
-    /// By what it is remembered, of a text that conditions say to be of this digest.
-    pub fn context() -> Option<Digest> {
-        let program = super::inputs::own_program()?;
-        Some(Digest::of(
-            &[b"standing", bytemuck::bytes_of(&program)].concat(),
-        ))
-    }
 }
 
 /// Whether a line of a text may say which line it is, and of which file (`#line`): what the compiler then says of lines is not where they
@@ -140,7 +132,8 @@ fn inner_includes(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut words: Vec<&[u8]> = Vec::new();
     while lexer.line(&mut line) {
         if let [Token::Other(b'#'), rest @ ..] = &line[..] {
-            let is_include = matches!(rest.first(), Some(Token::Word(word)) if word.starts_with(b"include"));
+            let is_include =
+                matches!(rest.first(), Some(Token::Word(word)) if word.starts_with(b"include"));
             if is_include && braces.contains(&true) {
                 found.insert(included(rest).unwrap_or_default());
             }
@@ -152,8 +145,16 @@ fn inner_includes(text: &[u8]) -> BTreeSet<Vec<u8>> {
                 Token::Literal(text, _) => words.push(text),
                 Token::Other(b'{') => {
                     let is_type = |word: &&[u8]| {
-                        [&b"namespace"[..], b"enum", b"class", b"struct", b"union", b"C", b"C++"]
-                            .contains(word)
+                        [
+                            &b"namespace"[..],
+                            b"enum",
+                            b"class",
+                            b"struct",
+                            b"union",
+                            b"C",
+                            b"C++",
+                        ]
+                        .contains(word)
                     };
                     braces.push(!words.iter().any(is_type));
                     words.clear();
@@ -199,7 +200,9 @@ fn included(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
     let name: Vec<u8> = match &tokens[1..] {
         [Token::Literal(text, _), ..] => text.to_vec(),
         [Token::Other(b'<'), rest @ ..] => {
-            let inside = rest.iter().take_while(|token| **token != Token::Other(b'>'));
+            let inside = rest
+                .iter()
+                .take_while(|token| **token != Token::Other(b'>'));
             let mut name = Vec::new();
             for token in inside {
                 match token {
@@ -227,7 +230,10 @@ mod tests {
     fn lines_on_which_something_stands() {
         assert_eq!(numbers("int a;\n\n// x\nint b;\n"), Some(vec![1, 4]));
         assert_eq!(numbers("/* a\n b */\nint b; // c"), Some(vec![3]));
-        assert_eq!(numbers("\n#define A \\\n  // x\nint b;\n"), Some(vec![2, 4]));
+        assert_eq!(
+            numbers("\n#define A \\\n  // x\nint b;\n"),
+            Some(vec![2, 4])
+        );
         assert_eq!(numbers(""), Some(vec![]));
         for strange in ["int a; /* x\n */ int b;\n", "auto s = R\"(x)\";\n"] {
             assert_eq!(numbers(strange), None, "{strange}");
@@ -267,7 +273,9 @@ mod tests {
     fn files_within_functions() {
         let names = |text: &str| {
             let found = Standing::of(text.as_bytes()).expect("told").inner_includes;
-            let found = found.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+            let found = found
+                .iter()
+                .map(|name| String::from_utf8_lossy(name).into_owned());
             found.collect::<Vec<_>>()
         };
         let none: Vec<String> = Vec::new();
@@ -280,7 +288,10 @@ mod tests {
             assert_eq!(names(text), none, "{text}");
         }
         assert_eq!(names("int f() {\n#include \"d/x.inc\"\n}\n"), ["x.inc"]);
-        assert_eq!(names("void f(struct s *p) {\n#include <d/x.inc>\n}\n"), ["x.inc"]);
+        assert_eq!(
+            names("void f(struct s *p) {\n#include <d/x.inc>\n}\n"),
+            ["x.inc"]
+        );
         assert_eq!(names("int f() {\n#include NAME\n}\n"), [""]);
         assert_eq!(names("int f() {\n"), [""]);
         assert_eq!(names("return 1; }\n"), [""]);

@@ -174,13 +174,25 @@ impl Summaries {
 
     /// The lines of a text, of which this is the digest by which a condition says that it is the same.
     pub fn standing(&self, digest: &Digest) -> Option<Standing> {
-        self.load(digest, &Standing::context()?)
+        self.load(digest, &of_this_program(b"standing")?)
     }
 
     /// Remembers them.
     pub fn remember_standing(&self, digest: &Digest, standing: &Standing) {
-        if let Some(context) = Standing::context() {
+        if let Some(context) = of_this_program(b"standing") {
             self.store(digest, &context, standing);
+        }
+    }
+
+    /// Whether a comment of the text of this digest stands further left than the code behind it ([`super::comments::unindents`]).
+    pub fn unindents(&self, text: &Digest) -> Option<bool> {
+        self.load(text, &of_this_program(b"unindents")?)
+    }
+
+    /// Remembers it.
+    pub fn remember_unindents(&self, text: &Digest, found: bool) {
+        if let Some(context) = of_this_program(b"unindents") {
+            self.store(text, &context, &found);
         }
     }
 
@@ -246,6 +258,12 @@ impl Summaries {
             entry[2].store(check(&words), Relaxed);
         }
     }
+}
+
+/// In which context something is that follows from a text alone, as this program finds it; `None` if it cannot be told which program this is.
+fn of_this_program(what: &[u8]) -> Option<Digest> {
+    let program = inputs::own_program()?;
+    Some(Digest::of(&[what, bytemuck::bytes_of(&program)].concat()))
 }
 
 /// In which context the outlines of a kind are.
