@@ -234,7 +234,7 @@ impl Programs {
                 let condition = self.name(*name);
                 match condition[0] {
                     b'F' | b'L' => assert!(condition.len() > 33),
-                    b'T' => assert!(condition.len() > 34 && condition[33] <= 1),
+                    b'T' => assert!(condition.len() > 34 && condition[33] <= 3),
                     b'A' | b'G' | b'S' | b'P' | b'V' => assert!(condition.len() > 1),
                     b'D' => assert_eq!(condition.last(), Some(&0)),
                     b'N' => assert!(condition.len() > 3),

@@ -7,6 +7,7 @@ use super::object_file::DebugSections;
 use super::{Change, Move, Reason};
 use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, Format, LittleEndian};
 use memchr::memmem;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -96,11 +97,13 @@ impl<'m> Files<'m> {
         if of_moves.iter().any(|(_, identity)| identity.is_none()) {
             return Err("a source is gone");
         }
-        let mut identities: Vec<_> = of_moves.iter().map(|(_, identity)| *identity).collect();
-        identities.sort_unstable();
-        identities.dedup();
-        if identities.len() < of_moves.len() {
-            return Err("two sources are one file now");
+        // (One file may have been included under several names.)
+        let mut known: HashMap<_, &Move> = HashMap::new();
+        for (it, identity) in &of_moves {
+            let other = known.entry(*identity).or_insert(it);
+            if other.before != it.before || other.now != it.now {
+                return Err("two sources are one file now");
+            }
         }
         // Version 5 counts from 0, and its first directory is where the compiler ran.
         let is_new = header.version() >= 5;

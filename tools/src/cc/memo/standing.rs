@@ -130,12 +130,28 @@ fn inner_includes(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut braces: Vec<bool> = Vec::new();
     // The first words since the last end of a declaration.
     let mut words: Vec<&[u8]> = Vec::new();
+    // The braces where conditionals begin: each of their parts begins there.
+    let mut conditionals: Vec<Vec<bool>> = Vec::new();
     while lexer.line(&mut line) {
         if let [Token::Other(b'#'), rest @ ..] = &line[..] {
-            let is_include =
-                matches!(rest.first(), Some(Token::Word(word)) if word.starts_with(b"include"));
-            if is_include && braces.contains(&true) {
-                found.insert(included(rest).unwrap_or_default());
+            match rest.first() {
+                Some(Token::Word(b"if" | b"ifdef" | b"ifndef")) => {
+                    conditionals.push(braces.clone());
+                }
+                Some(Token::Word(b"else" | b"elif" | b"elifdef" | b"elifndef")) => {
+                    if let Some(start) = conditionals.last() {
+                        braces.clone_from(start);
+                    }
+                }
+                Some(Token::Word(b"endif")) => {
+                    conditionals.pop();
+                }
+                Some(Token::Word(word))
+                    if word.starts_with(b"include") && braces.contains(&true) =>
+                {
+                    found.insert(included(rest).unwrap_or_default());
+                }
+                _ => {}
             }
             continue;
         }
@@ -283,6 +299,7 @@ mod tests {
             "#include <a.h>\nint f() { return 1; }\n#include \"b.h\"\n",
             "namespace a {\n#include \"x.h\"\n}\n",
             "extern \"C\" {\n#include \"x.h\"\n}\n",
+            "#if A\nint f() {\n#else\nint f(int x) {\n#endif\n}\n#include <a.h>\n",
             "enum class a : int {\n#include \"x.def\"\n};\n",
         ] {
             assert_eq!(names(text), none, "{text}");
