@@ -61,6 +61,12 @@ const EDITS_OF_ROCKSDB: &[Edit] = &[
         "/* edited */\nclass Status {",
     ),
     (
+        "a comment in another one (`slice.h`)",
+        "include/rocksdb/slice.h",
+        "class Slice {",
+        "/* edited */\nclass Slice {",
+    ),
+    (
         "an inline function of a header (`GetLengthPrefixedSlice`)",
         "util/coding.h",
         "inline bool GetLengthPrefixedSlice(Slice* input, Slice* result) {",
