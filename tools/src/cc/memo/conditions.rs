@@ -512,11 +512,7 @@ impl Finder<'_> {
             self.says_names || (!is_moved && emitted.is_none_or(|it| it.tells_places));
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
-        let unmoved = self.unmoved();
-        let may_move = |source: &Source| {
-            let is_unmoved = |name: &[u8]| unmoved.as_ref().is_none_or(|it| it.contains(name));
-            !is_unmoved(b"") && !is_unmoved(file_name(&source.path))
-        };
+        let mut moved = self.moved().into_iter();
         // Of all texts, or none: it is said of all what is used.
         let mut outlines = (!is_moved).then(Vec::new);
         for source in &self.sources {
@@ -529,11 +525,12 @@ impl Finder<'_> {
                     .rest(source, Keeps::Order)
                     .and_then(|rest| self.once.get(&rest))
                     .is_none_or(|ids| ids.len() > 1);
+            let moved = moved.next().flatten();
             // (Nothing was said of the code. Without such comments something may be, and others cannot change that.)
             let may_be_said = self.question.heeds_indentation && self.unindents(source);
             let of_text = match may_become_another || may_be_said {
                 true => None,
-                false => self.of_text(source, keeps, may_move(source)),
+                false => self.of_text(source, keeps, moved),
             };
             let condition = match of_text {
                 Some((text_keeps, rest)) => {
@@ -569,36 +566,29 @@ impl Finder<'_> {
     }
 
     /// What of a source's text must be as it is, and the digest of that; `None`: its bytes. `keeps`: the same where nothing but code matters.
-    /// `may_move`: lines in debug information may be moved.
+    /// `moved`: by what its lines are remembered, if they may be moved in debug information.
     fn of_text(
         &self,
         source: &Source,
         keeps: Keeps,
-        may_move: bool,
+        moved: Option<Digest>,
     ) -> Option<(TextKeeps, Digest)> {
         let placed = || Some((TextKeeps::Places, self.rest(source, Keeps::Places)?));
-        match (self.question.care, keeps) {
-            (Care::Bytes, _) => None,
-            (Care::Order(_), Keeps::Order) => {
+        match (self.question.care, keeps, moved) {
+            (Care::Bytes, ..) => None,
+            (Care::Order(_), Keeps::Order, _) => {
                 Some((TextKeeps::Order, self.rest(source, Keeps::Order)?))
             }
-            (Care::Moved { has_digests, .. }, Keeps::Order) if may_move => {
-                let digest = self.digest_of_moved(source, *has_digests)?;
-                match (self.standing(source, &digest), has_digests) {
-                    (Some(_), true) => Some((TextKeeps::BytesOrMoved, digest)),
-                    (Some(_), false) => Some((TextKeeps::PlacesOrMoved, digest)),
-                    (None, true) => None,
-                    (None, false) => placed(),
-                }
+            (Care::Moved { has_digests, .. }, Keeps::Order, Some(digest)) => {
+                let keeps = match has_digests {
+                    true => TextKeeps::BytesOrMoved,
+                    false => TextKeeps::PlacesOrMoved,
+                };
+                Some((keeps, digest))
             }
             // Other comments are other bytes, too.
-            (
-                Care::Moved {
-                    has_digests: true, ..
-                },
-                _,
-            ) => None,
-            (Care::Moved { .. } | Care::Places | Care::Order(_), _) => placed(),
+            (Care::Moved { has_digests, .. }, ..) if *has_digests => None,
+            _ => placed(),
         }
     }
 
@@ -641,16 +631,18 @@ impl Finder<'_> {
         Some(standing)
     }
 
-    /// The names, without directories, of sources that cannot be moved, as functions include them: an empty one is that of all; `None` if none can be, as one
-    /// says itself which lines it has.
-    fn unmoved(&self) -> Option<FxHashSet<Vec<u8>>> {
+    /// Of each source, by what its lines are remembered, if they may be moved: none is where one says itself which lines it has, and not those that
+    /// functions include, or that include others in functions.
+    fn moved(&self) -> Vec<Option<Digest>> {
         let Care::Moved { has_digests, .. } = self.question.care else {
-            return None;
+            return Vec::new();
         };
         let mut unmoved = FxHashSet::default();
+        let mut found = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
             let digest = self.digest_of_moved(source, *has_digests);
-            match digest.and_then(|digest| self.standing(source, &digest)) {
+            let standing = digest.and_then(|digest| self.standing(source, &digest));
+            match &standing {
                 Some(standing) => {
                     let names = standing.inner_includes();
                     unmoved.extend(names.iter().cloned());
@@ -660,15 +652,24 @@ impl Finder<'_> {
                 }
                 None => {
                     let place = inputs::path(&source.path);
-                    let (_, text) = self.question.inputs.read(place, &source.metadata)?;
-                    if standing::says_lines(&text) {
-                        return None;
+                    let read = self.question.inputs.read(place, &source.metadata);
+                    match read {
+                        Some((_, text)) if !standing::says_lines(&text) => {
+                            unmoved.extend(standing::all_includes(&text));
+                        }
+                        _ => return Vec::new(),
                     }
-                    unmoved.extend(standing::all_includes(&text));
                 }
             }
+            found.push(digest.filter(|_| standing.is_some()));
         }
-        Some(unmoved)
+        if unmoved.contains(&b""[..]) {
+            return Vec::new();
+        }
+        for (digest, source) in found.iter_mut().zip(&self.sources) {
+            *digest = digest.filter(|_| !unmoved.contains(file_name(&source.path)));
+        }
+        found
     }
 
     /// The bodies in a source, if it is known what became of them. From now on it is known that it is compiled without complaint.

@@ -23,7 +23,8 @@ pub struct Standing {
 impl Standing {
     /// The lines of a text; `None` if they cannot be told, or the text may say itself which lines they are.
     pub fn of(text: &[u8]) -> Option<Standing> {
-        if says_lines(text) {
+        let rest = comments::without(text, Keeps::Order)?;
+        if says_lines_in(text, Some(&rest)) {
             return None;
         }
         let placed = comments::without(text, Keeps::Places)?;
@@ -39,7 +40,6 @@ impl Standing {
                 last = number;
             }
         }
-        let rest = comments::without(text, Keeps::Order)?;
         Some(Standing {
             inner_includes: inner_includes(&rest).into_iter().collect(),
             order: Digest::of(&rest).0,
@@ -71,13 +71,18 @@ impl Standing {
 /// Whether a line of a text may say which line it is, and of which file (`#line`): what the compiler then says of lines is not where they
 /// stand. The same in assembly that the text has.
 pub fn says_lines(text: &[u8]) -> bool {
+    says_lines_in(text, comments::without(text, Keeps::Order).as_deref())
+}
+
+/// The same of a text of which `rest` is what is left without comments, if that is told.
+fn says_lines_in(text: &[u8], rest: Option<&[u8]>) -> bool {
     let is_in = |what: &[u8]| memmem::find(text, what).is_some();
     let directives: [&[u8]; 3] = [b".loc", b".line", b".file"];
     if is_in(b"asm") && directives.into_iter().any(is_in) {
         return true;
     }
-    match comments::without(text, Keeps::Order) {
-        Some(text) => text.split(|byte| *byte == b'\n').any(is_line_directive),
+    match rest {
+        Some(rest) => rest.split(|byte| *byte == b'\n').any(is_line_directive),
         // It is not told what its comments are: whatever may be one.
         None => {
             let signs = [&b"#"[..], b"%:", b"??="];

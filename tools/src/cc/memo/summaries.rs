@@ -23,6 +23,7 @@ use super::tokens;
 use format_spec::digest::Digest;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -133,6 +134,8 @@ impl Context {
 /// The memory.
 pub struct Summaries {
     words: Option<Words>,
+    /// Which program this is, once somebody has asked.
+    program: OnceCell<Option<[u64; 5]>>,
 }
 
 impl Summaries {
@@ -141,6 +144,7 @@ impl Summaries {
         let open = |directory: &Path| Words::open(directory, FILE_NAME, 1 + INDEX + RING).ok();
         Summaries {
             words: directory.and_then(open),
+            program: OnceCell::new(),
         }
     }
 
@@ -174,26 +178,34 @@ impl Summaries {
 
     /// The lines of a text, of which this is the digest by which a condition says that it is the same.
     pub fn standing(&self, digest: &Digest) -> Option<Standing> {
-        self.load(digest, &of_this_program(b"standing")?)
+        self.load(digest, &self.of_this_program(b"standing")?)
     }
 
     /// Remembers them.
     pub fn remember_standing(&self, digest: &Digest, standing: &Standing) {
-        if let Some(context) = of_this_program(b"standing") {
+        if let Some(context) = self.of_this_program(b"standing") {
             self.store(digest, &context, standing);
         }
     }
 
     /// Whether a comment of the text of this digest stands further left than the code behind it ([`super::comments::unindents`]).
     pub fn unindents(&self, text: &Digest) -> Option<bool> {
-        self.load(text, &of_this_program(b"unindents")?)
+        self.load(text, &self.of_this_program(b"unindents")?)
     }
 
     /// Remembers it.
     pub fn remember_unindents(&self, text: &Digest, found: bool) {
-        if let Some(context) = of_this_program(b"unindents") {
+        if let Some(context) = self.of_this_program(b"unindents") {
             self.store(text, &context, &found);
         }
+    }
+
+    /// In which context something is that follows from a text alone, as this program finds it; `None` if it cannot be told which program this is.
+    fn of_this_program(&self, what: &[u8]) -> Option<Digest> {
+        let program = self.program.get_or_init(inputs::own_program);
+        Some(Digest::of(
+            &[what, bytemuck::bytes_of(program.as_ref()?)].concat(),
+        ))
     }
 
     fn load<T: DeserializeOwned>(&self, text: &Digest, context: &Digest) -> Option<T> {
@@ -258,12 +270,6 @@ impl Summaries {
             entry[2].store(check(&words), Relaxed);
         }
     }
-}
-
-/// In which context something is that follows from a text alone, as this program finds it; `None` if it cannot be told which program this is.
-fn of_this_program(what: &[u8]) -> Option<Digest> {
-    let program = inputs::own_program()?;
-    Some(Digest::of(&[what, bytemuck::bytes_of(&program)].concat()))
 }
 
 /// In which context the outlines of a kind are.
