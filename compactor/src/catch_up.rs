@@ -244,7 +244,7 @@ fn copy_added<'s>(
     trace: &mut Trace,
 ) -> Result<()> {
     let snapshot = programs.snapshot();
-    let copier = trace.copier(new, Durability::Lazy)?;
+    let copier = trace.copier(programs, new, Durability::Lazy)?;
     let parts = Parts::of(part);
     let (mut compilations, mut files) = (Vec::new(), Vec::new());
     for addition in snapshot.additions_since(seen) {

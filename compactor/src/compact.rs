@@ -156,7 +156,7 @@ fn copy_into(
             false => (None, None),
         };
         let mut parts = Parts::of(wishes.part).telling(listener);
-        let copier = trace.copier(new, Durability::Durable)?;
+        let copier = trace.copier(programs, new, Durability::Durable)?;
         let (copier, damaged) = copy_live(
             programs,
             &survey,
@@ -209,7 +209,7 @@ fn copy_found(
 ) -> Result<()> {
     let survey = survey_for(programs, wishes)?;
     mark_roots(programs, &survey, &survey.unused, trace)?;
-    let copier = trace.copier(new, Durability::Lazy)?;
+    let copier = trace.copier(programs, new, Durability::Lazy)?;
     let mut parts = Parts::of(wishes.part);
     // Most of it is there already, and is found by its digest: by one thread, which looks before it reads.
     let wishes = Wishes {

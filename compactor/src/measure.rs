@@ -1,6 +1,6 @@
 //! How large a compacted file would be, without making it: every record that would be copied, once.
 //!
-//! Each takes as many bytes as now, but for compilations that are recorded as differences and would be whole. Names and
+//! Each takes as many bytes as now, of a pack its share, but for compilations that are recorded as differences and would be whole. Names and
 //! pieces are numbered from 0, so those that are in use are marked by their numbers.
 
 use crate::damage::unless_damaged;
@@ -11,7 +11,7 @@ use format_spec::digest::Digest;
 use format_spec::file::IndexSlot;
 use format_spec::fragment::TargetKind;
 use format_spec::ids::{Address, NameId, PieceId};
-use format_spec::program::{Index, SymbolRecord, has_envelopes};
+use format_spec::program::{Index, SymbolRecord, Vector, has_envelopes};
 use std::collections::HashSet;
 use store::engine::Record;
 use store::program::Programs;
@@ -111,10 +111,12 @@ impl<'p, 's> Meter<'p, 's> {
     /// If an index is damaged.
     pub fn files(&mut self, survey: &Survey) -> Result<()> {
         for ticket in survey.tickets.iter().filter(|ticket| ticket.gone.is_none()) {
-            self.record(RECORD + 16 + ticket.path.as_os_str().len() as u64);
+            let size = RECORD + 16 + ticket.path.as_os_str().len() as u64;
+            self.record(size.next_multiple_of(8));
         }
         for (path, _) in &survey.found {
-            self.record(RECORD + 16 + path.as_os_str().len() as u64);
+            let size = RECORD + 16 + path.as_os_str().len() as u64;
+            self.record(size.next_multiple_of(8));
         }
         let images = survey.images.iter().filter(|(_, _, gone)| gone.is_none());
         let images: HashSet<Digest> = images.map(|(key, _, _)| *key).collect();
@@ -124,7 +126,7 @@ impl<'p, 's> Meter<'p, 's> {
                 && let Some(image) = unless_damaged(self.programs.image(&record))?
             {
                 image.inputs.iter().for_each(|input| self.name(input.path));
-                self.record(record.size());
+                self.record(self.stored(record.address, record.size()));
             }
         }
         Ok(())
@@ -159,13 +161,21 @@ impl<'p, 's> Meter<'p, 's> {
         if let Some(envelope) = unless_damaged(self.programs.envelope(record))? {
             envelope.names.iter().for_each(|name| self.name(*name));
             envelope.pieces.iter().for_each(|piece| self.piece(*piece));
-            self.record(record.size());
+            self.record(self.stored(record.address, record.size()));
         }
         Ok(())
     }
 
+    /// How many bytes of the file the record at `address` stands for, which would have `size` by itself. (What is damaged is left out elsewhere.)
+    fn stored(&self, address: Address, size: u64) -> u64 {
+        match self.programs.snapshot().pack_of(address) {
+            Ok(Some(pack)) => size * pack.stored / pack.unpacked.max(1),
+            _ => size,
+        }
+    }
+
     fn record(&mut self, size: u64) {
-        self.bytes += size.next_multiple_of(8) + INDEXED;
+        self.bytes += size + INDEXED;
     }
 
     fn name(&mut self, name: NameId) {
@@ -181,7 +191,7 @@ impl<'p, 's> Meter<'p, 's> {
         // What is recorded whole is copied as it is, compressed or not; of a difference it is not known how small it gets.
         self.record(match view.base() {
             Some(_) => RECORD + view.size() as u64,
-            None => view.record().size(),
+            None => self.stored(view.record().address, view.record().size()),
         });
         for member in view.members() {
             self.waiting.push(member.fragment);
@@ -211,7 +221,7 @@ impl<'p, 's> Meter<'p, 's> {
 
     fn fragment(&mut self, address: Address) -> store::program::Result<()> {
         let view = self.programs.fragment(address)?;
-        self.record(view.record().size());
+        self.record(self.stored(address, view.record().size()));
         self.waiting.extend(view.anonymous());
         for section in view.sections() {
             self.name(section.record.name);
@@ -232,14 +242,24 @@ impl<'p, 's> Meter<'p, 's> {
     fn numbered(&mut self) -> Result<()> {
         for number in std::mem::take(&mut self.pieces.new) {
             if let Some(piece) = unless_damaged(self.programs.piece(PieceId(number)))? {
-                self.record(piece.record.size() + NUMBERED);
+                let size = self.stored(piece.record.address, piece.record.size());
+                self.record(size + NUMBERED);
                 self.name(piece.header.section_name);
             }
         }
         for number in std::mem::take(&mut self.names.new) {
             if let Some(name) = unless_damaged(self.programs.name(NameId(number)))? {
                 // Head, short key, number and check.
-                self.record(8 + 8 + 4 + 4 + name.len() as u64 + NUMBERED);
+                let size = (8 + 8 + 4 + 4 + name.len() as u64).next_multiple_of(8);
+                let address = self
+                    .programs
+                    .snapshot()
+                    .vector_get(Vector::Names.slot(), number);
+                let size = match address {
+                    Ok(Some(address)) => self.stored(address, size),
+                    _ => size,
+                };
+                self.record(size + NUMBERED);
             }
         }
         Ok(())

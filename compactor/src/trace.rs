@@ -75,16 +75,18 @@ impl Trace {
         }
     }
 
-    /// One that copies into `new` what is not copied yet. If it is not [committed](Trace::committed), what it has copied is copied again.
+    /// One that copies from `programs` into `new` what is not copied yet. If it is not [committed](Trace::committed), what it has copied is copied again.
     ///
     /// # Errors
     /// If the new file cannot be written.
     pub fn copier<'d>(
         &mut self,
+        programs: &Programs<'_>,
         new: &'d Repository,
         durability: Durability,
     ) -> Result<Copier<'d>> {
         let mut copier = Copier::new(new, durability)?;
+        copier.pack_as(programs);
         if let Some(known) = self.known.take() {
             copier.follow(known);
         }

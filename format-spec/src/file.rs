@@ -128,12 +128,14 @@ pub struct Features {
 impl Features {
     /// Compatible: there are records in envelopes ([`crate::envelope`]).
     pub const ENVELOPES: u64 = 1;
+    /// Incompatible: there are packs ([`crate::pack`]).
+    pub const PACKS: u64 = 1;
 
     /// Those that this crate describes.
     pub const KNOWN: Features = Features {
         compatible: Features::ENVELOPES,
         read_compatible: 0,
-        incompatible: 0,
+        incompatible: Features::PACKS,
     };
 
     /// Both sets together.
@@ -259,6 +261,8 @@ pub enum ItemKind {
     /// the next element of a vector. Several may have one key: their values tell them apart.
     /// Slot: of both ([`NumberedSlot`]).
     Numbered = 0x07,
+    /// Records, compressed together ([`crate::pack`]). Slot: how many.
+    Pack = 0x08,
     /// Words of a leaf of an index's trie ([`crate::leaf`]). Slot: the index.
     IndexLeaf = 0x84,
     /// Words of a leaf of a vector's trie. Slot: the vector.
@@ -340,6 +344,7 @@ impl ItemHead {
             0xc505 => ItemKind::VectorNode,
             0xc506 => ItemKind::Trailer,
             0xc507 => ItemKind::Numbered,
+            0xc508 => ItemKind::Pack,
             0xc584 => ItemKind::IndexLeaf,
             0xc585 => ItemKind::VectorLeaf,
             _ => return None,

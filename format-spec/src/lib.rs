@@ -6,7 +6,7 @@
 //!
 //! * [`canonical`]: what is digested, byte by byte.
 //! * [`digest`]: [`Digest`](digest::Digest), the 32-byte BLAKE3 name of everything.
-//! * [`mod@file`]: the file's header and log items; [`trailer`]: what ends a transaction.
+//! * [`mod@file`]: the file's header and log items; [`pack`]: several records in one; [`trailer`]: what ends a transaction.
 //! * [`trie`]: the nodes of an index's or a vector's trie; [`leaf`]: the leaf of an index's.
 //! * [`ids`]: file addresses and the dense ids of names and pieces.
 //! * [`program`]: the records of the program model (fragments, compilations, …).
@@ -27,6 +27,7 @@ pub mod ids;
 pub mod kinds;
 pub mod leaf;
 pub mod outline;
+pub mod pack;
 pub mod program;
 pub mod ticket;
 pub mod trailer;

@@ -83,6 +83,9 @@ impl Machine {
     fn commit(&mut self, store: &Store, durability: Durability) -> Result<(), Error> {
         let mut next = self.history.last().unwrap().clone();
         let mut transaction = store.begin(durability).unwrap();
+        if self.history.len().is_multiple_of(2) {
+            transaction.pack();
+        }
         next.add(&mut transaction, 100 + self.history.len() as u64)
             .unwrap();
         self.history.push(next);

@@ -207,6 +207,9 @@ fn step(system: &Interrupted, store: &Store, writer: u64, step: u64, records: u6
         _ => Durability::Durable,
     };
     let mut transaction = store.begin(durability).unwrap();
+    if writer.is_multiple_of(2) {
+        transaction.pack();
+    }
     let old = transaction.get(COUNTERS, &key(0)).unwrap();
     let count = old.map_or(0, |record| {
         u64::from_le_bytes(record.value.try_into().unwrap())

@@ -45,6 +45,7 @@ enum Operation {
         steps: Vec<Step>,
         durable: bool,
         commit: bool,
+        pack: bool,
     },
     Reopen,
     Sync,
@@ -61,7 +62,8 @@ fn vector() -> impl Strategy<Value = VectorSlot> {
 fn step() -> impl Strategy<Value = Step> {
     // Few keys, so that they come again; sometimes many.
     let key = prop_oneof![0..8u16, 0..200u16, any::<u16>()];
-    let value = 0..600u16;
+    // Few that are too large for a pack.
+    let value = prop_oneof![9 => 0..600u16, 1 => 16_000..17_000u16];
     prop_oneof![
         6 => (index(), key.clone(), value.clone())
             .prop_map(|(index, key, value)| Step::Insert { index, key, value }),
@@ -80,8 +82,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         prop::collection::vec(step(), 0..300),
     ];
     prop_oneof![
-        8 => (steps, prop::bool::weighted(0.1), prop::bool::weighted(0.9))
-            .prop_map(|(steps, durable, commit)| Operation::Transaction { steps, durable, commit }),
+        8 => (steps, prop::bool::weighted(0.1), prop::bool::weighted(0.9), any::<bool>()).prop_map(
+            |(steps, durable, commit, pack)| Operation::Transaction { steps, durable, commit, pack }
+        ),
         1 => Just(Operation::Reopen),
         1 => Just(Operation::Sync),
     ]
@@ -166,11 +169,14 @@ proptest! {
                     store = Store::open(&path, &options).unwrap();
                 }
                 Operation::Sync => store.sync().unwrap(),
-                Operation::Transaction { steps, durable, commit } => {
+                Operation::Transaction { steps, durable, commit, pack } => {
                     let durability = if durable { Durability::Durable } else { Durability::Lazy };
                     let mut model = history.last().unwrap().clone();
                     let mut changed = false;
                     let mut transaction = store.begin(durability).unwrap();
+                    if pack {
+                        transaction.pack();
+                    }
                     for step in steps {
                         match step {
                             Step::Insert { index, key, value } => {

@@ -111,6 +111,9 @@ impl Run {
         let mut next = self.history.last().unwrap().clone();
         let result = surviving(|| {
             let mut transaction = store.begin(durability)?;
+            if number.is_multiple_of(2) {
+                transaction.pack();
+            }
             next.add(&mut transaction, number)?;
             transaction.commit()
         });

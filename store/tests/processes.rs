@@ -30,6 +30,9 @@ fn create() -> OpenOptions {
 /// of its own and one that every writer inserts, all in one transaction.
 fn one_step(store: &Store, writer: u64, step: u64, durability: Durability) {
     let mut transaction = store.begin(durability).unwrap();
+    if (writer ^ step).is_multiple_of(2) {
+        transaction.pack();
+    }
     let counter = key(u64::MAX);
     let old = transaction.get(COUNTERS, &counter).unwrap();
     let count = old.map_or(0, |record| {

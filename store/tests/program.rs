@@ -4,7 +4,7 @@
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, VectorSlot};
 use format_spec::fragment::{FixupRecord, SectionKind, SectionRecord, WideFixupRecord};
-use format_spec::ids::{NameId, PieceId};
+use format_spec::ids::{Address, NameId, PieceId};
 use format_spec::program::Index;
 use std::collections::HashSet;
 use std::fs::File;
@@ -685,8 +685,16 @@ fn equal_keys_in_several_transactions_are_stored_once() {
             assert_eq!(different.len(), keys.len());
         }
         assert_eq!(programs.records(Index::Fragments).count() as u32, PAIRS);
+        // So large a compilation is compressed, and its fragments are packed.
+        let view = programs.compilation(&prepared.digest).unwrap();
+        assert!(view.record().value.len() < view.size());
+        assert!(is_packed(&programs, view.members()[0].fragment));
         assert!(read_all(&programs, &prepared.digest).unwrap());
     }
+}
+
+fn is_packed(programs: &Programs<'_>, address: Address) -> bool {
+    programs.snapshot().pack_of(address).unwrap().is_some()
 }
 
 /// A compilation that is recorded compressed, with a debug section of `size` bytes that is, too.
@@ -708,7 +716,7 @@ fn compressed_sections_and_compilations_are_read_back() {
         assert!(add(&repository, &prepared, None).0);
         let programs = repository.programs().unwrap();
         let view = programs.compilation(&prepared.digest).unwrap();
-        assert!(view.record().value.len() < view.size() && view.base().is_none());
+        assert!(view.base().is_none());
         let address = view.members()[0].fragment;
         programs.check_fragment(address).unwrap();
         let stored = programs.fragment_section_as_stored(address, 0).unwrap();
@@ -778,11 +786,11 @@ fn in_a_large_repository_debug_sections_alone_are_compressed() {
         let view = programs.compilation(&prepared.digest).unwrap();
         let fragment = programs.fragment_section_as_stored(view.members()[0].fragment, 0);
         let of_section = fragment.unwrap().section.compressed.is_some();
-        (of_section, view.record().value.len() < view.size())
+        (of_section, is_packed(&programs, view.record().address))
     };
     let early = of_kind(SectionKind::ReadOnly);
     add(&repository, &early, None);
-    assert_eq!(compressed(&early), (true, true));
+    assert_eq!(compressed(&early), (false, true));
     fill(&repository);
     for (kind, is_compressed) in [(SectionKind::Debug, true), (SectionKind::Data, false)] {
         let late = of_kind(kind);
@@ -791,7 +799,7 @@ fn in_a_large_repository_debug_sections_alone_are_compressed() {
         assert!(read_all(&repository.programs().unwrap(), &late.digest).unwrap());
     }
     assert!(!add(&repository, &early, None).0);
-    assert_eq!(compressed(&early), (true, true));
+    assert_eq!(compressed(&early), (false, true));
 }
 
 /// One fragment of a debug section and one that links read.
@@ -847,48 +855,52 @@ fn damage_and_mend(path: &Path, mender: &Prepared<'_>) {
     }
 }
 
-/// What was recorded while the repository was small is mended when it is large, and what was recorded then by whoever has it plain.
+/// What was recorded with its debug sections compressed is mended by whoever has it plain.
 #[test]
-fn damaged_records_of_a_repository_that_has_grown_are_mended() {
+fn damaged_records_of_a_large_repository_are_mended() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program.repo");
-    let early = of_kind(SectionKind::ReadOnly);
     let mut late = two_sections();
     late.compress();
     {
         let repository = Repository::open_or_create(&path).unwrap();
-        add(&repository, &early, None);
         fill(&repository);
         add(&repository, &late, None);
     }
-    damage_and_mend(&path, &early);
     damage_and_mend(&path, &two_sections());
 }
 
-/// A compaction changes no form, however large the source is and what it copies to.
+/// A compaction of a small repository packs, and no other one does. Large compilations stay compressed if they were.
 #[test]
 fn copies_of_compilations_are_compressed_if_they_were() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = |name| Repository::open_or_create(&directory.path().join(name)).unwrap();
-    let (source, destination) = (open("source.repo"), open("destination.repo"));
-    let (early, late) = (of_kind(SectionKind::ReadOnly), of_kind(SectionKind::Data));
-    add(&source, &early, None);
-    fill(&source);
-    add(&source, &late, None);
-    let programs = source.programs().unwrap();
-    let mut copier = Copier::new(&destination, Durability::Lazy).unwrap();
-    for prepared in [&early, &late] {
-        let view = programs.compilation(&prepared.digest).unwrap();
-        copier
-            .compilation(&programs, view.record().address)
-            .unwrap();
-    }
-    copier.commit().unwrap();
-    let copies = destination.programs().unwrap();
-    for (prepared, is_compressed) in [(&early, true), (&late, false)] {
-        let view = copies.compilation(&prepared.digest).unwrap();
-        assert_eq!(view.record().value.len() < view.size(), is_compressed);
-        assert!(read_all(&copies, &prepared.digest).unwrap());
+    for is_large in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |name| Repository::open_or_create(&directory.path().join(name)).unwrap();
+        let (source, destination) = (open("source.repo"), open("destination.repo"));
+        let (early, late) = (twins(1000), of_kind(SectionKind::Data));
+        add(&source, &early, None);
+        if is_large {
+            fill(&source);
+        }
+        add(&source, &late, None);
+        let programs = source.programs().unwrap();
+        let mut copier = Copier::new(&destination, Durability::Lazy).unwrap();
+        copier.pack_as(&programs);
+        for prepared in [&early, &late] {
+            let view = programs.compilation(&prepared.digest).unwrap();
+            copier
+                .compilation(&programs, view.record().address)
+                .unwrap();
+        }
+        copier.commit().unwrap();
+        let copies = destination.programs().unwrap();
+        for (prepared, is_compressed) in [(&early, true), (&late, false)] {
+            let view = copies.compilation(&prepared.digest).unwrap();
+            assert_eq!(view.record().value.len() < view.size(), is_compressed);
+            assert_eq!(is_packed(&copies, view.members()[0].fragment), !is_large);
+            assert!(read_all(&copies, &prepared.digest).unwrap());
+        }
+        destination.store().verify().unwrap();
     }
 }
 
@@ -904,6 +916,7 @@ fn damaged_compressed_records_are_mended() {
     for (first, second) in [(&recorded, &plain), (&plain, &recorded)] {
         let _ = std::fs::remove_file(&path);
         let repository = Repository::open_or_create(&path).unwrap();
+        fill(&repository);
         add(&repository, first, None);
         let programs = repository.programs().unwrap();
         let view = programs.compilation(&first.digest).unwrap();

@@ -1,5 +1,5 @@
 //! One flipped bit on the disk: never another program. A link says what is damaged or makes the right
-//! program; a compile mends what it has the bytes of; `repo-dump --verify --repair` makes the rest good or
+//! program; a compile says so as well, and leaves an object; `repo-dump --verify --repair` makes it good, or
 //! says what to build again.
 
 use repo_tests::binaries::Binaries;
@@ -133,7 +133,7 @@ fn a_flipped_bit_is_never_another_program() {
         good.expect("read"),
         fs::read(place.scratch.repository()).expect("read"),
     );
-    let (mut noticed, mut mended, mut repaired) = (0, 0, 0);
+    let (mut noticed, mut repaired) = (0, 0);
     for at in places(whole.len()) {
         place.flip(at, &whole);
         let linked = place.link();
@@ -171,9 +171,6 @@ fn a_flipped_bit_is_never_another_program() {
         }
         assert!(linked.status.success(), "{at:#x}: {}", linked.report());
         assert_eq!(place.said(), SAYS, "{at:#x}");
-        mended += u32::from(
-            fs::read(place.scratch.repository()).expect("read")[at as usize] == whole[at as usize],
-        );
 
         // Or to repair, and to build what that names.
         place.flip(at, &whole);
@@ -198,10 +195,7 @@ fn a_flipped_bit_is_never_another_program() {
         }
     }
     // Most of the file is records, so most of the flips hit one that this program needs.
-    assert!(
-        noticed > 0 && mended > 0 && repaired > 0,
-        "{noticed} {mended} {repaired}"
-    );
+    assert!(noticed > 0 && repaired > 0, "{noticed} {repaired}");
 }
 
 fn tickets(place: &Place) -> Vec<(String, Vec<u8>)> {

@@ -337,7 +337,7 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     let before = fs::read(scratch.repository()).expect("the repository");
     let mut command = program(&scratch, "repo-gc");
     command.args(["--grace", "0s", "--unused", "0s"]);
-    let ended = run(&mut limited(&scratch, &command, 20)).failed();
+    let ended = run(&mut limited(&scratch, &command, 12)).failed();
     assert!(
         ended.errors().contains("program.repo"),
         "{}",
@@ -348,7 +348,7 @@ fn a_limit_on_the_size_of_files_is_an_error() {
 
     // What cannot be stored stays an object, and the compile succeeds.
     scratch.write("small.c", "int small;");
-    let ended = run(&mut limited(&scratch, &compiler(&scratch, "small"), 20)).ok();
+    let ended = run(&mut limited(&scratch, &compiler(&scratch, "small"), 17)).ok();
     assert!(
         ended.errors().contains("stays an ordinary object"),
         "{}",

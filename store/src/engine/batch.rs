@@ -6,7 +6,7 @@
 
 use super::error::Result;
 use super::leaf;
-use super::log::Record;
+use super::record::Record;
 use super::snapshot::Snapshot;
 use super::trie;
 use crate::prefetch::prefetch;

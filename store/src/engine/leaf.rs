@@ -2,8 +2,9 @@
 //! word's bits are and where it may stand.
 
 use super::error::Fault;
-use super::log::{Record, record_at, record_of};
+use super::log::{record_at, record_of};
 use super::map::{self, Line, View};
+use super::record::Record;
 use super::sync::Word;
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, LEAF_ALIGN};

@@ -5,114 +5,19 @@
 
 use super::error::Fault;
 use super::map::View;
+use super::record::{Record, parse_record};
 use format_spec::digest::Digest;
 use format_spec::file::{
-    ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, NumberedSlot,
-    RECORD_CHECK, SHORT_KEY, VectorSlot, record_check,
+    ITEM_ALIGN, IndexSlot, ItemHead, ItemKind, LEAF_ALIGN, LOG_OFFSET, MAX_ADDRESS, RECORD_CHECK,
 };
 use format_spec::ids::Address;
+use format_spec::pack::{address_in, pack_of, parse_word};
 use format_spec::trailer::{MIN_TRAILER_SIZE, Trailer, trailer_size};
 use std::ops::Range;
-
-/// A key and its value, borrowed from the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'s> {
-    /// Where the record is: what other records and vectors refer to it by.
-    pub address: Address,
-    /// Its key: a digest, or the first [`SHORT_KEY`](format_spec::file::SHORT_KEY) bytes of one.
-    key: &'s [u8],
-    /// Its value. Starts at a multiple of 8 in the file and in memory.
-    pub value: &'s [u8],
-    /// All of it, from the head to the check.
-    item: &'s [u8],
-}
-
-impl Record<'_> {
-    /// The index that it is in; `None` if it says that it is in none that there can be.
-    #[inline]
-    pub fn index(&self) -> Option<IndexSlot> {
-        let (head, _) = self.item.split_first_chunk::<8>()?;
-        ItemHead(u64::from_le_bytes(*head)).index()
-    }
-
-    /// Its key; of a numbered record, [shortened](Digest::shortened).
-    #[inline]
-    pub fn key(&self) -> Digest {
-        let mut key = Digest([0; 32]);
-        key.0[..self.key.len()].copy_from_slice(self.key);
-        key
-    }
-
-    /// Whether its key is this one.
-    #[inline]
-    pub fn has_key(&self, key: &Digest) -> bool {
-        let (first, rest) = key.0.split_at(self.key.len());
-        self.key == first && rest.iter().all(|&byte| byte == 0)
-    }
-
-    /// Bytes that it takes in the log, with what keeps the next item aligned.
-    #[inline]
-    pub fn size(&self) -> u64 {
-        (self.item.len() as u64).next_multiple_of(ITEM_ALIGN)
-    }
-
-    /// Whether it is numbered: has a short key, and is an element of a vector.
-    #[inline]
-    pub fn is_numbered(&self) -> bool {
-        self.key.len() == SHORT_KEY
-    }
-
-    /// Whether the record's bytes are those that were written: compares its check
-    /// (SPEC.md, section 5), which reads all of it, at several bytes a processor cycle.
-    ///
-    /// Nothing else in the engine does, but for verification: whoever relies on a value
-    /// asks when it reads the whole of it anyway.
-    #[inline]
-    pub fn is_whole(&self) -> bool {
-        self.item
-            .split_last_chunk::<{ RECORD_CHECK as usize }>()
-            .is_some_and(|(bytes, check)| u32::from_le_bytes(*check) == record_check(bytes))
-    }
-}
 
 /// The least multiple of `align` (a power of two) that is not below `offset`.
 pub(super) fn align_up(offset: u64, align: u64) -> Option<u64> {
     Some(offset.checked_add(align - 1)? & !(align - 1))
-}
-
-/// Parses the record at the start of `bytes`, which is at `address`, and
-/// returns it with the index that it belongs to.
-#[inline]
-pub(super) fn parse_record(
-    bytes: &[u8],
-    address: Address,
-) -> Result<(IndexSlot, Record<'_>), Fault> {
-    let fault = |what| Fault::new(address.0, what);
-    let Some((head, rest)) = bytes.split_first_chunk::<8>() else {
-        return Err(fault("record reaches beyond the end"));
-    };
-    let head = ItemHead(u64::from_le_bytes(*head));
-    let Some(key_length) = head.kind().and_then(ItemKind::key_length) else {
-        return Err(fault("is not a record"));
-    };
-    let Some(index) = head.index() else {
-        return Err(fault("item's slot is out of range"));
-    };
-    let length = head.length() as usize;
-    let Some((key, value)) = rest
-        .get(..length)
-        .and_then(|body| body.split_last_chunk::<{ RECORD_CHECK as usize }>())
-        .and_then(|(body, _)| body.split_at_checked(key_length))
-    else {
-        return Err(fault("record reaches beyond the end"));
-    };
-    let record = Record {
-        address,
-        key,
-        value,
-        item: &bytes[..8 + length],
-    };
-    Ok((index, record))
 }
 
 /// The record at `address`, and its index.
@@ -124,7 +29,58 @@ pub(super) fn record_at(
     if !address.0.is_multiple_of(ITEM_ALIGN) || address.0 < LOG_OFFSET || address.0 > view.end() {
         return Err(Fault::new(address.0, "is not the address of a record"));
     }
-    parse_record(view.bytes(address.0, view.end() - address.0)?, address)
+    let bytes = view.bytes(address.0, view.end() - address.0)?;
+    parse_record(bytes, address).or_else(|fault| packed_record(view, address, bytes, fault))
+}
+
+/// The record of a pack whose word is at `address`; `fault` if there is none.
+#[cold]
+fn packed_record<'s>(
+    view: View<'s>,
+    address: Address,
+    bytes: &'s [u8],
+    fault: Fault,
+) -> Result<(IndexSlot, Record<'s>), Fault> {
+    let word = bytes.first_chunk().map(|word| u64::from_le_bytes(*word));
+    let Some((number, offset)) = word.and_then(parse_word) else {
+        return Err(fault);
+    };
+    let pack = pack_of(address.0, number).filter(|pack| *pack >= LOG_OFFSET);
+    let pack = Item::at(view, pack.ok_or(fault)?)?;
+    let is_its = pack.kind() == Some(ItemKind::Pack) && number < pack.head.slot();
+    if !is_its {
+        return Err(Fault::new(address.0, "is not a record"));
+    }
+    let unpacked = pack.unpacked()?;
+    let record = unpacked.get(offset as usize..).unwrap_or_default();
+    parse_record(record, address)
+}
+
+/// A pack, and how much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackSize {
+    /// Where it is.
+    pub address: Address,
+    /// Bytes that it takes in the log.
+    pub stored: u64,
+    /// Bytes of the records that it holds, as they would stand in the log.
+    pub unpacked: u64,
+}
+
+/// The pack with the record at `address`; `None` if that stands by itself.
+pub(super) fn pack_with(view: View<'_>, address: Address) -> Result<Option<PackSize>, Fault> {
+    let word = view.bytes(address.0, size_of::<u64>() as u64)?;
+    let word = parse_word(bytemuck::pod_read_unaligned(word));
+    let Some(pack) = word.and_then(|(number, _)| pack_of(address.0, number)) else {
+        return Ok(None);
+    };
+    let pack = Item::at(view, pack)?;
+    let unpacked = pack.unpacked()?.len() as u64;
+    Ok(Some(PackSize {
+        address: Address(pack.offset),
+        stored: pack.end - pack.offset,
+        unpacked,
+    }))
 }
 
 /// The record of `index` at `address`, if it is one with a whole key, and that is `key`. `None` says nothing of what else is there.
@@ -206,25 +162,24 @@ impl<'s> Item<'s> {
         self.head.kind()
     }
 
-    /// The record that the item is, if it is one.
-    pub fn record(&self) -> Result<Option<Record<'s>>, Fault> {
-        match self.kind() {
-            Some(ItemKind::Record | ItemKind::Replacement | ItemKind::Numbered) => {
-                record_at(self.view, Address(self.offset)).map(|(_, record)| Some(record))
-            }
-            _ => Ok(None),
-        }
+    /// The records that the item is, or holds, in their order.
+    pub fn records(self) -> impl Iterator<Item = Result<Record<'s>, Fault>> + use<'s> {
+        let (count, pack) = match self.kind() {
+            Some(ItemKind::Record | ItemKind::Replacement | ItemKind::Numbered) => (1, None),
+            Some(ItemKind::Pack) => (self.head.slot(), Some(self.offset)),
+            _ => (0, None),
+        };
+        (0..count).map(move |number| {
+            let address = pack.map_or(self.offset, |pack| address_in(pack, number));
+            record_at(self.view, Address(address)).map(|(_, record)| record)
+        })
     }
 
-    /// The vector of which a numbered record is the next element; `None` for other items.
-    pub fn numbered_by(&self) -> Result<Option<VectorSlot>, Fault> {
-        if self.kind() != Some(ItemKind::Numbered) {
-            return Ok(None);
-        }
-        match NumberedSlot::new(self.head.slot()) {
-            Some(both) => Ok(Some(both.vector)),
-            None => Err(Fault::new(self.offset, "item's slot is out of range")),
-        }
+    /// What the item holds, which is a pack.
+    fn unpacked(&self) -> Result<&'s [u8], Fault> {
+        let length = size_of::<ItemHead>() as u64 + self.head.length();
+        let item = self.view.bytes(self.offset, length)?;
+        self.view.packs().unpacked(item, self.offset)
     }
 
     /// The addresses that the item pushes, if it is a push.

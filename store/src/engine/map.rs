@@ -19,6 +19,7 @@
 //! would cost as much as all the rest of a commit.
 
 use super::error::Fault;
+use super::pack::Packs;
 use super::sync::Word;
 use super::system::System;
 use crate::guard::Mapped;
@@ -33,6 +34,7 @@ use std::ops::Range;
 pub(super) struct Mapping {
     _guard: Mapped,
     raw: MmapRaw,
+    packs: Packs,
 }
 
 impl Mapping {
@@ -47,7 +49,11 @@ impl Mapping {
             match attempt {
                 Ok(raw) => {
                     let _guard = Mapped::of_descriptor(raw.as_ptr(), raw.len(), file);
-                    return Ok(Mapping { _guard, raw });
+                    return Ok(Mapping {
+                        _guard,
+                        raw,
+                        packs: Packs::default(),
+                    });
                 }
                 Err(error) if length / 2 < least || length < 1 << 20 => return Err(error),
                 // Whatever the error: valgrind, for one, calls it EINVAL.
@@ -98,6 +104,11 @@ impl<'s> View<'s> {
             end: end.min(self.end),
             ..self
         }
+    }
+
+    /// What was read of the file's packs.
+    pub fn packs(self) -> &'s Packs {
+        &self.mapping.packs
     }
 
     /// Bytes of the log.

@@ -46,7 +46,7 @@
 //! * `system`: the seam to the operating system; `holder`, `mounts`: what its tables say; `byte_locks`, `queue`: its locks, and a queue made of
 //!   them; `file_system`: which will do;
 //!   `map`: the mapping; `sync`: what threads share.
-//! * `log`: items, records, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
+//! * `record`: records; `pack`: several of them, compressed. `log`: items, trailers. `leaf`: finding and adding words. `trie`: the way to a leaf.
 //! * `replay`: what the leaves must be, computed from the log; `follow`: comparing them without that.
 //! * `trust`: opening a file, and whose it is (`distrust`: why not). `create`: making one. `options`, `patience`: what users
 //!   wish of that.
@@ -78,9 +78,11 @@ mod mounts;
 mod open;
 mod options;
 mod own;
+mod pack;
 mod patience;
 mod queue;
 mod reader;
+mod record;
 mod recovery;
 mod replay;
 mod short_turns;
@@ -106,11 +108,13 @@ pub use durable::WithoutSyncs;
 pub use error::{Error, Result};
 pub use file_system::check_place;
 pub use holder::Holder;
-pub use log::Record;
+pub use log::PackSize;
 pub use options::OpenOptions;
 pub use own::Earlier;
+pub use pack::LARGEST_PACKED;
 pub use patience::Patience;
 pub use reader::Reader;
+pub use record::Record;
 pub use recovery::Verification;
 pub use short_turns::ShortTurns;
 pub use snapshot::{Appended, Snapshot, TrieSize};

@@ -1,7 +1,7 @@
 //! What a transaction has added itself, which is in no index yet.
 
 use super::error::Fault;
-use super::log::Record;
+use super::record::Record;
 use format_spec::digest::Digest;
 use format_spec::file::INDEX_SLOTS;
 use format_spec::ids::Address;

@@ -1,7 +1,7 @@
 //! What snapshots and transactions both read: a snapshot what is committed, a transaction also what it has added itself.
 
 use super::error::Result;
-use super::log::Record;
+use super::record::Record;
 use super::snapshot::Snapshot;
 use format_spec::digest::Digest;
 use format_spec::file::{IndexSlot, VectorSlot};

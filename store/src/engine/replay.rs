@@ -15,10 +15,11 @@ use super::batch::GROUP;
 use super::error::Fault;
 use super::follow::{self, FollowedLeaves};
 use super::leaf::{self, Entry};
-use super::log::{Record, items};
+use super::log::items;
 use super::map::View;
+use super::record::Record;
 use super::trie::{self, Walk};
-use format_spec::file::{INDEX_SLOTS, ItemKind, VECTOR_SLOTS};
+use format_spec::file::{INDEX_SLOTS, VECTOR_SLOTS};
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
 use format_spec::trailer::{Trailer, Tries};
@@ -61,17 +62,18 @@ impl Additions {
         for item in items(view, trailer.start, trailer.offset) {
             let item = item?;
             let no_slot = Fault::new(item.offset, "item's slot is out of range");
-            if let Some(record) = item.record()? {
+            for record in item.records() {
+                let record = record?;
                 check(&record)?;
                 let slot = usize::from(record.index().ok_or(no_slot)?.number());
                 additions.indices[slot].push(Entry {
                     address: record.address,
                     bits: KeyBits::of(&record.key(), 0),
                 });
-                if item.kind() != Some(ItemKind::Replacement) {
+                if !record.is_replacement() {
                     additions.new_keys[slot] += 1;
                 }
-                if let Some(vector) = item.numbered_by()? {
+                if let Some(vector) = record.vector() {
                     additions.vectors[usize::from(vector.number())].push(record.address);
                 }
             }

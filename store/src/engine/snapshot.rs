@@ -2,8 +2,9 @@
 
 use super::error::{Error, Fault, Result};
 use super::leaf;
-use super::log::{self, Record};
+use super::log::{self, PackSize};
 use super::map::View;
+use super::record::Record;
 use super::store::Store;
 use super::trie::{self, Walk};
 use format_spec::digest::Digest;
@@ -242,6 +243,11 @@ impl<'s> Snapshot<'s> {
         }
     }
 
+    /// The pack that holds the record at `address`; `None` if that stands by itself.
+    pub fn pack_of(&self, address: Address) -> Result<Option<PackSize>> {
+        log::pack_with(self.view, address).map_err(|fault| self.error(fault))
+    }
+
     /// Has the processor begin to fetch the start of the record at `address`. It is no error if there is none.
     #[inline]
     pub fn prefetch(&self, address: Address) {
@@ -374,17 +380,14 @@ impl<'s> Snapshot<'s> {
         log::items(self.view, earlier.size(), self.size()).flat_map(move |item| {
             let parsed = item.and_then(|item| {
                 let no_slot = || Fault::new(item.offset, "item's slot is out of range");
-                let (mut record, mut numbered) = (None, None);
-                if let Some(found) = item.record()? {
-                    let index = found.index().ok_or_else(no_slot)?;
-                    numbered = item.numbered_by()?.map(|vector| Appended::Push {
-                        vector,
-                        element: found.address,
-                    });
-                    record = Some(Appended::Record {
-                        index,
-                        record: found,
-                    });
+                let mut added = Vec::new();
+                for record in item.records() {
+                    let record = record?;
+                    let index = record.index().ok_or_else(no_slot)?;
+                    added.push(Appended::Record { index, record });
+                    let element = record.address;
+                    let vector = record.vector();
+                    added.extend(vector.map(|vector| Appended::Push { vector, element }));
                 }
                 let elements = item.pushed()?;
                 let vector = match elements {
@@ -395,7 +398,7 @@ impl<'s> Snapshot<'s> {
                     let push = move |&element| Appended::Push { vector, element };
                     elements.iter().map(push)
                 });
-                Ok(record.into_iter().chain(numbered).chain(pushed))
+                Ok(added.into_iter().chain(pushed))
             });
             let (additions, fault) = match parsed {
                 Ok(additions) => (Some(additions), None),

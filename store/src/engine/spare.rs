@@ -1,6 +1,7 @@
 //! Memory that one transaction leaves to the next.
 
 use super::own::OwnRecords;
+use super::pack::Packing;
 use format_spec::file::INDEX_SLOTS;
 
 /// The memory of a transaction, which the next one of the same store gets: where one follows another, its growth, and the page
@@ -9,6 +10,7 @@ use format_spec::file::INDEX_SLOTS;
 pub(super) struct Spare {
     pub(super) buffer: Vec<u8>,
     pub(super) own: [OwnRecords; INDEX_SLOTS],
+    pub(super) packing: Packing,
 }
 
 impl Spare {
@@ -19,5 +21,6 @@ impl Spare {
         for own in &mut self.own {
             own.clear();
         }
+        self.packing.clear();
     }
 }

@@ -21,9 +21,11 @@
 use super::error::{Error, Fault, Result};
 use super::leaf::{Entry, Fill, Keys};
 use super::lock::WriteLock;
-use super::log::{self, Record, parse_record, record_at};
+use super::log::{self, record_at};
 use super::own::{Earlier, OwnRecords};
+use super::pack::{Packed, Packing};
 use super::reader::Reader;
+use super::record::{Record, parse_record};
 use super::replay::Additions;
 use super::snapshot::Snapshot;
 use super::spare::Spare;
@@ -38,6 +40,7 @@ use format_spec::file::{
 };
 use format_spec::ids::Address;
 use format_spec::leaf::KeyBits;
+use format_spec::pack;
 use format_spec::trailer::{MAX_TRAILER_SIZE, Trailer, TrailerStart, Tries};
 use std::mem::offset_of;
 
@@ -101,6 +104,7 @@ pub struct Transaction<'s> {
     /// How many records each index is to have soon, if it has none yet.
     expected: [u64; INDEX_SLOTS],
     own: [OwnRecords; INDEX_SLOTS],
+    packing: Packing,
     lock: WriteLock<'s>,
 }
 
@@ -186,7 +190,11 @@ impl<'s> Transaction<'s> {
         durability: Durability,
     ) -> Result<Transaction<'s>> {
         let spare = sync::try_lock(store.spare()).and_then(|mut spare| spare.take());
-        let Spare { buffer, own } = spare.unwrap_or_default();
+        let Spare {
+            buffer,
+            own,
+            packing,
+        } = spare.unwrap_or_default();
         Ok(Transaction {
             store,
             base,
@@ -202,6 +210,7 @@ impl<'s> Transaction<'s> {
             fill: Fill::default(),
             expected: [0; INDEX_SLOTS],
             own,
+            packing,
             lock,
         })
     }
@@ -401,6 +410,12 @@ impl<'s> Transaction<'s> {
         self.features = self.features.union(features);
     }
 
+    /// Has records of small values packed from here on, which makes them smaller and reading them slower (SPEC.md, section 5): for who fills a
+    /// repository of which the size counts more.
+    pub fn pack(&mut self) {
+        self.packing.begin();
+    }
+
     /// Makes new leaves of indices nearly full: for who adds nearly all that there will be (a compaction). Later transactions add to them as long as
     /// there is room, and split them as ever.
     pub fn fill_leaves(&mut self) {
@@ -440,6 +455,7 @@ impl<'s> Transaction<'s> {
         self.additions = Additions::default();
         self.logged = [0; VECTOR_SLOTS];
         self.own = Default::default();
+        self.packing.forget();
         Ok(self)
     }
 
@@ -516,6 +532,7 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         }
         self.append_pushes()?;
+        self.close_pack()?;
         let mut tries = self.base.trailer().tries();
         let (in_place, replaced) = self.grow_tries(&mut tries)?;
         let trailer = self.append_trailer(&tries, replaced)?;
@@ -546,6 +563,9 @@ impl<'s> Transaction<'s> {
     }
 
     fn own_record(&self, address: Address) -> Result<Record<'_>, Fault> {
+        if let Some(bytes) = self.packing.find(address.0) {
+            return Ok(parse_record(bytes, address)?.1);
+        }
         match address.0.checked_sub(self.buffer_offset) {
             Some(start) => {
                 let bytes = self.buffer.get(start as usize..).unwrap_or_default();
@@ -609,7 +629,7 @@ impl<'s> Transaction<'s> {
         })
     }
 
-    /// Appends an item and returns where it is: its key, and what `make` appends. A record gets its check.
+    /// Appends an item, or adds a record to the open pack, and returns where it is: its key, and what `make` appends. A record gets its check.
     fn append_made<E: From<Error>>(
         &mut self,
         kind: ItemKind,
@@ -617,6 +637,51 @@ impl<'s> Transaction<'s> {
         key: &[u8],
         make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Address, E> {
+        if !self.packing.is_on() || kind.key_length().is_none() {
+            return self.append_to_log(kind, slot, key, make);
+        }
+        if self.packing.must_close_for(kind) {
+            self.close_pack()?;
+        }
+        let pack = self.buffer_offset + self.buffer.len() as u64;
+        match self.packing.add((kind, slot, key), pack, make)? {
+            Packed::In(number) => {
+                self.check_room(pack, self.packing.size() as u64)?;
+                Ok(Address(pack::address_in(pack, number)))
+            }
+            Packed::TooLarge(record) => self.append_to_log(kind, slot, &record, |_| Ok(())),
+        }
+    }
+
+    /// Brings the open pack into the log, if there is one.
+    fn close_pack(&mut self) -> Result<()> {
+        let closed = self.packing.close(&mut self.buffer);
+        let closed = closed.map_err(|source| Error::Io {
+            path: self.store.path().to_owned(),
+            action: "compress records for",
+            source,
+        })?;
+        if let Some(address) = closed {
+            self.pad(ITEM_ALIGN);
+            self.require(Features {
+                incompatible: Features::PACKS,
+                ..Features::default()
+            });
+            self.make_room(address)?;
+        }
+        Ok(())
+    }
+
+    /// Appends an item and returns where it is: its key, and what `make` appends. A record gets its check.
+    fn append_to_log<E: From<Error>>(
+        &mut self,
+        kind: ItemKind,
+        slot: u8,
+        key: &[u8],
+        make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Address, E> {
+        // It is the last thing in the log as long as it is open.
+        self.close_pack()?;
         let start = self.buffer.len();
         let address = self.buffer_offset + start as u64;
         self.buffer.extend_from_slice(&[0; size_of::<ItemHead>()]);
@@ -797,6 +862,7 @@ impl Drop for Transaction<'_> {
         let mut spare = Spare {
             buffer: std::mem::take(&mut self.buffer),
             own: std::mem::take(&mut self.own),
+            packing: std::mem::take(&mut self.packing),
         };
         spare.clear(FLUSH_AT);
         if let Some(mut place) = sync::try_lock(self.store.spare()) {

@@ -15,6 +15,7 @@
 
 use super::adder::Adder;
 use super::addition::{Added, Addition};
+use super::encode::Form;
 use super::manifest::{NewResult, Recording};
 use super::missing::State;
 use super::prepare::Prepared;
@@ -71,6 +72,11 @@ pub(super) fn add(
         let mut transaction = store.begin(Durability::Lazy)?;
         transaction.follow(&mut earlier);
         let base = transaction.base().revision();
+        let size = transaction.base().size();
+        let is_packed = |addition: &Addition<'_, '_>| addition.prepared.form(size) == Form::Packed;
+        if additions.iter().any(is_packed) {
+            transaction.pack();
+        }
         let mut adder = Adder::new(transaction)?;
         done = adder.advance(additions, &mut states, &mut tickets, &mut results)?;
         if done {

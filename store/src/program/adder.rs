@@ -58,8 +58,11 @@ pub(super) struct Adder<'s> {
 }
 
 impl<'s> Adder<'s> {
-    /// Adds to what `transaction` will commit.
-    pub(super) fn new(transaction: Transaction<'s>) -> Result<Adder<'s>> {
+    /// Adds to what `transaction` will commit. What is added to a small repository that has packs is packed, too.
+    pub(super) fn new(mut transaction: Transaction<'s>) -> Result<Adder<'s>> {
+        if encode::packs(&transaction.base()) {
+            transaction.pack();
+        }
         let mut adder = Adder {
             transaction,
             value: Vec::new(),
@@ -178,7 +181,7 @@ impl<'s> Adder<'s> {
             && encode::is_compressible(&prepared.compilation, number, Form::Compressed)
         {
             // It may have been recorded in another form.
-            for form in Form::ALL {
+            for form in Form::OF_FRAGMENTS {
                 self.value.clear();
                 prepared.encode(number, form, &mut self.value)?;
                 encode::translate_fragment(&mut self.value, missing.translation())?;

@@ -8,6 +8,7 @@ use crate::engine::Record;
 use format_spec::fragment::SectionKind;
 use format_spec::ids::{Address, PieceId};
 use format_spec::outline::{PlacedSection, ShapeRecord};
+use format_spec::pack::MAX_UNPACKED;
 use format_spec::program::{CompilationHeader, GroupRecord, MemberRecord, SymbolRecord};
 use std::ops::Range;
 
@@ -161,7 +162,9 @@ impl<'s> CompilationView<'s> {
                     if share.start != number || record.fragment >= end {
                         return false;
                     }
-                    (member, last, room) = (index, share.end, end.0 - record.fragment.0);
+                    // A packed one may have more bytes than there are between the two.
+                    let distance = end.0 - record.fragment.0;
+                    (member, last, room) = (index, share.end, distance.max(MAX_UNPACKED));
                 }
                 let Some(shape) = self.shapes.get(section.shape() as usize) else {
                     return false;

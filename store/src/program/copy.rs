@@ -12,7 +12,7 @@
 use super::adder::Adder;
 use super::carried::Carried;
 use super::copy_check::{Checked, Checker, Verified};
-use super::encode::CompilationValue;
+use super::encode::{self, CompilationValue};
 use super::outputs::ImageView;
 use super::view::{self, Programs, TicketView};
 use super::{ProgramError, Repository, Result, recorded, replace_enveloped};
@@ -53,6 +53,13 @@ impl<'d> Copier<'d> {
             carried,
             value: Vec::new(),
         })
+    }
+
+    /// Packs what is small enough for that (SPEC 5), if `source` is a small repository that does.
+    pub fn pack_as(&mut self, source: &Programs<'_>) {
+        if encode::packs(&source.snapshot()) {
+            self.adder.transaction.pack();
+        }
     }
 
     /// Goes on from what earlier ones have copied, and [committed](Self::commit), into the same destination.

@@ -13,6 +13,8 @@ use super::columns::{compress, put_planes};
 use super::compilation_view::{CompilationView, outline_crc};
 use super::difference;
 use super::outline::outline;
+use crate::engine::{LARGEST_PACKED, Snapshot};
+use format_spec::file::Features;
 use format_spec::fragment::{
     BodyCheck, CHECKED_FROM, COMPRESSED_FROM, CompressedHeader, FIXUP_DIFFERENCES, FIXUP_WORDS,
     FixupRecord, FragmentHeader, HeadParts, PackedFixupRecord, Packing, SectionExtension,
@@ -57,26 +59,46 @@ pub(super) enum Form {
     Plain,
     /// With debug sections compressed, if that makes them smaller.
     Debug,
-    /// With sections compressed, if that makes them smaller; the compilation as well.
+    /// With sections compressed, if that makes them smaller.
     Compressed,
+    /// In packs: what is small enough for them as [`Form::Debug`], all else as [`Form::Compressed`], and the compilation, if it is that large, as
+    /// well.
+    Packed,
 }
 
 impl Form {
-    /// All forms.
-    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Debug, Form::Compressed];
+    /// Those of a fragment by itself.
+    pub(super) const OF_FRAGMENTS: [Form; 3] = [Form::Plain, Form::Debug, Form::Compressed];
 
     /// In which form is recorded what is to be compressed, in a repository of this size. A small one is made as small as can be: its
     /// links take milliseconds in any case. In a large one what each full link reads is as it is read: of clang's, an eighth.
     pub(super) fn in_repository(size: u64) -> Form {
-        match size < SMALL {
-            true => Form::Compressed,
+        match is_small(size) {
+            true => Form::Packed,
             false => Form::Debug,
+        }
+    }
+
+    /// In which form that is of a value that has so many bytes if it is not compressed.
+    pub(super) fn of_value(self, size: usize) -> Form {
+        match self {
+            Form::Packed if size <= LARGEST_PACKED => Form::Debug,
+            Form::Packed => Form::Compressed,
+            form => form,
         }
     }
 }
 
-/// Bytes of a repository that is small ([`Form::in_repository`]): what links decompress of it takes them some milliseconds.
-const SMALL: u64 = 32 << 20;
+/// Whether a repository of so many bytes is small ([`Form::in_repository`]): what links decompress of it takes them some milliseconds.
+pub(super) fn is_small(size: u64) -> bool {
+    size < 32 << 20
+}
+
+/// Whether what is added to a repository is packed, whoever adds it: it is small, and what was compiled into it has been packed.
+pub(super) fn packs(snapshot: &Snapshot<'_>) -> bool {
+    let has_packs = snapshot.features().incompatible & Features::PACKS != 0;
+    has_packs && is_small(snapshot.size())
+}
 
 /// Whether this form of a fragment can be another than the plain one.
 pub(super) fn is_compressible(compilation: &Compilation<'_>, index: usize, form: Form) -> bool {
@@ -93,7 +115,7 @@ fn section_is_compressible(section: &Section<'_>, form: Form) -> bool {
     let is_of_form = match form {
         Form::Plain => false,
         Form::Debug => section.kind == SectionKind::Debug,
-        Form::Compressed => true,
+        Form::Compressed | Form::Packed => true,
     };
     is_of_form
         && SectionKind::may_be_compressed(section.kind as u8)

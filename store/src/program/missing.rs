@@ -105,8 +105,10 @@ impl Values {
             return Ok(values);
         }
         values.of.reserve(fragments.len());
-        let is_compressible =
-            |number: u32| encode::is_compressible(&prepared.compilation, number as usize, form);
+        let form_of = |number: u32| prepared.form_of(number as usize, form);
+        let is_compressible = |number: u32| {
+            encode::is_compressible(&prepared.compilation, number as usize, form_of(number))
+        };
         // None becomes larger by that, but while it is made.
         let plain = |number: &u32| match is_compressible(*number) {
             true => prepared.value(*number as usize).len(),
@@ -119,7 +121,7 @@ impl Values {
                 .resize(values.bytes.len().next_multiple_of(8), 0);
             let start = values.bytes.len();
             if is_compressible(number) {
-                prepared.encode(number as usize, form, &mut values.bytes)?;
+                prepared.encode(number as usize, form_of(number), &mut values.bytes)?;
             }
             values.of.push(start..values.bytes.len());
         }
@@ -203,13 +205,14 @@ impl<'p> Missing<'p> {
     /// Appends the value of the fragment that is to be added next, as it is to be recorded.
     pub(super) fn append_fragment(&self, number: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
+        let form = self.prepared.form_of(number, self.form);
         match self.values.of.get(self.fragments.done) {
             Some(range) if !range.is_empty() => {
                 out.extend_from_slice(&self.values.bytes[range.clone()]);
             }
             // Not made before: nobody waits for the lock.
-            None if encode::is_compressible(&self.prepared.compilation, number, self.form) => {
-                self.prepared.encode(number, self.form, out)?;
+            None if encode::is_compressible(&self.prepared.compilation, number, form) => {
+                self.prepared.encode(number, form, out)?;
             }
             _ => out.extend_from_slice(self.prepared.value(number)),
         }
@@ -256,7 +259,7 @@ impl<'p> Missing<'p> {
             other = self
                 .base
                 .and_then(|base| difference_to(programs, base, &plain));
-            if other.is_none() && self.form == Form::Compressed {
+            if other.is_none() && self.form.of_value(plain.len()) == Form::Compressed {
                 other = recorded::compressed(&plain);
             }
         }

@@ -69,8 +69,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Has what becomes smaller by that recorded compressed: debug information, and in a small repository all sections and the
-    /// compilation (SPEC 18, "Compressed"). (Only what is not there already is compressed, when it is [added](super::Repository::add).)
+    /// Has what becomes smaller by that recorded compressed: debug information (SPEC 18, "Compressed"), and in a small repository all, in packs
+    /// (SPEC 5) as far as it is small. (Only what is not there already is compressed, when it is [added](super::Repository::add).)
     pub fn compress(&mut self) {
         self.is_compressed = true;
     }
@@ -81,6 +81,11 @@ impl<'a> Prepared<'a> {
             true => Form::in_repository(size),
             false => Form::Plain,
         }
+    }
+
+    /// In which form a fragment is recorded where what is added has this one.
+    pub(super) fn form_of(&self, fragment: usize, form: Form) -> Form {
+        form.of_value(self.value(fragment).len())
     }
 
     /// Appends a fragment's value in a form, otherwise as [`Prepared::value`] gives it, to `out`, which must have a multiple of 8 bytes.

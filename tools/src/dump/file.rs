@@ -65,10 +65,13 @@ impl Bits {
         if self.compatible & Features::ENVELOPES != 0 {
             words.push("envelopes".to_owned());
         }
+        if self.incompatible & Features::PACKS != 0 {
+            words.push("packs".to_owned());
+        }
         for (kind, bits) in [
             ("compatible", self.compatible & !Features::ENVELOPES),
             ("read-compatible", self.read_compatible),
-            ("incompatible", self.incompatible),
+            ("incompatible", self.incompatible & !Features::PACKS),
         ] {
             if bits != 0 {
                 words.push(format!("{kind} {bits:#x}"));

@@ -18,7 +18,7 @@ use format_spec::ids::Address;
 use format_spec::program::{Index, NameHeader, PieceHeader};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use store::engine::Record;
+use store::engine::{Record, Snapshot};
 use store::program::section_kind;
 
 /// Where the bytes are, and how much they are worth.
@@ -26,7 +26,7 @@ use store::program::section_kind;
 pub struct Stats {
     /// Bytes of the snapshot.
     repository_bytes: u64,
-    /// Bytes by kind; they add up to `repository_bytes`.
+    /// Bytes by kind; they add up to `repository_bytes`. What is in a pack has its share of the pack's.
     bytes: BTreeMap<String, u64>,
     definitions: Definitions,
     pieces: u64,
@@ -65,11 +65,30 @@ fn overhead(record: &Record<'_>) -> u64 {
     record.size() - record.value.len() as u64
 }
 
+/// How many bytes of the file one of a record's stands for: fewer than one, if it is in a pack.
+fn share(snapshot: &Snapshot<'_>, record: &Record<'_>) -> Result<f64> {
+    let pack = snapshot.pack_of(record.address)?;
+    Ok(pack.map_or(1.0, |pack| pack.stored as f64 / pack.unpacked.max(1) as f64))
+}
+
+/// Bytes by kind.
+#[derive(Default)]
+struct Kinds {
+    bytes: BTreeMap<String, f64>,
+    /// Of the record that is being counted.
+    share: f64,
+}
+
+impl Kinds {
+    fn add(&mut self, kind: &str, number: u64) {
+        *self.bytes.entry(kind.to_owned()).or_default() += number as f64 * self.share;
+    }
+}
+
 /// Counts.
 pub fn collect(model: &Model<'_>) -> Result<Stats> {
     let snapshot = model.programs.snapshot();
-    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
-    let mut add = |kind: &str, number: u64| *bytes.entry(kind.to_owned()).or_default() += number;
+    let mut kinds = Kinds::default();
     let mut definitions = Definitions::default();
     let mut sizes: HashMap<Address, u64> = HashMap::new();
     let total =
@@ -78,6 +97,7 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
 
     for record in model.programs.records(Index::Fragments) {
         let record = record?;
+        kinds.share = share(&snapshot, &record)?;
         let view = model.programs.fragment(record.address)?;
         let (mut size, mut recorded) = (0_u64, 0_u64);
         for (number, section) in (0..).zip(view.sections()) {
@@ -94,17 +114,17 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
                 ),
                 None => (format!("section {}", kind_name(kind)), stored),
             };
-            add(&kind, stored);
+            kinds.add(&kind, stored);
             recorded = recorded.saturating_add(stored);
         }
         let records = size_of::<FragmentHeader>()
             + view.section_count() * size_of::<SectionRecord>()
             + size_of_val(view.anonymous())
             + size_of_val(view.targets());
-        add("fragment records", records as u64);
+        kinds.add("fragment records", records as u64);
         let rest = (record.value.len() as u64).saturating_sub(records as u64 + recorded);
-        add("fixups", rest);
-        add("keys and heads", overhead(&record));
+        kinds.add("fixups", rest);
+        kinds.add("keys and heads", overhead(&record));
         sizes.insert(record.address, size);
         definitions.stored += 1;
         definitions.stored_bytes += size;
@@ -123,37 +143,38 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
             }
         }
         let record = compilation.record();
+        kinds.share = share(&snapshot, &record)?;
         let form = match compilation.base() {
             Some(_) => Some("compilation differences"),
             None if record.value.len() != compilation.size() => Some("compressed compilations"),
             None => None,
         };
         if let Some(form) = form {
-            add(form, record.value.len() as u64);
-            add("keys and heads", overhead(&record));
+            kinds.add(form, record.value.len() as u64);
+            kinds.add("keys and heads", overhead(&record));
             progress.step();
             continue;
         }
-        add(
+        kinds.add(
             "compilation members",
             size_of_val(compilation.members()) as u64,
         );
-        add(
+        kinds.add(
             "compilation symbols",
             size_of_val(compilation.symbols()) as u64,
         );
-        add(
+        kinds.add(
             "compilation groups",
             size_of_val(compilation.groups()) as u64,
         );
         let known = size_of_val(compilation.members())
             + size_of_val(compilation.symbols())
             + size_of_val(compilation.groups());
-        add(
+        kinds.add(
             "compilation bindings and heads",
             (record.value.len() - known) as u64,
         );
-        add("keys and heads", overhead(&record));
+        kinds.add("keys and heads", overhead(&record));
         progress.step();
     }
     definitions.shared = users.values().filter(|&&users| users > 1).count() as u64;
@@ -168,10 +189,12 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
         };
         for record in snapshot.iter(slot) {
             let record = record?;
-            add(&kind, record.value.len().saturating_sub(head) as u64);
-            add("keys and heads", overhead(&record) + head as u64);
+            kinds.share = share(&snapshot, &record)?;
+            kinds.add(&kind, record.value.len().saturating_sub(head) as u64);
+            kinds.add("keys and heads", overhead(&record) + head as u64);
         }
     }
+    kinds.share = 1.0;
     let mut tries = 0;
     for slot in IndexSlot::all() {
         tries += snapshot.index_size(slot)?.bytes;
@@ -179,12 +202,14 @@ pub fn collect(model: &Model<'_>) -> Result<Stats> {
     for slot in VectorSlot::all() {
         tries += snapshot.vector_size(slot)?.bytes;
     }
-    add("tries of the indices", tries);
+    kinds.add("tries of the indices", tries);
     let mut trailers = 0;
     for revision in snapshot.revisions() {
         trailers += revision?.trailer().size();
     }
-    add("transaction trailers", trailers);
+    kinds.add("transaction trailers", trailers);
+    let bytes = kinds.bytes.into_iter();
+    let mut bytes: BTreeMap<_, _> = bytes.map(|(kind, bytes)| (kind, bytes as u64)).collect();
     let known: u64 = bytes.values().sum();
     // Leaves and nodes that others have taken the place of, records that were replaced, pushes, padding.
     bytes.insert(

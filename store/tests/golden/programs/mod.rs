@@ -28,6 +28,7 @@ pub type Key = [u8; 32];
 /// What was read, in numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
+    pub packs: u64,
     pub names: u64,
     pub pieces: u64,
     pub fragments: u64,
@@ -56,6 +57,7 @@ pub struct Programs {
     records: BTreeMap<(u8, Key), u64>,
     names: Vec<u64>,
     pieces: Vec<u64>,
+    packs: u64,
 }
 
 impl Programs {
@@ -64,22 +66,29 @@ impl Programs {
         let trailer = file.state_word(512);
         let mut records = BTreeMap::new();
         let mut numbered = vec![Vec::new(); 8];
-        let mut at = 4096;
+        let (mut at, mut packs) = (4096, 0);
         while at <= trailer {
-            let (kind, slot, _, _, next) = file.item(at);
-            if let Some((index, key, _)) = file.record(at) {
-                records.insert((index, key), at);
+            let (_, _, _, _, next) = file.item(at);
+            let packed = file.packed(at);
+            for &at in [at].iter().chain(&packed) {
+                if let Some((index, key, _)) = file.record(at) {
+                    records.insert((index, key), at);
+                }
+                if let Some(vector) = file.numbered_by(at) {
+                    numbered[usize::from(vector)].push(at);
+                }
             }
-            if kind == 7 {
-                numbered[usize::from(slot >> 5)].push(at);
-            }
+            packs += u64::from(!packed.is_empty());
             at = next;
         }
         let (names, pieces) = (file.vector(trailer, 0), file.vector(trailer, 1));
         // Names and pieces are numbered in the order of the log.
         assert_eq!([&names, &pieces], [&numbered[0], &numbered[1]]);
+        // Section 3: who does not know packs must not read them.
+        assert_eq!(packs > 0, file.u64(trailer + 72 + 16) == 1);
         Programs {
             trailer,
+            packs,
             records,
             names,
             pieces,
@@ -128,6 +137,7 @@ impl Programs {
     /// Holds all of it to the specification.
     pub fn check(&self) -> Summary {
         let mut summary = Summary {
+            packs: self.packs,
             names: self.names.len() as u64,
             pieces: self.pieces.len() as u64,
             ..Summary::default()
