@@ -416,6 +416,11 @@ impl<'s> Transaction<'s> {
         self.packing.begin();
     }
 
+    /// Whether records are packed.
+    pub fn is_packing(&self) -> bool {
+        self.packing.is_on()
+    }
+
     /// Makes new leaves of indices nearly full: for who adds nearly all that there will be (a compaction). Later transactions add to them as long as
     /// there is room, and split them as ever.
     pub fn fill_leaves(&mut self) {
